@@ -1,0 +1,6 @@
+"""`python -m gpudash`."""
+
+from gpudash.cli import main
+
+if __name__ == "__main__":
+    main()

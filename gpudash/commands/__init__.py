@@ -1,0 +1,1 @@
+"""What gpudash does when asked, one module per verb."""

@@ -1,0 +1,65 @@
+"""What can go wrong, and the exit status that says so.
+
+GpudashError
+├── UsageError        the arguments make no sense                         exit 2
+├── DriverError       NVML cannot be used                                 exit NVML's number
+├── WireError         a document is not a snapshot                        exit 65
+├── OutputError       the output could not be written                     exit 74
+└── ActionRefused     an action was not carried out, and why              exit 1
+
+Every message is one line that says what failed and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class ExitStatus:
+    """The exit statuses of gpudash: nvidia-smi's, which are NVML's return values, and sysexits."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    GPU_IS_LOST = 15
+    RESET_REQUIRED = 16
+    DATA = 65
+    OUTPUT = 74
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+    TERMINATED = 143
+
+
+class GpudashError(Exception):
+    """An error that a person can do something about; its text is the one line they read."""
+
+    exit_status: int = ExitStatus.FAILURE
+
+
+class UsageError(GpudashError):
+    """The arguments make no sense; the message names the valid ones."""
+
+    exit_status = ExitStatus.USAGE
+
+
+class DriverError(GpudashError):
+    """NVML cannot be used at all; `code` is its return value (9 not loaded, 12 no library, ...)."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.exit_status = code
+
+
+class WireError(GpudashError):
+    """A document is not a snapshot; the message names the path of the first wrong value."""
+
+    exit_status = ExitStatus.DATA
+
+
+class OutputError(GpudashError):
+    """The output could not be written (full disk, closed descriptor)."""
+
+    exit_status = ExitStatus.OUTPUT
+
+
+class ActionError(GpudashError):
+    """gpudash declined to act on a process, or the kernel did; the message is the reason."""

@@ -1,0 +1,1 @@
+"""The ways a snapshot is printed: Snapshot -> str, one module each."""

@@ -1,0 +1,44 @@
+"""Where snapshots come from: the protocols that every kind of source speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from gpudash.snapshot import Fault, Host, Process, Snapshot
+
+
+class Source(Protocol):
+    """Something that can be asked for the state of a host, again and again."""
+
+    def sample(self) -> Snapshot:
+        """Return the host as it is now.
+
+        Raises DriverError when NVML cannot be used at all; a single bad device or value is part
+        of the snapshot.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        ...
+
+
+class HostReader(Protocol):
+    """The operating system's half of a snapshot: the machine and its processes."""
+
+    def host(self) -> Host:
+        """Return the machine; the driver's versions are left None for NVML to fill in."""
+        ...
+
+    def processes(self, pids: Collection[int]) -> dict[int, Process]:
+        """Return one entry for every PID asked for, with `devices` left empty.
+
+        What may not be seen is None; a process that is gone or hidden says so in
+        `hidden_reason`. Nothing raises.
+        """
+        ...
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Return what keeps the reader from seeing everything, such as a PID namespace."""
+        ...

@@ -1,0 +1,68 @@
+"""Foreign text made harmless: the one door through which names of others enter.
+
+Any user of a machine can name a process, so command lines, user names, container names and the
+driver's own strings may hold escape sequences, newlines, bidi overrides or bytes that are no
+text. `clean` makes them printable, once, where they enter; everything later may trust the type.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+from typing import NewType
+
+SafeText = NewType("SafeText", str)
+"""Text that `clean` returned: one line, printable, no surrogates, safe to send to a terminal."""
+
+LIMIT = 4096
+"""Characters kept of one foreign string; the rest is replaced by an ellipsis."""
+
+_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_MARKS = frozenset({"Mn", "Me"})
+_MARKS_IN_A_ROW = 2
+
+
+def clean(text: str, limit: int = LIMIT) -> SafeText:
+    """Return `text` as one printable line: control and format characters become visible escapes.
+
+    Undecodable bytes (surrogate escapes) are shown as `\\xff`, tabs as a space, a newline as
+    `\\n`; at most two combining marks stay on one character. Text longer than `limit` ends in `…`.
+    """
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return SafeText(text)
+    return _clean(text[: limit + 1], limit)
+
+
+def clean_bytes(raw: bytes, limit: int = LIMIT) -> SafeText:
+    """Return bytes of an unknown encoding as safe text, undecodable ones as `\\xff`."""
+    return clean(raw.decode("utf-8", "surrogateescape"), limit)
+
+
+@lru_cache(maxsize=4096)
+def _clean(text: str, limit: int) -> SafeText:
+    out: list[str] = []
+    marks = 0
+    for char in text[:limit]:
+        category = unicodedata.category(char)
+        if category in _MARKS:
+            marks += 1
+            if marks <= _MARKS_IN_A_ROW and out:
+                out.append(char)
+            continue
+        marks = 0
+        if category in _ESCAPED:
+            out.append(_escape(char))
+        else:
+            out.append(" " if category == "Zs" else char)
+    return SafeText("".join(out) + ("…" if len(text) > limit else ""))
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    if char in "\n\r\t":
+        return {"\n": "\\n", "\r": "\\r", "\t": " "}[char]
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

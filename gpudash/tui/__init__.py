@@ -1,0 +1,1 @@
+"""The live screen: everything that knows Textual."""

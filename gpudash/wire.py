@@ -1,0 +1,54 @@
+"""Snapshot <-> one line of JSON, and the JSON Schema of that line.
+
+`decode(encode(snapshot)) == snapshot` holds for every snapshot. Unknown fields of a newer schema
+are ignored; a wrong type is one `WireError` that names its path.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from gpudash.errors import WireError
+from gpudash.snapshot import Snapshot
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """Return a snapshot as one line of UTF-8 JSON without its newline."""
+    return _encoder.encode(snapshot)
+
+
+def decode(line: bytes) -> Snapshot:
+    """Return the snapshot of one line.
+
+    Raises WireError for anything that is not one: cut off, no JSON, or a value of a wrong type.
+    """
+    try:
+        return _decoder().decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError(f"not a gpudash snapshot: {error}") from None
+
+
+def pretty(line: bytes) -> bytes:
+    """Return the same document indented for people."""
+    return msgspec.json.format(line, indent=2)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a document, with each field's help, unit and NVML call."""
+    schema = msgspec.json.schema(Snapshot)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gpudash snapshot",
+        **schema,
+    }
+
+
+@lru_cache(maxsize=1)
+def _decoder() -> msgspec.json.Decoder[Snapshot]:
+    """Build the decoder on first use: a one-shot only encodes."""
+    return msgspec.json.Decoder(Snapshot)
