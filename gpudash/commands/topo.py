@@ -1,0 +1,26 @@
+"""`gpudash topo`: how the GPUs are connected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gpudash import stdout
+from gpudash.selection import select
+from gpudash.sources.local import open_source
+
+
+def run(*, demo: str | None, gpus: Sequence[str], json: bool, p2p: bool, color: bool) -> int:
+    """Print the matrix with its legend, with `p2p` the peer access too, or all of it as JSON."""
+    source = open_source(demo)
+    snapshot = select(source.sample(), gpus)
+    if json:
+        line = msgspec.json.encode(snapshot.topology)
+        text = msgspec.json.format(line, indent=2) if stdout.is_terminal() else line
+        stdout.write(text + b"\n")
+    else:
+        from gpudash.outputs import matrix
+
+        stdout.write(matrix.render(snapshot, p2p=p2p, color=color).encode())
+    return 0

@@ -1,0 +1,67 @@
+"""Everything gpudash knows about a host at one instant, frozen; no I/O.
+
+Each field is declared once, with its group, unit, help sentence and NVML call; JSON, its schema,
+the detail screen and the reference tables follow from that. A field that is None is a value the
+device does not have, the driver did not give or the caller may not see; 0 means zero.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from functools import partial
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gpudash.metric import Group, metric
+from gpudash.snapshot.device import Device, DeviceState
+from gpudash.snapshot.fault import Fault
+from gpudash.snapshot.host import Host
+from gpudash.snapshot.process import Job, JobKind, Process, ProcessDevice
+from gpudash.snapshot.topology import P2PStatus, Topology
+from gpudash.units import Unit
+
+__all__ = [
+    "EMPTY",
+    "SCHEMA",
+    "Device",
+    "DeviceState",
+    "Fault",
+    "Host",
+    "Job",
+    "JobKind",
+    "P2PStatus",
+    "Process",
+    "ProcessDevice",
+    "Snapshot",
+    "Topology",
+]
+
+SCHEMA = 1
+"""Version of the document; it only grows: fields are added, never renamed or removed."""
+
+_document = partial(metric, Group.DOCUMENT)
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """One host at one instant: the document that gpudash prints, pipes, records and shows."""
+
+    # fmt: off
+    schema: Annotated[int, _document(Unit.NONE,
+        "Version of this document; fields are only added.")] = SCHEMA
+    taken_at: Annotated[datetime, Meta(tz=True), _document(Unit.NONE,
+        "When it was taken, RFC 3339 in UTC.")]
+    host: Annotated[Host, _document(Unit.NONE, "The machine and its driver.")]
+    devices: Annotated[tuple[Device, ...], _document(Unit.NONE,
+        "GPUs by index, each followed by its MIG instances.")] = ()
+    processes: Annotated[tuple[Process, ...], _document(Unit.NONE,
+        "Processes on any device, the largest holder first.")] = ()
+    topology: Annotated[Topology | None, _document(Unit.NONE,
+        "Links between the GPUs, null where NVML cannot tell.")] = None
+    errors: Annotated[tuple[Fault, ...], _document(Unit.NONE,
+        "What could not be read beyond a single device.")] = ()
+    # fmt: on
+
+
+EMPTY = Snapshot(host=Host(hostname=""), taken_at=datetime(1970, 1, 1, tzinfo=timezone.utc))
+"""The snapshot before the first one: no host, no devices."""

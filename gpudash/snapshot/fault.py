@@ -1,0 +1,26 @@
+"""Why something could not be read."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from msgspec import Struct
+
+from gpudash.metric import Group, metric
+from gpudash.units import Unit
+
+_state = partial(metric, Group.STATE)
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """Why something could not be read, in one line for people."""
+
+    # fmt: off
+    source: Annotated[str, _state(Unit.NONE, "What failed: nvml, host or processes.")]
+    message: Annotated[str, _state(Unit.NONE, "What failed and what to do, one line.")]
+    code: Annotated[int | None, _state(Unit.NONE,
+        "NVML's return value, null for other sources.")] = None
+    uuid: Annotated[str | None, _state(Unit.NONE,
+        "The device it concerns, null for the host.")] = None
+    # fmt: on

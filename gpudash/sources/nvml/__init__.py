@@ -1,0 +1,9 @@
+"""NVIDIA's management library, read truthfully: the only importer of pynvml."""
+
+from __future__ import annotations
+
+from gpudash.sources.nvml.bus import Bus, Identity, PciBus
+from gpudash.sources.nvml.library import Library, load
+from gpudash.sources.nvml.reader import NvmlReader, Reading, Versions
+
+__all__ = ["Bus", "Identity", "Library", "NvmlReader", "PciBus", "Reading", "Versions", "load"]

@@ -1,0 +1,73 @@
+"""The PCI bus as the kernel shows it: which NVIDIA GPUs there are and which of them sleep.
+
+These files wake nothing, while any NVML call on a runtime-suspended GPU powers it up.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Protocol
+
+from gpudash.text import clean
+
+_DISPLAY_CLASS = "0x03"
+
+
+class Identity(NamedTuple):
+    """What the kernel module tells of a GPU without waking it; None where it does not know."""
+
+    name: str | None
+    uuid: str | None
+
+
+class Bus(Protocol):
+    """The NVIDIA GPUs on a PCI bus, by address such as `0000:1a:00.0`."""
+
+    def power_states(self) -> dict[str, str]:
+        """Return the runtime power status of each GPU in PCI order: active, suspended, ..."""
+        ...
+
+    def identity(self, address: str) -> Identity:
+        """Return name and UUID of a GPU without waking it."""
+        ...
+
+
+class PciBus:
+    """The bus of this machine, from the devices bound to the NVIDIA kernel driver."""
+
+    def __init__(
+        self,
+        driver: str = "/sys/bus/pci/drivers/nvidia",
+        procfs: str = "/proc/driver/nvidia/gpus",
+    ) -> None:
+        self._driver = driver
+        self._procfs = procfs
+
+    def power_states(self) -> dict[str, str]:
+        """Return the runtime power status of each NVIDIA GPU, in PCI order."""
+        try:
+            addresses = sorted(name for name in os.listdir(self._driver) if ":" in name)
+        except OSError:
+            return {}
+        return {
+            address: _read(f"{self._driver}/{address}/power/runtime_status") or "unsupported"
+            for address in addresses
+            if (_read(f"{self._driver}/{address}/class") or "").startswith(_DISPLAY_CLASS)
+        }
+
+    def identity(self, address: str) -> Identity:
+        """Return what the kernel module has cached about a GPU."""
+        text = _read(f"{self._procfs}/{address}/information") or ""
+        pairs = (line.partition(":") for line in text.splitlines())
+        facts = {key.strip(): value.strip() for key, _, value in pairs}
+        uuid = facts.get("GPU UUID", "")
+        name = clean(facts.get("Model", ""))
+        return Identity(name or None, None if "?" in uuid else clean(uuid) or None)
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(65536).strip()
+    except OSError:
+        return None

@@ -1,0 +1,80 @@
+"""NVML's return values, and what they mean to a person.
+
+The texts are gpudash's own: asking the C library for them has crashed on a failed init
+(hashcat#2773), and pynvml knows only some of them.
+"""
+
+from __future__ import annotations
+
+SUCCESS = 0
+UNINITIALIZED = 1
+INVALID_ARGUMENT = 2
+NOT_SUPPORTED = 3
+NO_PERMISSION = 4
+NOT_FOUND = 6
+INSUFFICIENT_SIZE = 7
+DRIVER_NOT_LOADED = 9
+LIBRARY_NOT_FOUND = 12
+FUNCTION_NOT_FOUND = 13
+GPU_IS_LOST = 15
+RESET_REQUIRED = 16
+LIB_RM_VERSION_MISMATCH = 18
+UNKNOWN = 999
+
+PERMANENT = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND})
+"""A device that answers so to a metric never has it; it is not asked again."""
+
+DEAD = frozenset({GPU_IS_LOST, RESET_REQUIRED})
+"""A device that answers so to any call answers so to all."""
+
+_TEXTS = {
+    1: "NVML is not initialised",
+    2: "invalid argument",
+    3: "not supported",
+    4: "no permission",
+    5: "already initialised",
+    6: "not found",
+    7: "buffer too small",
+    8: "a power cable is not attached",
+    9: "the NVIDIA driver is not loaded",
+    10: "the driver timed out",
+    11: "the kernel found an interrupt problem with the GPU",
+    12: "libnvidia-ml.so.1 was not found",
+    13: "this driver lacks the function",
+    14: "the GPU's info ROM is corrupted",
+    15: "the GPU is lost: it fell off the bus",
+    16: "the GPU needs a reset",
+    17: "an operating system call failed",
+    18: "driver and library versions differ",
+    19: "the GPU is in use",
+    20: "out of memory",
+    21: "no data",
+    23: "insufficient resources",
+    25: "this driver expects another version of the call",
+    27: "the driver is not ready",
+    28: "no GPU was found",
+    29: "invalid state",
+    999: "unknown error",
+}
+
+_ADVICE = {
+    4: "the device nodes /dev/nvidia* are not accessible: check their owner and mode, or the "
+    "container's device rules",
+    9: "load it with `sudo modprobe nvidia`, or try gpudash without a GPU: gpudash --demo",
+    12: "install the NVIDIA driver, or try gpudash without a GPU: gpudash --demo",
+    17: "see the kernel log: sudo dmesg | grep -i nvrm",
+    18: "the driver was updated under the running kernel module: reboot, or reload the module",
+    999: "in a container recreate it (its device access was revoked), else see the kernel log: "
+    "sudo dmesg | grep -i nvrm",
+}
+
+
+def text(code: int) -> str:
+    """Return what a return value means, in a few words."""
+    return _TEXTS.get(code, f"NVML error {code}")
+
+
+def driver_message(code: int) -> str:
+    """Return the line that says why NVML cannot be used and what to do about it."""
+    advice = _ADVICE.get(code)
+    return f"{text(code)} (NVML error {code})" + (f"; {advice}" if advice else "")

@@ -1,0 +1,145 @@
+"""Which processes use a GPU, how much memory they hold and how busy they keep it."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from gpudash.snapshot import Device, ProcessDevice
+from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.device import DeviceReader
+from gpudash.sources.nvml.library import Library, ProcessSample, RunningProcess
+
+_KINDS = (("MPSCompute", "M"), ("Compute", "C"), ("Graphics", "G"))
+_FIRST_LOOK_US = 1_000_000
+"""How far a first look reaches back: far enough for samples at 7 Hz, near enough to be now."""
+
+Utilization = tuple[int, int, int, int]
+Key = tuple[int, int | None, int | None]
+
+
+class Listing(NamedTuple):
+    """The processes of one GPU; `code` is NVML's return value where they could not be listed."""
+
+    entries: tuple[tuple[int, ProcessDevice], ...]
+    code: int
+    unaccounted_bytes: int | None
+
+
+class ProcessReader:
+    """The processes of one GPU, from look to look."""
+
+    def __init__(self, library: Library, reader: DeviceReader) -> None:
+        self._library = library
+        self._reader = reader
+        self._refused: set[str] = set()
+        self._newest_us = time.time_ns() // 1000 - _FIRST_LOOK_US
+
+    def read(self, device: Device, instances: tuple[Device, ...]) -> Listing:
+        """List the processes of a GPU and of its MIG instances."""
+        rows, code = self._running()
+        if code:
+            return Listing((), code, None)
+        busy = self._utilization({pid for pid, _, _ in rows})
+        uuids = {(i.gpu_instance_id, i.compute_instance_id): i.uuid for i in instances}
+        entries = tuple(
+            (key[0], _entry(device, key, row, uuids, busy.get(key[0]))) for key, row in rows.items()
+        )
+        return Listing(entries, codes.SUCCESS, _unaccounted(device, rows))
+
+    def _running(self) -> tuple[dict[Key, tuple[str, int | None]], int]:
+        """Return ({(pid, GPU instance, compute instance): (types, bytes)}, 0 or a code)."""
+        rows: dict[Key, tuple[str, int | None]] = {}
+        failure = codes.NOT_SUPPORTED
+        for kind, letter in _KINDS:
+            if kind in self._refused:
+                continue
+            entries, code = self._library.running_processes(self._reader.handle, kind)
+            if code in codes.PERMANENT:
+                self._refused.add(kind)
+            elif code:
+                return {}, code
+            else:
+                failure = codes.SUCCESS
+                _merge(rows, entries, letter)
+        return rows, failure
+
+    def _utilization(self, pids: set[int]) -> dict[int, Utilization]:
+        """Return (SM, memory, encoder, decoder) percent of each PID, {} where it is not told."""
+        if not pids or "utilization" in self._refused:
+            return {}
+        samples, code = self._library.process_samples(self._reader.handle, self._newest_us)
+        if code in codes.PERMANENT:
+            self._refused.add("utilization")
+        if code not in (codes.SUCCESS, codes.NOT_FOUND):
+            return {}
+        busy: dict[int, Utilization] = dict.fromkeys(pids, (0, 0, 0, 0))
+        for sample in samples:
+            if sample.pid in busy and self._is_true(sample):
+                busy[sample.pid] = _highest(busy[sample.pid], sample)
+        fresh = [s.timestamp_us for s in samples if s.pid in busy and self._is_true(s)]
+        self._newest_us = max((self._newest_us, *fresh))
+        return busy
+
+    def _is_true(self, sample: ProcessSample) -> bool:
+        """Whether a sample is new and possible: the ring also holds zeroes and garbage."""
+        shares = (sample.sm, sample.memory, sample.encoder, sample.decoder)
+        return sample.timestamp_us > self._newest_us and max(shares) <= 100
+
+
+def _merge(
+    rows: dict[Key, tuple[str, int | None]], entries: list[RunningProcess], letter: str
+) -> None:
+    """Add one list: a PID in two of them is one process that shows the same memory in both."""
+    for entry in entries:
+        if entry.pid == 0:
+            continue
+        key = (entry.pid, entry.gpu_instance_id, entry.compute_instance_id)
+        types, memory = rows.get(key, ("", None))
+        shares = [m for m in (memory, entry.used_gpu_memory_bytes) if m is not None]
+        if letter not in types:
+            types = f"{types}+{letter}" if types else letter
+        rows[key] = types, max(shares, default=None)
+
+
+def _highest(before: Utilization, sample: ProcessSample) -> Utilization:
+    return (
+        max(before[0], sample.sm),
+        max(before[1], sample.memory),
+        max(before[2], sample.encoder),
+        max(before[3], sample.decoder),
+    )
+
+
+def _entry(
+    device: Device,
+    key: Key,
+    row: tuple[str, int | None],
+    uuids: dict[tuple[int | None, int | None], str | None],
+    busy: Utilization | None,
+) -> ProcessDevice:
+    _, gpu_instance, compute_instance = key
+    types, memory = row
+    sm, bandwidth, encoder, decoder = busy or (None, None, None, None)
+    # Some drivers number a whole GPU as instance 0 rather than as none.
+    inside = device.mig_mode and gpu_instance is not None
+    return ProcessDevice(
+        index=device.index,
+        uuid=uuids.get((gpu_instance, compute_instance), device.uuid) if inside else device.uuid,
+        type=types,
+        used_gpu_memory_bytes=memory,
+        sm_utilization_percent=sm,
+        memory_utilization_percent=bandwidth,
+        encoder_utilization_percent=encoder,
+        decoder_utilization_percent=decoder,
+        gpu_instance_id=gpu_instance if inside else None,
+        compute_instance_id=compute_instance if inside else None,
+    )
+
+
+def _unaccounted(device: Device, rows: dict[Key, tuple[str, int | None]]) -> int | None:
+    """Return the used bytes that no listed process owns, None if a share is not known."""
+    shares = [memory for _, memory in rows.values()]
+    if device.memory_used_bytes is None or None in shares:
+        return None
+    return max(0, device.memory_used_bytes - sum(share or 0 for share in shares))

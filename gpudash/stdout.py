@@ -1,0 +1,51 @@
+"""Standard output, written whole or with an error that says so."""
+
+from __future__ import annotations
+
+import os
+import select
+
+from gpudash.errors import OutputError
+
+_FD = 1
+
+
+class ReaderGoneError(Exception):
+    """Whoever read the output has closed it."""
+
+
+def write(data: bytes) -> None:
+    """Write all of `data`.
+
+    Raises ReaderGoneError for a closed pipe, OutputError when it could not be written.
+    """
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[os.write(_FD, rest) :]
+    except BrokenPipeError:
+        raise ReaderGoneError from None
+    except OSError as error:
+        raise OutputError(f"the output could not be written: {error.strerror}") from None
+
+
+def wait(seconds: float) -> None:
+    """Sleep; raises ReaderGoneError as soon as the reader of a pipe goes away."""
+    poll = select.poll()
+    poll.register(_FD, select.POLLERR)
+    for _, event in poll.poll(max(0.0, seconds) * 1000):
+        if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+            raise ReaderGoneError
+
+
+def is_terminal() -> bool:
+    """Whether a person reads it."""
+    return os.isatty(_FD)
+
+
+def width(default: int = 80) -> int:
+    """Return the columns of the terminal, or `default` when it is no terminal."""
+    try:
+        return os.get_terminal_size(_FD).columns or default
+    except OSError:
+        return default

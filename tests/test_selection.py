@@ -1,0 +1,84 @@
+import pytest
+
+from gpudash.errors import UsageError
+from gpudash.selection import select
+from gpudash.snapshot import Fault, ProcessDevice, Snapshot, Topology
+from tests.factories import make_device, make_process, make_snapshot
+
+UUIDS = ("GPU-aaaa0000-1", "GPU-aaab0000-2", "GPU-cccc0000-3")
+
+
+def make_host_of_three() -> Snapshot:
+    devices = tuple(
+        make_device(index=i, uuid=uuid, pci_bus_id=f"00000000:0{i + 1}:00.0")
+        for i, uuid in enumerate(UUIDS)
+    )
+    instance = make_device(index=0, uuid="MIG-1", parent_uuid=UUIDS[2])
+    everywhere = make_process(
+        pid=10, devices=tuple(ProcessDevice(index=i, uuid=u) for i, u in enumerate(UUIDS))
+    )
+    on_last = make_process(pid=11, devices=(ProcessDevice(index=2, uuid="MIG-1"),))
+    square = tuple(tuple(f"{row}{column}" for column in range(3)) for row in range(3))
+    topology = Topology(
+        uuids=UUIDS,
+        indices=(0, 1, 2),
+        links=square,
+        p2p_read=((None,) * 3,) * 3,
+        p2p_write=((None,) * 3,) * 3,
+        p2p_atomics=((None,) * 3,) * 3,
+        cpu_affinity=("0", "1", "2"),
+        numa_affinity=("0", "0", "1"),
+    )
+    errors = (
+        Fault(source="host", message="everyone's"),
+        Fault(source="nvml", message="second's", uuid=UUIDS[1]),
+    )
+    return make_snapshot(
+        devices=(*devices, instance),
+        processes=(everywhere, on_last),
+        topology=topology,
+        errors=errors,
+    )
+
+
+def test_no_selector_keeps_everything() -> None:
+    snapshot = make_host_of_three()
+    assert select(snapshot, []) is snapshot
+
+
+@pytest.mark.parametrize(
+    "selector", ["1", "GPU-aaab", "gpu-AAAB0000-2", "aaab", "00000000:02:00.0"]
+)
+def test_a_gpu_is_found_by_index_uuid_prefix_or_bus_id(selector: str) -> None:
+    assert [d.uuid for d in select(make_host_of_three(), [selector]).devices] == [UUIDS[1]]
+
+
+def test_processes_keep_only_the_selected_devices() -> None:
+    chosen = select(make_host_of_three(), ["0", "1"])
+    assert [(p.pid, [d.index for d in p.devices]) for p in chosen.processes] == [(10, [0, 1])]
+
+
+def test_mig_instances_follow_their_parent() -> None:
+    chosen = select(make_host_of_three(), ["2"])
+    assert [d.uuid for d in chosen.devices] == [UUIDS[2], "MIG-1"]
+    assert [p.pid for p in chosen.processes] == [10, 11]
+
+
+def test_topology_and_errors_shrink_with_the_devices() -> None:
+    chosen = select(make_host_of_three(), ["0", "2"])
+    assert chosen.topology is not None
+    assert chosen.topology.links == (("00", "02"), ("20", "22"))
+    assert chosen.topology.cpu_affinity == ("0", "2")
+    assert [error.message for error in chosen.errors] == ["everyone's"]
+
+
+@pytest.mark.parametrize("selector", ["3", "GPU-zzz", "x", "²", "-1"])
+def test_an_unknown_gpu_is_one_line_that_names_the_valid_ones(selector: str) -> None:
+    with pytest.raises(UsageError, match=r"is no GPU of this host: choose from 0, 1, 2") as caught:
+        select(make_host_of_three(), [selector])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_prefix_of_several_uuids_is_refused() -> None:
+    with pytest.raises(UsageError, match="fits several GPUs"):
+        select(make_host_of_three(), ["GPU-aaa"])
