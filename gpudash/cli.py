@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from gpudash import __version__, stdout
+from gpudash import __version__, quick, stdout
 from gpudash.errors import ExitStatus, GpudashError, UsageError
 
 _MIN_INTERVAL, _MAX_INTERVAL = 0.1, 3600.0
@@ -38,16 +38,16 @@ def _run(argv: list[str]) -> int:
         return _print_schema()
     gpus = [word for word in options.gpu.split(",") if word.strip()]
     if options.command == "topo":
+        _begin()
         from gpudash.commands import topo
 
-        _let_signals_end_us()
         return topo.run(
             demo=options.demo, gpus=gpus, json=options.json, p2p=options.p2p, color=_color()
         )
     if options.once:
+        _begin()
         from gpudash.commands import once
 
-        _let_signals_end_us()
         return once.run(
             demo=options.demo,
             gpus=gpus,
@@ -56,9 +56,9 @@ def _run(argv: list[str]) -> int:
             color=_color(),
         )
     if options.json:
+        _begin()
         from gpudash.commands import stream
 
-        _let_signals_end_us()
         return stream.run(demo=options.demo, gpus=gpus, interval=options.interval)
     from gpudash.commands import watch
 
@@ -141,6 +141,7 @@ def _collector(options: argparse.Namespace) -> list[str]:
 def _print_schema() -> int:
     import json
 
+    quick.begin()
     from gpudash import wire
 
     stdout.write(json.dumps(wire.json_schema(), indent=2).encode() + b"\n")
@@ -157,11 +158,12 @@ def _is_utf8() -> bool:
     return "utf-8" in locale.lower() or "utf8" in locale.lower()
 
 
-def _let_signals_end_us() -> None:
-    """Ctrl-C ends a one-shot at once, also within a driver call that never returns."""
+def _begin() -> None:
+    """Start quickly, and let Ctrl-C end us at once, also within a call that never returns."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    quick.begin()
 
 
 def _reopen_standard_streams() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gpudash import stdout, wire
+from gpudash import quick, stdout, wire
 from gpudash.selection import select
+from gpudash.sources import Source
 from gpudash.sources.local import open_source
 
 
@@ -14,8 +15,14 @@ def run(*, demo: str | None, gpus: Sequence[str], interval: float) -> int:
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal."""
     source = open_source(demo)
     due = time.monotonic()
+    stdout.write(_line(source, gpus))
+    quick.settle()
     while True:
-        stdout.write(wire.encode(select(source.sample(), gpus)) + b"\n")
         # A tick that was missed is skipped, so that a stall is not followed by a burst.
         due = max(due + interval, time.monotonic())
         stdout.wait(due - time.monotonic())
+        stdout.write(_line(source, gpus))
+
+
+def _line(source: Source, gpus: Sequence[str]) -> bytes:
+    return wire.encode(select(source.sample(), gpus)) + b"\n"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpudash.errors import DriverError, GpudashError
+from gpudash.quick import without_ctypes_util
 from gpudash.sources.nvml import codes
 
 _NO_MEMORY = 0xFFFFFFFFFFFFFFFF
@@ -46,7 +47,8 @@ def load() -> Any:
 
     Raises GpudashError when another package of that name hides it.
     """
-    import pynvml
+    with without_ctypes_util():
+        import pynvml
 
     if not hasattr(pynvml, "_nvmlGetFunctionPointer") or not hasattr(pynvml, "nvmlMemory_v2"):
         raise GpudashError(
