@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 
 from msgspec.structs import replace
 
+from gpudash.errors import UsageError
 from gpudash.snapshot import Process, ProcessDevice, Snapshot
 from gpudash.sources import HostReader, Source
 from gpudash.sources.nvml import Library, NvmlReader, PciBus, load
-
-DEFAULT_DEMO = "dgx-h100"
 
 
 class LocalSource:
@@ -57,14 +57,29 @@ def open_source(demo: str | None = None) -> Source:
     nvidia-ml-py. NVML itself is opened by the first sample.
     """
     if demo is not None:
-        from gpudash.sources.simulated import SimulatedHost
+        return open_simulated(demo, _demo_clock())
+    from gpudash.sources.host import LinuxReader
 
-        simulated = SimulatedHost(demo)
-        nvml = NvmlReader(Library(simulated.library), simulated)
-        return LocalSource(nvml, simulated.reader, simulated.clock)
-    from gpudash.sources.host import PsutilReader
+    return LocalSource(NvmlReader(Library(load()), PciBus()), LinuxReader())
 
-    return LocalSource(NvmlReader(Library(load()), PciBus()), PsutilReader())
+
+def open_simulated(name: str, clock: Callable[[], float] = time.time) -> Source:
+    """Return the simulated host `name`, whose time is what `clock` says."""
+    from gpudash.sources.simulated import SimulatedHost
+
+    host = SimulatedHost(name, clock)
+    nvml = NvmlReader(Library(host.library), host, wall_clock=clock)
+    return LocalSource(nvml, host.reader, clock)
+
+
+def _demo_clock() -> Callable[[], float]:
+    """Return the clock of simulated hosts: it stands still where GPUDASH_DEMO_TIME says."""
+    instant = os.environ.get("GPUDASH_DEMO_TIME", "")
+    try:
+        fixed = float(instant) if instant else None
+    except ValueError:
+        raise UsageError(f"GPUDASH_DEMO_TIME={instant!r} is no Unix time in seconds") from None
+    return time.time if fixed is None else lambda: fixed
 
 
 def _joined(

@@ -81,6 +81,10 @@ class DeviceReader:
         self._forget_handle()
         return Device(index=self.index, state="asleep", **identity)
 
+    def reopen(self) -> None:
+        """Ask for the handle again at the next read: the old one died with the driver."""
+        self._forget_handle()
+
     def fail(self, code: int, now: float) -> None:
         """Mark the GPU as failed for `code`; it is asked again after a while."""
         self._forget_handle()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from gpudash.snapshot import Device, ProcessDevice
@@ -29,11 +29,13 @@ class Listing(NamedTuple):
 class ProcessReader:
     """The processes of one GPU, from look to look."""
 
-    def __init__(self, library: Library, reader: DeviceReader) -> None:
+    def __init__(
+        self, library: Library, reader: DeviceReader, wall_clock: Callable[[], float]
+    ) -> None:
         self._library = library
         self._reader = reader
         self._refused: set[str] = set()
-        self._newest_us = time.time_ns() // 1000 - _FIRST_LOOK_US
+        self._newest_us = int(wall_clock() * 1e6) - _FIRST_LOOK_US
 
     def read(self, device: Device, instances: tuple[Device, ...]) -> Listing:
         """List the processes of a GPU and of its MIG instances."""

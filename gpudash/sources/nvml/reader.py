@@ -46,9 +46,9 @@ class Reading(Struct, frozen=True, kw_only=True):
 class _Gpu:
     """One GPU with all that is read of it on its own pace."""
 
-    def __init__(self, library: Library, index: int) -> None:
+    def __init__(self, library: Library, index: int, wall_clock: Callable[[], float]) -> None:
         self.reader = DeviceReader(library, index)
-        self.processes = ProcessReader(library, self.reader)
+        self.processes = ProcessReader(library, self.reader, wall_clock)
         self.device = Device(index=index)
         self.instances: tuple[Device, ...] = ()
         self.instance_handles: tuple[tuple[int, Any], ...] = ()
@@ -59,11 +59,16 @@ class NvmlReader:
     """NVML read as a whole: opened at the first tick, opened anew when the driver was reloaded."""
 
     def __init__(
-        self, library: Library, bus: Bus, clock: Callable[[], float] = time.monotonic
+        self,
+        library: Library,
+        bus: Bus,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._library = library
         self._bus = bus
         self._clock = clock
+        self._wall_clock = wall_clock
         self._gpus: list[_Gpu] = []
         self._is_open = False
         self._versions = Versions()
@@ -109,10 +114,15 @@ class NvmlReader:
             self._is_open = True
             self._versions = _versions(self._library)
             self._due = dict.fromkeys(self._due, 0.0)
+            for gpu in self._gpus:
+                gpu.reader.reopen()
         if self._is_due("count", now, _RESCAN_SECONDS):
             count, code = self._library.ask("nvmlDeviceGetCount")
             if not code and count != len(self._gpus):
-                self._gpus = [_Gpu(self._library, index) for index in range(count)]
+                self._gpus = self._new_gpus(count)
+
+    def _new_gpus(self, count: int) -> list[_Gpu]:
+        return [_Gpu(self._library, index, self._wall_clock) for index in range(count)]
 
     def _is_due(self, lane: str, now: float, seconds: float | None = None) -> bool:
         if now < self._due[lane]:
@@ -134,7 +144,7 @@ class NvmlReader:
 
     def _all_asleep(self, addresses: list[str]) -> Reading:
         if len(self._gpus) != len(addresses):
-            self._gpus = [_Gpu(self._library, index) for index in range(len(addresses))]
+            self._gpus = self._new_gpus(len(addresses))
         for gpu, address in zip(self._gpus, addresses, strict=True):
             gpu.device = gpu.reader.asleep(address, *self._bus.identity(address))
             gpu.instances, gpu.listing = (), _NO_LISTING

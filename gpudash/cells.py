@@ -1,0 +1,61 @@
+"""Text measured in terminal cells: a wide character takes two, a combining mark none."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache
+from typing import Literal
+
+Align = Literal["<", ">"]
+
+
+def width(text: str) -> int:
+    """Return the number of cells that a line of printable text takes."""
+    return len(text) if text.isascii() else sum(map(_char_width, text))
+
+
+def cut(text: str, cells: int, *, mark: str = "…") -> str:
+    """Return `text` in at most that many cells; a shortened one ends in `mark` where it fits."""
+    if width(text) <= cells:
+        return text
+    if width(mark) > cells:
+        mark = ""
+    return _head(text, cells - width(mark)) + mark
+
+
+def pad(text: str, cells: int, align: Align = "<", *, mark: str = "…") -> str:
+    """Return `text` in exactly that many cells, shortened or filled with spaces."""
+    text = cut(text, cells, mark=mark)
+    space = " " * (cells - width(text))
+    return space + text if align == ">" else text + space
+
+
+def wrap(text: str, cells: int, *, lines: int = 3, mark: str = "…") -> list[str]:
+    """Return `text` broken between words into at most that many lines of at most `cells`."""
+    out = [""]
+    for word in text.split():
+        joined = f"{out[-1]} {word}" if out[-1] else word
+        if width(joined) <= cells or not out[-1]:
+            out[-1] = joined
+        else:
+            out.append(word)
+    if len(out) > lines:
+        out[lines - 1 :] = [" ".join(out[lines - 1 :])]
+    return [cut(line, cells, mark=mark) for line in out]
+
+
+def _head(text: str, cells: int) -> str:
+    """Return the longest beginning that fits, with the marks of its last character."""
+    taken = 0
+    for end, char in enumerate(text):
+        taken += _char_width(char)
+        if taken > cells:
+            return text[:end]
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _char_width(char: str) -> int:
+    if unicodedata.category(char) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

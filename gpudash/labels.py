@@ -1,0 +1,82 @@
+"""What people call things: the label of a device, its short name, the command of a process."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+
+from gpudash.snapshot import Device, Process, ProcessDevice
+from gpudash.units import ABSENT
+
+_MAKERS = ("NVIDIA ", "GeForce ", "Tesla ")
+_NOISE = (" GPU", " Generation")
+
+
+def device_labels(devices: Sequence[Device]) -> dict[str, str]:
+    """Return the label of each device by its key: `0`, of a MIG instance `0:1`."""
+    parents = {device.uuid: device.index for device in devices if not device.is_mig}
+    return {
+        device.key: f"{parents.get(device.parent_uuid, '?')}:{device.index}"
+        if device.is_mig
+        else str(device.index)
+        for device in devices
+    }
+
+
+def gpu_ranges(devices: Iterable[ProcessDevice], mig_labels: Mapping[str, str]) -> str:
+    """Return the devices of a process as ranges: `0-7`, `0,2-3`, a MIG instance as `0:1`."""
+    whole: set[int] = set()
+    instances: list[str] = []
+    for device in devices:
+        label = mig_labels.get(device.uuid or "")
+        if label is None:
+            whole.add(device.index)
+        else:
+            instances.append(label)
+    return ",".join([*_ranges(sorted(whole)), *instances]) or ABSENT
+
+
+def _ranges(numbers: Iterable[int]) -> list[str]:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+
+
+def short_name(device: Device) -> str:
+    """Return the product without the words that all share: `H100 80GB HBM3`, `GTX 1080 Ti`."""
+    name = device.name
+    if name is None:
+        return ABSENT
+    if device.is_mig and "MIG " in name:
+        return name[name.index("MIG ") :]
+    for maker in _MAKERS:
+        name = name.removeprefix(maker)
+    for noise in _NOISE:
+        name = name.removesuffix(noise)
+    return name or device.name or ABSENT
+
+
+def command(process: Process) -> str:
+    """Return the command line as a shell would take it, or `(reason)` when it is hidden."""
+    return _command(process, process.command_line)
+
+
+def short_command(process: Process) -> str:
+    """Return the command line with the program's folder left out."""
+    line = process.command_line
+    # A title that a process gave itself ("nginx: worker /etc/nginx") is no path.
+    if not line or " " in line[0]:
+        return command(process)
+    return _command(process, (line[0].rpartition("/")[2] or line[0], *line[1:]))
+
+
+def _command(process: Process, line: Sequence[str] | None) -> str:
+    if line:
+        return line[0] if len(line) == 1 else shlex.join(line)
+    if process.hidden_reason:
+        return f"({process.hidden_reason})"
+    return process.name or ABSENT

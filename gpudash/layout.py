@@ -1,0 +1,112 @@
+"""What a column is, and which columns a given width holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from gpudash.cells import Align, width
+from gpudash.health import Level
+from gpudash.units import ABSENT
+
+Row = TypeVar("Row")
+
+GAP = 2
+"""Cells between two columns."""
+
+_COMFORT_PRIORITY = 2
+"""Columns up to this priority outlast the bars and the comfort of the growing column."""
+
+_LEAST_GROWING = 8
+_MOST_BAR = 24
+
+
+class Column(Struct, Generic[Row], frozen=True, kw_only=True):
+    """One column: its text, how bad a value is, and how much it matters.
+
+    `width` is the most cells it takes; a growing one is content with them and takes the rest.
+    Priority 0 always stands; the higher, the sooner a narrow screen does without. `share` (0 to
+    1) may be drawn as a bar before the text; `short` may replace `text` where that does not fit.
+    """
+
+    key: str
+    header: str
+    text: Callable[[Row], str]
+    sort_key: Callable[[Row], float | str]
+    width: int
+    align: Align = "<"
+    priority: int = 0
+    grows: bool = False
+    level: Callable[[Row], Level] | None = None
+    share: Callable[[Row], float | None] | None = None
+    short: Callable[[Row], str] | None = None
+
+
+class Place(Struct, Generic[Row], frozen=True):
+    """A column that is shown, the cells of its text and those of the bar before it."""
+
+    column: Column[Row]
+    width: int
+    bar: int = 0
+
+    @property
+    def cells(self) -> int:
+        """All its cells, with the space between bar and text."""
+        return self.width + (self.bar and self.bar + 1)
+
+
+def fit(
+    columns: Sequence[Column[Row]], rows: Collection[Row], room: int, *, bar: int = 0
+) -> list[Place[Row]]:
+    """Return the columns that `room` cells hold, bars taking at least `bar` cells or none.
+
+    Columns are as wide as their content; one without any is left out unless it always stands.
+    The least important go first. What is left over goes to the growing column, or to the bars.
+    """
+    kept = [c for c in columns if c.priority == 0 or any(c.text(row) != ABSENT for row in rows)]
+    places = [Place(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
+    comfortable = True
+    while taken(places) > room:
+        least = max(reversed(places), key=lambda place: place.column.priority)
+        if comfortable and least.column.priority <= _COMFORT_PRIORITY:
+            comfortable = False
+            places = [_narrow(place) for place in places]
+        elif least.column.priority == 0:
+            break
+        else:
+            places.remove(least)
+    return _grown(places, max(room - taken(places), 0))
+
+
+def taken(places: Sequence[Place[Row]]) -> int:
+    """Return the cells of a line with these columns."""
+    return sum(place.cells for place in places) + GAP * max(len(places) - 1, 0)
+
+
+def _narrow(place: Place[Row]) -> Place[Row]:
+    """Return the place without its bar, a growing one at its least."""
+    column = place.column
+    return Place(column, min(place.width, _LEAST_GROWING) if column.grows else place.width)
+
+
+def _grown(places: Sequence[Place[Row]], spare: int) -> list[Place[Row]]:
+    """Return the places with the spare cells given to the growing column, else to the bars."""
+    if any(place.column.grows for place in places):
+        return [
+            Place(place.column, place.width + spare, place.bar) if place.column.grows else place
+            for place in places
+        ]
+    bars = sum(bool(place.bar) for place in places)
+    return [
+        Place(place.column, place.width, min(place.bar + spare // bars, _MOST_BAR))
+        if place.bar
+        else place
+        for place in places
+    ]
+
+
+def _content_width(column: Column[Row], rows: Collection[Row]) -> int:
+    widest = max((width(column.text(row)) for row in rows), default=0)
+    return max(min(widest, column.width), width(column.header))

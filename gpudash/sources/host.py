@@ -1,0 +1,185 @@
+"""The operating system's half of a snapshot, from /proc: the machine and its processes.
+
+psutil tells the same, and is what the tests compare with; importing it alone takes a one-shot as
+long as reading eight GPUs. Nothing sleeps: a share of CPU time is taken since the last sample,
+and in a first one since the process started or the machine was booted.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Collection
+from functools import lru_cache
+
+from gpudash.snapshot import Fault, Host, Job, Process
+from gpudash.sources.cgroup import LIMIT as CGROUP_LIMIT
+from gpudash.sources.cgroup import job_of
+from gpudash.sources.processes import Facts, ProcessTable, in_pid_namespace
+from gpudash.text import SafeText, clean, clean_bytes
+
+_SYSTEM_BYTES = 65536
+_COMM_BYTES = 15
+_ARGUMENTS = 512
+_ARGUMENT_LIMIT = 4096
+_COMMAND_LINE_BYTES = 32768
+
+
+class LinuxReader:
+    """Reads this machine, and remembers the last sample for the CPU shares of the next."""
+
+    def __init__(self) -> None:
+        self._table = ProcessTable(_facts)
+        # Counted from boot, so that the first share is the one since then.
+        self._busy_ticks = 0
+        self._total_ticks = 0
+        self._cpu_percent: float | None = None
+
+    def host(self) -> Host:
+        """Return the machine; the driver's versions are left None for NVML to fill in."""
+        memory = _memory_info()
+        total, available = memory.get("MemTotal"), memory.get("MemAvailable")
+        swap, swap_free = memory.get("SwapTotal"), memory.get("SwapFree")
+        return Host(
+            hostname=clean(os.uname().nodename),
+            cpu_count=os.cpu_count(),
+            cpu_percent=self._share_of_cpu(),
+            memory_total_bytes=total,
+            memory_used_bytes=_difference(total, available),
+            memory_available_bytes=available,
+            swap_total_bytes=swap,
+            swap_used_bytes=_difference(swap, swap_free),
+            load_average=_load_average(),
+            uptime_seconds=time.clock_gettime(time.CLOCK_BOOTTIME),
+        )
+
+    def processes(self, pids: Collection[int]) -> dict[int, Process]:
+        """Return one entry for every PID asked for, with `devices` left empty.
+
+        Ask for all PIDs of a sample at once: what is known of the others is forgotten.
+        """
+        return self._table.sample(pids)
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Return what keeps the reader from seeing everything: no /proc, or a PID namespace."""
+        if not os.path.exists("/proc/self/stat"):
+            message = "/proc is not mounted: owners and command lines are not known"
+        elif in_pid_namespace():
+            message = (
+                "processes outside this PID namespace are hidden; a container shows them when it"
+                " is run with --pid=host"
+            )
+        else:
+            return ()
+        return (Fault(source="processes", message=message),)
+
+    def _share_of_cpu(self) -> float | None:
+        ticks = _cpu_ticks()
+        if ticks is None:
+            return None
+        # user, nice, system, idle, iowait, irq, softirq, steal; the time of guests behind them
+        # is in user and nice already.
+        total = sum(ticks[:8])
+        busy = total - sum(ticks[3:5])
+        elapsed = total - self._total_ticks
+        if elapsed > 0:
+            percent = 100 * (busy - self._busy_ticks) / elapsed
+            self._cpu_percent = round(min(max(percent, 0.0), 100.0), 1)
+            self._busy_ticks, self._total_ticks = busy, total
+        return self._cpu_percent
+
+
+def _memory_info() -> dict[str, int]:
+    """Return /proc/meminfo in bytes."""
+    lines = (_read("/proc/meminfo", _SYSTEM_BYTES) or b"").decode("ascii", "replace").splitlines()
+    pairs = (line.partition(":") for line in lines)
+    return {
+        name: int(words[0]) * 1024
+        for name, _, value in pairs
+        if (words := value.split()) and words[0].isdecimal()
+    }
+
+
+def _cpu_ticks() -> list[int] | None:
+    """Return the first line of /proc/stat: what all CPUs did since boot."""
+    line = (_read("/proc/stat", _SYSTEM_BYTES) or b"").partition(b"\n")[0].split()
+    return [int(ticks) for ticks in line[1:]] if line[:1] == [b"cpu"] else None
+
+
+def _difference(whole: int | None, part: int | None) -> int | None:
+    return None if whole is None or part is None else max(0, whole - part)
+
+
+def _load_average() -> tuple[float, float, float] | None:
+    try:
+        return os.getloadavg()
+    except OSError:
+        return None
+
+
+def _facts(pid: int) -> Facts | None:
+    status = _read(f"/proc/{pid}/status", _SYSTEM_BYTES)
+    if status is None:
+        return None
+    uid = _real_uid(status)
+    arguments = _command_line(pid)
+    return Facts(
+        username=None if uid is None else _username(uid),
+        name=_name(status, arguments),
+        command_line=arguments,
+        job=_job(pid),
+    )
+
+
+def _real_uid(status: bytes) -> int | None:
+    words = status.partition(b"\nUid:")[2].split(maxsplit=1)
+    return int(words[0]) if words else None
+
+
+def _name(status: bytes, arguments: tuple[str, ...] | None) -> SafeText | None:
+    """Return the name of the executable; the kernel keeps 15 bytes of it, the arguments all."""
+    comm = status.removeprefix(b"Name:\t").partition(b"\n")[0]
+    # The kernel escapes newlines and backslashes here.
+    name = clean_bytes(comm.replace(b"\\n", b"\n").replace(b"\\\\", b"\\"))
+    whole = os.path.basename(arguments[0]) if arguments else ""
+    if len(comm) >= _COMM_BYTES and whole.startswith(name):
+        return SafeText(whole)
+    return name or None
+
+
+def _command_line(pid: int) -> tuple[str, ...] | None:
+    """Return the arguments, cleaned and with an ellipsis where they are absurdly long.
+
+    psutil reads them as lines of text, which turns a carriage return into another character, and
+    reads megabytes where somebody passes them.
+    """
+    raw = _read(f"/proc/{pid}/cmdline", _COMMAND_LINE_BYTES + 1)
+    # A title that replaced the arguments is padded with zeros.
+    arguments = (raw or b"").rstrip(b"\0").split(b"\0")
+    if arguments == [b""]:
+        return None
+    cut = len(raw or b"") > _COMMAND_LINE_BYTES or len(arguments) > _ARGUMENTS
+    shown = tuple(clean_bytes(part, _ARGUMENT_LIMIT) for part in arguments[:_ARGUMENTS])
+    return (*shown, "…") if cut else shown
+
+
+@lru_cache(maxsize=1024)
+def _username(uid: int) -> str:
+    try:
+        return clean(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return str(uid)
+
+
+def _job(pid: int) -> Job | None:
+    text = _read(f"/proc/{pid}/cgroup", CGROUP_LIMIT)
+    return None if text is None else job_of(text.decode("utf-8", "surrogateescape"))
+
+
+def _read(path: str, limit: int) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(limit)
+    except OSError:
+        return None

@@ -1,0 +1,87 @@
+"""The operating system's half of a simulated host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from math import pi, sin
+
+from gpudash.snapshot import Fault, Host, Process
+from gpudash.sources.simulated.lifetimes import boot_time, start_time
+from gpudash.sources.simulated.noise import key, mix, wobble
+from gpudash.sources.simulated.scene import Program, Scene
+
+_GONE = "exited"
+_LOAD_PERIOD = 280.0
+
+
+class SimulatedReader:
+    """A HostReader that tells what a scene declares, with a little life in it."""
+
+    def __init__(self, scene: Scene, clock: Callable[[], float], seed: int) -> None:
+        self._scene = scene
+        self._clock = clock
+        self._seed = mix(seed, key(scene.name))
+        self._programs = {program.pid: program for program in scene.programs}
+
+    def host(self) -> Host:
+        """Return the machine; the driver's versions are left None for NVML to fill in."""
+        scene, now = self._scene, self._clock()
+        used = scene.memory_used + sum(p.resident_memory for p in scene.programs)
+        return Host(
+            hostname=scene.hostname,
+            simulated=True,
+            cpu_count=scene.cpu_count,
+            cpu_percent=round(min(100.0, self._cpu_percent(now)), 1),
+            memory_total_bytes=scene.memory,
+            memory_used_bytes=used,
+            memory_available_bytes=scene.memory - used,
+            swap_total_bytes=scene.swap,
+            swap_used_bytes=scene.swap // 16,
+            load_average=self._load_average(now),
+            uptime_seconds=now - boot_time(now),
+        )
+
+    def processes(self, pids: Collection[int]) -> dict[int, Process]:
+        """Return one entry for every PID; one that the scene does not have is gone."""
+        now = self._clock()
+        return {pid: self._process(pid, now) for pid in pids}
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Return nothing: all of a simulated host is visible."""
+        return ()
+
+    def _process(self, pid: int, now: float) -> Process:
+        program = self._programs.get(pid)
+        if program is None:
+            return Process(pid=pid, devices=(), hidden_reason=_GONE)
+        return Process(
+            pid=pid,
+            devices=(),
+            username=program.username,
+            name=program.command_line[0].rpartition("/")[2],
+            command_line=program.command_line,
+            cpu_percent=round(self._share(program, now), 1),
+            resident_memory_bytes=program.resident_memory,
+            create_time=start_time(program, now),
+            status=program.status,
+            parent_pid=program.parent_pid,
+            job=program.job,
+        )
+
+    def _share(self, program: Program, now: float) -> float:
+        """Return a program's CPU time in percent of one core; it changes every second."""
+        return program.cpu_percent * (1 + 0.06 * wobble(self._seed, program.pid, int(now // 1)))
+
+    def _cpu_percent(self, now: float) -> float:
+        programs = sum(self._share(program, now) for program in self._scene.programs)
+        others = self._scene.cpu_percent * (1 + 0.2 * wobble(self._seed, int(now // 1)))
+        return others + programs / self._scene.cpu_count
+
+    def _load_average(self, now: float) -> tuple[float, float, float]:
+        """Return runnable tasks: the CPUs in use, swinging the less the longer the average."""
+        scene = self._scene
+        busy = sum(p.cpu_percent for p in scene.programs) / 100
+        base = busy + scene.cpu_percent / 100 * scene.cpu_count
+        swing = sin(2 * pi * now / _LOAD_PERIOD)
+        one, five, fifteen = (round(base * (1 + part * swing), 2) for part in (0.08, 0.04, 0.01))
+        return one, five, fifteen

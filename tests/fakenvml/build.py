@@ -1,0 +1,43 @@
+"""Compiles the stand-in for libnvidia-ml.so.1 with the machine's C compiler."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+LIBRARY = "libnvidia-ml.so.1"
+SOURCE = Path(__file__).with_name("fakenvml.c")
+
+
+class CompilerError(Exception):
+    """The library could not be built; the message says what to install or what cc said."""
+
+
+def build(directory: Path) -> Path:
+    """Compile the library into `directory`, unless a current one is there, and return it."""
+    library = directory / LIBRARY
+    newest = max(path.stat().st_mtime for path in SOURCE.parent.glob("*.[ch]"))
+    if library.exists() and library.stat().st_mtime >= newest:
+        return library
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        raise CompilerError(
+            "no C compiler: install gcc or clang (Debian: apt install gcc), or set CC"
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    partial = directory / f"{LIBRARY}.{os.getpid()}"
+    argv = [compiler, "-shared", "-fPIC", "-O2", "-pthread", "-o", str(partial), str(SOURCE)]
+    run = subprocess.run(argv, capture_output=True, text=True)
+    if run.returncode:
+        raise CompilerError(f"{' '.join(argv)} failed:\n{run.stderr}")
+    partial.replace(library)
+    return library
+
+
+def environment(library: Path, **settings: object) -> dict[str, str]:
+    """Return this process's environment with the stand-in in front and its settings told."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("FAKENVML_")}
+    told = {f"FAKENVML_{key}": str(value) for key, value in settings.items()}
+    return {**kept, **told, "LD_LIBRARY_PATH": str(library.parent)}

@@ -1,0 +1,35 @@
+"""Real processes that stand for GPU jobs: they sleep, and the stand-in library lists their PIDs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+
+
+class Holder:
+    """A process that does nothing until it is ended."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self.pid = self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """Kill it and reap it, so that its PID is free."""
+        self._process.kill()
+        self._process.wait()
+
+
+def hold(count: int, argv: Sequence[str] = ("sleep", "600")) -> list[Holder]:
+    """Start `count` processes of one command line."""
+    return [Holder(argv) for _ in range(count)]
+
+
+def pid_list(holders: Iterable[Holder]) -> str:
+    """Return their PIDs as the stand-in's PIDS setting wants them."""
+    return ",".join(str(holder.pid) for holder in holders)

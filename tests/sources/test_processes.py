@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import os
+import tracemalloc
+
+from gpudash.sources.processes import Facts, ProcessTable
+
+ME = os.getpid()
+SETTLED = Facts(username="alice", command_line=("python", "train.py"))
+
+
+class Asked:
+    """Answers with facts, and counts how often it was asked for each PID."""
+
+    def __init__(self, *answers: Facts | None) -> None:
+        self._answers = list(answers)
+        self.count = 0
+
+    def __call__(self, pid: int) -> Facts | None:
+        self.count += 1
+        return self._answers.pop(0) if self._answers else SETTLED
+
+
+def test_facts_are_asked_for_once_while_a_process_stays() -> None:
+    facts = Asked()
+    table = ProcessTable(facts)
+    for _ in range(5):
+        assert table.sample([ME])[ME].username == "alice"
+    assert facts.count == 1
+
+
+def test_a_process_in_the_midst_of_exec_is_asked_again() -> None:
+    table = ProcessTable(Asked(Facts(username="alice")))
+    assert table.sample([ME])[ME].command_line is None
+    assert table.sample([ME])[ME].command_line == SETTLED.command_line
+
+
+def test_a_process_that_was_left_out_is_forgotten() -> None:
+    facts = Asked()
+    table = ProcessTable(facts)
+    table.sample([ME])
+    table.sample([])
+    table.sample([ME])
+    assert facts.count == 2
+
+
+def test_facts_that_cannot_be_had_leave_a_row() -> None:
+    process = ProcessTable(Asked(None)).sample([ME])[ME]
+    assert process.username is None
+    assert process.status == "running"
+    assert process.hidden_reason is None
+
+
+def test_memory_stays_flat_over_ten_thousand_ticks_of_new_pids() -> None:
+    table = ProcessTable(Asked())
+    absent = 1 << 24
+
+    def ticks(first: int, count: int) -> None:
+        for tick in range(first, first + count):
+            table.sample([ME, absent + tick])
+
+    ticks(0, 100)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        ticks(100, 10_000)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 50_000

@@ -1,0 +1,61 @@
+"""Hypothesis strategies made from the declared types, so that a new field is covered at once."""
+
+from __future__ import annotations
+
+import types
+import typing
+from datetime import datetime, timezone
+from functools import cache
+from typing import Annotated, Any, Literal, Union
+
+import msgspec
+from hypothesis import strategies as st
+
+from gpudash.snapshot import Snapshot
+
+_SCALARS: dict[Any, st.SearchStrategy[Any]] = {
+    bool: st.booleans(),
+    int: st.integers(-(2**63), 2**64 - 1),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    str: st.text(max_size=20),
+    type(None): st.none(),
+    datetime: st.datetimes(timezones=st.just(timezone.utc)),
+}
+
+
+def snapshots() -> st.SearchStrategy[Snapshot]:
+    """Any snapshot that the types allow, plausible or not."""
+    return values(Snapshot)
+
+
+@cache
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value of a type that a snapshot is made of.
+
+    Raises TypeError for a type that no field had so far.
+    """
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Annotated:
+        return values(arguments[0])
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin in (Union, types.UnionType):
+        return st.one_of(*(values(argument) for argument in arguments))
+    if origin is tuple:
+        return _tuples(arguments)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _structs(kind)
+    raise TypeError(f"no strategy for {kind}")
+
+
+def _tuples(arguments: tuple[Any, ...]) -> st.SearchStrategy[Any]:
+    if arguments[1:] == (...,):
+        return st.lists(values(arguments[0]), max_size=3).map(tuple)
+    return st.tuples(*(values(argument) for argument in arguments))
+
+
+def _structs(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
+    fields = {field.name: values(field.type) for field in msgspec.structs.fields(kind)}
+    return st.fixed_dictionaries(fields).map(lambda given: kind(**given))

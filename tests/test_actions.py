@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from gpudash import proc_stat
+from gpudash.actions import pin
+from gpudash.errors import ActionError
+from gpudash.snapshot import Host, Process
+from gpudash.text import clean
+from tests.factories import make_host, make_process
+from tests.holders import Holder
+from tests.pid_reuse import start_as
+
+HERE = make_host(hostname=clean(os.uname().nodename))
+NOBODY = 65534
+WAIT_SECONDS = 10
+ROUNDS_OF_REUSE = 50
+
+Holders = Callable[..., list[Holder]]
+
+
+def shown(pid: int, **overrides: object) -> Process:
+    """The process as a snapshot shows it."""
+    create_time = psutil.Process(pid).create_time()
+    return make_process(**{"pid": pid, "create_time": create_time, **overrides})
+
+
+def refusal(process: Process, host: Host = HERE) -> str:
+    """The reason why a process is not pinned."""
+    with pytest.raises(ActionError) as caught:
+        pin(process, host).close()
+    return str(caught.value)
+
+
+@pytest.fixture
+def victim(holders: Holders) -> Holder:
+    return holders(1)[0]
+
+
+@pytest.fixture
+def without_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python as it is on a kernel or a C library before pidfds."""
+    monkeypatch.delattr(os, "pidfd_open")
+
+
+@pytest.fixture
+def as_nobody(victim: Holder) -> Iterator[Callable[[], None]]:
+    """A function that gives up root until the test is over."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    yield lambda: os.setresuid(NOBODY, NOBODY, 0)
+    os.setresuid(0, 0, 0)
+
+
+def test_kill_ends_the_process_and_its_end_is_seen(victim: Holder) -> None:
+    with pin(shown(victim.pid), HERE) as target:
+        assert target.protected
+        assert target.alive()
+        assert not target.wait(0)
+        target.send(signal.SIGKILL)
+        assert target.wait(WAIT_SECONDS)
+        assert not target.alive()
+    assert not victim.alive
+
+
+def test_a_signal_that_is_ignored_leaves_it_alive(holders: Holders) -> None:
+    (deaf,) = holders(1, ("sh", "-c", "trap '' TERM; exec sleep 600"))
+    while psutil.Process(deaf.pid).name() != "sleep":
+        os.sched_yield()
+    with pin(shown(deaf.pid), HERE) as target:
+        target.send(signal.SIGTERM)
+        assert not target.wait(0.1)
+        target.send(signal.SIGKILL)
+        assert target.wait(WAIT_SECONDS)
+
+
+def test_pinning_alone_does_nothing(victim: Holder) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    pin(shown(victim.pid), HERE).close()
+    refusal(shown(victim.pid, create_time=1.0))
+    assert victim.alive
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_nothing_can_be_sent_once_it_is_closed(victim: Holder) -> None:
+    target = pin(shown(victim.pid), HERE)
+    target.close()
+    target.close()
+    with pytest.raises(ValueError, match="negative"):
+        target.send(signal.SIGKILL)
+    assert victim.alive
+
+
+def test_a_reused_pid_is_refused(victim: Holder) -> None:
+    create_time = psutil.Process(victim.pid).create_time() - proc_stat.TICK_SECONDS
+    reason = refusal(shown(victim.pid, create_time=create_time))
+    assert reason == f"PID {victim.pid} now belongs to another process; nothing was sent"
+    assert victim.alive
+
+
+def test_a_pid_reused_after_pinning_is_never_hit(holders: Holders) -> None:
+    for _ in range(ROUNDS_OF_REUSE):
+        (first,) = holders(1)
+        with pin(shown(first.pid), HERE) as target:
+            first.end()
+            innocent = start_as(first.pid, ("sleep", "600"))
+            with pytest.raises(ActionError, match="already exited"):
+                target.send(signal.SIGKILL)
+            assert innocent.poll() is None
+            innocent.terminate()
+            assert innocent.wait(WAIT_SECONDS) == -signal.SIGTERM
+
+
+def test_an_exit_before_pinning_is_reported(victim: Holder) -> None:
+    process = shown(victim.pid)
+    victim.end()
+    assert refusal(process) == f"PID {victim.pid} already exited; nothing was sent"
+
+
+def test_an_exit_between_pinning_and_sending_is_reported(victim: Holder) -> None:
+    with pin(shown(victim.pid), HERE) as target:
+        victim.end()
+        with pytest.raises(ActionError, match="already exited"):
+            target.send(signal.SIGKILL)
+
+
+def test_a_zombie_has_exited() -> None:
+    with subprocess.Popen(("sleep", "600")) as child:
+        process = shown(child.pid)
+        with pin(process, HERE) as target:
+            target.send(signal.SIGKILL)
+            assert target.wait(WAIT_SECONDS)
+        assert psutil.Process(child.pid).status() == "zombie"
+        assert refusal(process) == f"PID {child.pid} already exited; nothing was sent"
+
+
+def test_the_process_of_another_user_is_named(
+    victim: Holder, as_nobody: Callable[[], None]
+) -> None:
+    with pin(shown(victim.pid, username="alice"), HERE) as target:
+        as_nobody()
+        with pytest.raises(ActionError) as caught:
+            target.send(signal.SIGKILL)
+    reason = f"not permitted: PID {victim.pid} is owned by alice; try sudo gpudash"
+    assert str(caught.value) == reason
+    assert victim.alive
+
+
+def test_init_is_refused() -> None:
+    assert "init" in refusal(shown(1))
+
+
+def test_gpudash_itself_is_refused() -> None:
+    if os.getpid() == 1:
+        pytest.skip("the tests are init here")
+    assert "gpudash itself" in refusal(shown(os.getpid()))
+
+
+@pytest.mark.parametrize("pid", [0, -1, -4242])
+def test_a_number_that_means_a_group_is_refused(pid: int) -> None:
+    assert refusal(make_process(pid=pid)) == f"{pid} is not a PID"
+
+
+def test_a_pid_beyond_any_is_gone() -> None:
+    assert "already exited" in refusal(make_process(pid=1 << 40))
+
+
+def test_a_process_that_is_hidden_is_refused_with_the_reason(victim: Holder) -> None:
+    process = make_process(
+        pid=victim.pid, create_time=None, hidden_reason="belongs to another PID namespace"
+    )
+    assert refusal(process).endswith("belongs to another PID namespace")
+    assert "start time" in refusal(make_process(pid=victim.pid, create_time=None))
+
+
+def test_a_kernel_thread_is_refused() -> None:
+    threads = [pid for pid in psutil.pids() if (s := proc_stat.read(pid)) and s.is_kernel_thread]
+    if not threads:
+        pytest.skip("no kernel thread can be seen from here")
+    assert "kernel thread" in refusal(shown(threads[0]))
+
+
+def test_a_simulated_host_is_refused(victim: Holder) -> None:
+    simulated = make_host(hostname=HERE.hostname, simulated=True)
+    assert "simulated" in refusal(shown(victim.pid), simulated)
+
+
+def test_a_process_of_another_host_is_refused(victim: Holder) -> None:
+    reason = refusal(shown(victim.pid), make_host(hostname="node7.elsewhere"))
+    assert reason == "the process runs on node7.elsewhere: signal it there"
+
+
+@pytest.mark.usefixtures("without_pidfd")
+def test_a_system_without_pidfds_says_so_and_still_compares(victim: Holder) -> None:
+    assert "another process" in refusal(shown(victim.pid, create_time=1.0))
+    with pin(shown(victim.pid), HERE) as target:
+        assert not target.protected
+        assert target.alive()
+        assert not target.wait(0)
+        target.send(signal.SIGKILL)
+        assert target.wait(WAIT_SECONDS)
+        with pytest.raises(ActionError, match="already exited"):
+            target.send(signal.SIGKILL)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpudash.snapshot import EMPTY, Device
+from gpudash.summary import summary, totals, unlisted_memory, use
+from tests.factories import (
+    GIB,
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
+)
+
+IDLE = {"gpu_utilization_percent": 0, "memory_used_bytes": 3 << 20}
+
+
+def test_summary_counts_what_each_gpu_does() -> None:
+    devices = (
+        make_device(index=0),
+        make_device(index=1, **{**IDLE, "memory_used_bytes": 60 * GIB}),
+        make_device(index=2, **IDLE),
+        Device(index=3, state="lost"),
+    )
+    processes = (make_process(devices=(make_process_device(index=1),)),)
+    snapshot = make_snapshot(devices=devices, processes=processes)
+    assert summary(snapshot) == "4 GPUs: 1 LOST, 1 busy, 1 held idle, 1 free"
+
+
+def test_summary_of_one_gpu_is_singular() -> None:
+    assert summary(make_snapshot(1)) == "1 GPU: 1 busy"
+
+
+def test_summary_without_gpus_says_so() -> None:
+    assert summary(EMPTY) == "No GPUs"
+
+
+def test_summary_does_not_count_mig_instances() -> None:
+    parent = make_device()
+    instance = make_device(uuid="MIG-a", parent_uuid=parent.uuid)
+    assert summary(make_snapshot(devices=(parent, instance))) == "1 GPU: 1 busy"
+
+
+@pytest.mark.parametrize(
+    ("device", "share", "word"),
+    [
+        ({}, {}, "busy"),
+        (IDLE, {"used_gpu_memory_bytes": 300 << 20}, "held idle"),
+        (IDLE, {"type": "G", "used_gpu_memory_bytes": 4 << 20}, "free"),
+        (IDLE, {"type": "G", "used_gpu_memory_bytes": 2 * GIB}, "held idle"),
+        ({"gpu_utilization_percent": None}, {}, "in use"),
+        ({"state": "asleep", "gpu_utilization_percent": None}, {}, "asleep"),
+        ({"state": "lost", **IDLE}, {}, "LOST"),
+    ],
+)
+def test_use_tells_holding_from_working(
+    device: dict[str, Any], share: dict[str, Any], word: str
+) -> None:
+    process = make_process(devices=(make_process_device(**share),))
+    assert use(make_device(**device), (process,)) == word
+
+
+def test_memory_of_nobody_listed_keeps_a_gpu_from_being_free() -> None:
+    assert use(make_device(gpu_utilization_percent=0), ()) == "in use"
+    assert use(make_device(**IDLE), ()) == "free"
+
+
+def test_totals_add_up_what_is_known() -> None:
+    snapshot = make_snapshot(2)
+    assert totals(snapshot) == "80.0G of 160G, 825W"
+    assert totals(make_snapshot(devices=(Device(index=0),))) == ""
+
+
+def test_unlisted_memory_names_the_node_to_ask() -> None:
+    device = make_device(memory_unaccounted_bytes=12 * GIB, minor_number=3)
+    assert unlisted_memory("0", device) == (
+        "GPU 0: 12.0 GiB held by no listed process (see sudo fuser -v /dev/nvidia3)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("amount", "total", "said"),
+    [
+        (GIB, 80 * GIB, True),
+        (GIB - 1, 80 * GIB, False),
+        (300 << 20, 4 * GIB, True),
+        (None, 1, False),
+    ],
+)
+def test_unlisted_memory_is_told_when_notable(amount: int | None, total: int, said: bool) -> None:
+    device = make_device(memory_unaccounted_bytes=amount, memory_total_bytes=total)
+    assert (unlisted_memory("0", device) is not None) is said

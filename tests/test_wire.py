@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+import typing
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from gpudash import snapshot as vocabulary
+from gpudash.errors import WireError
+from gpudash.snapshot import EMPTY, Snapshot
+from gpudash.units import Unit
+from gpudash.wire import decode, encode, json_schema, pretty
+from tests.factories import make_device, make_process, make_snapshot
+from tests.strategies import snapshots
+
+STRUCTS = [
+    kind
+    for kind in vars(vocabulary).values()
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
+]
+
+
+def document(snapshot: Snapshot) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(encode(snapshot))
+    return parsed
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(snapshots())
+def test_decode_gives_back_what_was_encoded(snapshot: Snapshot) -> None:
+    assert decode(encode(snapshot)) == snapshot
+
+
+@pytest.mark.parametrize("snapshot", [EMPTY, make_snapshot(), make_snapshot(0, topology=None)])
+def test_document_is_one_line_of_plain_json(snapshot: Snapshot) -> None:
+    line = encode(snapshot)
+    assert b"\n" not in line
+    assert decode(line) == snapshot
+    assert json.loads(pretty(line)) == json.loads(line)
+
+
+def test_absent_values_are_written_as_null() -> None:
+    device = document(make_snapshot(1, devices=(make_device(temperature_celsius=None),)))["devices"]
+    assert device[0]["temperature_celsius"] is None
+    assert device[0]["ecc_uncorrected_volatile_count"] == 0
+
+
+def test_time_is_rfc3339_in_utc() -> None:
+    assert document(make_snapshot())["taken_at"] == "2026-01-02T03:04:05.678000Z"
+
+
+def test_unknown_fields_of_a_newer_schema_are_ignored() -> None:
+    newer = document(make_snapshot())
+    newer["schema"] = 2
+    for place in (newer, newer["host"], newer["devices"][0], newer["processes"][0]):
+        place["field_of_tomorrow"] = {"nested": [1, None]}
+    assert decode(json.dumps(newer).encode()) == make_snapshot(schema=2)
+
+
+@pytest.mark.parametrize(
+    ("path", "keys", "value"),
+    [
+        (r"\$\.devices\[.+\]\.temperature_celsius", ("devices", 1, "temperature_celsius"), "62"),
+        (r"\$\.devices\[.+\]\.state", ("devices", 0, "state"), "on\n\x1b[31mfire"),
+        (r"\$\.host\.hostname", ("host", "hostname"), 7),
+        (
+            r"\$\.processes\[.+\]\.devices\[.+\]\.index",
+            ("processes", 0, "devices", 0, "index"),
+            None,
+        ),
+        (r"\$\.taken_at", ("taken_at",), "yesterday"),
+    ],
+)
+def test_wrong_value_is_one_line_that_names_its_path(
+    path: str, keys: tuple[Any, ...], value: object
+) -> None:
+    wrong: Any = document(make_snapshot(2))
+    place = wrong
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    with pytest.raises(WireError, match=path) as caught:
+        decode(json.dumps(wrong).encode())
+    assert str(caught.value).isprintable()
+
+
+def test_missing_field_is_named() -> None:
+    with pytest.raises(WireError, match="taken_at"):
+        decode(b'{"host":{"hostname":"a"}}')
+
+
+def test_line_cut_anywhere_is_an_error() -> None:
+    line = encode(make_snapshot(1, processes=(make_process(command_line=("naïve", "🦆")),)))
+    for length in range(len(line)):
+        with pytest.raises(WireError):
+            decode(line[:length])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"null", b"[]", b"\xff\xfe", b"{}{}", rb'{"host":{"hostname":"\ud800"}}', b"[" * 100_000],
+)
+def test_anything_else_is_an_error(line: bytes) -> None:
+    with pytest.raises(WireError):
+        decode(line)
+
+
+@pytest.mark.parametrize("kind", STRUCTS, ids=lambda kind: kind.__name__)
+def test_schema_describes_every_field_as_it_is_declared(kind: type[msgspec.Struct]) -> None:
+    described = json_schema()["$defs"][kind.__name__]["properties"]
+    hints = typing.get_type_hints(kind, include_extras=True)
+    assert list(described) == [field.encode_name for field in msgspec.structs.fields(kind)]
+    for name, entry in described.items():
+        declared = next(meta for meta in hints[name].__metadata__ if meta.extra)
+        unit, nvml = declared.extra["unit"], declared.extra["nvml"]
+        assert entry["description"].endswith(".")
+        assert entry.get("x-unit") == (None if unit is Unit.NONE else unit.suffix)
+        assert entry.get("x-nvml") == nvml
+
+
+def test_schema_gives_units_and_nvml_calls() -> None:
+    power = json_schema()["$defs"]["Device"]["properties"]["power_usage_mw"]
+    assert power["x-unit"] == "mW"
+    assert power["x-nvml"] == "nvmlDeviceGetPowerUsage"
+
+
+def test_everything_measured_in_hertz_watts_or_degrees_names_its_nvml_call() -> None:
+    for name, entry in json_schema()["$defs"]["Device"]["properties"].items():
+        if entry.get("x-unit") in {"mW", "MHz", "mJ", "°C"}:
+            assert entry.get("x-nvml"), name
