@@ -136,4 +136,4 @@ def test_every_unit_can_be_read(value: float | None, unit: Unit) -> None:
 
 def _bytes(shown: str) -> float:
     number, unit = shown.split(" ")
-    return float(number) * 1024 ** " KMGTP".index(unit[0] if unit != "B" else " ")
+    return float(number) * float(1024 ** " KMGTP".index(unit[0] if unit != "B" else " "))

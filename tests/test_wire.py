@@ -16,6 +16,7 @@ from gpudash.wire import decode, encode, json_schema, pretty
 from tests.factories import make_device, make_process, make_snapshot
 from tests.strategies import snapshots
 
+LONE_SURROGATE = rb'{"taken_at":"2026-01-02T03:04:05Z","host":{"hostname":"\ud800"}}'
 STRUCTS = [
     kind
     for kind in vars(vocabulary).values()
@@ -101,7 +102,7 @@ def test_line_cut_anywhere_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"null", b"[]", b"\xff\xfe", b"{}{}", rb'{"host":{"hostname":"\ud800"}}', b"[" * 100_000],
+    [b"", b"null", b"[]", b"\xff\xfe", b"{}{}", LONE_SURROGATE, b"[" * 100_000],
 )
 def test_anything_else_is_an_error(line: bytes) -> None:
     with pytest.raises(WireError):

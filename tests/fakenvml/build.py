@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -21,14 +22,18 @@ def build(directory: Path) -> Path:
     newest = max(path.stat().st_mtime for path in SOURCE.parent.glob("*.[ch]"))
     if library.exists() and library.stat().st_mtime >= newest:
         return library
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None:
-        raise CompilerError(
-            "no C compiler: install gcc or clang (Debian: apt install gcc), or set CC"
-        )
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f"{LIBRARY}.{os.getpid()}"
-    argv = [compiler, "-shared", "-fPIC", "-O2", "-pthread", "-o", str(partial), str(SOURCE)]
+    argv = [
+        *_compiler(directory),
+        "-shared",
+        "-fPIC",
+        "-O2",
+        "-pthread",
+        "-o",
+        str(partial),
+        str(SOURCE),
+    ]
     run = subprocess.run(argv, capture_output=True, text=True)
     if run.returncode:
         raise CompilerError(f"{' '.join(argv)} failed:\n{run.stderr}")
@@ -36,8 +41,21 @@ def build(directory: Path) -> Path:
     return library
 
 
+def _compiler(directory: Path) -> list[str]:
+    """Return the machine's C compiler, or one from PyPI where it has none."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is not None:
+        return [compiler]
+    install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(directory / "zig")]
+    run = subprocess.run([*install, "ziglang"], capture_output=True, text=True)
+    if run.returncode:
+        raise CompilerError(f"no C compiler: install gcc or clang, or set CC to one\n{run.stderr}")
+    return [sys.executable, str(directory / "zig" / "ziglang"), "cc"]
+
+
 def environment(library: Path, **settings: object) -> dict[str, str]:
     """Return this process's environment with the stand-in in front and its settings told."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FAKENVML_")}
     told = {f"FAKENVML_{key}": str(value) for key, value in settings.items()}
-    return {**kept, **told, "LD_LIBRARY_PATH": str(library.parent)}
+    folders = [str(library.parent), os.environ.get("LD_LIBRARY_PATH", "")]
+    return {**kept, **told, "LD_LIBRARY_PATH": ":".join(filter(None, folders))}

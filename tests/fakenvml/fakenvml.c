@@ -49,6 +49,7 @@
 #include <stddef.h>
 #include "nvml_types.h"
 #include "settings.h"
+#include "door.h"
 
 #define NLINK 12
 

@@ -57,6 +57,12 @@ _TEXTS = {
     999: "unknown error",
 }
 
+_DEVICE_TEXTS = {
+    4: "may not be read: no permission on its device node",
+    GPU_IS_LOST: "fell off the bus; a reboot may bring it back, sudo dmesg | grep -i xid says why",
+    RESET_REQUIRED: "needs a reset: end its processes, then sudo nvidia-smi --gpu-reset",
+}
+
 _ADVICE = {
     4: "the device nodes /dev/nvidia* are not accessible: check their owner and mode, or the "
     "container's device rules",
@@ -72,6 +78,11 @@ _ADVICE = {
 def text(code: int) -> str:
     """Return what a return value means, in a few words."""
     return _TEXTS.get(code, f"NVML error {code}")
+
+
+def device_message(index: int, code: int) -> str:
+    """Return the line that says what is wrong with a GPU and what to do about it."""
+    return f"GPU {index} {_DEVICE_TEXTS.get(code) or f'does not answer: {text(code)}'}"
 
 
 def driver_message(code: int) -> str:

@@ -157,7 +157,7 @@ class DeviceReader:
 
     def _fault_of(self, code: int) -> Fault:
         uuid = self._facts.get("uuid")
-        message = f"GPU {self.index}: {codes.text(code)}"
+        message = codes.device_message(self.index, code)
         return Fault(source="nvml", code=code, uuid=uuid, message=message)
 
 

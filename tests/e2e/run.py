@@ -1,0 +1,93 @@
+"""Runs gpudash in a process of its own, on the stand-in library or without any."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpudash.snapshot import Device, Snapshot
+from gpudash.wire import decode
+from tests.fakenvml.build import LIBRARY, environment
+
+GPUDASH = (sys.executable, "-m", "gpudash")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run that ended left behind."""
+
+    status: int
+    stdout: bytes
+    stderr: str
+    seconds: float
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Its output as a snapshot."""
+        return decode(self.stdout)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Its output as plain JSON."""
+        parsed: dict[str, Any] = json.loads(self.stdout)
+        return parsed
+
+    @property
+    def text(self) -> str:
+        """Its output as text."""
+        return self.stdout.decode()
+
+
+def gpudash(
+    *arguments: str,
+    library: Path,
+    timeout: float = 30,
+    **told: object,
+) -> Result:
+    """Run gpudash to its end; `told` are settings of the stand-in (DEVICES=8).
+
+    Raises subprocess.TimeoutExpired, after killing it, when it takes longer than `timeout`.
+    """
+    start = time.monotonic()
+    run = subprocess.run(
+        [*GPUDASH, *arguments],
+        env=environment(library, **told),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout,
+    )
+    return Result(run.returncode, run.stdout, run.stderr.decode(), time.monotonic() - start)
+
+
+def complete(device: Device) -> bool:
+    """Whether a device of the stand-in was read completely."""
+    values = (
+        device.uuid,
+        device.memory_used_bytes,
+        device.gpu_utilization_percent,
+        device.temperature_celsius,
+        device.power_usage_mw,
+        device.sm_clock_mhz,
+        device.performance_state,
+    )
+    return device.state == "ok" and None not in values
+
+
+def no_library(directory: Path) -> Path:
+    """Return a library that cannot be loaded and hides the machine's own: an empty file."""
+    library = directory / LIBRARY
+    library.touch()
+    return library
+
+
+def tell(control: Path, **settings: object) -> None:
+    """Give the stand-in other settings while its clients run (CONTROL=control)."""
+    lines = [f"{key}={value}\n" for key, value in settings.items()]
+    fresh = control.with_suffix(".new")
+    fresh.write_text("".join(lines))
+    fresh.replace(control)

@@ -1,0 +1,272 @@
+"""A terminal to run a program in: a real pty of a given size, and an emulated screen to read."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+
+import psutil
+import pyte
+
+from tests.e2e.emulation import Emulator
+
+MARK = "GPUDASH_TEST_TERMINAL"
+"""Environment variable by which every process of a terminal is found again, orphans too."""
+
+KEYS = {
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "right": "\x1b[C",
+    "left": "\x1b[D",
+    "home": "\x1b[H",
+    "end": "\x1b[F",
+    "pageup": "\x1b[5~",
+    "pagedown": "\x1b[6~",
+    "tab": "\t",
+    "shift+tab": "\x1b[Z",
+    "enter": "\r",
+    "escape": "\x1b",
+    "space": " ",
+    "backspace": "\x7f",
+    "f1": "\x1bOP",
+    "f9": "\x1b[20~",
+    "f10": "\x1b[21~",
+    "ctrl+c": "\x03",
+    "ctrl+p": "\x10",
+    "ctrl+z": "\x1a",
+}
+
+_CURSOR_KEYS = frozenset({"up", "down", "right", "left", "home", "end"})
+"""Keys that a program may ask for in the application's form (mode 1), as curses does."""
+
+Condition = str | re.Pattern[str] | Callable[[str], object]
+
+
+class Terminal:
+    """A program in a pty; leaving the `with` block kills it and all that it started."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        columns: int = 80,
+        rows: int = 24,
+        term: str = "xterm-256color",
+    ) -> None:
+        self._mark = uuid.uuid4().hex
+        self._emulator = Emulator(columns, rows)
+        self._master, slave = pty.openpty()
+        os.set_blocking(self._master, False)
+        self._set_size(columns, rows)
+        self.started = time.monotonic()
+        self._process = subprocess.Popen(
+            argv,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={"LANG": "C.UTF-8", **_neutral(env), "TERM": term, MARK: self._mark},
+            start_new_session=True,
+            preexec_fn=_take_terminal,  # noqa: PLW1509 - one system call, no lock
+        )
+        os.close(slave)
+        self._open = True
+        self.raw = bytearray()
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self.processes():
+            process.kill()
+        self._process.kill()
+        self._process.wait()
+        os.close(self._master)
+
+    @property
+    def text(self) -> str:
+        """What stands on the screen, lines without their trailing blanks."""
+        return self._emulator.text
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the screen."""
+        return self.text.split("\n")
+
+    @property
+    def screen(self) -> pyte.Screen:
+        """The emulated screen: colours and attributes by `screen.buffer[y][x]`."""
+        return self._emulator.screen
+
+    @property
+    def modes(self) -> frozenset[int]:
+        """The private modes that are set, such as 1049 (alternate screen) and 25 (cursor)."""
+        return frozenset(self._emulator.modes)
+
+    @property
+    def pid(self) -> int:
+        """The program's own process."""
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """Its exit status, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes alive that the program started, itself and orphans included."""
+        return [process for process in psutil.process_iter() if self._is_ours(process)]
+
+    def wait_for(self, condition: Condition, timeout: float = 15) -> str:
+        """Read until a text, pattern or predicate holds on the screen, and return the screen.
+
+        Raises AssertionError with the screen when it does not within `timeout` seconds.
+        """
+        holds = _predicate(condition)
+        deadline = time.monotonic() + timeout
+        while not holds(self.text):
+            alive = self.pump(deadline - time.monotonic())
+            if not alive and not holds(self.text):
+                raise AssertionError(
+                    f"{_name(condition)}: not shown; "
+                    f"exit status {self.exit_status}, screen:\n{self.text}"
+                )
+        return self.text
+
+    def wait_until(self, condition: Callable[[], object], timeout: float = 15) -> None:
+        """Read until something beyond the screen holds, looking again every 50 ms."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{_name(condition)}: never held, screen:\n{self.text}")
+            self.pump(0.05)
+
+    def wait_exit(self, timeout: float = 10) -> int:
+        """Read until the program has ended and return its exit status."""
+        self.wait_until(lambda: self.exit_status is not None, timeout)
+        while self._open and self._ready(0):
+            self.pump(0)
+        return self._process.wait()
+
+    def settle(self, quiet: float = 0.15, timeout: float = 15) -> str:
+        """Read until nothing came for `quiet` seconds, and return the screen."""
+        deadline = time.monotonic() + timeout
+        while self._open and self._ready(quiet):
+            self.pump(0)
+            assert time.monotonic() < deadline, f"never quiet for {quiet} s:\n{self.text}"
+        return self.text
+
+    def pump(self, timeout: float) -> bool:
+        """Read what comes within `timeout` seconds, once; False when there was nothing."""
+        if not self._open:
+            select.select([], [], [], min(max(timeout, 0), 0.05))
+            return False
+        if not self._ready(timeout):
+            return False
+        try:
+            data = os.read(self._master, 1 << 16)
+        except BlockingIOError:
+            return True
+        except OSError:  # EIO: the last process closed its side
+            data = b""
+        self._open = bool(data)
+        self.raw += data
+        self._write(self._emulator.feed(data))
+        return self._open
+
+    def send(self, *keys: str) -> None:
+        """Press keys: names of KEYS, anything else as it is."""
+        for key in keys:
+            sequence = KEYS.get(key, key)
+            if 1 in self.modes and key in _CURSOR_KEYS:
+                sequence = sequence.replace("[", "O")
+            self._write(sequence.encode())
+
+    def click(self, x: int, y: int, *, button: int = 0) -> None:
+        """Click at a cell counted from 0; 0 left, 2 right button."""
+        self._write(f"\x1b[<{button};{x + 1};{y + 1}M\x1b[<{button};{x + 1};{y + 1}m".encode())
+
+    def click_on(self, text: str) -> None:
+        """Click on the middle of the first place where a text stands."""
+        for y, line in enumerate(self.lines):
+            if text in line:
+                return self.click(line.index(text) + len(text) // 2, y)
+        raise AssertionError(f"{text!r} is not on the screen:\n{self.text}")
+
+    def wheel(self, x: int, y: int, steps: int = 1) -> None:
+        """Turn the mouse wheel at a cell: down, or up for negative steps."""
+        button = 65 if steps > 0 else 64
+        self._write(f"\x1b[<{button};{x + 1};{y + 1}M".encode() * abs(steps))
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the window another size, as a drag at its corner does."""
+        self._emulator.resize(columns, rows)
+        self._set_size(columns, rows)
+
+    def hang_up(self) -> None:
+        """Take the terminal away, as a dropped SSH connection does."""
+        self._open = False
+        os.close(self._master)
+        self._master = os.open(os.devnull, os.O_RDWR)
+
+    def _write(self, data: bytes) -> None:
+        while data and self._open:
+            _, writable, _ = select.select([], [self._master], [], 5)
+            assert writable, "the program does not read its terminal"
+            try:
+                data = data[os.write(self._master, data) :]
+            except OSError:
+                return
+
+    def _ready(self, timeout: float) -> bool:
+        return bool(select.select([self._master], [], [], max(timeout, 0))[0])
+
+    def _set_size(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        try:
+            return (
+                process.status() != psutil.STATUS_ZOMBIE
+                and process.environ().get(MARK) == self._mark
+            )
+        except (psutil.Error, OSError):
+            return False
+
+
+def _take_terminal() -> None:
+    """Make the pty the controlling terminal, so that Ctrl-C, resizes and hang-ups arrive."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _neutral(env: Mapping[str, str]) -> dict[str, str]:
+    """Leave out what would tell the program of the terminal that the tests run in."""
+    foreign = {"COLUMNS", "LINES", "NO_COLOR", "COLORTERM", "TERM_PROGRAM", "LC_ALL"}
+    return {key: value for key, value in env.items() if key not in foreign}
+
+
+def _predicate(condition: Condition) -> Callable[[str], object]:
+    if isinstance(condition, str):
+        return lambda text: condition in text
+    if isinstance(condition, re.Pattern):
+        return condition.search
+    return condition
+
+
+def _name(condition: object) -> str:
+    return getattr(condition, "__name__", repr(condition))

@@ -1,0 +1,194 @@
+"""`gpudash --once` when something is broken: faults one by one, as real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.e2e.run import GPUDASH, complete, gpudash, no_library
+from tests.fakenvml.build import environment
+from tests.holders import Holder, pid_list
+
+pytestmark = pytest.mark.e2e
+
+Holders = Callable[..., list[Holder]]
+
+
+def test_missing_driver_names_the_demo(tmp_path: Path) -> None:
+    run = gpudash("--once", "--json", library=no_library(tmp_path))
+    assert run.status == 12
+    assert run.stdout == b""
+    assert run.stderr.count("\n") == 1
+    assert "--demo" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"), [(4, "permission"), (9, "not loaded"), (18, "reboot"), (999, "NVML")]
+)
+def test_driver_that_cannot_be_used_is_one_line(fakenvml: Path, code: int, advice: str) -> None:
+    run = gpudash("--once", "--json", library=fakenvml, INIT_ERR=code)
+    assert run.status == code % 256
+    assert run.stdout == b""
+    assert run.stderr.count("\n") == 1
+    assert advice in run.stderr
+
+
+def test_lost_gpu_keeps_its_row_and_the_others_are_complete(fakenvml: Path) -> None:
+    run = gpudash("--once", "--json", library=fakenvml, DEVICES=4, LOST=2)
+    assert run.status == 15
+    devices = run.snapshot.devices
+    assert [device.state for device in devices] == ["ok", "ok", "lost", "ok"]
+    assert devices[2].fault is not None
+    assert devices[2].fault.code == 15
+    assert devices[2].gpu_utilization_percent is None
+    assert all(complete(device) for device in devices if device.index != 2)
+
+
+def test_gpu_lost_while_it_is_read_keeps_its_name(fakenvml: Path) -> None:
+    run = gpudash("--once", "--json", library=fakenvml, DEVICES=4, LOST="1:20")
+    assert run.status == 15
+    lost = run.snapshot.devices[1]
+    assert (lost.state, lost.index) == ("lost", 1)
+    assert lost.uuid is not None
+    assert all(complete(device) for device in run.snapshot.devices if device.index != 1)
+
+
+def test_table_shows_the_lost_gpu(fakenvml: Path) -> None:
+    run = gpudash("--once", library=fakenvml, DEVICES=4, LOST=2)
+    assert run.status == 15
+    assert "lost" in run.text.lower()
+
+
+def test_gpu_that_needs_a_reset_is_told_apart(fakenvml: Path) -> None:
+    run = gpudash("--once", "--json", library=fakenvml, DEVICES=2, FAIL="*:1:16")
+    assert run.status == 16
+    assert [device.state for device in run.snapshot.devices] == ["ok", "reset-required"]
+
+
+def test_gpu_whose_handle_is_refused_keeps_its_row(fakenvml: Path) -> None:
+    run = gpudash(
+        "--once", "--json", library=fakenvml, DEVICES=3, FAIL="nvmlDeviceGetHandleByIndex:1:8"
+    )
+    devices = run.snapshot.devices
+    assert [device.index for device in devices] == [0, 1, 2]
+    assert devices[1].state == "failed"
+    assert devices[1].fault is not None
+    assert devices[1].fault.code == 8
+    assert complete(devices[0])
+    assert complete(devices[2])
+
+
+@pytest.mark.parametrize("code", [3, 4, 6, 13, 999])
+def test_failing_call_costs_its_own_values_only(fakenvml: Path, code: int) -> None:
+    run = gpudash(
+        *("--once", "--json"),
+        library=fakenvml,
+        DEVICES=2,
+        FAIL=f"nvmlDeviceGetUtilizationRates:1:{code}",
+    )
+    assert run.status == 0
+    good, bad = run.snapshot.devices
+    assert complete(good)
+    assert bad.gpu_utilization_percent is None
+    assert bad.memory_utilization_percent is None
+    assert complete(replace(bad, gpu_utilization_percent=0))
+
+
+def test_garbage_is_null(fakenvml: Path, holders: Holders) -> None:
+    (holder,) = holders(1)
+    run = gpudash(
+        *("--once", "--json"),
+        library=fakenvml,
+        DEVICES=2,
+        MODEL="geforce",
+        PROCS_PER_DEVICE=1,
+        PIDS=holder.pid,
+        GARBAGE="nvmlDeviceGetUtilizationRates:1,nvmlDeviceGetTemperature:1,"
+        "nvmlDeviceGetTemperatureV:1,nvmlDeviceGetPowerUsage:1,nvmlDeviceGetFanSpeed:1,"
+        "nvmlDeviceGetClockInfo:1,nvmlDeviceGetPerformanceState:1,nvmlDeviceGetMemoryInfo:1,"
+        "nvmlDeviceGetProcessUtilization:1,nvmlDeviceGetEncoderUtilization:1",
+    )
+    assert run.status == 0
+    good, bad = run.snapshot.devices
+    assert complete(good)
+    assert bad.uuid is not None
+    for name in (
+        "gpu_utilization_percent",
+        "memory_utilization_percent",
+        "encoder_utilization_percent",
+        "temperature_celsius",
+        "power_usage_mw",
+        "fan_speed_percent",
+        "sm_clock_mhz",
+        "performance_state",
+        "memory_used_bytes",
+    ):
+        assert getattr(bad, name) is None, name
+    (process,) = run.snapshot.processes
+    assert process.devices[1].sm_utilization_percent in (None, 0)
+
+
+def test_everything_garbage_still_gives_a_document(fakenvml: Path) -> None:
+    run = gpudash(
+        "--once", "--json", library=fakenvml, DEVICES=2, PROCS_PER_DEVICE=2, GARBAGE="*:*"
+    )
+    assert run.stderr == ""
+    assert len(run.snapshot.devices) == 2
+    assert run.snapshot.processes == ()
+
+
+def test_garbage_name_is_printable(fakenvml: Path) -> None:
+    run = gpudash("--once", library=fakenvml, DEVICES=1, GARBAGE="nvmlDeviceGetName:0")
+    assert run.status == 0
+    assert "\x1b" not in run.text
+
+
+def test_process_that_is_gone_keeps_its_memory(fakenvml: Path, holders: Holders) -> None:
+    gone, stays = holders(2)
+    gone.end()
+    run = gpudash(
+        *("--once", "--json"),
+        library=fakenvml,
+        DEVICES=1,
+        PROCS_PER_DEVICE=2,
+        PIDS=pid_list([gone, stays]),
+    )
+    assert run.status == 0
+    processes = {process.pid: process for process in run.snapshot.processes}
+    assert processes[gone.pid].hidden_reason is not None
+    assert processes[gone.pid].used_gpu_memory_bytes
+    assert processes[gone.pid].username is None
+    assert processes[stays.pid].hidden_reason is None
+
+
+def test_hostile_command_line_is_harmless_text(fakenvml: Path, holders: Holders) -> None:
+    hostile = "\x1b]0;owned\x07\x1b[2J\u202e[/red]\n" + "x" * 50_000
+    (holder,) = holders(1, (sys.executable, "-c", "import signal; signal.pause()", hostile))
+    told = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    table = gpudash("--once", library=fakenvml, **told)
+    assert not {"\x1b", "\x07", "\u202e"} & set(table.text)
+    document = gpudash("--once", "--json", library=fakenvml, **told)
+    (process,) = document.snapshot.processes
+    assert process.command_line is not None
+    assert r"\x1b]0;owned\x07" in process.command_line[3]
+    assert all(argument.isprintable() for argument in process.command_line)
+    assert len(document.stdout) < 40_000
+
+
+def test_full_disk_is_an_error(fakenvml: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run(
+            [*GPUDASH, "--once", "--json"],
+            env=environment(fakenvml),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+        )
+    assert run.returncode == 74
+    assert run.stderr.count("\n") == 1

@@ -1,0 +1,153 @@
+"""`gpudash --once` as real processes on the stand-in library."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import GPUDASH, complete, gpudash, no_library
+from tests.fakenvml.build import environment
+from tests.holders import Holder, pid_list
+
+pytestmark = pytest.mark.e2e
+
+Holders = Callable[..., list[Holder]]
+
+
+def test_eight_gpus_and_thirty_processes_are_one_document(fakenvml: Path, holders: Holders) -> None:
+    held = holders(30)
+    run = gpudash("--once", "--json", library=fakenvml, PROCS_PER_DEVICE=4, PIDS=pid_list(held))
+    assert (run.status, run.stderr) == (0, "")
+    assert run.stdout.count(b"\n") == 1
+    snapshot = run.snapshot
+    assert [device.index for device in snapshot.devices] == [*range(8)]
+    assert all(complete(device) for device in snapshot.devices)
+    assert {process.pid for process in snapshot.processes} == {holder.pid for holder in held}
+    assert {process.command_line for process in snapshot.processes} == {("sleep", "600")}
+    assert sum(len(process.devices) for process in snapshot.processes) == 32
+    assert snapshot.host.driver_version == "550.163.01"
+    assert not snapshot.host.simulated
+
+
+def test_process_on_two_gpus_is_one_entry(fakenvml: Path, holders: Holders) -> None:
+    (holder,) = holders(1)
+    run = gpudash(
+        "--once", "--json", library=fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=holder.pid
+    )
+    (process,) = run.snapshot.processes
+    assert [share.index for share in process.devices] == [0, 1]
+
+
+def test_compute_and_graphics_of_one_process_are_joined(fakenvml: Path, holders: Holders) -> None:
+    (holder,) = holders(1)
+    run = gpudash(
+        *("--once", "--json"),
+        library=fakenvml,
+        DEVICES=1,
+        PROCS_PER_DEVICE=1,
+        GRAPHICS_PER_DEVICE=1,
+        PIDS=holder.pid,
+    )
+    (process,) = run.snapshot.processes
+    (share,) = process.devices
+    assert share.type == "C+G"
+
+
+def test_mig_instances_follow_their_parent(fakenvml: Path) -> None:
+    snapshot = gpudash("--once", "--json", library=fakenvml, DEVICES=2, MIG=1).snapshot
+    parent, *instances, other = snapshot.devices
+    assert [instance.parent_uuid for instance in instances] == [parent.uuid] * 3
+    assert [instance.gpu_instance_id for instance in instances] == [1, 2, 3]
+    assert parent.gpu_utilization_percent is None
+    assert parent.mig_mode
+    assert complete(other)
+
+
+@pytest.mark.parametrize("model", ["sxm", "pcie", "geforce"])
+def test_what_a_model_lacks_is_null_and_no_fault(fakenvml: Path, model: str) -> None:
+    run = gpudash("--once", "--json", library=fakenvml, DEVICES=1, MODEL=model)
+    (device,) = run.snapshot.devices
+    assert complete(device)
+    assert device.fault is None
+    assert (device.fan_speed_percent is None) == (model != "geforce")
+    assert (device.ecc_mode is None) == (model == "geforce")
+
+
+def test_no_devices_is_an_answer(fakenvml: Path) -> None:
+    run = gpudash("--once", "--json", library=fakenvml, DEVICES=0)
+    assert run.status == 0
+    assert run.snapshot.devices == ()
+
+
+def test_table_is_for_people(fakenvml: Path, holders: Holders) -> None:
+    held = holders(2)
+    run = gpudash("--once", library=fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=pid_list(held))
+    assert run.status == 0
+    assert max(map(len, run.text.splitlines())) <= 80
+    assert "\x1b" not in run.text
+    assert all(str(holder.pid) in run.text for holder in held)
+    assert "sleep 600" in run.text
+
+
+def test_table_says_when_nothing_runs(fakenvml: Path) -> None:
+    run = gpudash("--once", library=fakenvml, DEVICES=1)
+    assert "No running processes found" in run.text
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"), [("0,2", [0, 2]), ("GPU-10000003", [3]), ("1", [1])]
+)
+def test_gpus_are_selected(fakenvml: Path, selection: str, expected: list[int]) -> None:
+    run = gpudash("--once", "--json", "--gpu", selection, library=fakenvml, DEVICES=4)
+    assert [device.index for device in run.snapshot.devices] == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--once", "--gpu", "9"), "0"),
+        (("--once", "--gpu", "GPU-ffff"), "0, 1"),
+        (("--once", "--demo=nowhere"), "dgx-h100"),
+        (("--json", "--interval", "0"), "0.1"),
+        (("--json", "--interval", "soon"), "0.1"),
+        (("--nonsense",), "--help"),
+        (("nonsense",), "topo"),
+    ],
+)
+def test_bad_arguments_are_one_line_that_names_the_valid(
+    fakenvml: Path, arguments: tuple[str, ...], named: str
+) -> None:
+    run = gpudash(*arguments, library=fakenvml, DEVICES=2)
+    assert run.status == 2
+    assert run.stdout == b""
+    assert run.stderr.count("\n") == 1
+    assert named in run.stderr
+
+
+def test_version_and_help(fakenvml: Path) -> None:
+    assert gpudash("--version", library=fakenvml).text.startswith("gpudash ")
+    assert "--once" in gpudash("--help", library=fakenvml).text
+
+
+def test_json_loads_nothing_of_the_screen(fakenvml: Path) -> None:
+    run = subprocess.run(
+        [GPUDASH[0], "-X", "importtime", *GPUDASH[1:], "--once", "--json"],
+        env=environment(fakenvml),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert run.returncode == 0
+    lines = [line for line in run.stderr.splitlines() if line.startswith("import time:")]
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    assert "pynvml" in loaded
+    assert not {"textual", "rich", "plotext", "asyncio", "dataclasses"} & loaded
+
+
+def test_json_schema_is_printed_without_a_driver(tmp_path: Path) -> None:
+    run = gpudash("--json-schema", library=no_library(tmp_path))
+    assert run.status == 0
+    assert "Device" in run.document["$defs"]

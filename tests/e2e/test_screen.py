@@ -1,0 +1,259 @@
+"""The live screen in a real pty, over a real collector on the stand-in library."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.e2e.run import GPUDASH, no_library, tell
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+from tests.holders import Holder, pid_list
+
+pytestmark = pytest.mark.e2e
+
+Holders = Callable[..., list[Holder]]
+
+SIZES = [(80, 24), (140, 40)]
+STALE = re.compile("stale", re.IGNORECASE)
+
+
+def watching(
+    library: Path,
+    *arguments: str,
+    size: tuple[int, int] = (80, 24),
+    **told: Any,
+) -> Terminal:
+    argv = [*GPUDASH, "--interval", "0.2", *arguments]
+    return Terminal(argv, env=environment(library, **told), columns=size[0], rows=size[1])
+
+
+def shown_pids(terminal: Terminal, held: Sequence[Holder]) -> set[int]:
+    """The holders whose PIDs stand on the screen."""
+    words = set(re.findall(r"\d+", terminal.text))
+    return {holder.pid for holder in held if str(holder.pid) in words}
+
+
+def collectors(terminal: Terminal) -> list[psutil.Process]:
+    return [process for process in terminal.processes() if "--json" in process.cmdline()]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_eight_gpus_leave_room_for_eight_processes(
+    fakenvml: Path, holders: Holders, size: tuple[int, int]
+) -> None:
+    held = holders(30)
+    told: dict[str, Any] = {"PROCS_PER_DEVICE": 4, "PIDS": pid_list(held)}
+    with watching(fakenvml, size=size, **told) as terminal:
+        terminal.wait_until(lambda: len(shown_pids(terminal, held)) >= 8)
+        terminal.settle(0.05)
+        assert "sleep 600" in terminal.text
+        assert len(terminal.lines) == size[1]
+        if size == SIZES[1]:
+            assert len(shown_pids(terminal, held)) >= 20
+        for index in range(8):
+            assert re.search(rf"(?m)^\W*(GPU ?)?{index}\b", terminal.text)
+
+
+def test_numbers_move(fakenvml: Path) -> None:
+    with watching(fakenvml, DEVICES=2) as terminal:
+        row = re.compile(r"(?m)^.*A100.*$")
+        before = row.findall(terminal.wait_for(row))
+        terminal.wait_for(lambda text: row.findall(text) != before)
+
+
+def test_quit_restores_the_terminal_and_leaves_nothing_behind(fakenvml: Path) -> None:
+    with watching(fakenvml, DEVICES=2) as terminal:
+        terminal.wait_for("A100")
+        assert 1049 in terminal.modes
+        terminal.send("q")
+        assert terminal.wait_exit(3) == 0
+        terminal.wait_until(lambda: not terminal.processes())
+        assert terminal.modes == {7, 25}
+        assert terminal.text.strip() == ""
+
+
+def test_key_pressed_before_anything_is_shown_is_obeyed(fakenvml: Path) -> None:
+    with watching(fakenvml, DEVICES=2) as terminal:
+        terminal.send("q")
+        assert terminal.wait_exit() == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_signal_ends_it_in_order(fakenvml: Path, number: signal.Signals, status: int) -> None:
+    with watching(fakenvml, DEVICES=2) as terminal:
+        terminal.wait_for("A100")
+        psutil.Process(terminal.pid).send_signal(number)
+        assert terminal.wait_exit(3) in (status, -number, 0)
+        terminal.wait_until(lambda: not terminal.processes())
+        assert terminal.modes == {7, 25}
+
+
+def test_vanished_terminal_leaves_no_process(fakenvml: Path) -> None:
+    with watching(fakenvml, DEVICES=2) as terminal:
+        terminal.wait_for("A100")
+        terminal.hang_up()
+        terminal.wait_until(lambda: not terminal.processes(), 5)
+
+
+def test_collector_that_dies_is_replaced(fakenvml: Path) -> None:
+    with watching(fakenvml, DEVICES=2) as terminal:
+        terminal.wait_for("A100")
+        (first,) = collectors(terminal)
+        first.kill()
+        terminal.wait_until(lambda: [p for p in collectors(terminal) if p.pid != first.pid])
+        assert "A100" in terminal.text
+        terminal.wait_for(lambda text: not STALE.search(text))
+
+
+def test_call_that_hangs_is_shown_as_stale_and_does_not_hold_the_prompt(
+    fakenvml: Path, tmp_path: Path
+) -> None:
+    control = tmp_path / "control"
+    with watching(fakenvml, DEVICES=2, CONTROL=control) as terminal:
+        terminal.wait_for("A100")
+        tell(control, HANG="nvmlDeviceGetUtilizationRates:1:60")
+        terminal.wait_for(STALE)
+        assert "A100" in terminal.text
+        terminal.send("h")
+        terminal.wait_for("quit")
+        terminal.send("escape")
+        tell(control)
+        terminal.wait_for(lambda text: not STALE.search(text))
+        tell(control, HANG="nvmlDeviceGetUtilizationRates:1:60")
+        terminal.wait_for(STALE)
+        terminal.send("q")
+        assert terminal.wait_exit(3) == 0
+        terminal.wait_until(lambda: not terminal.processes())
+
+
+def test_lost_gpu_keeps_its_row(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    with watching(fakenvml, DEVICES=4, CONTROL=control) as terminal:
+        terminal.wait_for("A100")
+        tell(control, LOST=2)
+        terminal.wait_for(re.compile(r"(?mi)^\W*(GPU ?)?2\b.*lost"))
+        assert not re.search(r"(?mi)^\W*(GPU ?)?3\b.*lost", terminal.text)
+
+
+def test_kill_takes_the_selected_process_and_only_that(fakenvml: Path, holders: Holders) -> None:
+    held = holders(3)
+    told: dict[str, Any] = {"DEVICES": 1, "PROCS_PER_DEVICE": 3, "PIDS": pid_list(held)}
+    with watching(fakenvml, **told) as terminal:
+        terminal.wait_until(lambda: len(shown_pids(terminal, held)) == 3)
+        dialog = _ask_to_kill(terminal)
+        asked = re.search(r"PID\s+(\d+)", dialog[dialog.index("Kill this process?") :])
+        assert asked is not None
+        chosen = next(holder for holder in held if holder.pid == int(asked[1]))
+        assert re.search(r"frees\s+[\d.]+ [GM]iB on GPU 0", dialog)
+        _press_until(terminal, "y", lambda: not chosen.alive)
+        terminal.wait_for(re.compile(rf"killed.*{chosen.pid}|{chosen.pid}.*killed"))
+        assert sum(holder.alive for holder in held) == 2
+
+
+@pytest.mark.parametrize("answer", ["escape", "n", "enter"])
+def test_kill_is_refused_by_default(fakenvml: Path, holders: Holders, answer: str) -> None:
+    (holder,) = holders(1)
+    with watching(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=holder.pid) as terminal:
+        terminal.wait_for(str(holder.pid))
+        _ask_to_kill(terminal)
+        _press_until(terminal, answer, lambda: "Kill this process?" not in terminal.text)
+        assert holder.alive
+
+
+def test_pause_freezes_the_picture(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    with watching(fakenvml, DEVICES=1, CONTROL=control) as terminal:
+        terminal.wait_for("A100")
+        terminal.send("p")
+        terminal.wait_for(re.compile("paused", re.IGNORECASE))
+        tell(control, LOST=0)
+        terminal.settle(0.5)
+        assert not re.search("lost", terminal.text, re.IGNORECASE)
+        terminal.send("p")
+        terminal.wait_for(re.compile("lost", re.IGNORECASE))
+
+
+@pytest.mark.parametrize("gpus", [8, 64])
+def test_any_size_and_back(fakenvml: Path, holders: Holders, gpus: int) -> None:
+    held = holders(2)
+    told: dict[str, Any] = {"DEVICES": gpus, "PROCS_PER_DEVICE": 1, "PIDS": pid_list(held)}
+    with watching(fakenvml, size=(200, 60), **told) as terminal:
+        terminal.wait_for(str(held[0].pid))
+        for columns, rows in ((40, 10), (10, 3), (1, 1), (80, 24), (200, 60)):
+            terminal.resize(columns, rows)
+            terminal.settle(0.05)
+        terminal.wait_for(str(held[0].pid))
+        terminal.wait_for("sleep 600")
+        terminal.send("q")
+        assert terminal.wait_exit(3) == 0
+
+
+def test_hostile_command_line_never_reaches_the_terminal(fakenvml: Path, holders: Holders) -> None:
+    hostile = "\x1b]0;owned\x07\x1b[31;5m\u202e[/x][@click=app.bell]\n"
+    (holder,) = holders(1, (sys.executable, "-c", "import signal; signal.pause()", hostile))
+    told: dict[str, Any] = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    with watching(fakenvml, size=(200, 40), **told) as terminal:
+        terminal.wait_for(str(holder.pid))
+        terminal.wait_for(r"\x1b]0;owned\x07")
+        _ask_to_kill(terminal)
+        terminal.settle(0.05)
+        for forbidden in (b"\x1b]0;owned", b"\x1b[31;5m", "\u202e".encode()):
+            assert forbidden not in terminal.raw
+
+
+def test_missing_driver_is_one_line_in_the_shell(tmp_path: Path) -> None:
+    with watching(no_library(tmp_path)) as terminal:
+        assert terminal.wait_exit() == 12
+        assert terminal.modes == {7, 25}
+        assert "--demo" in terminal.text
+        assert "Traceback" not in terminal.text
+
+
+def test_without_a_terminal_it_names_the_one_shot(fakenvml: Path) -> None:
+    run = subprocess.run(
+        GPUDASH,
+        env=environment(fakenvml, DEVICES=1),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert run.returncode == 2
+    assert "--once" in run.stderr
+    assert run.stdout == ""
+
+
+@pytest.mark.parametrize("demo", ["dgx-h100", "pcie-1080ti", "mig", "laptop", "lost", "single"])
+def test_simulated_hosts_are_shown_without_a_driver(tmp_path: Path, demo: str) -> None:
+    with watching(no_library(tmp_path), f"--demo={demo}") as terminal:
+        terminal.wait_for(re.compile(r"(?m)^\W*0\b.*(\d+C|asleep)"))
+        assert "DEMO" in terminal.text
+        terminal.send("q")
+        assert terminal.wait_exit(3) == 0
+
+
+def _ask_to_kill(terminal: Terminal) -> str:
+    """Open the dialog on the selected process and return the screen."""
+    terminal.send("K")
+    return terminal.wait_for("Kill this process?")
+
+
+def _press_until(terminal: Terminal, key: str, condition: Callable[[], object]) -> None:
+    """Press a key again and again: a dialog that has just opened ignores it."""
+
+    def pressed() -> object:
+        terminal.send(key)
+        return condition()
+
+    terminal.wait_until(pressed)

@@ -1,0 +1,212 @@
+"""`gpudash --json` as a process: one document a line until its reader goes away or it is told."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from gpudash.snapshot import Snapshot
+from gpudash.wire import decode
+from tests.e2e.run import GPUDASH, no_library, tell
+from tests.fakenvml.build import environment
+from tests.holders import Holder, pid_list
+
+pytestmark = pytest.mark.e2e
+
+DEADLINE = 20.0
+
+
+class Stream:
+    """A running `gpudash --json` whose lines are read with a deadline."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._pending = b""
+
+    def next(self, timeout: float = DEADLINE) -> Snapshot:
+        """Return the next snapshot; AssertionError when none comes in time."""
+        deadline = time.monotonic() + timeout
+        out = _pipe(self.process.stdout)
+        while b"\n" not in self._pending:
+            ready, _, _ = select.select([out], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, "no line came in time"
+            chunk = os.read(out.fileno(), 1 << 16)
+            assert chunk, f"the stream ended: {_pipe(self.process.stderr).read()!r}"
+            self._pending += chunk
+        line, _, self._pending = self._pending.partition(b"\n")
+        return decode(line)
+
+    def until(self, condition: Callable[[Snapshot], object]) -> Snapshot:
+        """Return the first snapshot of which something holds."""
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            snapshot = self.next(deadline - time.monotonic())
+            if condition(snapshot):
+                return snapshot
+
+
+@contextmanager
+def streaming(
+    library: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **told: object
+) -> Iterator[Stream]:
+    process = subprocess.Popen(
+        [*GPUDASH, "--json", "--interval", "0.1", *arguments],
+        env=environment(library, **told),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield Stream(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_one_document_a_line_every_interval(fakenvml: Path) -> None:
+    with streaming(fakenvml, DEVICES=2) as stream:
+        taken = [stream.next().taken_at for _ in range(6)]
+    gaps = [(after - before).total_seconds() for before, after in pairwise(taken)]
+    assert sum(gaps) == pytest.approx(0.5, abs=0.25)
+
+
+def test_cpu_share_is_of_the_last_interval(
+    fakenvml: Path, holders: Callable[..., list[Holder]]
+) -> None:
+    (busy,) = holders(1, ("sh", "-c", "while :; do :; done"))
+    with streaming(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=busy.pid) as stream:
+        stream.until(lambda snapshot: (snapshot.processes[0].cpu_percent or 0) > 20)
+        os.kill(busy.pid, signal.SIGSTOP)
+        stream.until(lambda snapshot: snapshot.processes[0].cpu_percent == 0)
+
+
+def test_reader_that_goes_away_ends_it_quietly(fakenvml: Path) -> None:
+    with streaming(fakenvml, DEVICES=1) as stream:
+        stream.next()
+        _pipe(stream.process.stdout).close()
+        assert stream.process.wait(DEADLINE) == 141
+        assert _pipe(stream.process.stderr).read() == b""
+        stream.process.stdout = None
+
+
+def test_reader_that_goes_away_ends_it_before_the_next_sample(fakenvml: Path) -> None:
+    with streaming(fakenvml, "--interval", "3600", DEVICES=1) as stream:
+        stream.next()
+        _pipe(stream.process.stdout).close()
+        assert stream.process.wait(DEADLINE) == 141
+        stream.process.stdout = None
+
+
+def test_head_takes_one_line(fakenvml: Path) -> None:
+    run = subprocess.run(
+        ["sh", "-c", f"'{GPUDASH[0]}' -m gpudash --json --interval 0.1 | head -1"],
+        env=environment(fakenvml, DEVICES=1),
+        capture_output=True,
+        timeout=30,
+    )
+    assert run.stderr == b""
+    assert len(decode(run.stdout).devices) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_ends_it_quietly(fakenvml: Path, number: signal.Signals) -> None:
+    with streaming(fakenvml, DEVICES=1) as stream:
+        stream.next()
+        stream.process.send_signal(number)
+        assert stream.process.wait(DEADLINE) in (-number, 128 + number)
+        assert _pipe(stream.process.stderr).read() == b""
+
+
+def test_works_with_stdin_closed(fakenvml: Path) -> None:
+    run = subprocess.run(
+        ["sh", "-c", f"'{GPUDASH[0]}' -m gpudash --once --json <&-"],
+        env=environment(fakenvml, DEVICES=1),
+        capture_output=True,
+        timeout=30,
+    )
+    assert run.returncode == 0
+    assert len(decode(run.stdout).devices) == 1
+
+
+def test_gpu_falls_off_the_bus_and_comes_back(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    with streaming(fakenvml, DEVICES=3, CONTROL=control) as stream:
+        before = stream.next()
+        tell(control, LOST=1)
+        lost = stream.until(lambda snapshot: snapshot.devices[1].state == "lost")
+        assert lost.devices[1].uuid == before.devices[1].uuid
+        assert [device.state for device in lost.devices] == ["ok", "lost", "ok"]
+        tell(control)
+        back = stream.until(lambda snapshot: snapshot.devices[1].state == "ok")
+        assert back.devices[1].uuid == before.devices[1].uuid
+
+
+def test_process_that_exits_between_two_reads(
+    fakenvml: Path, holders: Callable[..., list[Holder]]
+) -> None:
+    first, second = held = holders(2)
+    with streaming(fakenvml, DEVICES=1, PROCS_PER_DEVICE=2, PIDS=pid_list(held)) as stream:
+        assert len(stream.next().processes) == 2
+        first.end()
+        gone = stream.until(
+            lambda snapshot: any(process.hidden_reason for process in snapshot.processes)
+        )
+        reasons = {process.pid: process.hidden_reason for process in gone.processes}
+        assert reasons[first.pid] is not None
+        assert reasons[second.pid] is None
+
+
+def test_new_processes_appear(
+    fakenvml: Path, holders: Callable[..., list[Holder]], tmp_path: Path
+) -> None:
+    control = tmp_path / "control"
+    with streaming(fakenvml, DEVICES=1, CONTROL=control) as stream:
+        assert stream.next().processes == ()
+        (holder,) = holders(1)
+        tell(control, PROCS_PER_DEVICE=1, PIDS=holder.pid)
+        (process,) = stream.until(lambda snapshot: snapshot.processes).processes
+        assert process.pid == holder.pid
+
+
+def test_ctrl_c_ends_it_within_a_call_that_hangs(fakenvml: Path, tmp_path: Path) -> None:
+    counts = tmp_path / "counts"
+    hang = "nvmlDeviceGetUtilizationRates:1:60:1"
+    with streaming(fakenvml, DEVICES=2, HANG=hang, COUNT=counts) as stream:
+        stream.next()
+        _wait_until(lambda: _calls(counts, "nvmlDeviceGetUtilizationRates") == 4)
+        stream.process.send_signal(signal.SIGINT)
+        assert stream.process.wait(DEADLINE) in (-signal.SIGINT, 130)
+
+
+def test_missing_driver_ends_it_with_its_status(tmp_path: Path) -> None:
+    with streaming(no_library(tmp_path)) as stream:
+        assert stream.process.wait(DEADLINE) == 12
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        select.select([], [], [], 0.02)
+
+
+def _calls(counts: Path, function: str) -> int:
+    if not counts.exists():
+        return 0
+    table = dict(line.split() for line in counts.read_text().splitlines() if line.count(" "))
+    return int(table.get(function, 0))
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe
