@@ -1,0 +1,78 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpudash import __version__
+from gpudash.sources.simulated import NAMES
+
+
+def gpudash(*words: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "gpudash", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
+
+
+def test_version() -> None:
+    assert gpudash("--version").stdout == f"gpudash {__version__}\n"
+
+
+def test_help_fits_a_screen() -> None:
+    text = gpudash("--help", COLUMNS="80").stdout
+    assert len(text.splitlines()) <= 40
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--interval", "0"], "choose 0.1 to 3600 seconds"),
+        (["--interval", "soon"], "'soon' is no interval"),
+        (["--interval", "nan"], "'nan' is no interval"),
+        (["--once", "--demo=nonsense"], "there are: dgx-h100"),
+        (["--once", "--demo=single", "--gpu", "7"], "choose from 0"),
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+        (["--jsn"], "unrecognized arguments: --jsn"),
+        ([], "not a terminal: use gpudash --once"),
+        (["--once", "--demo=single"], "GPUDASH_DEMO_TIME='noon' is no Unix time"),
+    ],
+)
+def test_a_bad_argument_is_one_line_and_exit_2(words: list[str], message: str) -> None:
+    env = {"GPUDASH_DEMO_TIME": "noon"} if "noon" in message else {}
+    outcome = gpudash(*words, **env)
+    assert outcome.returncode == 2
+    assert outcome.stdout == ""
+    assert outcome.stderr.startswith("gpudash: ")
+    assert message in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--demo", "topo"], ["topo", "--demo"], ["--demo", "--once"]])
+def test_a_bare_demo_swallows_no_command(words: list[str]) -> None:
+    outcome = gpudash(*words)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "GPU" in outcome.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_demo_prints_a_table(name: str) -> None:
+    outcome = gpudash("--once", f"--demo={name}", GPUDASH_DEMO_TIME="1800000000")
+    assert outcome.returncode == (15 if name == "lost" else 0)
+    assert outcome.stderr == ""
+
+
+def test_a_frozen_demo_is_deterministic() -> None:
+    words = ["--once", "--json", "--demo=dgx-h100"]
+    first, second = (gpudash(*words, GPUDASH_DEMO_TIME="1800000000").stdout for _ in range(2))
+    assert first == second
+
+
+def test_ascii_where_the_locale_is_not_utf_8() -> None:
+    outcome = gpudash("--once", "--demo=single", LC_ALL="C", LANG="C")
+    assert outcome.stdout.isascii()

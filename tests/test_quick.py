@@ -1,0 +1,49 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+REPORT = "import json, sys; print(json.dumps(sorted(sys.modules)))"
+
+
+def modules_after(code: str) -> set[str]:
+    """Return what a fresh interpreter has imported after some code."""
+    run = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{REPORT}"], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(run.stdout))
+
+
+def test_msgspec_works_without_typing_extensions() -> None:
+    code = (
+        "from gpudash import quick; quick.begin()\n"
+        "from gpudash import wire; from gpudash.snapshot import EMPTY\n"
+        "assert wire.decode(wire.encode(EMPTY)) == EMPTY; wire.json_schema()"
+    )
+    assert "typing_extensions" not in modules_after(code)
+
+
+def test_pynvml_works_without_ctypes_util() -> None:
+    loaded = modules_after("from gpudash.sources.nvml import load; load().NVMLError(9)")
+    assert "pynvml" in loaded
+    assert not loaded & {"ctypes.util", "shutil", "tempfile", "subprocess"}
+
+
+@pytest.mark.parametrize("module", ["typing_extensions", "ctypes.util"])
+def test_the_real_module_can_be_imported_afterwards(module: str) -> None:
+    code = (
+        "from gpudash import quick; quick.begin()\n"
+        "from gpudash.sources.nvml import load; load()\n"
+        f"import importlib; assert importlib.import_module({module!r}).__file__"
+    )
+    assert module in modules_after(code)
+
+
+def test_garbage_is_collected_again_in_a_long_run() -> None:
+    code = (
+        "import gc; from gpudash import quick\n"
+        "quick.begin(); assert not gc.isenabled()\n"
+        "quick.settle(); assert gc.isenabled() and gc.get_freeze_count() > 0"
+    )
+    assert modules_after(code)
