@@ -1,0 +1,131 @@
+"""One run of a command whose lines are read without ever blocking and that is never waited for."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Sequence
+
+from gpudash.text import SafeText, clean_bytes
+
+LINE_LIMIT = 16 * 1024 * 1024
+"""Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""
+
+_CHUNK = 1 << 16
+_READ_AT_ONCE = 1 << 22
+_ERROR_LIMIT, _ERROR_READS = 8192, 16
+
+_unreaped: list[subprocess.Popen[bytes]] = []
+"""Killed children that have not died yet, in uninterruptible sleep perhaps for ever."""
+
+
+class Child:
+    """A process in a session of its own with both its pipes at hand.
+
+    Raises OSError when the command cannot be started.
+    """
+
+    def __init__(self, argv: Sequence[str], line_limit: int = LINE_LIMIT) -> None:
+        _reap()
+        self._process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._out, self._err = self._process.stdout, self._process.stderr
+        self.descriptor = self._out.fileno()
+        for pipe in (self._out, self._err):
+            os.set_blocking(pipe.fileno(), False)
+        self._line_limit = line_limit
+        self._pending: list[bytes] = []
+        self._pending_size = 0
+        self._skipping = False
+        self._oversized = 0
+        self._errors = b""
+
+    @property
+    def last_error(self) -> SafeText | None:
+        """The last line that it wrote to stderr, None if it was silent."""
+        lines = self._errors.splitlines()
+        spoken = [line for line in lines if line.strip()]
+        return clean_bytes(spoken[-1].strip(), 500) if spoken else None
+
+    def wait(self, timeout_seconds: float) -> None:
+        """Wait until there is something to read, so long at most."""
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        poll.poll(timeout_seconds * 1000)
+
+    def read(self) -> tuple[list[bytes], bool]:
+        """Return the whole lines that have arrived, and whether stdout has ended."""
+        self.read_errors()
+        lines: list[bytes] = []
+        for _ in range(_READ_AT_ONCE // _CHUNK):
+            chunk = _take(self.descriptor)
+            if chunk is None:
+                break
+            if not chunk:
+                self.read_errors()
+                return lines, True
+            self._split(chunk, lines)
+        return lines, False
+
+    def read_errors(self) -> None:
+        """Keep the end of what it wrote to stderr, so that a full pipe does not stop it."""
+        for _ in range(_ERROR_READS):
+            chunk = _take(self._err.fileno())
+            if not chunk:
+                break
+            self._errors = (self._errors + chunk)[-_ERROR_LIMIT:]
+
+    def take_oversized(self) -> int:
+        """Return how many lines were dropped for their length since the last call."""
+        count, self._oversized = self._oversized, 0
+        return count
+
+    def status(self) -> int | None:
+        """Return the exit status, negative for a signal, None while it runs."""
+        return self._process.poll()
+
+    def abandon(self) -> None:
+        """Kill it and its session, close the pipes, and do not wait for its death."""
+        if self._process.poll() is None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                self._process.kill()
+        self._out.close()
+        self._err.close()
+        if self._process.poll() is None:
+            _unreaped.append(self._process)
+
+    def _split(self, chunk: bytes, lines: list[bytes]) -> None:
+        *whole, rest = chunk.split(b"\n")
+        for piece in whole:
+            if not self._skipping:
+                lines.append(b"".join([*self._pending, piece]))
+            self._pending, self._pending_size, self._skipping = [], 0, False
+        self._pending.append(rest)
+        self._pending_size += len(rest)
+        if self._pending_size > self._line_limit:
+            self._oversized += not self._skipping
+            self._pending, self._pending_size, self._skipping = [], 0, True
+
+
+def _take(descriptor: int) -> bytes | None:
+    """Read what is there: None for nothing yet, empty for the end."""
+    try:
+        return os.read(descriptor, _CHUNK)
+    except BlockingIOError:
+        return None
+
+
+def _reap() -> None:
+    """Let go of abandoned children that have died since."""
+    _unreaped[:] = [process for process in _unreaped if process.poll() is None]

@@ -1,0 +1,128 @@
+"""`gpudash`: the live screen over a collector of its own.
+
+The first pixels are sent before Textual is imported and the collector starts at that moment; its
+first snapshot is shown while Textual is still being imported.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gpudash.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudash.feed import Feed
+    from gpudash.tui.frame import Frame
+
+_ENTER = b"\x1b[?1049h\x1b[?25l"
+_LEAVE = b"\x1b[?1049l\x1b[?25h"
+
+# The import of Textual in pieces, between which a first snapshot may be shown: the seconds to
+# wait for one before the piece, and its name. The collector takes about as long as the first two.
+_PIECES = (
+    (0.0, "asyncio"),
+    (0.0, "rich.console"),
+    (0.03, "textual"),
+    (0.0, "textual.css.stylesheet"),
+    (0.0, "textual.screen"),
+    (0.0, "textual.command"),
+    (0.0, "textual.app"),
+    (0.0, "gpudash.tui.app"),
+)
+
+
+def run(feed_argv: Sequence[str], *, interval: float) -> int:
+    """Show the host that the collector `feed_argv` reports until the user leaves."""
+    _require_terminal()
+    gc.disable()
+    no_color = "NO_COLOR" in os.environ
+    with _terminal() as attributes:
+        size = os.get_terminal_size(2)
+        _send(_ENTER + _skeleton(size.columns, no_color))
+        from gpudash.feed import Feed
+
+        feed = Feed(feed_argv, interval)
+        feed.start()
+        try:
+            frame = _first_frame(feed, size, no_color)
+            from gpudash.tui.app import GpudashApp
+
+            app = GpudashApp(feed, no_color=no_color)
+            app.take_over(frame, size, attributes)
+            app.run()
+        finally:
+            feed.stop()
+    if app.failure is not None:
+        print(app.failure, file=sys.stderr)
+    return app.return_code or 0
+
+
+def _require_terminal() -> None:
+    """Raise UsageError unless a screen can be shown and keys can be read."""
+    terminal = sys.__stdin__ is not None and sys.__stdin__.isatty() and os.isatty(2)
+    if not terminal or os.environ.get("TERM", "") in {"", "dumb"}:
+        raise UsageError("not a terminal: use gpudash --once")
+
+
+@contextmanager
+def _terminal() -> Iterator[list[Any]]:
+    """Keep typed keys from being echoed; yield how the terminal was found, and leave it so."""
+    import termios
+
+    before = termios.tcgetattr(0)
+    quiet = termios.tcgetattr(0)
+    quiet[3] &= ~(termios.ECHO | termios.ICANON)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _exit_by_signal)
+    try:
+        termios.tcsetattr(0, termios.TCSANOW, quiet)
+        yield before
+    except BaseException:
+        _send(_LEAVE)
+        raise
+    finally:
+        termios.tcsetattr(0, termios.TCSANOW, before)
+
+
+def _skeleton(cells: int, no_color: bool) -> bytes:
+    """Return the ground, the header line and a word of patience."""
+    ground, bar = ("", "") if no_color else (_GROUND, _BAR)
+    name = " gpudash"[:cells].ljust(cells)
+    word = " reading GPUs…"[:cells]
+    return f"{ground}\x1b[2J\x1b[H{bar}{name}{ground}\x1b[3;1H{word}\x1b[0m".encode()
+
+
+def _first_frame(feed: Feed, size: os.terminal_size, no_color: bool) -> Frame | None:
+    """Import the screen, and show the first snapshot as soon as there is one."""
+    from gpudash.tui.first_frame import draw
+
+    frame: Frame | None = None
+    for patience, piece in _PIECES:
+        if frame is None and feed.poll(patience) is not None:
+            frame, picture = draw(feed, *size, no_color=no_color)
+            _send(picture.encode())
+        import_module(piece)
+    return frame
+
+
+def _send(data: bytes) -> None:
+    """Write all of it to the terminal, where Textual will write too."""
+    while data:
+        data = data[os.write(2, data) :]
+
+
+# The background and the header of the default theme; importing it would cost the first pixels.
+_GROUND = "\x1b[0;38;2;118;131;154;48;2;16;20;27m"
+_BAR = "\x1b[0;1;38;2;127;178;255;48;2;26;33;44m"
+
+
+def _exit_by_signal(number: int, _frame: object) -> None:
+    """End in order before the screen has taken the signals over."""
+    raise SystemExit(128 + number)

@@ -1,0 +1,216 @@
+"""A collector elsewhere as a stream of snapshots, with its age, its death and its restarts.
+
+The process that owns the screen never calls the driver: a collector that NVML holds for ever is
+left alone, its last snapshot grows stale in sight of everyone, and a fresh one is tried.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from gpudash.child import Child
+from gpudash.errors import WireError
+from gpudash.snapshot import Snapshot
+from gpudash.wire import decode
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, TimerHandle
+
+_RETRY_SECONDS, _RETRY_MAX_SECONDS = 1.0, 60.0
+_STALE_SECONDS, _STALE_INTERVALS = 5.0, 3
+_PATIENCE_SECONDS, _PATIENCE_MAX_SECONDS = 30.0, 300.0
+_REAP_SECONDS = 0.02
+
+
+class FeedState(Enum):
+    """Whether what the feed delivered last is what the host looks like now."""
+
+    STARTING = "starting"
+    LIVE = "live"
+    STALE = "stale"
+    RESTARTING = "restarting"
+
+
+class Feed:
+    """The snapshots of one collector command, which is started again when it dies or hangs."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        interval: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        retry_seconds: float = _RETRY_SECONDS,
+        patience_seconds: float = _PATIENCE_SECONDS,
+    ) -> None:
+        self.latest: Snapshot | None = None
+        self.error: str | None = None
+        """Last line that a collector left behind when it ended, or the last bad line's fault."""
+        self.exit_status: int | None = None
+        """Status of the last collector that ended, negative for a signal; None if all is well."""
+        self.bad_lines = 0
+        self.restarts = 0
+        self.interval = interval
+        self._argv = list(argv)
+        self._clock = clock
+        self._stale_after = max(_STALE_SECONDS, _STALE_INTERVALS * interval)
+        self._first_retry = self._retry = retry_seconds
+        self._first_patience = self._patience = max(patience_seconds, 2 * self._stale_after)
+        self._child: Child | None = None
+        self._started_at = self._heard_at = clock()
+        self._loop: AbstractEventLoop | None = None
+        self._timers: dict[str, TimerHandle] = {}
+        self._on_snapshot: Callable[[Snapshot], None] = _ignore
+        self._on_change: Callable[[], None] = _nothing
+
+    def start(self) -> None:
+        """Spawn the collector; what it prints waits in its pipe until `attach`."""
+        self._started_at = self._clock()
+        try:
+            self._child = Child(self._argv)
+        except OSError as error:
+            self._child, self.error, self.exit_status = None, f"collector: {error}", None
+
+    def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
+        """Return the last snapshot that arrives before `attach`, waiting so long at most."""
+        if self._loop is None and self._child is not None:
+            if self.latest is None:
+                self._child.wait(timeout_seconds)
+            for line in self._child.read()[0]:
+                self._receive(line)
+        return self.latest
+
+    def attach(
+        self,
+        loop: AbstractEventLoop,
+        on_snapshot: Callable[[Snapshot], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        """Deliver snapshots on this loop from now on, and tell when state or error changed."""
+        self._loop, self._on_snapshot, self._on_change = loop, on_snapshot, on_change
+        self._listen()
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last snapshot arrived, or since the start if none did."""
+        return self._clock() - self._heard_at
+
+    @property
+    def state(self) -> FeedState:
+        """What the collector is doing, as far as its silence tells."""
+        if self._child is None or (self.restarts and self._heard_at < self._started_at):
+            return FeedState.RESTARTING
+        if self.age > self._stale_after:
+            return FeedState.STALE
+        return FeedState.LIVE if self.latest else FeedState.STARTING
+
+    def stop(self) -> None:
+        """Kill the collector without waiting for it and deliver nothing more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._on_snapshot, self._on_change = _ignore, _nothing
+        self._abandon()
+
+    def _listen(self) -> None:
+        if self._loop is None:
+            return
+        if self._child is None:
+            self._restart_later()
+            return
+        self._loop.add_reader(self._child.descriptor, self._read)
+        self._later("silence", self._stale_after, self._notice_silence)
+
+    def _read(self) -> None:
+        child = self._child
+        if child is None:
+            return
+        lines, ended = child.read()
+        for line in lines:
+            self._receive(line)
+        self._count_bad(child.take_oversized(), "a line beyond all measure")
+        if ended and self._child is child:
+            self._wait_for_status(child)
+
+    def _receive(self, line: bytes) -> None:
+        try:
+            snapshot = decode(line)
+        except WireError as error:
+            self._count_bad(1, str(error))
+            return
+        self.latest, self._heard_at = snapshot, self._clock()
+        self._retry, self._patience = self._first_retry, self._first_patience
+        self.error = self.exit_status = None
+        self._on_snapshot(snapshot)
+
+    def _count_bad(self, count: int, reason: str) -> None:
+        if count:
+            self.bad_lines += count
+            self.error = f"collector: {reason}"
+            self._on_change()
+
+    def _wait_for_status(self, child: Child, patience: int = 50) -> None:
+        """Ask for the status of a child that closed its pipes; kill it when it lingers."""
+        assert self._loop is not None
+        self._loop.remove_reader(child.descriptor)
+        status = child.status()
+        if status is None and patience:
+            self._later("reap", _REAP_SECONDS, lambda: self._wait_for_status(child, patience - 1))
+            return
+        self.exit_status = status
+        self.error = child.last_error or f"collector ended with status {status}"
+        self._abandon()
+        self._restart_later()
+        self._on_change()
+
+    def _restart_later(self) -> None:
+        self._later("restart", self._retry, self._restart)
+        self._retry = min(2 * self._retry, _RETRY_MAX_SECONDS)
+
+    def _restart(self) -> None:
+        self.restarts += 1
+        self.start()
+        self._listen()
+        self._on_change()
+
+    def _notice_silence(self) -> None:
+        """Look at the clock when the collector should have spoken; give up on a hung one."""
+        if self._child is not None:
+            self._child.read_errors()
+        silence = self._clock() - max(self._heard_at, self._started_at)
+        if silence >= self._patience:
+            self._patience = min(max(60.0, 2 * self._patience), _PATIENCE_MAX_SECONDS)
+            self.error = f"collector: no answer for {silence:.0f} s, started another"
+            self._abandon()
+            self._restart()
+            return
+        due = self._stale_after if silence < self._stale_after else self._patience
+        self._later("silence", max(due - silence, 0.01), self._notice_silence)
+        if silence >= self._stale_after:
+            self._on_change()
+
+    def _abandon(self) -> None:
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(child.descriptor)
+        child.abandon()
+
+    def _later(self, name: str, seconds: float, call: Callable[[], None]) -> None:
+        """Arm the one timer of this name."""
+        assert self._loop is not None
+        if name in self._timers:
+            self._timers[name].cancel()
+        self._timers[name] = self._loop.call_later(seconds, call)
+
+
+def _ignore(_snapshot: Snapshot) -> None:
+    """Stand in for a listener before one is attached."""
+
+
+def _nothing() -> None:
+    """Stand in for a listener before one is attached."""

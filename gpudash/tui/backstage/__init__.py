@@ -1,0 +1,33 @@
+"""The one place that reaches behind Textual's curtain, for fewer bytes and fewer wake-ups.
+
+Every private name of Textual that its modules use is listed here, for a test that looks whether
+the installed version has it.
+"""
+
+from __future__ import annotations
+
+PRIVATE = {
+    "textual.app:App": (
+        "_display",
+        "_batch_count",
+        "_running",
+        "_closed",
+        "_driver",
+        "_sync_available",
+        "_previous_cursor_position",
+    ),
+    "textual.screen:Screen": ("_compositor", "_layout_required"),
+    "textual.widget:Widget": ("_styles_cache",),
+    "textual.strip:Strip": ("_segments",),
+    "textual.drivers.linux_driver:LinuxDriver": (
+        "_writer_thread",
+        "_enable_mouse_support",
+        "_disable_mouse_support",
+        "_mouse",
+        "_debug",
+        "exit_event",
+    ),
+    "textual.drivers._writer_thread:WriterThread": ("_queue",),
+    "textual._xterm_parser:XTermParser": ("_timeout_time",),
+}
+"""Where each private name that this module uses is looked up."""

@@ -1,0 +1,199 @@
+"""An app that sends only the cells that differ from what the terminal shows.
+
+Textual sends a changed widget's lines again in full. Here an update of its compositor becomes a
+difference, and `repaint` writes the rows of a widget without a pass of the compositor when
+nothing covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import COLOR_SYSTEMS
+from textual._ansi_sequences import SYNC_END, SYNC_START
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.app import App
+from textual.geometry import Region, Size
+from textual.strip import Strip
+
+from gpudash.tui.backstage.driver import QuietDriver
+from gpudash.tui.frame import Frame
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from textual.screen import Screen
+    from textual.widget import Widget
+
+
+class BackstageApp(App[int]):
+    """An app that knows what the terminal shows and sends only what differs."""
+
+    _frame: Frame | None = None
+    _frame_size = Size(0, 0)
+    _holding = False
+    _curtain = False
+    found_attributes: list[Any] | None = None
+
+    @property
+    def pre_frame_shown(self) -> bool:
+        """Whether the alternate screen was entered before the app ran."""
+        return self._curtain
+
+    def take_over(self, frame: Frame | None, size: tuple[int, int], attributes: list[Any]) -> None:
+        """Leave the picture that the terminal shows alone until `raise_curtain`.
+
+        `frame` is what that picture is known to be, None if it is not known; `attributes` are
+        those of the terminal (termios) to be restored when the app lets go of it.
+        """
+        self._curtain = True
+        self._frame, self._frame_size = frame, Size(*size)
+        self.found_attributes = attributes
+
+    def raise_curtain(self) -> None:
+        """Let the app's own picture through from now on, and take keys.
+
+        Earlier keys would reach a screen that is not there yet.
+        """
+        if self._curtain:
+            self._curtain = False
+            self.refresh(layout=True)
+        if isinstance(self._driver, QuietDriver):
+            self._driver.listen()
+
+    @property
+    def link_busy(self) -> bool:
+        """Whether an earlier frame is still on its way to the terminal."""
+        writer = getattr(self._driver, "_writer_thread", None)
+        return writer is not None and writer._queue.qsize() > 0
+
+    def forget_frame(self) -> None:
+        """Send everything again: another program has written to the terminal."""
+        self._frame = None
+        self.refresh(layout=True)
+
+    @contextmanager
+    def one_frame(self) -> Iterator[None]:
+        """Send all rows repainted within as one write."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+            self._flush_frame()
+
+    def write_rows(self, widget: Widget, rows: Mapping[int, Strip]) -> bool:
+        """Write rows of a widget straight to the terminal; False if Textual must do it."""
+        frame = self._frame
+        if frame is None or not self._may_write() or not self._uncovered(widget):
+            return False
+        place = widget.screen._compositor.visible_widgets.get(widget)
+        if place is None or not place[1].contains_region(place[0]):
+            return False
+        region = place[0]
+        filters = self.get_line_filters() if self.no_color else ()
+        for y, strip in rows.items():
+            shown = strip
+            for line_filter in filters:
+                shown = shown.apply_filter(line_filter, widget.background_colors[1])
+            row = frame.row(region.y + y)
+            row[region.x : region.right] = frame.cells(shown)
+            frame.change(region.y + y, row)
+        widget._styles_cache.set_dirty(*[Region(0, y, region.width, 1) for y in rows])
+        if not self._holding:
+            self._flush_frame()
+        return True
+
+    def _may_write(self) -> bool:
+        driver = self._driver
+        return bool(
+            driver is not None
+            and not driver.is_headless
+            and not driver.is_inline
+            and self._running
+            and not self._closed
+            and not self._batch_count
+            and not self._curtain
+        )
+
+    def _uncovered(self, widget: Widget) -> bool:
+        screen = self.screen
+        return (
+            widget.is_attached
+            and widget.screen is screen
+            and not screen._layout_required
+            and self._frame_size == screen._compositor.size
+        )
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Send a compositor's update as a difference to what the terminal shows."""
+        if self._curtain:
+            self.post_display_hook()
+            return
+        update = renderable
+        if not self._may_write() or not isinstance(update, (LayoutUpdate, ChopsUpdate)):
+            if update is not None:
+                self._frame = None
+            super()._display(screen, renderable)
+            return
+        size = self.screen._compositor.size
+        whole = isinstance(update, LayoutUpdate)
+        if self._frame is None or self._frame_size != size:
+            self._frame = self._new_frame(update) if isinstance(update, LayoutUpdate) else None
+            self._frame_size = size
+            super()._display(screen, renderable)
+            return
+        changed = (
+            self._whole_rows(self._frame, update)
+            if isinstance(update, LayoutUpdate)
+            else self._partial_rows(self._frame, update)
+        )
+        for y, row in changed.items():
+            self._frame.change(y, row)
+        self._flush_frame(cursor=whole)
+        self.post_display_hook()
+
+    def _new_frame(self, update: LayoutUpdate) -> Frame:
+        frame = Frame(COLOR_SYSTEMS[self.console.color_system or "truecolor"])
+        for y, row in self._whole_rows(frame, update).items():
+            frame.remember(y, row)
+        return frame
+
+    @staticmethod
+    def _whole_rows(frame: Frame, update: LayoutUpdate) -> dict[int, Any]:
+        return {
+            y: frame.cells(segment for strip in line for segment in strip._segments)
+            for y, line in enumerate(update.strips, update.region.y)
+        }
+
+    @staticmethod
+    def _partial_rows(frame: Frame, update: ChopsUpdate) -> dict[int, Any]:
+        rows: dict[int, Any] = {}
+        for y, left, right in update.spans:
+            row = rows.setdefault(y, frame.row(y))
+            for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+                if strip is None or x > right or end <= left:
+                    continue
+                cells = frame.cells(strip._segments)[: min(end, right) - x]
+                row[x : x + len(cells)] = cells
+        return rows
+
+    def _flush_frame(self, *, cursor: bool = False) -> None:
+        data = self._frame.take() if self._frame is not None else ""
+        driver = self._driver
+        if driver is None:
+            return
+        position = self.screen.outer_size.clamp_offset(self.cursor_position)
+        if cursor and position != self._previous_cursor_position:
+            self._previous_cursor_position = position
+            data += f"\x1b[{position.y + 1};{position.x + 1}H"
+        if data:
+            driver.write(SYNC_START + data + SYNC_END if self._sync_available else data)
+            driver.flush()
+
+
+def repaint(widget: Widget, rows: Mapping[int, Strip]) -> bool:
+    """Write changed rows of a widget past the compositor; False if it must be refreshed."""
+    app = widget.app
+    return isinstance(app, BackstageApp) and app.write_rows(widget, rows)

@@ -1,0 +1,174 @@
+"""What the terminal shows, cell by cell, and the fewest bytes that turn it into something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+
+from rich.cells import cell_len
+from rich.color import ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+
+_GAP = 4
+"""Unchanged cells that are cheaper to send again than to jump over."""
+
+
+class Pen:
+    """The escape codes of one look; two looks that send the same codes are one object."""
+
+    __slots__ = ("attributes", "background", "foreground")
+
+    def __init__(self, attributes: str, foreground: str, background: str) -> None:
+        self.attributes = attributes
+        self.foreground = foreground
+        self.background = background
+
+    def after(self, before: Pen | None) -> str:
+        """Return the sequence that changes the terminal's look from `before` to this."""
+        if before is self:
+            return ""
+        if before is None or before.attributes != self.attributes:
+            parts = ["0", self.attributes, self.foreground, self.background]
+        else:
+            parts = []
+            if before.foreground != self.foreground:
+                parts.append(self.foreground or "39")
+            if before.background != self.background:
+                parts.append(self.background or "49")
+        return f"\x1b[{';'.join(part for part in parts if part)}m"
+
+
+Cell = tuple[str, Pen]
+"""A character with its look; the right half of a wide character is an empty string."""
+
+_ATTRIBUTES = (
+    ("bold", "1"),
+    ("dim", "2"),
+    ("italic", "3"),
+    ("underline", "4"),
+    ("blink", "5"),
+    ("reverse", "7"),
+    ("strike", "9"),
+)
+
+
+class Frame:
+    """A picture of the terminal, kept in step with every byte that is sent to it."""
+
+    def __init__(self, color_system: ColorSystem) -> None:
+        self._color_system = color_system
+        self._pens: dict[Style | None, Pen] = {}
+        self._same: dict[tuple[str, str, str], Pen] = {}
+        self._widths: dict[str, int] = {}
+        self._rows: dict[int, list[Cell]] = {}
+        self._out: list[str] = []
+        self._pen: Pen | None = None
+
+    def cells(self, segments: Iterable[Segment]) -> list[Cell]:
+        """Return text and styles as cells; combining characters join the cell before them."""
+        out: list[Cell] = []
+        for text, style, control in segments:
+            if control:
+                continue
+            pen = self._pens.get(style) or self._new_pen(style)
+            if text.isascii():
+                out.extend(zip(text, repeat(pen)))
+                continue
+            for char in text:
+                width = self._width(char)
+                if width:
+                    out.append((char, pen))
+                    if width > 1:
+                        out.append(("", pen))
+                elif out:
+                    base = -1 if out[-1][0] or len(out) < 2 else -2
+                    out[base] = (out[base][0] + char, out[base][1])
+        return out
+
+    def row(self, y: int) -> list[Cell]:
+        """Return a copy of what row `y` shows, empty if that is not known."""
+        return self._rows.get(y, [])[:]
+
+    def remember(self, y: int, cells: list[Cell]) -> None:
+        """Note what another writer put into row `y`."""
+        self._rows[y] = cells
+
+    def change(self, y: int, new: list[Cell]) -> None:
+        """Queue the bytes that make row `y` show `new`."""
+        old = self._rows.get(y, [])
+        if new == old:
+            return
+        self._rows[y] = new
+        for start, end in _spans(old, new):
+            self._out.append(f"\x1b[{y + 1};{start + 1}H")
+            pen = self._pen
+            for char, wanted in new[start:end]:
+                if wanted is not pen:
+                    self._out.append(wanted.after(pen))
+                    pen = wanted
+                self._out.append(char)
+            self._pen = pen
+
+    def take(self) -> str:
+        """Return the queued bytes, which leave the terminal without a look of its own."""
+        if not self._out:
+            return ""
+        data = "".join(self._out) + "\x1b[0m"
+        self._out.clear()
+        self._pen = None
+        return data
+
+    def _width(self, char: str) -> int:
+        width = self._widths.get(char)
+        if width is None:
+            width = self._widths[char] = cell_len(char)
+        return width
+
+    def _new_pen(self, style: Style | None) -> Pen:
+        style_or_none = style or Style.null()
+        attributes = ";".join(code for name, code in _ATTRIBUTES if getattr(style_or_none, name))
+        codes = (
+            attributes,
+            self._color(style_or_none, foreground=True),
+            self._color(style_or_none, foreground=False),
+        )
+        pen = self._same.setdefault(codes, Pen(*codes))
+        self._pens[style] = pen
+        return pen
+
+    def _color(self, style: Style, *, foreground: bool) -> str:
+        color = style.color if foreground else style.bgcolor
+        if color is None or color.is_default:
+            return ""
+        return ";".join(color.downgrade(self._color_system).get_ansi_codes(foreground))
+
+
+def _spans(old: list[Cell], new: list[Cell]) -> list[tuple[int, int]]:
+    """Return the stretches of a row that must be sent, whole characters each."""
+    spans: list[tuple[int, int]] = []
+    size, known, x = len(new), len(old), 0
+    while x < size:
+        if x < known and new[x] == old[x]:
+            x += 1
+            continue
+        start, end = x, x + 1
+        while x < size and x - end <= _GAP:
+            if x >= known or new[x] != old[x]:
+                end = x + 1
+            x += 1
+        while start and (new[start][0] == "" or (start < known and old[start][0] == "")):
+            start -= 1
+        while end < size and new[end][0] == "":
+            end += 1
+        spans.append((start, end))
+        x = end
+    return spans
+
+
+def color_system(environ: Mapping[str, str]) -> ColorSystem:
+    """Return how many colours the terminal has, as Textual will find too."""
+    if environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}:
+        return ColorSystem.TRUECOLOR
+    colors = environ.get("TERM", "").strip().lower().rpartition("-")[2]
+    return ColorSystem.EIGHT_BIT if colors in {"256color", "kitty"} else ColorSystem.STANDARD

@@ -1,0 +1,1 @@
+"""Drawing: numbers to text and styles, no widget."""

@@ -1,0 +1,41 @@
+"""Bars as thin lines with half-cell steps, coloured in a few steps along their length.
+
+A line keeps the rows of neighbouring devices apart, where full blocks would melt into one slab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+_WHOLE, _HALF, _TRACK = "━", "╸", "─"
+
+
+def bar(share: float | None, width: int, steps: Sequence[Style], track: Style) -> list[Segment]:
+    """Return a bar of exactly `width` cells; an unknown share leaves it blank."""
+    if share is None:
+        return [Segment(" " * width, track)]
+    halves = _halves(share, width)
+    whole, half = divmod(halves, 2)
+    pieces = []
+    for number, style in enumerate(steps):
+        start, end = number * width // len(steps), (number + 1) * width // len(steps)
+        lit = max(0, min(end, whole) - start)
+        tip = _HALF if half and start <= whole < end else ""
+        if lit or tip:
+            pieces.append(Segment(_WHOLE * lit + tip, style))
+    rest = width - whole - half
+    if rest:
+        pieces.append(Segment(_TRACK * rest, track))
+    return pieces
+
+
+def _halves(share: float, width: int) -> int:
+    """Return the lit half cells: none only at zero, all only at one."""
+    if share <= 0:
+        return 0
+    if share >= 1:
+        return 2 * width
+    return max(1, min(2 * width - 1, round(share * 2 * width)))

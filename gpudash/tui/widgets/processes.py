@@ -1,0 +1,44 @@
+"""The panel of the processes."""
+
+from __future__ import annotations
+
+from textual.events import Click, MouseScrollDown, MouseScrollUp
+from textual.message import Message
+
+from gpudash.tui.widgets.lines import Lines
+
+_WHEEL_ROWS = 3
+
+
+class Processes(Lines):
+    """Shows lines of processes; says what was clicked and how far the wheel turned."""
+
+    class Clicked(Message):
+        """A line was clicked: its number, 0 for the headings, and the cell."""
+
+        def __init__(self, line: int, x: int) -> None:
+            super().__init__()
+            self.line = line
+            self.x = x
+
+    class Moved(Message):
+        """The wheel asks for the cursor to move."""
+
+        def __init__(self, rows: int) -> None:
+            super().__init__()
+            self.rows = rows
+
+    def on_click(self, event: Click) -> None:
+        """Tell where."""
+        event.stop()
+        self.post_message(self.Clicked(event.y, event.x))
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Move the cursor down."""
+        event.stop()
+        self.post_message(self.Moved(_WHEEL_ROWS))
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Move the cursor up."""
+        event.stop()
+        self.post_message(self.Moved(-_WHEEL_ROWS))

@@ -1,0 +1,213 @@
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from gpudash.feed import Feed, FeedState
+from gpudash.snapshot import Host, Snapshot
+from gpudash.wire import encode
+
+
+def line(hostname: str = "node") -> str:
+    return encode(
+        Snapshot(host=Host(hostname=hostname), taken_at=datetime(2026, 1, 1, tzinfo=timezone.utc))
+    ).decode()
+
+
+def collector(body: str) -> list[str]:
+    return [sys.executable, "-S", "-c", f"import os, sys, time, signal\nLINE = {line()!r}\n{body}"]
+
+
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        await asyncio.sleep(0.005)
+
+
+class Listener:
+    def __init__(self, body: str, **options: float) -> None:
+        self.snapshots: list[Snapshot] = []
+        self.changes = 0
+        self.feed = Feed(collector(body), 0.1, **options)  # type: ignore[arg-type]
+
+    async def __aenter__(self) -> "Listener":
+        self.feed.start()
+        self.feed.attach(asyncio.get_running_loop(), self.snapshots.append, self._change)
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.feed.stop()
+
+    def _change(self) -> None:
+        self.changes += 1
+
+
+SLEEP = "\ntime.sleep(60)"
+
+
+async def test_delivers_every_line_as_a_snapshot() -> None:
+    async with Listener("print(LINE); print(LINE, flush=True)" + SLEEP) as listener:
+        await until(lambda: len(listener.snapshots) == 2)
+        assert listener.snapshots[0].host.hostname == "node"
+        assert listener.feed.state is FeedState.LIVE
+
+
+async def test_keeps_what_was_printed_before_it_was_attached() -> None:
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 1)
+    feed.start()
+    got: list[Snapshot] = []
+    feed.attach(asyncio.get_running_loop(), got.append, lambda: None)
+    await until(lambda: got)
+    feed.stop()
+
+
+async def test_joins_a_line_that_arrives_in_pieces() -> None:
+    body = (
+        "half = len(LINE) // 2\n"
+        "sys.stdout.write(LINE[:half]); sys.stdout.flush(); time.sleep(0.05)\n"
+        "print(LINE[half:], flush=True)" + SLEEP
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        assert listener.feed.bad_lines == 0
+
+
+async def test_bad_line_is_counted_and_the_next_is_shown() -> None:
+    async with Listener("print('{\"schema\": 1'); print(LINE, flush=True)" + SLEEP) as listener:
+        await until(lambda: listener.snapshots)
+        assert listener.feed.bad_lines == 1
+        assert listener.changes == 1
+
+
+async def test_reports_status_and_last_line_of_a_collector_that_ends() -> None:
+    body = "sys.stderr.write('noise\\ngpudash: no \\x1b[2Jdriver\\n'); sys.exit(9)"
+    async with Listener(body, retry_seconds=60) as listener:
+        await until(lambda: listener.feed.exit_status is not None)
+        assert listener.feed.exit_status == 9
+        assert listener.feed.error == "gpudash: no \\x1b[2Jdriver"
+        assert listener.feed.state is FeedState.RESTARTING
+
+
+async def test_starts_a_dead_collector_again(tmp_path: Path) -> None:
+    flag = tmp_path / "ran"
+    body = (
+        f"if not os.path.exists({str(flag)!r}):\n"
+        f"    open({str(flag)!r}, 'w').close(); sys.exit(3)\n"
+        "print(LINE, flush=True)" + SLEEP
+    )
+    async with Listener(body, retry_seconds=0.01) as listener:
+        await until(lambda: listener.snapshots)
+        assert listener.feed.restarts == 1
+        assert listener.feed.state is FeedState.LIVE
+        assert listener.feed.error is None
+
+
+async def test_backs_off_from_a_collector_that_keeps_dying() -> None:
+    async with Listener("sys.exit(1)", retry_seconds=0.05) as listener:
+        began = time.monotonic()
+        await until(lambda: listener.feed.restarts == 3)
+        assert time.monotonic() - began >= 0.05 + 0.1 + 0.2
+
+
+async def test_missing_command_is_an_error_line_and_is_tried_again() -> None:
+    feed = Feed(["/nonexistent/collector"], 1, retry_seconds=0.01)
+    feed.start()
+    feed.attach(asyncio.get_running_loop(), lambda _snapshot: None, lambda: None)
+    await until(lambda: feed.restarts >= 2)
+    assert feed.error is not None
+    assert "/nonexistent/collector" in feed.error
+    feed.stop()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_silence_makes_it_stale_with_its_age() -> None:
+    clock = Clock()
+    async with Listener("print(LINE, flush=True)" + SLEEP, clock=clock) as listener:  # type: ignore[arg-type]
+        await until(lambda: listener.snapshots)
+        clock.now += 4.9
+        assert listener.feed.state is FeedState.LIVE
+        clock.now += 2
+        assert listener.feed.state is FeedState.STALE
+        assert listener.feed.age == pytest.approx(6.9)
+
+
+async def test_slow_interval_is_not_taken_for_silence() -> None:
+    clock = Clock()
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 10.0, clock=clock)
+    feed.start()
+    got: list[Snapshot] = []
+    feed.attach(asyncio.get_running_loop(), got.append, lambda: None)
+    await until(lambda: got)
+    clock.now += 29
+    assert feed.state is FeedState.LIVE
+    clock.now += 2
+    assert feed.state is FeedState.STALE
+    feed.stop()
+
+
+async def test_poll_waits_for_a_first_snapshot_without_a_loop() -> None:
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 1.0)
+    feed.start()
+    deadline = time.monotonic() + 10
+    while feed.poll(0.05) is None:
+        assert time.monotonic() < deadline
+    assert feed.latest is not None
+    feed.stop()
+
+
+async def test_hung_collector_is_replaced_without_waiting(tmp_path: Path) -> None:
+    flag = tmp_path / "hung"
+    body = (
+        "[signal.signal(s, signal.SIG_IGN) for s in (signal.SIGTERM, signal.SIGHUP)]\n"
+        f"if not os.path.exists({str(flag)!r}):\n"
+        f"    open({str(flag)!r}, 'w').close(); time.sleep(60)\n"
+        "print(LINE, flush=True)" + SLEEP
+    )
+    listener = Listener(body)
+    listener.feed._stale_after, listener.feed._patience = 0.2, 0.4
+    async with listener:
+        await until(flag.exists)
+        await until(lambda: listener.snapshots)
+        assert listener.feed.restarts >= 1
+        assert listener.feed.state is FeedState.LIVE
+
+
+async def test_stop_is_quick_with_a_stopped_collector() -> None:
+    async with Listener(
+        "print(os.getpid(), file=sys.stderr)\nprint(LINE, flush=True)" + SLEEP
+    ) as it:
+        await until(lambda: it.snapshots)
+        child = it.feed._child
+        assert child is not None
+        pid = child._process.pid
+        os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        it.feed.stop()
+        assert time.monotonic() - began < 0.1
+    await until(lambda: child.status() is not None)
+
+
+async def test_line_beyond_the_limit_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "print('x' * 300_000); print(LINE, flush=True)" + SLEEP
+    listener = Listener(body)
+    listener.feed.start()
+    assert listener.feed._child is not None
+    listener.feed._child._line_limit = 100_000
+    listener.feed.attach(asyncio.get_running_loop(), listener.snapshots.append, lambda: None)
+    await until(lambda: listener.snapshots)
+    assert listener.feed.bad_lines == 1
+    listener.feed.stop()

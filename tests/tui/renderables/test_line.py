@@ -1,0 +1,34 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.tui.renderables.line import cells_of, fitted, joined, spread
+
+RED, BLUE, BLANK = Style(color="red"), Style(color="blue"), Style()
+segments = st.lists(
+    st.builds(Segment, st.text("ab 漢é", max_size=8), st.sampled_from([RED, BLUE])), max_size=6
+)
+rooms = st.integers(0, 30)
+
+
+@given(segments, rooms)
+def test_fitted_line_has_exactly_the_cells_asked_for(line: list[Segment], cells: int) -> None:
+    assert cells_of(fitted(line, cells, BLANK)) == cells
+
+
+@given(segments, segments, rooms)
+def test_spread_line_has_exactly_the_cells_asked_for(
+    left: list[Segment], right: list[Segment], cells: int
+) -> None:
+    assert cells_of(spread(left, right, cells, BLANK)) == cells
+
+
+@given(segments)
+def test_joining_keeps_the_text(line: list[Segment]) -> None:
+    assert "".join(s.text for s in joined(line)) == "".join(s.text for s in line)
+
+
+def test_right_end_wins() -> None:
+    line = spread([Segment("a long left side", RED)], [Segment("end", BLUE)], 8, BLANK)
+    assert "".join(segment.text for segment in line) == "a lonend"

@@ -1,0 +1,124 @@
+"""A feed fed by hand and a terminal that only remembers, for tests of the screen."""
+
+from __future__ import annotations
+
+import re
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from typing import Any
+
+import pyte
+from textual.drivers.headless_driver import HeadlessDriver
+
+from gpudash.feed import Feed, FeedState
+from gpudash.snapshot import Snapshot
+from gpudash.tui.app import GpudashApp
+from tests.factories import GIB, gpu_uuid, make_process, make_process_device, make_snapshot
+
+
+class HandFeed(Feed):
+    """A feed whose snapshots a test gives and whose state it sets."""
+
+    def __init__(self) -> None:
+        super().__init__(["true"], 1.0)
+        self.now = FeedState.LIVE
+        self.seconds = 0.0
+        self.stopped = False
+
+    def attach(
+        self,
+        loop: AbstractEventLoop,
+        on_snapshot: Callable[[Snapshot], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._on_snapshot, self._on_change = on_snapshot, on_change
+
+    @property
+    def state(self) -> FeedState:
+        return self.now
+
+    @property
+    def age(self) -> float:
+        return self.seconds
+
+    def give(self, snapshot: Snapshot) -> None:
+        self.latest = snapshot
+        self._on_snapshot(snapshot)
+
+    def change(self, state: FeedState, seconds: float = 0.0) -> None:
+        self.now, self.seconds = state, seconds
+        self._on_change()
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class CaptureDriver(HeadlessDriver):
+    """Keeps what would be sent, while the app takes it for a terminal."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._sent: list[str] = []
+
+    @property
+    def is_headless(self) -> bool:
+        return False
+
+    def write(self, data: str) -> None:
+        self._sent.append(data)
+
+    def take(self) -> str:
+        sent = "".join(self._sent)
+        self._sent.clear()
+        return sent
+
+
+def process_of(number: int, **overrides: Any) -> Any:
+    """One of many: its memory falls with its number, its GPU goes round."""
+    index = number % 4
+    share = make_process_device(
+        index=index, uuid=gpu_uuid(index), used_gpu_memory_bytes=(60 - number) * GIB
+    )
+    fields: dict[str, Any] = {
+        "pid": 1000 + number,
+        "create_time": 1_760_000_000.0 + number,
+        "devices": (share,),
+        "username": ("alice", "bob")[number % 2],
+        "command_line": ("python", f"job{number}.py"),
+    }
+    return make_process(**{**fields, **overrides})
+
+
+def busy_snapshot(processes: int = 20, devices: int = 8, **overrides: Any) -> Snapshot:
+    """A host of eight GPUs with many processes."""
+    listed = tuple(process_of(number) for number in range(processes))
+    return make_snapshot(devices, processes=listed, **overrides)
+
+
+def screen_lines(app: GpudashApp) -> list[str]:
+    """What the screen shows, as text."""
+    with app._context():
+        return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+def selected(app: GpudashApp) -> int:
+    """The PID under the cursor."""
+    row = app.picture.listing.selected
+    assert row is not None
+    return row.process.pid
+
+
+class Terminal:
+    """An emulated terminal that shows what a driver sent."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self.screen = pyte.Screen(columns, lines)
+        self._stream = pyte.Stream(self.screen)
+
+    def feed(self, data: str) -> None:
+        # pyte prints the tails of sequences that it does not know.
+        self._stream.feed(re.sub(r"\x1b\[\?2026[hl]", "", data))
+
+    @property
+    def lines(self) -> list[str]:
+        return list(self.screen.display)

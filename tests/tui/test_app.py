@@ -1,0 +1,327 @@
+import random
+
+import pytest
+
+from gpudash.feed import FeedState
+from gpudash.snapshot import Fault
+from gpudash.text import clean
+from gpudash.tui.app import GpudashApp
+from tests.factories import make_device, make_host, make_snapshot
+from tests.tui.stage import (
+    CaptureDriver,
+    HandFeed,
+    Terminal,
+    busy_snapshot,
+    process_of,
+    screen_lines,
+    selected,
+)
+
+
+async def test_shows_all_devices_and_eight_processes_at_80x24() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.pause()
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert "node7" in lines[0]
+        assert sum("87%" in line and "H100" in line for line in lines) == 8
+        assert sum("job" in line for line in lines) >= 8
+        assert "quit" in lines[-1]
+
+
+async def test_snapshot_that_waits_in_the_feed_is_shown_at_once() -> None:
+    feed = HandFeed()
+    feed.latest = busy_snapshot()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert any("job0.py" in line for line in screen_lines(app))
+
+
+async def test_selection_follows_its_process_through_a_new_order() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("j", "j", "j")
+        assert selected(app) == 1003
+        shuffled = [process_of(number) for number in range(20)]
+        random.Random(1).shuffle(shuffled)
+        feed.give(make_snapshot(8, processes=tuple(shuffled)))
+        await pilot.press("r")
+        assert selected(app) == 1003
+        await pilot.press("full_stop")
+        assert selected(app) == 1003
+
+
+async def test_selection_takes_the_next_row_when_its_process_ends() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("j", "j")
+        rest = tuple(process_of(number) for number in range(20) if number != 2)
+        feed.give(make_snapshot(8, processes=rest))
+        assert selected(app) == 1003
+
+
+async def test_reused_pid_is_not_followed() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot(3))
+        await pilot.press("end")
+        assert selected(app) == 1002
+        successor = process_of(0, pid=1002, create_time=1.0)
+        feed.give(make_snapshot(4, processes=(successor, process_of(1), process_of(3))))
+        assert selected(app) == 1003
+
+
+async def test_movement_keys_stay_within_the_list() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot(40))
+        await pilot.press("k")
+        assert selected(app) == 1000
+        await pilot.press("pagedown")
+        page = app.picture.page
+        assert selected(app) == 1000 + page
+        await pilot.press("end")
+        assert selected(app) == 1039
+        assert any("job39.py" in line for line in screen_lines(app))
+        await pilot.press("j")
+        assert selected(app) == 1039
+        await pilot.press("home")
+        assert selected(app) == 1000
+
+
+async def test_pause_freezes_the_view_and_catches_up() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot(5))
+        await pilot.press("p")
+        assert "PAUSED" in screen_lines(app)[0]
+        feed.give(make_snapshot(8, processes=(process_of(9),)))
+        await pilot.pause()
+        assert any("job4.py" in line for line in screen_lines(app))
+        await pilot.press("p")
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert "PAUSED" not in lines[0]
+        assert any("job9.py" in line for line in lines)
+        assert not any("job4.py" in line for line in lines)
+
+
+async def test_sort_keys_walk_the_columns_and_reverse() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.pause()
+        listing = app.picture.listing
+        assert listing.sort_key == "gpu_memory"
+        keys = app.picture.processes.sortable
+        await pilot.press("full_stop")
+        assert listing.sort_key == keys[keys.index("gpu_memory") + 1]
+        await pilot.press("comma", "comma")
+        assert listing.sort_key == keys[keys.index("gpu_memory") - 1]
+        await pilot.press("full_stop", "r")
+        assert [row.process.pid for row in listing.rows][:2] == [1019, 1018]
+
+
+async def test_click_on_a_heading_sorts_and_on_a_row_selects() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.pause()
+        await pilot.pause()
+        heading = next(line for line in screen_lines(app) if "COMMAND" in line)
+        await pilot.click("#processes", offset=(heading.index("PID"), 0))
+        assert app.picture.listing.sort_key == "pid"
+        await pilot.click("#processes", offset=(10, 3))
+        await pilot.pause()
+        assert app.picture.listing.cursor == 2
+
+
+async def test_click_on_the_footer_starts_its_action() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.pause()
+        await pilot.click("#footer", offset=(screen_lines(app)[-1].index("pause"), 0))
+        await pilot.pause()
+        assert app.picture.paused
+
+
+async def test_silent_collector_marks_the_screen_stale_with_its_age() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot())
+        feed.change(FeedState.STALE, 14)
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert "STALE 14s" in lines[0]
+        assert any("job0.py" in line for line in lines)
+        feed.change(FeedState.LIVE)
+        feed.give(busy_snapshot())
+        await pilot.pause()
+        assert "STALE" not in screen_lines(app)[0]
+
+
+async def test_collector_that_cannot_start_ends_the_screen_with_its_status() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.exit_status, feed.error = 9, "gpudash: the driver is not loaded; try --demo"
+        feed.change(FeedState.RESTARTING)
+        await pilot.pause()
+    assert app.return_code == 9
+    assert app.failure == feed.error
+
+
+async def test_collector_that_dies_later_leaves_the_screen_and_says_why() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 24)) as pilot:
+        feed.give(busy_snapshot())
+        feed.exit_status, feed.error = 9, "gpudash: the driver is not loaded"
+        feed.change(FeedState.RESTARTING, 3)
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert "NO COLLECTOR 3s" in lines[0]
+        assert "the driver is not loaded" in lines[-1]
+        assert app.is_running
+
+
+async def test_lost_device_keeps_its_row_and_says_why() -> None:
+    fault = Fault(source="nvml", message="the GPU fell off the bus", code=15)
+    lost = make_device(index=1, state="lost", fault=fault, gpu_utilization_percent=None)
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(make_snapshot(1, devices=(make_device(), lost)))
+        await pilot.pause()
+        await pilot.pause()
+        row = next(line for line in screen_lines(app) if "LOST" in line and "H100" in line)
+        assert "fell off the bus" in row
+
+
+async def test_no_process_and_no_device_say_so() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(make_snapshot(0))
+        await pilot.press("K", "j", "end", "comma")
+        text = "\n".join(screen_lines(app))
+        assert "No running processes found" in text
+        assert "No GPUs" in text
+
+
+async def test_nothing_is_claimed_before_the_first_snapshot() -> None:
+    app = GpudashApp(HandFeed())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert "reading GPUs" in lines[-1]
+        assert not any("No running" in line or "GPU-MEM" in line for line in lines)
+
+
+async def test_kill_is_refused_on_a_simulated_host() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 24)) as pilot:
+        feed.give(busy_snapshot(host=make_host(simulated=True)))
+        await pilot.press("K")
+        assert "refused: the host is simulated" in screen_lines(app)[-1]
+
+
+async def test_help_lists_every_key_and_closes() -> None:
+    app = GpudashApp(HandFeed())
+    async with app.run_test(size=(80, 40)) as pilot:
+        await pilot.press("h")
+        await pilot.pause()
+        text = "\n".join(screen_lines(app))
+        assert "previous process" in text
+        assert "kill the selected process" in text
+        await pilot.press("q")
+        await pilot.pause()
+        assert "previous process" not in "\n".join(screen_lines(app))
+        assert app.is_running
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c", "f10"])
+async def test_quits_with_each_key(key: str) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press(key)
+        await pilot.pause()
+    assert app.return_code == 0
+    assert feed.stopped
+
+
+SIZES = [(1, 1), (3, 10), (10, 3), (200, 1), (1, 60), (40, 10), (80, 24), (140, 40), (200, 60)]
+
+
+async def test_no_size_is_too_small_or_too_large() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        for devices, processes in [(0, 0), (1, 1), (8, 30), (64, 100)]:
+            feed.give(busy_snapshot(processes, devices))
+            for size in SIZES:
+                await pilot.resize_terminal(*size)
+                await pilot.press("j", "right_square_bracket")
+                lines = screen_lines(app)
+                assert len(lines) == size[1]
+        await pilot.resize_terminal(3, 2)
+        await pilot.press("h")
+        await pilot.pause()
+        await pilot.press("escape")
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        await pilot.pause()
+        assert "quit" in screen_lines(app)[-1]
+
+
+HOSTILE = [
+    "\x1b]52;c;aGVsbG8=\x07",
+    "\x1b[2J",
+    "\x9b31m",
+    "[/x]",
+    "[@click=app.leave]x[/]",
+    "\u202eevil",
+    "a\nb",
+    "\x00",
+]
+
+
+POINTER_SHAPE = "\x1b]22;default\x07"
+
+
+async def test_hostile_names_reach_the_terminal_as_text_only() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    command = tuple(clean(word) for word in HOSTILE)
+    hostile = process_of(0, command_line=command, username=clean("\x1b]0;x\x07[/b]"))
+    async with app.run_test(headless=False, size=(160, 40)) as pilot:
+        feed.give(make_snapshot(2, processes=(hostile,)))
+        await pilot.pause()
+        await pilot.pause()
+        driver = app._driver
+        assert isinstance(driver, CaptureDriver)
+        terminal = Terminal(160, 40)
+        sent = driver.take().replace(POINTER_SHAPE, "")
+        terminal.feed(sent)
+        assert any("[/x]" in line for line in terminal.lines)
+        assert any("[@click=app.leave]" in line for line in terminal.lines)
+        for raw in ("\x1b]52", "\x1b]0", "\x1b[2J", "\x9b", "\u202e", "\x00", "\x07"):
+            assert raw not in sent
