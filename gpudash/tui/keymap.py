@@ -50,8 +50,6 @@ KEYS: tuple[Key, ...] = (
         "Sort",
     ),
     Key("r", "r", "reverse", "reverse", "reverse the order", "Sort"),
-    Key(
-        "K,f9", "K", "kill", "kill", "kill the selected process, after a question (also F9)", "Act"
-    ),
+    Key("K,f9", "K", "kill", "kill", "kill the selected process (also F9)", "Act"),
 )
 """All keys of the main screen, in the order of the help screen; the footer shows the labelled."""

@@ -42,8 +42,9 @@ SHOTS = (
 def take(shot: Shot) -> str:
     """Run gpudash in a terminal and return the picture of what it shows."""
     argv = [sys.executable, "-m", "gpudash", *shot.arguments]
-    env = {**os.environ, "GPUDASH_DEMO_TIME": INSTANT, "COLORTERM": "truecolor"}
-    with Terminal(argv, env=env, columns=shot.columns, rows=shot.rows) as terminal:
+    env = {**os.environ, "GPUDASH_DEMO_TIME": INSTANT, "TZ": "UTC"}
+    size = {"columns": shot.columns, "rows": shot.rows}
+    with Terminal(argv, env=env, truecolor=True, **size) as terminal:
         for key in shot.keys:
             terminal.wait_for("GPU")
             terminal.settle()

@@ -63,6 +63,7 @@ class Terminal:
         columns: int = 80,
         rows: int = 24,
         term: str = "xterm-256color",
+        truecolor: bool = False,
     ) -> None:
         self._mark = uuid.uuid4().hex
         self._emulator = Emulator(columns, rows)
@@ -75,7 +76,13 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={"LANG": "C.UTF-8", **_neutral(env), "TERM": term, MARK: self._mark},
+            env={
+                "LANG": "C.UTF-8",
+                **_neutral(env),
+                **({"COLORTERM": "truecolor"} if truecolor else {}),
+                "TERM": term,
+                MARK: self._mark,
+            },
             start_new_session=True,
             preexec_fn=_take_terminal,  # noqa: PLW1509 - one system call, no lock
         )
