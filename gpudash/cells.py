@@ -11,7 +11,7 @@ Align = Literal["<", ">"]
 
 def width(text: str) -> int:
     """Return the number of cells that a line of printable text takes."""
-    return len(text) if text.isascii() else sum(map(_char_width, text))
+    return len(text) if text.isascii() else sum(map(char_width, text))
 
 
 def cut(text: str, cells: int, *, mark: str = "…") -> str:
@@ -48,14 +48,15 @@ def _head(text: str, cells: int) -> str:
     """Return the longest beginning that fits, with the marks of its last character."""
     taken = 0
     for end, char in enumerate(text):
-        taken += _char_width(char)
+        taken += char_width(char)
         if taken > cells:
             return text[:end]
     return text
 
 
 @lru_cache(maxsize=4096)
-def _char_width(char: str) -> int:
+def char_width(char: str) -> int:
+    """Return the cells of one printable character: 0, 1 or 2."""
     if unicodedata.category(char) in {"Mn", "Me"}:
         return 0
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

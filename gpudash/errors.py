@@ -5,7 +5,9 @@ GpudashError
 ├── DriverError       NVML cannot be used                                 exit NVML's number
 ├── WireError         a document is not a snapshot                        exit 65
 ├── OutputError       the output could not be written                     exit 74
-└── ActionRefused     an action was not carried out, and why              exit 1
+├── FilterError       a filter of processes is wrong or not yet whole     exit 2
+├── SettingsError     the settings could not be saved                     exit 1
+└── ActionError       an action was not carried out, and why              exit 1
 
 Every message is one line that says what failed and what to do about it.
 """
@@ -59,6 +61,21 @@ class OutputError(GpudashError):
     """The output could not be written (full disk, closed descriptor)."""
 
     exit_status = ExitStatus.OUTPUT
+
+
+class FilterError(GpudashError):
+    """A filter of processes makes no sense; `start` and `end` are where its bad term stands."""
+
+    exit_status = ExitStatus.USAGE
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.start = start
+        self.end = end
+
+
+class SettingsError(GpudashError):
+    """The settings could not be saved; the message names the file and the reason."""
 
 
 class ActionError(GpudashError):

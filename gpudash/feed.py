@@ -44,6 +44,7 @@ class Feed:
         *,
         clock: Callable[[], float] = time.monotonic,
         retry_seconds: float = _RETRY_SECONDS,
+        stale_seconds: float = _STALE_SECONDS,
         patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self.latest: Snapshot | None = None
@@ -56,7 +57,7 @@ class Feed:
         self.interval = interval
         self._argv = list(argv)
         self._clock = clock
-        self._stale_after = max(_STALE_SECONDS, _STALE_INTERVALS * interval)
+        self._stale_after = max(stale_seconds, _STALE_INTERVALS * interval)
         self._first_retry = self._retry = retry_seconds
         self._first_patience = self._patience = max(patience_seconds, 2 * self._stale_after)
         self._child: Child | None = None
@@ -68,6 +69,7 @@ class Feed:
 
     def start(self) -> None:
         """Spawn the collector; what it prints waits in its pipe until `attach`."""
+        self._abandon()
         self._started_at = self._clock()
         try:
             self._child = Child(self._argv)
@@ -155,6 +157,8 @@ class Feed:
     def _wait_for_status(self, child: Child, patience: int = 50) -> None:
         """Ask for the status of a child that closed its pipes; kill it when it lingers."""
         assert self._loop is not None
+        if self._child is not child:
+            return
         self._loop.remove_reader(child.descriptor)
         status = child.status()
         if status is None and patience:
@@ -171,6 +175,7 @@ class Feed:
         self._retry = min(2 * self._retry, _RETRY_MAX_SECONDS)
 
     def _restart(self) -> None:
+        self._cancel("restart")
         self.restarts += 1
         self.start()
         self._listen()
@@ -178,13 +183,13 @@ class Feed:
 
     def _notice_silence(self) -> None:
         """Look at the clock when the collector should have spoken; give up on a hung one."""
-        if self._child is not None:
-            self._child.read_errors()
+        if self._child is None:
+            return
+        self._child.read_errors()
         silence = self._clock() - max(self._heard_at, self._started_at)
         if silence >= self._patience:
             self._patience = min(max(60.0, 2 * self._patience), _PATIENCE_MAX_SECONDS)
             self.error = f"collector: no answer for {silence:.0f} s, started another"
-            self._abandon()
             self._restart()
             return
         due = self._stale_after if silence < self._stale_after else self._patience
@@ -193,9 +198,12 @@ class Feed:
             self._on_change()
 
     def _abandon(self) -> None:
+        """Let go of the child and of the timers that watch it."""
         child, self._child = self._child, None
         if child is None:
             return
+        self._cancel("silence")
+        self._cancel("reap")
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(child.descriptor)
         child.abandon()
@@ -203,9 +211,13 @@ class Feed:
     def _later(self, name: str, seconds: float, call: Callable[[], None]) -> None:
         """Arm the one timer of this name."""
         assert self._loop is not None
-        if name in self._timers:
-            self._timers[name].cancel()
+        self._cancel(name)
         self._timers[name] = self._loop.call_later(seconds, call)
+
+    def _cancel(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
 
 
 def _ignore(_snapshot: Snapshot) -> None:

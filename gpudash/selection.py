@@ -18,14 +18,9 @@ def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
     """
     if not selectors:
         return snapshot
-    chosen = {id(device) for selector in selectors for device in _matching(snapshot, selector)}
-    devices = tuple(
-        device
-        for device in snapshot.devices
-        if id(device) in chosen
-        or any(id(d) in chosen and d.uuid == device.parent_uuid for d in _gpus(snapshot))
-    )
-    uuids = {device.uuid for device in devices}
+    chosen = {device.key for selector in selectors for device in _matching(snapshot, selector)}
+    devices = tuple(d for d in snapshot.devices if d.key in chosen or d.parent_uuid in chosen)
+    uuids = {device.uuid for device in devices if device.uuid is not None}
     return replace(
         snapshot,
         devices=devices,
@@ -65,7 +60,7 @@ def _bus(device: Device) -> str | None:
     return None if device.is_mig or not device.pci_bus_id else device.pci_bus_id[:-2].lower()
 
 
-def _processes(snapshot: Snapshot, uuids: set[str | None]) -> list[Process]:
+def _processes(snapshot: Snapshot, uuids: set[str]) -> list[Process]:
     kept = []
     for process in snapshot.processes:
         devices = tuple(device for device in process.devices if device.uuid in uuids)
@@ -74,7 +69,7 @@ def _processes(snapshot: Snapshot, uuids: set[str | None]) -> list[Process]:
     return kept
 
 
-def _topology(topology: Topology, uuids: set[str | None]) -> Topology:
+def _topology(topology: Topology, uuids: set[str]) -> Topology:
     kept = [place for place, uuid in enumerate(topology.uuids) if uuid in uuids]
     return Topology(
         uuids=tuple(topology.uuids[i] for i in kept),

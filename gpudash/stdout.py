@@ -22,11 +22,21 @@ def write(data: bytes) -> None:
     rest = memoryview(data)
     try:
         while rest:
-            rest = rest[os.write(_FD, rest) :]
+            try:
+                rest = rest[os.write(_FD, rest) :]
+            except BlockingIOError:
+                _wait_until_writable()
     except BrokenPipeError:
         raise ReaderGoneError from None
     except OSError as error:
         raise OutputError(f"the output could not be written: {error.strerror}") from None
+
+
+def _wait_until_writable() -> None:
+    """Wait for the reader of a pipe that somebody made non-blocking."""
+    poll = select.poll()
+    poll.register(_FD, select.POLLOUT)
+    poll.poll()
 
 
 def wait(seconds: float) -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from gpudash.errors import WireError
 from gpudash.snapshot import Snapshot
+from gpudash.text import clean
 
 _encoder = msgspec.json.Encoder()
 
@@ -23,12 +24,13 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def decode(line: bytes) -> Snapshot:
-    """Return the snapshot of one line.
+    """Return the snapshot of one line, its texts made harmless whoever wrote them.
 
     Raises WireError for anything that is not one: cut off, no JSON, or a value of a wrong type.
     """
     try:
-        return _decoder().decode(line)
+        snapshot = _decoder().decode(line)
+        return snapshot if _is_harmless(line) else _cleaned(snapshot)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"not a gpudash snapshot: {error}") from None
 
@@ -46,6 +48,29 @@ def json_schema() -> dict[str, Any]:
         "title": "gpudash snapshot",
         **schema,
     }
+
+
+def _is_harmless(line: bytes) -> bool:
+    """Whether all texts of a valid document are printable, judged from its bytes.
+
+    Printable text needs no escapes but those of the quote and the backslash themselves.
+    """
+    rest = line.replace(b"\\\\", b"")
+    return rest.count(b"\\") == rest.count(b'\\"') and rest.strip().decode().isprintable()
+
+
+def _cleaned(snapshot: Snapshot) -> Snapshot:
+    return msgspec.convert(_clean_values(msgspec.to_builtins(snapshot)), Snapshot)
+
+
+def _clean_values(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, (list, tuple)):
+        return [_clean_values(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _clean_values(item) for key, item in value.items()}
+    return value
 
 
 @lru_cache(maxsize=1)

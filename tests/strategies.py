@@ -12,19 +12,20 @@ import msgspec
 from hypothesis import strategies as st
 
 from gpudash.snapshot import Snapshot
+from gpudash.text import clean
 
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     int: st.integers(-(2**63), 2**64 - 1),
     float: st.floats(allow_nan=False, allow_infinity=False),
-    str: st.text(max_size=20),
+    str: st.text(max_size=20).map(clean),
     type(None): st.none(),
     datetime: st.datetimes(timezones=st.just(timezone.utc)),
 }
 
 
 def snapshots() -> st.SearchStrategy[Snapshot]:
-    """Any snapshot that the types allow, plausible or not."""
+    """Any snapshot that the types allow, plausible or not, its texts clean as all sources do."""
     return values(Snapshot)
 
 

@@ -177,9 +177,7 @@ async def test_hung_collector_is_replaced_without_waiting(tmp_path: Path) -> Non
         f"    open({str(flag)!r}, 'w').close(); time.sleep(60)\n"
         "print(LINE, flush=True)" + SLEEP
     )
-    listener = Listener(body)
-    listener.feed._stale_after, listener.feed._patience = 0.2, 0.4
-    async with listener:
+    async with Listener(body, stale_seconds=0.3, patience_seconds=0.6) as listener:
         await until(flag.exists)
         await until(lambda: listener.snapshots)
         assert listener.feed.restarts >= 1
@@ -201,7 +199,7 @@ async def test_stop_is_quick_with_a_stopped_collector() -> None:
     await until(lambda: child.status() is not None)
 
 
-async def test_line_beyond_the_limit_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_line_beyond_the_limit_is_dropped() -> None:
     body = "print('x' * 300_000); print(LINE, flush=True)" + SLEEP
     listener = Listener(body)
     listener.feed.start()
@@ -211,3 +209,16 @@ async def test_line_beyond_the_limit_is_dropped(monkeypatch: pytest.MonkeyPatch)
     await until(lambda: listener.snapshots)
     assert listener.feed.bad_lines == 1
     listener.feed.stop()
+
+
+async def test_waiting_for_a_restart_is_not_taken_for_silence(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    body = f"open({str(starts)!r}, 'a').write('x'); sys.exit('driver gone')"
+    options = {"stale_seconds": 0.1, "patience_seconds": 0.3, "retry_seconds": 0.5}
+    errors: set[str | None] = set()
+    async with Listener(body, **options) as listener:
+        while listener.feed.restarts < 2:
+            errors.add(listener.feed.error)
+            await asyncio.sleep(0)
+        await until(lambda: starts.read_text() == "xxx")
+    assert errors == {None, "driver gone"}

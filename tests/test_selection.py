@@ -82,3 +82,10 @@ def test_an_unknown_gpu_is_one_line_that_names_the_valid_ones(selector: str) -> 
 def test_a_prefix_of_several_uuids_is_refused() -> None:
     with pytest.raises(UsageError, match="fits several GPUs"):
         select(make_host_of_three(), ["GPU-aaa"])
+
+
+def test_a_gpu_lost_before_it_told_its_uuid_is_selected_alone() -> None:
+    devices = (make_device(index=0), make_device(index=1, uuid=None, state="lost"))
+    chosen = select(make_snapshot(devices=devices), ["1"])
+    assert [device.index for device in chosen.devices] == [1]
+    assert chosen.processes == ()

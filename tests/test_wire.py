@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gpudash import snapshot as vocabulary
 from gpudash.errors import WireError
 from gpudash.snapshot import EMPTY, Snapshot
+from gpudash.text import clean
 from gpudash.units import Unit
 from gpudash.wire import decode, encode, json_schema, pretty
 from tests.factories import make_device, make_process, make_snapshot
@@ -132,3 +134,22 @@ def test_everything_measured_in_hertz_watts_or_degrees_names_its_nvml_call() -> 
     for name, entry in json_schema()["$defs"]["Device"]["properties"].items():
         if entry.get("x-unit") in {"mW", "MHz", "mJ", "°C"}:
             assert entry.get("x-nvml"), name
+
+
+HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\u202e\n\x9b"
+
+
+@pytest.mark.parametrize("hostile", [HOSTILE, "\u202e", "\x7f", "\\\x1b", '"\x1b"', "\\n\n"])
+def test_foreign_text_of_a_document_is_made_harmless(hostile: str) -> None:
+    process = make_process(username=hostile, command_line=(hostile, "python"))
+    line = encode(make_snapshot(processes=(process,)))
+    (decoded,) = decode(line).processes
+    assert decoded.username == clean(hostile)
+    assert decoded.command_line == (clean(hostile), "python")
+
+
+@given(st.text(max_size=30))
+def test_no_text_survives_unclean(text: str) -> None:
+    line = encode(make_snapshot(processes=(make_process(username=text),)))
+    assert decode(line).processes[0].username in {text, clean(text)}
+    assert (decode(line).processes[0].username or "").isprintable()

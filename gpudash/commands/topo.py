@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpudash import stdout
+from gpudash.commands.once import exit_status
 from gpudash.selection import select
 from gpudash.sources.local import open_source
 
@@ -23,4 +24,4 @@ def run(*, demo: str | None, gpus: Sequence[str], json: bool, p2p: bool, color: 
         from gpudash.outputs import matrix
 
         stdout.write(matrix.render(snapshot, p2p=p2p, color=color).encode())
-    return 0
+    return exit_status(snapshot)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 
-from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
+
+from gpudash.cells import char_width
 
 _GAP = 4
 """Unchanged cells that are cheaper to send again than to jump over."""
@@ -60,7 +61,6 @@ class Frame:
         self._color_system = color_system
         self._pens: dict[Style | None, Pen] = {}
         self._same: dict[tuple[str, str, str], Pen] = {}
-        self._widths: dict[str, int] = {}
         self._rows: dict[int, list[Cell]] = {}
         self._out: list[str] = []
         self._pen: Pen | None = None
@@ -76,7 +76,7 @@ class Frame:
                 out.extend(zip(text, repeat(pen)))
                 continue
             for char in text:
-                width = self._width(char)
+                width = char_width(char)
                 if width:
                     out.append((char, pen))
                     if width > 1:
@@ -118,12 +118,6 @@ class Frame:
         self._out.clear()
         self._pen = None
         return data
-
-    def _width(self, char: str) -> int:
-        width = self._widths.get(char)
-        if width is None:
-            width = self._widths[char] = cell_len(char)
-        return width
 
     def _new_pen(self, style: Style | None) -> Pen:
         style_or_none = style or Style.null()
