@@ -1,0 +1,76 @@
+"""A file of settings -> `Settings`, and one line for every mistake in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpudash.settings import place
+from gpudash.settings.declared import Settings, declared
+from gpudash.settings.kinds import Choices, nearest, shown
+from gpudash.settings.statements import parse
+from gpudash.text import clean
+
+_MOST_BROKEN_LINES = 10
+
+
+def load(path: str, choices: Choices) -> tuple[Settings, list[str]]:
+    """Return the settings of a file and its mistakes; everything that is valid counts.
+
+    Without a file they are the defaults. Each mistake is one line that names the file, the
+    setting and what is valid. Nothing raises.
+    """
+    try:
+        text = place.read(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return Settings(), [_line(path, f"cannot be read: {reason}; the defaults are used")]
+    if text is None:
+        return Settings(), []
+    document, mistakes = _parsed(text)
+    values, wrong = _checked(document, choices)
+    return Settings(**values), [_line(path, mistake) for mistake in mistakes + wrong]
+
+
+def _checked(document: dict[str, Any], choices: Choices) -> tuple[dict[str, Any], list[str]]:
+    """Return the valid values of a document, and what is wrong with the others."""
+    values: dict[str, Any] = {}
+    mistakes: list[str] = []
+    for name, value in document.items():
+        setting = declared().get(name)
+        if setting is None:
+            hint = f"{nearest(name, declared())}choose from {', '.join(declared())}"
+            mistakes.append(f"{shown(name)} is no setting: {hint}")
+            continue
+        checked = setting.kind.check(value, choices)
+        for within, problem in checked.mistakes:
+            mistakes.append(f"{name}.{within}: {problem}" if within else f"{name}: {problem}")
+        if checked.value is not None:
+            values[name] = checked.value
+    return values, mistakes
+
+
+def _parsed(text: str) -> tuple[dict[str, Any], list[str]]:
+    """Return what the document says without the lines that are no TOML, and these mistakes."""
+    lines = text.split("\n")
+    mistakes: list[str] = []
+    while len(mistakes) < _MOST_BROKEN_LINES:
+        try:
+            return parse("\n".join(lines)), mistakes
+        except ValueError as error:
+            place = _line_number(error)
+            if place is None or not lines[place - 1].strip():
+                mistakes.append(f"is no TOML: {error}; the defaults are used")
+                break
+            mistakes.append(f"line {place} is no TOML and left out: {error}")
+            lines[place - 1] = ""
+    return {}, mistakes
+
+
+def _line_number(error: ValueError) -> int | None:
+    """Return the line that TOML's reader names: its error has it as text only before 3.14."""
+    digits = str(error).rpartition("(at line ")[2].partition(",")[0]
+    return int(digits) if digits.isdecimal() else None
+
+
+def _line(path: str, mistake: str) -> str:
+    return clean(f"{path}: {mistake}")

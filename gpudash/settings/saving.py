@@ -1,0 +1,48 @@
+"""What a person changed, written back into the file of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpudash.errors import SettingsError
+from gpudash.settings import place
+from gpudash.settings.declared import Settings, declared
+from gpudash.settings.document import changed
+from gpudash.settings.kinds import plain
+from gpudash.settings.statements import Path
+from gpudash.text import clean
+
+
+def save(settings: Settings, path: str, *, since: Settings) -> None:
+    """Write what differs from `since`, which was loaded or saved last; the rest of the file stays.
+
+    Values that were never changed do not enter the file, so that better defaults reach everybody;
+    comments, unknown keys, and values with mistakes stay. Raises SettingsError.
+    """
+    if settings == since:
+        return
+    try:
+        text = place.read(path) or ""
+        place.replace(path, changed(text, _changes(settings, since)))
+    except OSError as error:
+        raise _not_saved(path, error.strerror or str(error)) from None
+    except (ValueError, SettingsError) as error:
+        raise _not_saved(path, str(error)) from None
+
+
+def _changes(settings: Settings, since: Settings) -> dict[Path, Any]:
+    """Return the keys that are to be set, or taken out where they are None."""
+    changes: dict[Path, Any] = {}
+    for name in declared():
+        new, old = getattr(settings, name), getattr(since, name)
+        if isinstance(new, Mapping):
+            actions = dict.fromkeys([*old, *new])
+            changes |= {(name, a): new.get(a) for a in actions if new.get(a) != old.get(a)}
+        elif new != old:
+            changes[(name,)] = new
+    return {path: None if value is None else plain(value) for path, value in changes.items()}
+
+
+def _not_saved(path: str, reason: str) -> SettingsError:
+    return SettingsError(clean(f"settings not saved to {path}: {reason}"))
