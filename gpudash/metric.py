@@ -20,6 +20,7 @@ class Group(Enum):
     POWER = "Power"
     CLOCKS = "Clocks"
     PCIE = "PCIe"
+    NVLINK = "NVLink"
     RELIABILITY = "Reliability"
     SETTINGS = "Settings"
     MIG = "MIG"

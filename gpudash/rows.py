@@ -47,6 +47,4 @@ def process_rows(snapshot: Snapshot) -> list[ProcessRow]:
 
 def sm_utilization_percent(process: Process) -> int | None:
     """Return SM time over all its devices, 100 is one whole GPU; None if none is known."""
-    shares = [device.sm_utilization_percent for device in process.devices]
-    known = [share for share in shares if share is not None]
-    return sum(known) if known else None
+    return process.sm_utilization_percent

@@ -21,6 +21,7 @@ _temperature = partial(metric, Group.TEMPERATURE)
 _power = partial(metric, Group.POWER)
 _clocks = partial(metric, Group.CLOCKS)
 _pcie = partial(metric, Group.PCIE)
+_nvlink = partial(metric, Group.NVLINK)
 _reliability = partial(metric, Group.RELIABILITY)
 _settings = partial(metric, Group.SETTINGS)
 _mig = partial(metric, Group.MIG)
@@ -98,6 +99,27 @@ class Device(Struct, frozen=True, kw_only=True):
         "JPEG decoder.", nvml="nvmlDeviceGetJpgUtilization")] = None
     ofa_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
         "Optical flow accelerator.", nvml="nvmlDeviceGetOfaUtilization")] = None
+    sm_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Share of the SMs that had work, averaged since the last sample (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_SM_UTIL")] = None
+    sm_occupancy_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Warps on the SMs of the most that fit (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_SM_OCCUPANCY")] = None
+    tensor_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Time in which the tensor cores worked (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_ANY_TENSOR_UTIL")] = None
+    dram_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Memory bandwidth used of the highest possible (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_DRAM_BW_UTIL")] = None
+    fp64_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Time in which the 64-bit floating point pipe worked (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_FP64_UTIL")] = None
+    fp32_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Time in which the 32-bit floating point pipe worked (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_FP32_UTIL")] = None
+    fp16_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Time in which the 16-bit floating point pipe worked (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_FP16_UTIL")] = None
 
     temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
         "GPU die.", nvml="nvmlDeviceGetTemperatureV")] = None
@@ -192,6 +214,24 @@ class Device(Struct, frozen=True, kw_only=True):
     pcie_replay_count: Annotated[int | None, _pcie(Unit.COUNT,
         "PCIe packets sent again since the driver was loaded.",
         nvml="nvmlDeviceGetPcieReplayCounter")] = None
+    pcie_tx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
+        "What the GPU sent over PCIe since the last sample; null in a first one.",
+        nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC")] = None
+    pcie_rx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
+        "What the GPU received over PCIe since the last sample; null in a first one.",
+        nvml="NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_GPM_METRIC_PCIE_RX_PER_SEC")] = None
+
+    nvlink_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "NVLinks that are up; null on boards that have none.",
+        nvml="nvmlDeviceGetNvLinkState")] = None
+    nvlink_tx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
+        "Payload sent over all NVLinks since the last sample; null in a first one.",
+        nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "
+        "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC")] = None
+    nvlink_rx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
+        "Payload received over all NVLinks since the last sample; null in a first one.",
+        nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, "
+        "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC")] = None
 
     ecc_mode: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether ECC protects the memory.", nvml="nvmlDeviceGetEccMode")] = None

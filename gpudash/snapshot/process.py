@@ -108,6 +108,13 @@ class Process(Struct, frozen=True, kw_only=True):
         return sum(known) if known else None
 
     @property
+    def sm_utilization_percent(self) -> int | None:
+        """SM time over all its devices, 100 is one whole GPU; None if no share is known."""
+        shares = [d.sm_utilization_percent for d in self.devices]
+        known = [share for share in shares if share is not None]
+        return sum(known) if known else None
+
+    @property
     def type(self) -> str:
         """The types of all its devices, joined: `C`, `C+G`."""
         types = {part for device in self.devices for part in device.type.split("+")}

@@ -6,12 +6,15 @@ from typing import Any
 
 from gpudash.snapshot import Device, DeviceState, Fault
 from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.counters import COUNTERS, Counters
+from gpudash.sources.nvml.gpm import Gpm
 from gpudash.sources.nvml.library import Library
+from gpudash.sources.nvml.links import active_links
 from gpudash.sources.nvml.readings import (
     FAST_SECONDS,
     FIELD_VALUES,
     LANES,
-    MIG,
+    SLOW_SECONDS,
     STATIC,
     STEADY_SECONDS,
     FieldValue,
@@ -22,6 +25,7 @@ from gpudash.sources.nvml.values import fan_percent
 RETRY_SECONDS = 10.0
 """How long a GPU that failed is left alone before its handle is asked for again."""
 
+_COUNTED = frozenset(counter.field for counter in COUNTERS)
 _IDENTITY = frozenset(field for reading in STATIC for field, _ in reading.fields)
 
 
@@ -59,6 +63,9 @@ class DeviceReader:
         self._facts: dict[str, Any] = {}
         self._lanes = [_Lane(readings, seconds) for readings, seconds in LANES]
         self._fan_count: int | None = None
+        self._counters = Counters()
+        self._gpm = Gpm(library)
+        self._has_fields = self._has_links = True
         self._retry_at = 0.0
         self._state: DeviceState = "ok"
         self._fault: Fault | None = None
@@ -85,6 +92,10 @@ class DeviceReader:
         """Ask for the handle again at the next read: the old one died with the driver."""
         self._forget_handle()
 
+    def close(self) -> None:
+        """Give back what NVML lent, while it is still open."""
+        self._gpm.close()
+
     def fail(self, code: int, now: float) -> None:
         """Mark the GPU as failed for `code`; it is asked again after a while."""
         self._forget_handle()
@@ -103,6 +114,8 @@ class DeviceReader:
     def _forget_handle(self) -> None:
         self.handle = None
         self._retry_at = 0.0
+        self._counters.forget()
+        self._gpm.close()
         for lane in self._lanes:
             lane.due = 0.0
 
@@ -114,8 +127,13 @@ class DeviceReader:
                 raise DeviceLost(code)
             if lane.seconds == STEADY_SECONDS:
                 self._take_fans()
+            if lane.seconds == SLOW_SECONDS:
+                self._take_links()
             lane.due = now + lane.seconds
         self._take_field_values(due)
+        for field, value in self._gpm.read(self.handle, now).items():
+            if field not in _COUNTED or self._facts.get(field) is None:
+                self._facts[field] = value
 
     def _take(self, reading: Reading | None, lane: _Lane) -> int | None:
         """Ask one reading and keep its fields; return its code, None if the device lacks it."""
@@ -131,18 +149,29 @@ class DeviceReader:
         return code
 
     def _take_field_values(self, due: list[_Lane]) -> None:
-        wanted: list[FieldValue] = [field for lane in due for field in lane.fields]
-        if not wanted:
+        if not self._has_fields:
+            self._facts.update(dict.fromkeys(_COUNTED))
             return
-        answers, code = self._library.fields(self.handle, [field.id for field in wanted])
+        wanted: list[FieldValue] = [field for lane in due for field in lane.fields]
+        batch = [(field.id, 0) for field in wanted] + self._counters.wanted()
+        answers, code = self._library.fields(self.handle, batch)
         if code in codes.DEAD:
             raise DeviceLost(code)
         for field in wanted:
-            answer = answers.get(field.id)
-            self._facts[field.field] = None if answer is None else field.convert(answer)
-        if code in codes.PERMANENT:
-            for lane in self._lanes:
-                lane.fields = []
+            answer = answers.get((field.id, 0))
+            self._facts[field.field] = None if answer is None else field.convert(answer.value)
+        self._facts.update(self._counters.rates(answers))
+        self._has_fields = code not in codes.PERMANENT
+
+    def _take_links(self) -> None:
+        if not self._has_links:
+            return
+        links, code = active_links(self._library, self.handle)
+        if code in codes.DEAD:
+            raise DeviceLost(code)
+        self._has_links = code not in codes.PERMANENT
+        self._counters.links = links or ()
+        self._facts["nvlink_count"] = None if links is None else len(links)
 
     def _take_fans(self) -> None:
         if self._facts.get("fan_speed_percent") is None:
@@ -159,18 +188,6 @@ class DeviceReader:
         uuid = self._facts.get("uuid")
         message = codes.device_message(self.index, code)
         return Fault(source="nvml", code=code, uuid=uuid, message=message)
-
-
-def read_mig_device(library: Library, handle: Any, parent: Device, number: int) -> Device | None:
-    """Read the MIG instance in one slot of a GPU; None if it vanished meanwhile."""
-    facts: dict[str, Any] = {}
-    for reading in MIG:
-        value, code = library.ask(reading.call, handle, *reading.arguments)
-        if code == codes.INVALID_ARGUMENT or code in codes.DEAD:
-            return None
-        for field, convert in reading.fields:
-            facts[field] = None if code else convert(value)
-    return Device(index=number, parent_uuid=parent.uuid, pci_bus_id=parent.pci_bus_id, **facts)
 
 
 def _common_failure(seen: list[int | None]) -> int:

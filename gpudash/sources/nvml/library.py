@@ -19,6 +19,9 @@ _NO_MEMORY = 0xFFFFFFFFFFFFFFFF
 _NO_INSTANCE = 0xFFFFFFFF
 _BUFFER = 64
 _GROWTHS = 6
+Scoped = tuple[int, int]
+"""A field's id and its scope: a link's number for fields of NVLinks, 0 for those of the GPU."""
+
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
@@ -29,6 +32,13 @@ class RunningProcess(NamedTuple):
     used_gpu_memory_bytes: int | None
     gpu_instance_id: int | None
     compute_instance_id: int | None
+
+
+class FieldAnswer(NamedTuple):
+    """The value of one field, and when the driver read it in microseconds of Unix time."""
+
+    value: int | float
+    timestamp_us: int
 
 
 class ProcessSample(NamedTuple):
@@ -102,11 +112,13 @@ class Library:
             # pynvml decodes strings strictly, and stores None into a C field of some answers.
             return None, codes.UNKNOWN
 
-    def fields(self, handle: Any, ids: Sequence[int]) -> tuple[dict[int, int | float], int]:
+    def fields(self, handle: Any, ids: Sequence[Scoped]) -> tuple[dict[Scoped, FieldAnswer], int]:
         """Read field values in one batch; what a device does not have is left out."""
         values, code = self.ask("nvmlDeviceGetFieldValues", handle, list(ids))
         return {
-            value.fieldId: getattr(value.value, _VALUE_MEMBERS[value.valueType])
+            (value.fieldId, value.scopeId): FieldAnswer(
+                getattr(value.value, _VALUE_MEMBERS[value.valueType]), value.timestamp
+            )
             for value in values or ()
             if value.nvmlReturn == codes.SUCCESS and value.valueType < len(_VALUE_MEMBERS)
         }, code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,7 +11,8 @@ from msgspec.structs import replace
 from gpudash.snapshot import Device, Fault, ProcessDevice, Topology
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.bus import Bus
-from gpudash.sources.nvml.device import DeviceReader, read_mig_device
+from gpudash.sources.nvml.device import DeviceReader
+from gpudash.sources.nvml.instances import InstanceReader
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.processes import Listing, ProcessReader
 from gpudash.sources.nvml.readings import STEADY_SECONDS
@@ -20,7 +20,6 @@ from gpudash.sources.nvml.topology import read_topology
 from gpudash.text import SafeText, clean
 
 _RESCAN_SECONDS = 9.9
-_MIG_SECONDS = 4.9
 _SUSPENDED = frozenset({"suspended", "suspending"})
 _NO_LISTING = Listing((), codes.SUCCESS, None)
 
@@ -48,10 +47,10 @@ class _Gpu:
 
     def __init__(self, library: Library, index: int, wall_clock: Callable[[], float]) -> None:
         self.reader = DeviceReader(library, index)
+        self.instance_reader = InstanceReader(library)
         self.processes = ProcessReader(library, self.reader, wall_clock)
         self.device = Device(index=index)
         self.instances: tuple[Device, ...] = ()
-        self.instance_handles: tuple[tuple[int, Any], ...] = ()
         self.listing = _NO_LISTING
 
 
@@ -74,7 +73,7 @@ class NvmlReader:
         self._versions = Versions()
         self._topology: Topology | None = None
         self._topology_of: tuple[str | None, ...] | None = None
-        self._due = {"count": 0.0, "mig": 0.0, "processes": 0.0}
+        self._due = {"count": 0.0, "processes": 0.0}
 
     def read(self) -> Reading:
         """Read what is due.
@@ -88,7 +87,7 @@ class NvmlReader:
             return self._all_asleep(list(states))
         self._ensure_open(now)
         asleep = self._asleep(states)
-        list_processes, list_instances = self._is_due("processes", now), self._is_due("mig", now)
+        list_processes = self._is_due("processes", now, STEADY_SECONDS)
         for gpu in self._gpus:
             address = asleep.get(gpu.reader.index)
             if address is not None:
@@ -96,7 +95,7 @@ class NvmlReader:
                 gpu.instances, gpu.listing = (), _NO_LISTING
                 continue
             gpu.device = gpu.reader.read(now)
-            self._read_instances(gpu, list_instances)
+            gpu.instances = gpu.instance_reader.read(gpu.reader.handle, gpu.device, now)
             self._read_processes(gpu, list_processes)
         self._reopen_if_dead()
         return self._reading()
@@ -104,6 +103,9 @@ class NvmlReader:
     def close(self) -> None:
         """Let go of the driver; the next read opens it again."""
         if self._is_open:
+            for gpu in self._gpus:
+                gpu.reader.close()
+                gpu.instance_reader.close()
             self._library.close()
         self._is_open = False
         self._gpus = []
@@ -124,11 +126,10 @@ class NvmlReader:
     def _new_gpus(self, count: int) -> list[_Gpu]:
         return [_Gpu(self._library, index, self._wall_clock) for index in range(count)]
 
-    def _is_due(self, lane: str, now: float, seconds: float | None = None) -> bool:
+    def _is_due(self, lane: str, now: float, seconds: float) -> bool:
         if now < self._due[lane]:
             return False
-        pace = {"processes": STEADY_SECONDS, "mig": _MIG_SECONDS}
-        self._due[lane] = now + (pace[lane] if seconds is None else seconds)
+        self._due[lane] = now + seconds
         return True
 
     def _asleep(self, states: dict[str, str]) -> dict[int, str]:
@@ -149,28 +150,6 @@ class NvmlReader:
             gpu.device = gpu.reader.asleep(address, *self._bus.identity(address))
             gpu.instances, gpu.listing = (), _NO_LISTING
         return self._reading()
-
-    def _read_instances(self, gpu: _Gpu, enumerate_slots: bool) -> None:
-        if gpu.reader.handle is None or not gpu.device.mig_mode:
-            gpu.instances = gpu.instance_handles = ()
-            return
-        if enumerate_slots:
-            gpu.instance_handles = tuple(self._slots(gpu.reader.handle))
-        gpu.instances = tuple(
-            instance
-            for number, handle in gpu.instance_handles
-            if (instance := read_mig_device(self._library, handle, gpu.device, number))
-        )
-
-    def _slots(self, handle: Any) -> Iterable[tuple[int, Any]]:
-        """Yield (number, handle) of each MIG instance; numbers are sparse."""
-        most, _ = self._library.ask("nvmlDeviceGetMaxMigDeviceCount", handle)
-        for number in range(most or 0):
-            instance, code = self._library.ask(
-                "nvmlDeviceGetMigDeviceHandleByIndex", handle, number
-            )
-            if not code:
-                yield number, instance
 
     def _read_processes(self, gpu: _Gpu, due: bool) -> None:
         if gpu.reader.handle is None:

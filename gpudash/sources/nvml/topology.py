@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from gpudash.snapshot import Device, P2PStatus, Topology
-from gpudash.sources.nvml.codes import INVALID_ARGUMENT, NOT_SUPPORTED
 from gpudash.sources.nvml.library import Library
+from gpudash.sources.nvml.links import active_links
 
 _ANCESTORS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _P2P = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
 # By number: pynvml's name for READ is a tuple, which its own call refuses.
 _READ, _WRITE, _ATOMICS = 0, 1, 3
-_MAX_LINKS = 36
 _SWITCH = 2
 _NO_DOMAIN = 0xFFFFFFFF
-_NVSWITCH_CONNECTED_LINK_COUNT = 147
+_NVSWITCH_CONNECTED_LINK_COUNT = 147, 0
 _WORD_BITS = 64
 _CPU_WORDS, _NODE_WORDS, _NODE_SCOPE = 64, 16, 0
 
@@ -80,12 +79,7 @@ def _ancestor(library: Library, one: Any, other: Any) -> str | None:
 def _nvlinks(library: Library, handle: Any) -> _NvLinks:
     direct: dict[Address, int] = {}
     switched = 0
-    for link in range(_MAX_LINKS):
-        active, code = library.ask("nvmlDeviceGetNvLinkState", handle, link)
-        if code in (INVALID_ARGUMENT, NOT_SUPPORTED):
-            break
-        if not active:
-            continue
+    for link in active_links(library, handle)[0] or ():
         peer = library.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)[0]
         kind = library.ask("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)[0]
         if kind == _SWITCH or (peer is not None and peer.domain == _NO_DOMAIN):
@@ -93,7 +87,9 @@ def _nvlinks(library: Library, handle: Any) -> _NvLinks:
         elif address := _address(peer):
             direct[address] = direct.get(address, 0) + 1
     counted, _ = library.fields(handle, [_NVSWITCH_CONNECTED_LINK_COUNT])
-    return _NvLinks(direct, max(switched, int(counted.get(_NVSWITCH_CONNECTED_LINK_COUNT, 0))))
+    if _NVSWITCH_CONNECTED_LINK_COUNT in counted:
+        switched = max(switched, int(counted[_NVSWITCH_CONNECTED_LINK_COUNT].value))
+    return _NvLinks(direct, switched)
 
 
 def _address(pci: Any) -> Address | None:

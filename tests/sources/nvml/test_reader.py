@@ -3,7 +3,7 @@ import pytest
 from gpudash import wire
 from gpudash.errors import DriverError
 from gpudash.snapshot import Device
-from gpudash.sources.nvml import codes, readings
+from gpudash.sources.nvml import codes, counters, gpm, readings
 from gpudash.sources.simulated import NAMES, SimulatedHost
 from tests.sources.nvml.tampering import Machine
 
@@ -20,20 +20,21 @@ def test_every_simulated_host_becomes_a_document(name: str) -> None:
     assert snapshot.host.simulated
 
 
-def test_a_field_that_is_read_is_declared() -> None:
+def fields_of_the_tables() -> set[str]:
     lanes = [reading for lane, _ in readings.LANES for reading in lane]
-    with_fallbacks = lanes + [reading.fallback for reading in lanes if reading.fallback]
-    read = {field for reading in with_fallbacks for field, _ in reading.fields}
+    tables = [*lanes, *readings.MIG, *(r.fallback for r in lanes if r.fallback)]
+    read = {field for reading in tables for field, _ in reading.fields}
     read |= {value.field for value in readings.FIELD_VALUES}
-    read |= {field for reading in readings.MIG for field, _ in reading.fields}
-    assert read <= set(Device.__struct_fields__)
+    read |= {counter.field for counter in counters.COUNTERS}
+    return read | set(gpm.METRICS.values()) | set(gpm.RATES.values())
+
+
+def test_a_field_that_is_read_is_declared() -> None:
+    assert fields_of_the_tables() <= set(Device.__struct_fields__)
 
 
 def test_a_field_with_an_nvml_call_is_read() -> None:
-    read = {"index", "fan_speeds_percent"}
-    read |= {f for lane, _ in readings.LANES for reading in lane for f, _ in reading.fields}
-    read |= {value.field for value in readings.FIELD_VALUES}
-    read |= {field for reading in readings.MIG for field, _ in reading.fields}
+    read = {"index", "fan_speeds_percent", "nvlink_count"} | fields_of_the_tables()
     fields = wire.json_schema()["$defs"]["Device"]["properties"]
     assert {name for name, field in fields.items() if "x-nvml" in field} == read
 

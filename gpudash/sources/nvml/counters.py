@@ -1,0 +1,103 @@
+"""Counters of bytes that only rise, told as rates over the time between two readings of each.
+
+The time is the counters' own: the driver stamps each entry when it reads it. PCIe is never asked
+by nvmlDeviceGetPcieThroughput, which blocks for 20 ms per direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gpudash.sources.nvml.library import FieldAnswer, Scoped
+from gpudash.sources.nvml.values import within
+
+_KIB = 1024
+_ALL_LINKS = 0xFFFFFFFF
+_UNKNOWN = 0xFFFFFFFFFFFFFFFF
+_plausible = within(0, 10**14)
+
+
+class Counter(NamedTuple):
+    """A field that counts, the field of a device that its rate fills, and the bytes of one."""
+
+    id: int
+    field: str
+    unit_bytes: int
+    over_links: bool = False
+    """Whether NVLinks count on their own, and the driver adds them up where it can."""
+
+
+COUNTERS = (
+    Counter(197, "pcie_tx_bytes_per_second", 1),
+    Counter(198, "pcie_rx_bytes_per_second", 1),
+    Counter(138, "nvlink_tx_bytes_per_second", _KIB, over_links=True),
+    Counter(139, "nvlink_rx_bytes_per_second", _KIB, over_links=True),
+)
+
+
+class Counters:
+    """The counters of one GPU from tick to tick."""
+
+    def __init__(self) -> None:
+        self.links: tuple[int, ...] = ()
+        """Its active NVLinks; without any their counters are not asked."""
+        self._before: dict[Scoped, FieldAnswer] = {}
+        self._rates: dict[Scoped, float | None] = {}
+        self._link_by_link: set[Counter] = set()
+        self._absent: set[Counter] = set()
+
+    def forget(self) -> None:
+        """Start anew: the counters did so too, or time has passed that nobody watched."""
+        self._before.clear()
+        self._rates.clear()
+
+    def wanted(self) -> list[Scoped]:
+        """Return what the next batch of field values has to bring."""
+        return [scope for counter in COUNTERS for scope in self._scopes(counter)]
+
+    def rates(self, answers: Mapping[Scoped, FieldAnswer]) -> dict[str, int | None]:
+        """Return the rate of each counter in bytes per second, None where none can be told."""
+        rates: dict[str, int | None] = {}
+        for counter in COUNTERS:
+            parts = [self._rate(scope, answers.get(scope)) for scope in self._scopes(counter)]
+            known = [part for part in parts if part is not None]
+            whole = bool(parts) and len(known) == len(parts)
+            rates[counter.field] = _plausible(sum(known) * counter.unit_bytes) if whole else None
+            if counter.over_links and self.links and answers:
+                self._choose_scope(counter, answers)
+        return rates
+
+    def _scopes(self, counter: Counter) -> list[Scoped]:
+        if not counter.over_links:
+            return [(counter.id, 0)]
+        if not self.links or counter in self._absent:
+            return []
+        scopes = self.links if counter in self._link_by_link else (_ALL_LINKS,)
+        return [(counter.id, scope) for scope in scopes]
+
+    def _choose_scope(self, counter: Counter, answers: Mapping[Scoped, FieldAnswer]) -> None:
+        """Go link by link where the driver's sum is missing or stays 0; give up if that fails."""
+        if any(scope in answers and answers[scope].value for scope in self._scopes(counter)):
+            return
+        if counter not in self._link_by_link:
+            self._link_by_link.add(counter)
+        elif not any(scope in answers for scope in self._scopes(counter)):
+            self._absent.add(counter)
+
+    def _rate(self, scope: Scoped, answer: FieldAnswer | None) -> float | None:
+        """Return counts per second; a counter that fell back drops the interval."""
+        if answer is None or answer.value == _UNKNOWN:
+            self._before.pop(scope, None)
+            return None
+        before = self._before.get(scope)
+        if before is not None and before.timestamp_us == answer.timestamp_us:
+            return self._rates.get(scope)
+        self._before[scope] = answer
+        self._rates[scope] = None if before is None else _slope(before, answer)
+        return self._rates[scope]
+
+
+def _slope(before: FieldAnswer, after: FieldAnswer) -> float | None:
+    counts, microseconds = after.value - before.value, after.timestamp_us - before.timestamp_us
+    return None if counts < 0 or microseconds < 0 else counts * 1e6 / microseconds
