@@ -43,6 +43,10 @@ class ProcStat(Struct, frozen=True, kw_only=True):
     status: str
     """psutil's word for the state."""
     parent_pid: int
+    session_id: int = 0
+    """PID of its session's leader."""
+    has_terminal: bool = False
+    """Whether its session has a controlling terminal."""
     is_kernel_thread: bool
     cpu_seconds: float
     """User and system time of all its threads."""
@@ -54,6 +58,14 @@ def read(pid: int) -> ProcStat | None:
     """Return the process, None if /proc does not show one of that PID."""
     line = _read(f"/proc/{pid}/stat")
     return parse(line) if line else None
+
+
+def pids() -> tuple[int, ...]:
+    """Return the PIDs that /proc shows, none where it is not mounted."""
+    try:
+        return tuple(int(name) for name in os.listdir("/proc") if name.isdecimal())
+    except OSError:
+        return ()
 
 
 def parse(line: bytes) -> ProcStat | None:
@@ -68,12 +80,32 @@ def parse(line: bytes) -> ProcStat | None:
             name=name,
             status=_STATUS.get(fields[0].decode("latin-1"), "unknown"),
             parent_pid=int(fields[1]),
+            session_id=int(fields[3]),
+            has_terminal=int(fields[4]) > 0,
             is_kernel_thread=bool(int(fields[6]) & _PF_KTHREAD),
             cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND,
             started_seconds=int(fields[19]) / _TICKS_PER_SECOND,
         )
     except (ValueError, OverflowError):
         return None
+
+
+def threads(pid: int) -> tuple[ProcStat, ...]:
+    """Return every thread of a process as its own stat line describes it; empty if it is gone."""
+    try:
+        identifiers = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return ()
+    lines = (_read(f"/proc/{pid}/task/{identifier}/stat") for identifier in identifiers)
+    return tuple(stat for line in lines if line and (stat := parse(line)))
+
+
+def is_start_of(stat: ProcStat, create_time: float | None) -> bool:
+    """Whether the process started at that Unix time, to the tick; False where none is known."""
+    booted = boot_time()
+    if booted is None or create_time is None:
+        return False
+    return abs(booted + stat.started_seconds - create_time) < TICK_SECONDS / 2
 
 
 def resident_memory_bytes(pid: int) -> int | None:

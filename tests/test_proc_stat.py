@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import psutil
 import pytest
@@ -24,6 +25,8 @@ def test_agrees_with_psutil(pid: int) -> None:
     assert boot_time is not None
     assert boot_time + stat.started_seconds == pytest.approx(process.create_time(), abs=0.001)
     assert stat.parent_pid == process.ppid()
+    assert stat.session_id == os.getsid(pid)
+    assert stat.has_terminal == (process.terminal() is not None)
     times = process.cpu_times()
     assert times.user + times.system == pytest.approx(stat.cpu_seconds, abs=0.5)
     assert not stat.is_kernel_thread
@@ -40,6 +43,7 @@ def test_a_name_never_shifts_the_fields(name: bytes) -> None:
         name=name,
         status="sleeping",
         parent_pid=100,
+        session_id=4242,
         is_kernel_thread=False,
         cpu_seconds=200 * proc_stat.TICK_SECONDS,
         started_seconds=pytest.approx(123456 * proc_stat.TICK_SECONDS),
@@ -52,9 +56,35 @@ def test_recognises_a_kernel_thread_by_its_flag() -> None:
     assert stat.is_kernel_thread
 
 
+def test_pids_agree_with_psutil() -> None:
+    stay = {1, os.getpid(), os.getppid()}
+    assert stay <= set(proc_stat.pids()) & set(psutil.pids())
+
+
+def test_each_thread_has_its_own_state() -> None:
+    blocked = threading.Event()
+    thread = threading.Thread(target=blocked.wait)
+    thread.start()
+    try:
+        assert len(proc_stat.threads(os.getpid())) == len(psutil.Process().threads())
+    finally:
+        blocked.set()
+        thread.join()
+
+
+def test_a_start_is_told_from_another_one_tick_later() -> None:
+    stat = proc_stat.read(os.getpid())
+    assert stat is not None
+    created = psutil.Process().create_time()
+    assert proc_stat.is_start_of(stat, created)
+    assert not proc_stat.is_start_of(stat, created + proc_stat.TICK_SECONDS)
+    assert not proc_stat.is_start_of(stat, None)
+
+
 def test_an_absent_process_is_none() -> None:
     assert proc_stat.read(ABSENT_PID) is None
     assert proc_stat.resident_memory_bytes(ABSENT_PID) is None
+    assert proc_stat.threads(ABSENT_PID) == ()
 
 
 @given(st.binary() | st.lists(st.sampled_from([b"9" * 400, b"1", b")", b"S", b"x"])).map(b" ".join))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -12,23 +13,15 @@ from gpudash import proc_stat
 from gpudash.actions import pin
 from gpudash.errors import ActionError
 from gpudash.snapshot import Host, Process
-from gpudash.text import clean
+from tests.actions.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process
 from tests.holders import Holder
 from tests.pid_reuse import start_as
 
-HERE = make_host(hostname=clean(os.uname().nodename))
 NOBODY = 65534
-WAIT_SECONDS = 10
 ROUNDS_OF_REUSE = 50
 
 Holders = Callable[..., list[Holder]]
-
-
-def shown(pid: int, **overrides: object) -> Process:
-    """The process as a snapshot shows it."""
-    create_time = psutil.Process(pid).create_time()
-    return make_process(**{"pid": pid, "create_time": create_time, **overrides})
 
 
 def refusal(process: Process, host: Host = HERE) -> str:
@@ -160,6 +153,16 @@ def test_gpudash_itself_is_refused() -> None:
     if os.getpid() == 1:
         pytest.skip("the tests are init here")
     assert "gpudash itself" in refusal(shown(os.getpid()))
+
+
+def test_the_collector_of_gpudash_is_refused(holders: Holders) -> None:
+    sleep = "import time; time.sleep(600)"
+    (collector,) = holders(1, (sys.executable, "-c", sleep, "-m", "gpudash"))
+    while not psutil.Process(collector.pid).cmdline():  # in the midst of exec
+        os.sched_yield()
+    assert "own collector" in refusal(shown(collector.pid))
+    (job,) = holders(1, (sys.executable, "-c", sleep, "--out", "/data/gpudash"))
+    pin(shown(job.pid), HERE).close()
 
 
 @pytest.mark.parametrize("pid", [0, -1, -4242])

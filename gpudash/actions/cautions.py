@@ -1,0 +1,101 @@
+"""What a person should know before a process is signalled: warnings, never refusals."""
+
+from __future__ import annotations
+
+import os
+
+from gpudash import kin, proc_facts, proc_stat
+from gpudash.actions.target import Target
+from gpudash.snapshot import Process
+
+_KERNEL_NAME = 15
+_ROOT = 0
+_DAEMONS = {
+    "nvidia-persistenced": "it keeps the driver loaded: idle GPUs become slow to start",
+    "nv-fabricmanager": "it runs the NVLink fabric: jobs on this host fail without it",
+    "nv-hostengine": "it is DCGM's engine: monitoring and health checks end with it",
+    "nvidia-cuda-mps-control": "it controls MPS: all its clients end with it",
+    "nvidia-cuda-mps-server": "it is an MPS server: all its clients end with it",
+}
+_DISPLAYS = (
+    *("Xorg", "X", "Xwayland", "gnome-shell", "kwin_wayland", "kwin_x11", "plasmashell"),
+    *("mutter", "sway", "weston", "Hyprland", "gdm-x-session", "sddm", "lightdm"),
+)
+
+
+def cautions(target: Target) -> tuple[str, ...]:
+    """Return sentences about what else would be hit, the gravest first; empty for a plain job."""
+    process = target.process
+    stat = proc_stat.read(process.pid)
+    status = proc_facts.status(process.pid) or b""
+    found = (
+        _daemon(process, stat),
+        _display(process),
+        _container(status),
+        _ancestor(process),
+        _owner(process, proc_facts.owner_id(status)),
+        _session(process, stat),
+        _stranger(process, status),
+        _unprotected(target),
+    )
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _daemon(process: Process, stat: proc_stat.ProcStat | None) -> str | None:
+    name = process.name or (stat.name.decode("utf-8", "replace") if stat else "")
+    for daemon, sentence in _DAEMONS.items():
+        # Of a name that is not read from its arguments the kernel keeps the beginning.
+        if name == daemon or (len(name) == _KERNEL_NAME and daemon.startswith(name)):
+            return sentence
+    return None
+
+
+def _display(process: Process) -> str | None:
+    if process.name in _DISPLAYS:
+        return "it is a display server: the desktop ends with it"
+    if "G" in process.type:
+        return "it draws graphics (type G): it may be part of the desktop"
+    return None
+
+
+def _container(status: bytes) -> str | None:
+    pids = proc_facts.namespace_pids(status)
+    if len(pids) > 1 and pids[-1] == 1:
+        return "it is the init of a container: everything in it ends with it"
+    return None
+
+
+def _ancestor(process: Process) -> str | None:
+    if process.pid not in kin.ancestor_pids(os.getpid()):
+        return None
+    return "gpudash runs below it: this session may end with it"
+
+
+def _owner(process: Process, uid: int | None) -> str | None:
+    if uid == _ROOT:
+        return "it is root's"
+    if uid is None or uid == os.geteuid():
+        return None
+    return f"it belongs to another user, {process.username or proc_facts.username(uid)}"
+
+
+def _session(process: Process, stat: proc_stat.ProcStat | None) -> str | None:
+    if stat is None or stat.session_id != process.pid:
+        return None
+    if stat.has_terminal:
+        return "it leads the session of a terminal: all that runs there is hung up"
+    return "it leads a session"
+
+
+def _stranger(process: Process, status: bytes) -> str | None:
+    """Doubt a PID within a namespace: the driver's number may be meant for the one outside."""
+    inside = not proc_facts.in_first_pid_namespace()
+    if not status or not inside or proc_facts.holds_a_device(process.pid) is not False:
+        return None
+    return "it has no NVIDIA device open: the driver may mean a process outside this container"
+
+
+def _unprotected(target: Target) -> str | None:
+    if target.protected:
+        return None
+    return "this kernel cannot pin it: a reused PID may go unnoticed"

@@ -1,0 +1,161 @@
+"""A close look at one process, taken when somebody asks: family, environment, files, I/O."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from msgspec import Struct
+
+from gpudash import kin, proc_facts, proc_stat
+from gpudash.cuda_visible import VisibleDevices, visible_devices
+from gpudash.kin import Relative
+from gpudash.secrets import is_secret_name, is_secret_value
+from gpudash.snapshot import Process, Snapshot
+from gpudash.text import SafeText, clean, clean_bytes
+
+_ENVIRONMENT_BYTES = 1 << 18
+_VARIABLES = 2048
+_RELATIVES = 512
+_SMALL_BYTES = 4096
+
+
+class Variable(Struct, frozen=True, kw_only=True):
+    """One variable of an environment, as it was when the process was started."""
+
+    name: SafeText
+    value: SafeText
+    is_secret: bool
+    """Whether the value is to be masked until somebody asks for it."""
+
+
+class Inspection(Struct, frozen=True, kw_only=True):
+    """What /proc tells of a process beyond its row; None is what may not be read."""
+
+    pid: int
+    taken_at: float
+    """Seconds of a clock that only runs forward, for rates."""
+    reason: str | None = None
+    """Why parts of it, or all, are None; None itself if nothing is missing."""
+    ancestors: tuple[Relative, ...] = ()
+    """The oldest first, the parent last."""
+    descendants: tuple[Relative, ...] = ()
+    """Each behind its parent."""
+    environment: tuple[Variable, ...] | None = None
+    visible: VisibleDevices | None = None
+    working_directory: SafeText | None = None
+    thread_count: int | None = None
+    open_file_count: int | None = None
+    read_bytes: int | None = None
+    """Bytes that it had read from disks since it started."""
+    written_bytes: int | None = None
+    """Bytes that it had written to disks since it started."""
+
+
+def inspect(process: Process, snapshot: Snapshot) -> Inspection:
+    """Look at a process of a snapshot; of a simulated or another host there is nothing to see."""
+    reason = _unreadable(process, snapshot)
+    if reason is not None:
+        return Inspection(pid=process.pid, taken_at=time.monotonic(), reason=reason)
+    seen = _read(process, snapshot)
+    # What was read is of this process only if it is still the same one.
+    gone = _unreadable(process, snapshot)
+    return seen if gone is None else Inspection(pid=seen.pid, taken_at=seen.taken_at, reason=gone)
+
+
+def io_rates(before: Inspection, after: Inspection) -> tuple[float | None, float | None]:
+    """Return bytes read and written per second between two looks at a process."""
+    elapsed = after.taken_at - before.taken_at
+
+    def rate(first: int | None, last: int | None) -> float | None:
+        if first is None or last is None or elapsed <= 0:
+            return None
+        return max(0, last - first) / elapsed
+
+    return (
+        rate(before.read_bytes, after.read_bytes),
+        rate(before.written_bytes, after.written_bytes),
+    )
+
+
+def _unreadable(process: Process, snapshot: Snapshot) -> str | None:
+    host = snapshot.host
+    if host.simulated:
+        return "the host is simulated: there is no process to read"
+    if host.hostname != clean(os.uname().nodename):
+        return f"the process runs on {host.hostname}: gpudash there can read it"
+    if process.hidden_reason is not None:
+        return process.hidden_reason
+    stat = proc_stat.read(process.pid)
+    if stat is None:
+        return "exited"
+    if not proc_stat.is_start_of(stat, process.create_time):
+        return "exited; its PID belongs to another process now"
+    return None
+
+
+def _read(process: Process, snapshot: Snapshot) -> Inspection:
+    pid = process.pid
+    raw = _raw_environment(pid)
+    environment = None if raw is None else tuple(map(_variable, raw))
+    reads, writes = _io(pid)
+    open_files = _count(f"/proc/{pid}/fd")
+    incomplete = environment is None or open_files is None
+    owner = process.username or "another user"
+    return Inspection(
+        pid=pid,
+        taken_at=time.monotonic(),
+        reason=f"not permitted: owned by {owner}; try sudo gpudash" if incomplete else None,
+        ancestors=kin.ancestors(pid),
+        descendants=kin.descendants(pid, most=_RELATIVES),
+        environment=environment,
+        visible=None if raw is None else visible_devices(_decoded(raw), snapshot.devices),
+        working_directory=_working_directory(pid),
+        thread_count=_count(f"/proc/{pid}/task"),
+        open_file_count=open_files,
+        read_bytes=reads,
+        written_bytes=writes,
+    )
+
+
+def _raw_environment(pid: int) -> list[tuple[bytes, bytes]] | None:
+    """Return names and values, the last one dropped where the environment is absurdly long."""
+    raw = proc_facts.read(pid, "environ", _ENVIRONMENT_BYTES + 1)
+    if raw is None:
+        return None
+    entries = raw.split(b"\0")
+    if len(raw) > _ENVIRONMENT_BYTES:
+        entries.pop()
+    pairs = (entry.partition(b"=") for entry in entries[:_VARIABLES])
+    return [(name, value) for name, separator, value in pairs if separator]
+
+
+def _decoded(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("utf-8", "replace") for name, value in raw}
+
+
+def _variable(pair: tuple[bytes, bytes]) -> Variable:
+    name, value = map(clean_bytes, pair)
+    is_secret = value != "" and (is_secret_name(name) or is_secret_value(value))
+    return Variable(name=name, value=value, is_secret=is_secret)
+
+
+def _working_directory(pid: int) -> SafeText | None:
+    try:
+        return clean(os.readlink(f"/proc/{pid}/cwd"))
+    except OSError:
+        return None
+
+
+def _io(pid: int) -> tuple[int | None, int | None]:
+    text = proc_facts.read(pid, "io", _SMALL_BYTES) or b""
+    fields = dict(line.partition(b":")[::2] for line in text.splitlines())
+    read, written = fields.get(b"read_bytes"), fields.get(b"write_bytes")
+    return None if read is None else int(read), None if written is None else int(written)
+
+
+def _count(folder: str) -> int | None:
+    try:
+        return len(os.listdir(folder))
+    except OSError:
+        return None

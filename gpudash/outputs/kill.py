@@ -1,0 +1,46 @@
+"""What `gpudash kill` shows before it asks: whom it hits, and what goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from gpudash.actions import Member
+from gpudash.labels import command
+from gpudash.rows import ProcessRow
+from gpudash.secrets import mask_arguments
+from gpudash.snapshot import Process
+from gpudash.units import duration, size
+
+_COMMAND_LIMIT = 1000
+_MEMBERS = 20
+
+
+def render(row: ProcessRow, members: Sequence[Member], cautions: Sequence[str]) -> str:
+    """Return a process, its command, the members of its tree and the cautions, a line each."""
+    return "".join(f"{line}\n" for line in _lines(row, members, cautions))
+
+
+def _lines(row: ProcessRow, members: Sequence[Member], cautions: Sequence[str]) -> Iterator[str]:
+    process = row.process
+    age = None if row.age_seconds is None else f"started {duration(row.age_seconds)} ago"
+    job = None if process.job is None else process.job.label
+    held = f"{size(process.used_gpu_memory_bytes)} on GPU {row.gpus}" if process.devices else None
+    parts = (f"PID {process.pid}", process.username, age, job, held or "no GPU memory")
+    yield ", ".join(part for part in parts if part)
+    yield f"    {_command(process)}"
+    for member in members[:_MEMBERS]:
+        share = size(member.process.used_gpu_memory_bytes) if member.process.devices else ""
+        line = f"{member.pid} {member.username or ''} {share}".rstrip()
+        yield f"  {'  ' * member.depth}+ {line}: {_command(member.process)}"
+    if len(members) > _MEMBERS:
+        yield f"    + {len(members) - _MEMBERS} more below it"
+    for caution in cautions:
+        yield f"  ! {caution}"
+
+
+def _command(process: Process) -> str:
+    line = process.command_line
+    text = command(replace(process, command_line=mask_arguments(line)) if line else process)
+    return text if len(text) <= _COMMAND_LIMIT else f"{text[:_COMMAND_LIMIT]}…"

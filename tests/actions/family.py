@@ -1,0 +1,70 @@
+"""A process with children, found again by a mark in their environment, orphans too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+import psutil
+
+_MARK = "GPUDASH_TEST_FAMILY"
+_WAIT_SECONDS = 10
+
+
+class Family:
+    """All that one command starts; leaving the `with` block kills them."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._mark = uuid.uuid4().hex
+        self._root = subprocess.Popen(
+            argv,
+            env={**os.environ, _MARK: self._mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.pid = self._root.pid
+
+    def alive(self) -> set[int]:
+        """The PIDs of those that still run."""
+        return {each.pid for each in psutil.process_iter() if self._is_member(each)}
+
+    def until(self, condition: Callable[[set[int]], bool]) -> set[int]:
+        """Wait until those that run are as they should be, and return them."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while not condition(alive := self.alive()):
+            assert time.monotonic() < deadline, alive
+            time.sleep(0.01)
+        return alive
+
+    def reap(self) -> None:
+        """Free the PID of the root after its end."""
+        self._root.wait(_WAIT_SECONDS)
+
+    def __enter__(self) -> Family:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        while alive := self.alive():
+            for pid in sorted(alive):
+                try:
+                    os.kill(pid, 9)
+                except ProcessLookupError:
+                    continue
+        self._root.wait()
+
+    def _is_member(self, process: psutil.Process) -> bool:
+        try:
+            marked = process.environ().get(_MARK) == self._mark
+            return marked and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False

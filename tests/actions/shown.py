@@ -1,0 +1,26 @@
+"""Real processes as a snapshot of this host would show them."""
+
+from __future__ import annotations
+
+import os
+
+import psutil
+
+from gpudash.actions import Target, pin
+from gpudash.snapshot import Process
+from gpudash.text import clean
+from tests.factories import make_host, make_process
+
+HERE = make_host(hostname=clean(os.uname().nodename))
+WAIT_SECONDS = 10
+
+
+def shown(pid: int, **overrides: object) -> Process:
+    """The process of that PID, with alice's training in its other fields."""
+    create_time = psutil.Process(pid).create_time()
+    return make_process(**{"pid": pid, "create_time": create_time, **overrides})
+
+
+def pinned(pid: int, **overrides: object) -> Target:
+    """It pinned."""
+    return pin(shown(pid, **overrides), HERE)

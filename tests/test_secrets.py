@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudash.secrets import (
+    is_secret_name,
+    is_secret_value,
+    mask_arguments,
+    mask_environment,
+    mask_text,
+)
+
+SECRET = (
+    "HF_TOKEN WANDB_API_KEY AWS_SECRET_ACCESS_KEY --api-key --api_key apiKey accessToken APIKey "
+    "PGPASSWORD MYSQL_PWD DB_PASS password --passphrase client_secret Authorization SSHPASS "
+    "GITHUB_PAT private.key ACTIONS_ID_TOKEN_REQUEST_TOKEN VAULT_SECRET_ID authtoken"
+)
+PLAIN = (
+    "PATH PWD OLDPWD --tokenizer --max-tokens TOKENIZERS_PARALLELISM --eos-token --pad_token_id "
+    "SSH_AUTH_SOCK KEYBOARD --num-keys key --password-file API_KEY_ENV --two-pass passes "
+    "secretary PATIENCE --key-dim bypass XDG_SESSION_ID GPG_KEY"
+)
+
+LENGTH = 100_000
+CPU_SECONDS = 2.0
+"""Far above what a linear pass over LENGTH needs, far below what a quadratic one does."""
+
+
+@pytest.mark.parametrize("name", SECRET.split())
+def test_names_of_secrets_are_known(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", PLAIN.split())
+def test_names_of_others_are_left_alone(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "masked"),
+    [
+        (("x", "--api-key=a b", "-v"), ("x", "--api-key=***", "-v")),
+        (("x", "--api_key", "s3", "-v"), ("x", "--api_key", "***", "-v")),
+        (("x", "--token", "--verbose", "y"), ("x", "--token", "--verbose", "y")),
+        (("env", "WANDB_API_KEY=s3", "x"), ("env", "WANDB_API_KEY=***", "x")),
+        (("sh", "-c", "HF_TOKEN=s3 x s3"), ("sh", "-c", "HF_TOKEN=***")),
+        (("curl", "-H", "Authorization: Bearer s3"), ("curl", "-H", "Authorization:***")),
+        (("x", "postgres://u:p@s3@h/db"), ("x", "postgres://u:***@h/db")),
+        (("x", "https://h/?token=s3&n=1"), ("x", "https://h/?token=***")),
+        (("x", "hf_abcdefghijklmnop"), ("x", "***")),
+        (("x", "a,ghp_abcdefghijklmnop,b"), ("x", "a,***,b")),
+        (("x", "-----BEGIN RSA PRIVATE KEY-----\\nMII"), ("x", "***")),
+        (
+            ("sh", "-c", "export HF_TOKEN='s 3' x --password s3 --lr 1"),
+            ("sh", "-c", "export HF_TOKEN='***' x --password *** --lr 1"),
+        ),
+        (("x", '{"n": 1, "api_key": "s3", "m": 2}'), ("x", '{"n": 1, "api_key": "***", "m": 2}')),
+        (("sh", "-c", r"x \"token\": \"s3\""), ("sh", "-c", r"x \"token\": \"***" + '"')),
+        (("sh", "-c", "curl -H 'Authorization: Basic s3'"),
+         ("sh", "-c", "curl -H 'Authorization: ***'")),
+    ],
+)  # fmt: skip
+def test_secrets_in_arguments_are_masked(
+    arguments: tuple[str, ...], masked: tuple[str, ...]
+) -> None:
+    assert mask_arguments(arguments) == masked
+    assert "s3" not in "".join(mask_arguments(arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("python", "train.py", "--tokenizer", "gpt2", "--max-tokens", "5"),
+        ("python", "-m", "torch.distributed.run", "--nproc-per-node=8", "train.py"),
+        ("vllm", "serve", "meta-llama/Llama-3-70B", "--port", "8000"),
+        ("bash", "-c", "cd /home/u/secret/project && python run.py --seed 3"),
+        ("x", "--eos-token", "</s>", "task-scheduler-service", "http://h:80/a@b"),
+        ("x", "--token="),
+        (),
+    ],
+)
+def test_plain_arguments_stay_as_they_are(arguments: tuple[str, ...]) -> None:
+    assert mask_arguments(arguments) == arguments
+
+
+def test_environments_are_masked_by_name_and_by_value() -> None:
+    pairs = [("HF_TOKEN", "x"), ("URL", "redis://:pw@h"), ("PATH", "/bin"), ("DB_PASSWORD", "")]
+    assert mask_environment(pairs) == (
+        ("HF_TOKEN", "***"),
+        ("URL", "redis://:***@h"),
+        ("PATH", "/bin"),
+        ("DB_PASSWORD", ""),
+    )
+    assert is_secret_value("redis://:pw@h")
+    assert not is_secret_value("/usr/bin:/bin")
+
+
+@given(st.lists(st.text(alphabet="aA0-_=:@/ \"'\\tokenpasswdéhf_", max_size=40)))
+def test_masking_keeps_the_count_and_needs_no_second_pass(arguments: list[str]) -> None:
+    masked = mask_arguments(arguments)
+    assert len(masked) == len(arguments)
+    assert mask_arguments(masked) == masked
+
+
+@given(st.sampled_from(["--token=", "HF_TOKEN=", "password: "]), st.text(min_size=1))
+def test_whatever_follows_a_secret_name_is_gone(name: str, secret: str) -> None:
+    assert mask_arguments([name + secret]) in ((f"{name}***",), (f"{name.rstrip()}***",))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["-", "a", "A", "aA", "token=", "token:", "--token ", 'token="', "token='", "://a:", "a:",
+     "hf_", "eyJ", "sk-a ", "\\", "token\\\"'", "token     ", "@", " ", "é", "npm_a", '"token":'],
+)  # fmt: skip
+def test_hostile_arguments_cost_no_more_than_their_length(piece: str) -> None:
+    hostile = (piece * LENGTH)[:LENGTH]
+    start = time.process_time()
+    mask_arguments([hostile, f"://{hostile}", f"x {hostile}@"])
+    mask_text(f"token={hostile}")
+    is_secret_name(hostile)
+    assert time.process_time() - start < CPU_SECONDS
