@@ -18,6 +18,7 @@ _ENVIRONMENT_BYTES = 1 << 18
 _VARIABLES = 2048
 _RELATIVES = 512
 _SMALL_BYTES = 4096
+_EXITED = "exited"
 
 
 class Variable(Struct, frozen=True, kw_only=True):
@@ -37,6 +38,8 @@ class Inspection(Struct, frozen=True, kw_only=True):
     """Seconds of a clock that only runs forward, for rates."""
     reason: str | None = None
     """Why parts of it, or all, are None; None itself if nothing is missing."""
+    exited: bool = False
+    """Whether the process has ended, which a simulated or another host does not tell."""
     ancestors: tuple[Relative, ...] = ()
     """The oldest first, the parent last."""
     descendants: tuple[Relative, ...] = ()
@@ -56,11 +59,11 @@ def inspect(process: Process, snapshot: Snapshot) -> Inspection:
     """Look at a process of a snapshot; of a simulated or another host there is nothing to see."""
     reason = _unreadable(process, snapshot)
     if reason is not None:
-        return Inspection(pid=process.pid, taken_at=time.monotonic(), reason=reason)
+        return _nothing(process, reason)
     seen = _read(process, snapshot)
     # What was read is of this process only if it is still the same one.
     gone = _unreadable(process, snapshot)
-    return seen if gone is None else Inspection(pid=seen.pid, taken_at=seen.taken_at, reason=gone)
+    return seen if gone is None else _nothing(process, gone)
 
 
 def io_rates(before: Inspection, after: Inspection) -> tuple[float | None, float | None]:
@@ -78,6 +81,11 @@ def io_rates(before: Inspection, after: Inspection) -> tuple[float | None, float
     )
 
 
+def _nothing(process: Process, reason: str) -> Inspection:
+    exited = reason.startswith(_EXITED)
+    return Inspection(pid=process.pid, taken_at=time.monotonic(), reason=reason, exited=exited)
+
+
 def _unreadable(process: Process, snapshot: Snapshot) -> str | None:
     host = snapshot.host
     if host.simulated:
@@ -88,9 +96,11 @@ def _unreadable(process: Process, snapshot: Snapshot) -> str | None:
         return process.hidden_reason
     stat = proc_stat.read(process.pid)
     if stat is None:
-        return "exited"
-    if not proc_stat.is_start_of(stat, process.create_time):
-        return "exited; its PID belongs to another process now"
+        return _EXITED
+    if stat.status == "zombie":
+        return f"{_EXITED}; its parent has yet to take note"
+    if not proc_stat.is_start_of(stat, process.start_ticks, process.create_time):
+        return f"{_EXITED}; its PID belongs to another process now"
     return None
 
 

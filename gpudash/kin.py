@@ -97,6 +97,7 @@ def _process(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
         name=None if status is None else proc_facts.name(status, arguments),
         command_line=arguments,
         create_time=None if boot_time is None else boot_time + stat.started_seconds,
+        start_ticks=stat.start_ticks,
         status=stat.status,
         parent_pid=stat.parent_pid,
     )

@@ -33,6 +33,7 @@ _PF_KTHREAD = 0x00200000
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIELDS_AFTER_NAME = 22
 _READ_BYTES = 4096
+_MOST_TICKS = 2**63 - 1
 
 
 class ProcStat(Struct, frozen=True, kw_only=True):
@@ -50,8 +51,13 @@ class ProcStat(Struct, frozen=True, kw_only=True):
     is_kernel_thread: bool
     cpu_seconds: float
     """User and system time of all its threads."""
-    started_seconds: float
-    """When it started, counted from boot."""
+    start_ticks: int
+    """When it started, in clock ticks since boot: exact, and no setting of the clock moves it."""
+
+    @property
+    def started_seconds(self) -> float:
+        """When it started, counted from boot."""
+        return self.start_ticks / _TICKS_PER_SECOND
 
 
 def read(pid: int) -> ProcStat | None:
@@ -76,6 +82,9 @@ def parse(line: bytes) -> ProcStat | None:
     if len(fields) < _FIELDS_AFTER_NAME:
         return None
     try:
+        start_ticks = int(fields[19])
+        if start_ticks > _MOST_TICKS:
+            return None
         return ProcStat(
             name=name,
             status=_STATUS.get(fields[0].decode("latin-1"), "unknown"),
@@ -84,7 +93,7 @@ def parse(line: bytes) -> ProcStat | None:
             has_terminal=int(fields[4]) > 0,
             is_kernel_thread=bool(int(fields[6]) & _PF_KTHREAD),
             cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND,
-            started_seconds=int(fields[19]) / _TICKS_PER_SECOND,
+            start_ticks=start_ticks,
         )
     except (ValueError, OverflowError):
         return None
@@ -100,8 +109,13 @@ def threads(pid: int) -> tuple[ProcStat, ...]:
     return tuple(stat for line in lines if line and (stat := parse(line)))
 
 
-def is_start_of(stat: ProcStat, create_time: float | None) -> bool:
-    """Whether the process started at that Unix time, to the tick; False where none is known."""
+def is_start_of(stat: ProcStat, start_ticks: int | None, create_time: float | None) -> bool:
+    """Whether the process started then, to the tick; False where no time is known.
+
+    The Unix time counts only where the ticks are not known: it moves with the wall clock.
+    """
+    if start_ticks is not None:
+        return stat.start_ticks == start_ticks
     booted = boot_time()
     if booted is None or create_time is None:
         return False

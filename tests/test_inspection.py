@@ -128,7 +128,7 @@ def test_a_simulated_or_other_host_cannot_be_read(job: int) -> None:
 
 def test_a_reused_or_free_pid_tells_nothing(holders: Holders) -> None:
     (holder,) = holders(1)
-    assert "another process" in (look(shown(holder.pid, create_time=1.0)).reason or "")
+    assert "another process" in (look(shown(holder.pid, start_ticks=1)).reason or "")
     process = shown(holder.pid)
     holder.end()
     assert look(process).reason == "exited"

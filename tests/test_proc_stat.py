@@ -46,7 +46,7 @@ def test_a_name_never_shifts_the_fields(name: bytes) -> None:
         session_id=4242,
         is_kernel_thread=False,
         cpu_seconds=200 * proc_stat.TICK_SECONDS,
-        started_seconds=pytest.approx(123456 * proc_stat.TICK_SECONDS),
+        start_ticks=123456,
     )
 
 
@@ -76,9 +76,16 @@ def test_a_start_is_told_from_another_one_tick_later() -> None:
     stat = proc_stat.read(os.getpid())
     assert stat is not None
     created = psutil.Process().create_time()
-    assert proc_stat.is_start_of(stat, created)
-    assert not proc_stat.is_start_of(stat, created + proc_stat.TICK_SECONDS)
-    assert not proc_stat.is_start_of(stat, None)
+    assert proc_stat.is_start_of(stat, None, created)
+    assert not proc_stat.is_start_of(stat, None, created + proc_stat.TICK_SECONDS)
+    assert not proc_stat.is_start_of(stat, None, None)
+
+
+def test_ticks_tell_a_start_whatever_the_wall_clock_says() -> None:
+    stat = proc_stat.read(os.getpid())
+    assert stat is not None
+    assert proc_stat.is_start_of(stat, stat.start_ticks, 1.0)
+    assert not proc_stat.is_start_of(stat, stat.start_ticks + 1, psutil.Process().create_time())
 
 
 def test_an_absent_process_is_none() -> None:

@@ -42,7 +42,7 @@ def is_own(pid: int, parent_pid: int | None) -> bool:
         return True
     if parent_pid != os.getpid():
         return False
-    words = proc_facts.command_line(pid) or ()
+    words: tuple[str, ...] = proc_facts.command_line(pid) or ()
     started_by_name = any(os.path.basename(word) == "gpudash" for word in words[:2])
     return started_by_name or ("-m", "gpudash") in itertools.pairwise(words)
 
@@ -71,7 +71,7 @@ def _refuse_by_pid(process: Process) -> None:
         raise ActionError(f"PID {pid} is gpudash itself: quit it instead")
     if process.hidden_reason is not None:
         raise ActionError(f"PID {pid} cannot be signalled: {process.hidden_reason}")
-    if process.create_time is None:
+    if process.start_ticks is None and process.create_time is None:
         raise ActionError(f"start time of PID {pid} is not known: it might have been reused")
 
 
@@ -80,7 +80,9 @@ def _compare(target: Target) -> None:
     process = target.process
     pid = process.pid
     stat = proc_stat.read(pid)
-    is_same = stat is not None and proc_stat.is_start_of(stat, process.create_time)
+    is_same = stat is not None and proc_stat.is_start_of(
+        stat, process.start_ticks, process.create_time
+    )
     # Alive now, it was so when its stat was read: that line cannot be a later process's.
     if not target.alive() and (stat is None or is_same):
         raise ActionError(exited(pid))

@@ -107,9 +107,12 @@ class Target:
 
     def _stat(self) -> proc_stat.ProcStat | None:
         """Return its stat line, None once /proc shows another process or none."""
-        stat = proc_stat.read(self.process.pid)
-        is_same = stat is not None and proc_stat.is_start_of(stat, self.process.create_time)
-        return stat if is_same else None
+        process = self.process
+        stat = proc_stat.read(process.pid)
+        if stat is None:
+            return None
+        same = proc_stat.is_start_of(stat, process.start_ticks, process.create_time)
+        return stat if same else None
 
     def _has_live_threads(self) -> bool:
         return any(t.status not in {"zombie", "dead"} for t in proc_stat.threads(self.process.pid))

@@ -78,7 +78,7 @@ class Device(Struct, frozen=True, kw_only=True):
         "Unallocated memory.", nvml="nvmlDeviceGetMemoryInfo_v2")] = None
     memory_unaccounted_bytes: Annotated[int | None, _memory(Unit.BYTE,
         "Used memory that no listed process owns: contexts, other namespaces, orphans; null if "
-        "the processes or their shares are not known.")] = None
+        "the processes, their shares or the reserved part are not known.")] = None
     bar1_total_bytes: Annotated[int | None, _memory(Unit.BYTE,
         "Size of the BAR1 window through which CPU and peers reach the memory.",
         nvml="nvmlDeviceGetBAR1MemoryInfo")] = None
@@ -153,8 +153,9 @@ class Device(Struct, frozen=True, kw_only=True):
     fan_speed_percent: Annotated[int | None, _temperature(Unit.PERCENT,
         "Intended speed of the fan, of several the fastest; may exceed 100.",
         nvml="nvmlDeviceGetFanSpeed")] = None
-    fan_speeds_percent: Annotated[tuple[int, ...] | None, _temperature(Unit.PERCENT,
-        "Intended speed of each fan.", nvml="nvmlDeviceGetFanSpeed_v2")] = None
+    fan_speeds_percent: Annotated[tuple[int | None, ...] | None, _temperature(Unit.PERCENT,
+        "Intended speed of each fan, null for one that fails.",
+        nvml="nvmlDeviceGetFanSpeed_v2")] = None
 
     power_usage_mw: Annotated[int | None, _power(Unit.MILLIWATT,
         "Board power as nvidia-smi prints it: an average over 1 s since Ampere, else instant.",

@@ -85,7 +85,9 @@ class Process(Struct, frozen=True, kw_only=True):
     resident_memory_bytes: Annotated[int | None, _process(Unit.BYTE,
         "Host memory it holds.")] = None
     create_time: Annotated[float | None, _process(Unit.SECOND,
-        "When it started, Unix time; with the PID its identity.")] = None
+        "When it started, Unix time; moves when the wall clock is set.")] = None
+    start_ticks: Annotated[int | None, _process(Unit.COUNT,
+        "When it started in clock ticks since boot; with the PID its identity.")] = None
     status: Annotated[str | None, _process(Unit.NONE,
         "running, sleeping, disk-sleep, stopped, zombie, ...")] = None
     parent_pid: Annotated[int | None, _process(Unit.NONE, "Its parent.")] = None
@@ -98,7 +100,7 @@ class Process(Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> tuple[int, float | None]:
         """Identity: a PID alone may be reused."""
-        return self.pid, self.create_time
+        return self.pid, self.create_time if self.start_ticks is None else self.start_ticks
 
     @property
     def used_gpu_memory_bytes(self) -> int | None:
@@ -111,6 +113,13 @@ class Process(Struct, frozen=True, kw_only=True):
     def sm_utilization_percent(self) -> int | None:
         """SM time over all its devices, 100 is one whole GPU; None if no share is known."""
         shares = [d.sm_utilization_percent for d in self.devices]
+        known = [share for share in shares if share is not None]
+        return sum(known) if known else None
+
+    @property
+    def memory_utilization_percent(self) -> int | None:
+        """Memory bandwidth time over all its devices; None if no share is known."""
+        shares = [d.memory_utilization_percent for d in self.devices]
         known = [share for share in shares if share is not None]
         return sum(known) if known else None
 

@@ -31,11 +31,14 @@ class HostReader(Protocol):
         """Return the machine; the driver's versions are left None for NVML to fill in."""
         ...
 
-    def processes(self, pids: Collection[int]) -> dict[int, Process]:
+    def processes(
+        self, pids: Collection[int], listed_at: float | None = None
+    ) -> dict[int, Process]:
         """Return one entry for every PID asked for, with `devices` left empty.
 
-        What may not be seen is None; a process that is gone or hidden says so in
-        `hidden_reason`. Nothing raises.
+        A process that started after the driver listed its PID, at `listed_at` seconds since boot,
+        is another one: the one that was listed has exited. What may not be seen is None; a
+        process that is gone or hidden says so in `hidden_reason`. Nothing raises.
         """
         ...
 

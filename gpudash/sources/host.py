@@ -54,12 +54,15 @@ class LinuxReader:
             uptime_seconds=time.clock_gettime(time.CLOCK_BOOTTIME),
         )
 
-    def processes(self, pids: Collection[int]) -> dict[int, Process]:
+    def processes(
+        self, pids: Collection[int], listed_at: float | None = None
+    ) -> dict[int, Process]:
         """Return one entry for every PID asked for, with `devices` left empty.
 
+        One that started after `listed_at`, in seconds since boot, is not the one that was listed.
         Ask for all PIDs of a sample at once: what is known of the others is forgotten.
         """
-        return self._table.sample(pids)
+        return self._table.sample(pids, listed_at)
 
     def faults(self) -> tuple[Fault, ...]:
         """Return what keeps the reader from seeing everything: no /proc, or a PID namespace."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
+from math import inf
 
 from msgspec.structs import replace
 
@@ -30,7 +31,7 @@ class LocalSource:
         taken_at = datetime.fromtimestamp(self._clock(), timezone.utc)
         nvml = self._nvml.read()
         host = self._host.host()
-        processes = self._host.processes(nvml.processes.keys())
+        processes = self._host.processes(nvml.processes.keys(), nvml.listed_at)
         return Snapshot(
             taken_at=taken_at,
             host=replace(
@@ -57,7 +58,7 @@ def open_source(demo: str | None = None) -> Source:
     nvidia-ml-py. NVML itself is opened by the first sample.
     """
     if demo is not None:
-        return open_simulated(demo, _demo_clock())
+        return _open_demo(demo)
     from gpudash.sources.host import LinuxReader
 
     return LocalSource(NvmlReader(Library(load()), PciBus()), LinuxReader())
@@ -68,18 +69,65 @@ def open_simulated(name: str, clock: Callable[[], float] = time.time) -> Source:
     from gpudash.sources.simulated import SimulatedHost
 
     host = SimulatedHost(name, clock)
-    nvml = NvmlReader(Library(host.library), host, wall_clock=clock)
+    nvml = NvmlReader(Library(host.library), host, clock, clock)
     return LocalSource(nvml, host.reader, clock)
 
 
-def _demo_clock() -> Callable[[], float]:
-    """Return the clock of simulated hosts: it stands still where GPUDASH_DEMO_TIME says."""
-    instant = os.environ.get("GPUDASH_DEMO_TIME", "")
+def _open_demo(name: str) -> Source:
+    """Return a simulated host for people, whose clock the environment may set.
+
+    GPUDASH_DEMO_TIME, Unix seconds, is where it stands still. With GPUDASH_DEMO_STEP it goes on
+    by that many seconds after each sample, up to GPUDASH_DEMO_UNTIL if that is given: so a host
+    has the same past whenever it is watched.
+    """
+    start = _demo_number("GPUDASH_DEMO_TIME")
+    if start is None:
+        return open_simulated(name)
+    step, until = _demo_number("GPUDASH_DEMO_STEP"), _demo_number("GPUDASH_DEMO_UNTIL")
+    clock = SteppedClock(start, step or 0.0, inf if until is None else until)
+    return SteppedSource(open_simulated(name, clock), clock)
+
+
+class SteppedClock:
+    """A clock that goes on only when told to, and never beyond its end."""
+
+    def __init__(self, start: float, step: float, until: float) -> None:
+        self._now, self._step, self._until = start, step, until
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self._now
+
+    def advance(self) -> None:
+        """Go on by one step."""
+        self._now = max(self._now, min(self._now + self._step, self._until))
+
+
+class SteppedSource:
+    """A source whose time passes by its being sampled."""
+
+    def __init__(self, source: Source, clock: SteppedClock) -> None:
+        self._source = source
+        self._clock = clock
+
+    def sample(self) -> Snapshot:
+        """Return the host at this step."""
+        snapshot = self._source.sample()
+        self._clock.advance()
+        return snapshot
+
+    def close(self) -> None:
+        """Close the source."""
+        self._source.close()
+
+
+def _demo_number(name: str) -> float | None:
+    text = os.environ.get(name, "")
     try:
-        fixed = float(instant) if instant else None
+        return float(text) if text else None
     except ValueError:
-        raise UsageError(f"GPUDASH_DEMO_TIME={instant!r} is no Unix time in seconds") from None
-    return time.time if fixed is None else lambda: fixed
+        meaning = "no Unix time in seconds" if name != "GPUDASH_DEMO_STEP" else "no seconds"
+        raise UsageError(f"{name}={text!r} is {meaning}") from None
 
 
 def _joined(

@@ -18,6 +18,7 @@ from gpudash.proc_stat import ProcStat
 from gpudash.snapshot import Job, Process
 
 _FACTS_SECONDS = 10.0
+_EXITED = "exited"
 
 # The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
@@ -35,7 +36,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 class _Known(Struct, kw_only=True):
     """What is kept of a process between two samples."""
 
-    started_seconds: float
+    start_ticks: int
     name: bytes = b""
     facts: Facts = Facts()
     facts_due: float = 0.0
@@ -52,20 +53,26 @@ class ProcessTable:
 
     def __init__(self, read_facts: Callable[[int], Facts | None]) -> None:
         self._read_facts = read_facts
-        # Read once: a start time is half of an identity and must not move with the wall clock.
+        # Read once, so that a start time does not move with the wall clock.
         self._boot_time = proc_stat.boot_time()
         self._in_namespace = in_pid_namespace()
         self._most_percent = 100.0 * (os.cpu_count() or 1)
         self._known: dict[int, _Known] = {}
 
-    def sample(self, pids: Collection[int]) -> dict[int, Process]:
-        """Return one entry for every PID; those that are not asked for are forgotten."""
+    def sample(self, pids: Collection[int], listed_at: float | None = None) -> dict[int, Process]:
+        """Return one entry for every PID; those that are not asked for are forgotten.
+
+        A PID that was reused after `listed_at`, in seconds since boot, is one that has exited.
+        """
+        too_late = float("inf") if listed_at is None else listed_at // proc_stat.TICK_SECONDS
         found: dict[int, Process] = {}
         known: dict[int, _Known] = {}
         for pid in pids:
             stat = proc_stat.read(pid)
             if stat is None:
                 found[pid] = Process(pid=pid, devices=(), hidden_reason=self._hidden_reason(pid))
+            elif stat.start_ticks >= too_late:
+                found[pid] = Process(pid=pid, devices=(), hidden_reason=_EXITED)
             else:
                 known[pid] = self._recall(pid, stat)
                 found[pid] = self._process(pid, stat, known[pid])
@@ -75,9 +82,8 @@ class ProcessTable:
     def _recall(self, pid: int, stat: ProcStat) -> _Known:
         """Return what is known of this very process, not of an earlier one of the same PID."""
         known = self._known.get(pid)
-        started = stat.started_seconds
-        if known is None or known.started_seconds != started:
-            return _Known(started_seconds=started, cpu_read_at=started)
+        if known is None or known.start_ticks != stat.start_ticks:
+            return _Known(start_ticks=stat.start_ticks, cpu_read_at=stat.started_seconds)
         return known
 
     def _process(self, pid: int, stat: ProcStat, known: _Known) -> Process:
@@ -98,6 +104,7 @@ class ProcessTable:
             cpu_percent=known.cpu_percent,
             resident_memory_bytes=proc_stat.resident_memory_bytes(pid),
             create_time=None if self._boot_time is None else self._boot_time + stat.started_seconds,
+            start_ticks=stat.start_ticks,
             status=stat.status,
             parent_pid=stat.parent_pid,
             job=facts.job,
@@ -127,7 +134,7 @@ class ProcessTable:
             return "hidden process of another user"
         except (ProcessLookupError, OverflowError):
             pass
-        return "belongs to another PID namespace" if self._in_namespace else "exited"
+        return "belongs to another PID namespace" if self._in_namespace else _EXITED
 
 
 def in_pid_namespace() -> bool:

@@ -6,6 +6,7 @@ import os
 
 import psutil
 
+from gpudash import proc_stat
 from gpudash.actions import Target, pin
 from gpudash.snapshot import Process
 from gpudash.text import clean
@@ -17,8 +18,10 @@ WAIT_SECONDS = 10
 
 def shown(pid: int, **overrides: object) -> Process:
     """The process of that PID, with alice's training in its other fields."""
-    create_time = psutil.Process(pid).create_time()
-    return make_process(**{"pid": pid, "create_time": create_time, **overrides})
+    stat = proc_stat.read(pid)
+    assert stat is not None
+    times = {"create_time": psutil.Process(pid).create_time(), "start_ticks": stat.start_ticks}
+    return make_process(**{"pid": pid, **times, **overrides})
 
 
 def pinned(pid: int, **overrides: object) -> Target:

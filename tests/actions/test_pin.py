@@ -76,7 +76,7 @@ def test_a_signal_that_is_ignored_leaves_it_alive(holders: Holders) -> None:
 def test_pinning_alone_does_nothing(victim: Holder) -> None:
     before = len(os.listdir("/proc/self/fd"))
     pin(shown(victim.pid), HERE).close()
-    refusal(shown(victim.pid, create_time=1.0))
+    refusal(shown(victim.pid, start_ticks=1))
     assert victim.alive
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -91,10 +91,21 @@ def test_nothing_can_be_sent_once_it_is_closed(victim: Holder) -> None:
 
 
 def test_a_reused_pid_is_refused(victim: Holder) -> None:
-    create_time = psutil.Process(victim.pid).create_time() - proc_stat.TICK_SECONDS
-    reason = refusal(shown(victim.pid, create_time=create_time))
+    start_ticks = (shown(victim.pid).start_ticks or 0) - 1
+    reason = refusal(shown(victim.pid, start_ticks=start_ticks))
     assert reason == f"PID {victim.pid} now belongs to another process; nothing was sent"
     assert victim.alive
+
+
+def test_a_process_is_the_same_when_the_wall_clock_was_set_meanwhile(victim: Holder) -> None:
+    with pin(shown(victim.pid, create_time=1.0), HERE) as target:
+        assert target.state().state == "alive"
+
+
+def test_a_process_of_which_only_the_unix_time_is_known_is_compared_by_it(victim: Holder) -> None:
+    pin(shown(victim.pid, start_ticks=None), HERE).close()
+    before = psutil.Process(victim.pid).create_time() - proc_stat.TICK_SECONDS
+    assert "another process" in refusal(shown(victim.pid, start_ticks=None, create_time=before))
 
 
 def test_a_pid_reused_after_pinning_is_never_hit(holders: Holders) -> None:
@@ -201,7 +212,7 @@ def test_a_process_of_another_host_is_refused(victim: Holder) -> None:
 
 @pytest.mark.usefixtures("without_pidfd")
 def test_a_system_without_pidfds_says_so_and_still_compares(victim: Holder) -> None:
-    assert "another process" in refusal(shown(victim.pid, create_time=1.0))
+    assert "another process" in refusal(shown(victim.pid, start_ticks=1))
     with pin(shown(victim.pid), HERE) as target:
         assert not target.protected
         assert target.alive()

@@ -87,7 +87,7 @@ def test_a_process_whose_first_thread_ended_lives_on(holders: Holders) -> None:
 
 def test_one_known_by_its_start_time_is_pinned_to_send(holders: Holders) -> None:
     (holder,) = holders(1)
-    with Target(shown(holder.pid, create_time=1.0), None) as other:
+    with Target(shown(holder.pid, start_ticks=1), None) as other:
         with pytest.raises(ActionError, match="already exited"):
             other.send(signal.SIGKILL)
         assert holder.alive

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import os
+import time
 import tracemalloc
+from collections.abc import Callable
 
+from gpudash import proc_stat
 from gpudash.sources.processes import Facts, ProcessTable
+from tests.holders import Holder
 
 ME = os.getpid()
 SETTLED = Facts(username="alice", command_line=("python", "train.py"))
@@ -68,3 +72,27 @@ def test_memory_stays_flat_over_ten_thousand_ticks_of_new_pids() -> None:
     finally:
         tracemalloc.stop()
     assert after - before < 50_000
+
+
+def test_a_process_is_told_by_when_it_started_since_boot() -> None:
+    process = ProcessTable(Asked()).sample([ME])[ME]
+    stat = proc_stat.read(ME)
+    assert stat is not None
+    assert process.start_ticks == stat.start_ticks
+    assert process.key == (ME, stat.start_ticks)
+
+
+def test_a_process_that_started_after_it_was_listed_is_another(
+    holders: Callable[[int], list[Holder]],
+) -> None:
+    listed_at = time.clock_gettime(time.CLOCK_BOOTTIME)
+    (holder,) = holders(1)
+    process = ProcessTable(Asked()).sample([holder.pid], listed_at)[holder.pid]
+    assert process.hidden_reason == "exited"
+    assert (process.username, process.start_ticks, process.create_time) == (None, None, None)
+
+
+def test_a_process_that_started_before_it_was_listed_is_that_one() -> None:
+    process = ProcessTable(Asked()).sample([ME], time.clock_gettime(time.CLOCK_BOOTTIME))[ME]
+    assert process.hidden_reason is None
+    assert process.username == "alice"

@@ -6,10 +6,10 @@ by nvmlDeviceGetPcieThroughput, which blocks for 20 ms per direction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
-from gpudash.sources.nvml.library import FieldAnswer, Scoped
+from gpudash.sources.nvml.answers import FieldAnswer, Scoped
 from gpudash.sources.nvml.values import within
 
 _KIB = 1024
@@ -47,42 +47,45 @@ class Counters:
         self._link_by_link: set[Counter] = set()
         self._absent: set[Counter] = set()
 
-    def forget(self) -> None:
-        """Start anew: the counters did so too, or time has passed that nobody watched."""
-        self._before.clear()
-        self._rates.clear()
-
     def wanted(self) -> list[Scoped]:
         """Return what the next batch of field values has to bring."""
         return [scope for counter in COUNTERS for scope in self._scopes(counter)]
 
-    def rates(self, answers: Mapping[Scoped, FieldAnswer]) -> dict[str, int | None]:
+    def rates(
+        self, answers: Mapping[Scoped, FieldAnswer], refused: Set[Scoped]
+    ) -> dict[str, int | None]:
         """Return the rate of each counter in bytes per second, None where none can be told."""
         rates: dict[str, int | None] = {}
         for counter in COUNTERS:
-            parts = [self._rate(scope, answers.get(scope)) for scope in self._scopes(counter)]
+            scopes = self._scopes(counter)
+            parts = [self._rate(scope, answers.get(scope)) for scope in scopes]
             known = [part for part in parts if part is not None]
             whole = bool(parts) and len(known) == len(parts)
             rates[counter.field] = _plausible(sum(known) * counter.unit_bytes) if whole else None
-            if counter.over_links and self.links and answers:
-                self._choose_scope(counter, answers)
+            if scopes and (answers or refused):
+                self._settle(counter, scopes, answers, refused)
         return rates
 
     def _scopes(self, counter: Counter) -> list[Scoped]:
+        if counter in self._absent:
+            return []
         if not counter.over_links:
             return [(counter.id, 0)]
-        if not self.links or counter in self._absent:
-            return []
-        scopes = self.links if counter in self._link_by_link else (_ALL_LINKS,)
-        return [(counter.id, scope) for scope in scopes]
+        links = self.links if counter in self._link_by_link else (_ALL_LINKS,)
+        return [(counter.id, link) for link in links] if self.links else []
 
-    def _choose_scope(self, counter: Counter, answers: Mapping[Scoped, FieldAnswer]) -> None:
-        """Go link by link where the driver's sum is missing or stays 0; give up if that fails."""
-        if any(scope in answers and answers[scope].value for scope in self._scopes(counter)):
-            return
-        if counter not in self._link_by_link:
-            self._link_by_link.add(counter)
-        elif not any(scope in answers for scope in self._scopes(counter)):
+    def _settle(
+        self,
+        counter: Counter,
+        scopes: list[Scoped],
+        answers: Mapping[Scoped, FieldAnswer],
+        refused: Set[Scoped],
+    ) -> None:
+        """Go link by link where the driver's sum is missing or stays 0; drop what is refused."""
+        if counter.over_links and counter not in self._link_by_link:
+            if not any(scope in answers and answers[scope].value for scope in scopes):
+                self._link_by_link.add(counter)
+        elif refused and all(scope in refused for scope in scopes):
             self._absent.add(counter)
 
     def _rate(self, scope: Scoped, answer: FieldAnswer | None) -> float | None:

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from gpudash.snapshot import Device
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.gpm import Gpm
+from gpudash.sources.nvml.lanes import DeviceLost, Lane
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.readings import MIG
-
-_PACE_SECONDS = 4.9
+from gpudash.sources.nvml.readings import INSTANCE_SECONDS, MIG_LANES
 
 
 class InstanceReader:
@@ -21,7 +20,7 @@ class InstanceReader:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._handles: tuple[tuple[int, Any], ...] = ()
+        self._slots: dict[int, _Slot] = {}
         self._due = 0.0
         self._gpm: dict[int, Gpm] = {}
 
@@ -30,39 +29,32 @@ class InstanceReader:
         if handle is None or not parent.mig_mode:
             self.close()
             return ()
-        if now >= self._due:
-            self._due = now + _PACE_SECONDS
-            self._handles = tuple(self._slots(handle))
-        read = (self._read(instance, parent, number) for number, instance in self._handles)
-        return tuple(self._with_activity(handle, device, now) for device in read if device)
+        is_due = now >= self._due
+        if is_due:
+            self._due = now + INSTANCE_SECONDS
+            self._slots = {slot.number: slot for slot in self._occupied(handle)}
+        read = [slot.read(self._library, parent, now) for slot in self._slots.values()]
+        devices = [device for device in read if device is not None]
+        if is_due:
+            self._close_gpm({device.gpu_instance_id for device in devices})
+        return tuple(self._with_activity(handle, device, now) for device in devices)
 
     def close(self) -> None:
         """Give back what NVML lent, and look for instances anew at the next read."""
-        for gpm in self._gpm.values():
-            gpm.close()
-        self._gpm.clear()
-        self._handles, self._due = (), 0.0
+        self._close_gpm(set())
+        self._slots, self._due = {}, 0.0
 
-    def _slots(self, handle: Any) -> Iterable[tuple[int, Any]]:
-        """Yield (number, handle) of each instance; numbers are sparse."""
+    def _occupied(self, handle: Any) -> Iterable[_Slot]:
+        """Yield each slot that holds an instance; their numbers are sparse."""
         most, _ = self._library.ask("nvmlDeviceGetMaxMigDeviceCount", handle)
         for number in range(most or 0):
             instance, code = self._library.ask(
                 "nvmlDeviceGetMigDeviceHandleByIndex", handle, number
             )
             if not code:
-                yield number, instance
-
-    def _read(self, handle: Any, parent: Device, number: int) -> Device | None:
-        """Read the instance in one slot; None if it vanished meanwhile."""
-        facts: dict[str, Any] = {}
-        for reading in MIG:
-            value, code = self._library.ask(reading.call, handle, *reading.arguments)
-            if code == codes.INVALID_ARGUMENT or code in codes.DEAD:
-                return None
-            for field, convert in reading.fields:
-                facts[field] = None if code else convert(value)
-        return Device(index=number, parent_uuid=parent.uuid, pci_bus_id=parent.pci_bus_id, **facts)
+                slot = self._slots.get(number) or _Slot(number)
+                slot.handle = instance
+                yield slot
 
     def _with_activity(self, handle: Any, device: Device, now: float) -> Device:
         number = device.gpu_instance_id
@@ -72,3 +64,34 @@ class InstanceReader:
         if gpm is None:
             gpm = self._gpm[number] = Gpm(self._library, gpu_instance_id=number)
         return replace(device, **gpm.read(handle, now))
+
+    def _close_gpm(self, kept: set[int | None]) -> None:
+        for number in self._gpm.keys() - kept:
+            self._gpm.pop(number).close()
+
+
+class _Slot:
+    """One place for an instance, with what is known of the one in it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.handle: Any = None
+        self._lanes = [Lane(readings, seconds) for readings, seconds in MIG_LANES]
+        self._facts: dict[str, Any] = {}
+
+    def read(self, library: Library, parent: Device, now: float) -> Device | None:
+        """Read what is due; None if the instance has vanished."""
+        for lane in self._lanes:
+            if lane.is_due(now):
+                try:
+                    seen = lane.read(library, self.handle, self._facts, now)
+                except DeviceLost:
+                    return None
+                if codes.INVALID_ARGUMENT in seen:
+                    return None
+        return Device(
+            index=self.number,
+            parent_uuid=parent.uuid,
+            pci_bus_id=parent.pci_bus_id,
+            **self._facts,
+        )

@@ -9,47 +9,29 @@ when a process starts in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 from gpudash.errors import DriverError, GpudashError
 from gpudash.quick import without_ctypes_util
 from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.answers import (
+    FieldAnswer,
+    FieldAnswers,
+    ProcessSample,
+    RunningProcess,
+    Scoped,
+)
 
 _NO_MEMORY = 0xFFFFFFFFFFFFFFFF
 _NO_INSTANCE = 0xFFFFFFFF
 _BUFFER = 64
 _GROWTHS = 6
-Scoped = tuple[int, int]
-"""A field's id and its scope: a link's number for fields of NVLinks, 0 for those of the GPU."""
-
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
-class RunningProcess(NamedTuple):
-    """One entry of a process list; memory in bytes, None where the driver does not say."""
-
-    pid: int
-    used_gpu_memory_bytes: int | None
-    gpu_instance_id: int | None
-    compute_instance_id: int | None
-
-
-class FieldAnswer(NamedTuple):
-    """The value of one field, and when the driver read it in microseconds of Unix time."""
-
-    value: int | float
-    timestamp_us: int
-
-
-class ProcessSample(NamedTuple):
-    """One utilization sample of one process, in percent; the time in microseconds of Unix time."""
-
-    pid: int
-    timestamp_us: int
-    sm: int
-    memory: int
-    encoder: int
-    decoder: int
+_UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
+"""How a single field is refused: a driver that is older than the field calls it invalid."""
 
 
 def load() -> Any:
@@ -73,7 +55,9 @@ class Library:
 
     def __init__(self, module: Any) -> None:
         self.module = module
-        self._errors = (module.NVMLError, module.NVMLLibraryMismatchError)
+        # The oldest nvidia-ml-py that is accepted has no such error, nor the need for it.
+        mismatch = getattr(module, "NVMLLibraryMismatchError", module.NVMLError)
+        self._errors = (module.NVMLError, mismatch)
         self._functions: dict[str, Callable[..., Any]] = {}
         self._raw = hasattr(module, "_nvmlGetFunctionPointer")
         self._wide_processes = False
@@ -112,16 +96,19 @@ class Library:
             # pynvml decodes strings strictly, and stores None into a C field of some answers.
             return None, codes.UNKNOWN
 
-    def fields(self, handle: Any, ids: Sequence[Scoped]) -> tuple[dict[Scoped, FieldAnswer], int]:
-        """Read field values in one batch; what a device does not have is left out."""
-        values, code = self.ask("nvmlDeviceGetFieldValues", handle, list(ids))
-        return {
-            (value.fieldId, value.scopeId): FieldAnswer(
-                getattr(value.value, _VALUE_MEMBERS[value.valueType]), value.timestamp
-            )
-            for value in values or ()
-            if value.nvmlReturn == codes.SUCCESS and value.valueType < len(_VALUE_MEMBERS)
-        }, code
+    def fields(self, handle: Any, ids: Sequence[Scoped]) -> FieldAnswers:
+        """Read field values in one batch."""
+        entries, code = self.ask("nvmlDeviceGetFieldValues", handle, list(ids))
+        values: dict[Scoped, FieldAnswer] = {}
+        refused: list[Scoped] = []
+        for entry in entries or ():
+            if entry.nvmlReturn == codes.SUCCESS:
+                number = _number(entry)
+                if number is not None:
+                    values[entry.fieldId, entry.scopeId] = FieldAnswer(number, entry.timestamp)
+            elif entry.nvmlReturn in _UNKNOWN_FIELD:
+                refused.append((entry.fieldId, entry.scopeId))
+        return FieldAnswers(values, frozenset(refused), code)
 
     def running_processes(self, handle: Any, kind: str) -> tuple[list[RunningProcess], int]:
         """List the Compute, Graphics or MPSCompute processes of a device in one call."""
@@ -188,6 +175,13 @@ class Library:
         return None, codes.INSUFFICIENT_SIZE
 
 
+def _number(entry: Any) -> int | float | None:
+    """Return the member that holds a field's value, None if this pynvml does not know its type."""
+    kind = entry.valueType
+    # The oldest nvidia-ml-py that is accepted lacks usVal.
+    return getattr(entry.value, _VALUE_MEMBERS[kind], None) if kind < len(_VALUE_MEMBERS) else None
+
+
 def _unless(value: int | None, sentinel: int) -> int | None:
     return None if value == sentinel else value
 
@@ -201,7 +195,9 @@ def _lists_wide_processes(driver_version: str | None) -> bool:
     return major == 535 and 43 <= minor < 86
 
 
+@lru_cache(maxsize=1)
 def _wider(structure: Any) -> Any:
+    """Return pynvml's structure with the fifth field; once, as ctypes keeps its types for ever."""
     from ctypes import c_ulonglong
 
     return type("WideProcess", (structure,), {"_fields_": [("usedGpuCcMemory", c_ulonglong)]})

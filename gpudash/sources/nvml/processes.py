@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 from gpudash.snapshot import Device, ProcessDevice
 from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.answers import ProcessSample, RunningProcess
 from gpudash.sources.nvml.device import DeviceReader
-from gpudash.sources.nvml.library import Library, ProcessSample, RunningProcess
+from gpudash.sources.nvml.library import Library
 
 _KINDS = (("MPSCompute", "M"), ("Compute", "C"), ("Graphics", "G"))
 _FIRST_LOOK_US = 1_000_000
 """How far a first look reaches back: far enough for samples at 7 Hz, near enough to be now."""
+_AHEAD_US = 1_000_000
+"""How far a stamp may be ahead of the clock; one further ahead is garbage."""
 
 Utilization = tuple[int, int, int, int]
 Key = tuple[int, int | None, int | None]
@@ -34,11 +37,16 @@ class ProcessReader:
     ) -> None:
         self._library = library
         self._reader = reader
+        self._wall_clock = wall_clock
         self._refused: set[str] = set()
-        self._newest_us = int(wall_clock() * 1e6) - _FIRST_LOOK_US
+        self._refused_in = 0
+        self._newest_us = self._now_us() - _FIRST_LOOK_US
 
     def read(self, device: Device, instances: tuple[Device, ...]) -> Listing:
         """List the processes of a GPU and of its MIG instances."""
+        if self._refused_in != self._reader.openings:
+            self._refused_in = self._reader.openings
+            self._refused.clear()
         rows, code = self._running()
         if code:
             return Listing((), code, None)
@@ -67,26 +75,37 @@ class ProcessReader:
         return rows, failure
 
     def _utilization(self, pids: set[int]) -> dict[int, Utilization]:
-        """Return (SM, memory, encoder, decoder) percent of each PID, {} where it is not told."""
+        """Return (SM, memory, encoder, decoder) percent of each PID of which it is told.
+
+        None of a PID is new if it was idle; if none of them can be true, nothing is known.
+        """
         if not pids or "utilization" in self._refused:
             return {}
+        now_us = self._now_us()
+        if self._newest_us > now_us + _AHEAD_US:  # The clock was set back.
+            self._newest_us = now_us - _FIRST_LOOK_US
         samples, code = self._library.process_samples(self._reader.handle, self._newest_us)
         if code in codes.PERMANENT:
             self._refused.add("utilization")
         if code not in (codes.SUCCESS, codes.NOT_FOUND):
             return {}
-        busy: dict[int, Utilization] = dict.fromkeys(pids, (0, 0, 0, 0))
-        for sample in samples:
-            if sample.pid in busy and self._is_true(sample):
-                busy[sample.pid] = _highest(busy[sample.pid], sample)
-        fresh = [s.timestamp_us for s in samples if s.pid in busy and self._is_true(s)]
-        self._newest_us = max((self._newest_us, *fresh))
+        fresh = [s for s in samples if s.pid in pids and s.timestamp_us > self._newest_us]
+        true = [s for s in fresh if _is_possible(s, now_us)]
+        lied = {s.pid for s in fresh} - {s.pid for s in true}
+        busy: dict[int, Utilization] = dict.fromkeys(pids - lied, (0, 0, 0, 0))
+        for sample in true:
+            busy[sample.pid] = _highest(busy[sample.pid], sample)
+        self._newest_us = max((self._newest_us, *(s.timestamp_us for s in true)))
         return busy
 
-    def _is_true(self, sample: ProcessSample) -> bool:
-        """Whether a sample is new and possible: the ring also holds zeroes and garbage."""
-        shares = (sample.sm, sample.memory, sample.encoder, sample.decoder)
-        return sample.timestamp_us > self._newest_us and max(shares) <= 100
+    def _now_us(self) -> int:
+        return int(self._wall_clock() * 1e6)
+
+
+def _is_possible(sample: ProcessSample, now_us: int) -> bool:
+    """Whether a sample can be true: the driver's ring also holds garbage."""
+    shares = (sample.sm, sample.memory, sample.encoder, sample.decoder)
+    return sample.timestamp_us <= now_us + _AHEAD_US and max(shares) <= 100
 
 
 def _merge(
@@ -140,8 +159,11 @@ def _entry(
 
 
 def _unaccounted(device: Device, rows: dict[Key, tuple[str, int | None]]) -> int | None:
-    """Return the used bytes that no listed process owns, None if a share is not known."""
+    """Return the used bytes that no listed process owns, None if a share is not known.
+
+    An old driver counts as used what it reserves for itself, and does not tell how much.
+    """
     shares = [memory for _, memory in rows.values()]
-    if device.memory_used_bytes is None or None in shares:
+    if None in (device.memory_used_bytes, device.memory_reserved_bytes, *shares):
         return None
-    return max(0, device.memory_used_bytes - sum(share or 0 for share in shares))
+    return max(0, (device.memory_used_bytes or 0) - sum(share or 0 for share in shares))

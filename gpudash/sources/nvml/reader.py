@@ -8,20 +8,17 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpudash.errors import DriverError
 from gpudash.snapshot import Device, Fault, ProcessDevice, Topology
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.bus import Bus
-from gpudash.sources.nvml.device import DeviceReader
-from gpudash.sources.nvml.instances import InstanceReader
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.processes import Listing, ProcessReader
 from gpudash.sources.nvml.readings import STEADY_SECONDS
+from gpudash.sources.nvml.roster import NO_LISTING, Gpu, Roster, kernel_address
 from gpudash.sources.nvml.topology import read_topology
 from gpudash.text import SafeText, clean
 
-_RESCAN_SECONDS = 9.9
 _SUSPENDED = frozenset({"suspended", "suspending"})
-_NO_LISTING = Listing((), codes.SUCCESS, None)
 
 
 class Versions(Struct, frozen=True, kw_only=True):
@@ -37,43 +34,39 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     devices: tuple[Device, ...] = ()
     processes: dict[int, tuple[ProcessDevice, ...]]
+    listed_at: float | None = None
+    """When the processes were listed, by the clock of the reader; it may be a tick ago."""
     topology: Topology | None = None
     versions: Versions = Versions()
     faults: tuple[Fault, ...] = ()
 
 
-class _Gpu:
-    """One GPU with all that is read of it on its own pace."""
-
-    def __init__(self, library: Library, index: int, wall_clock: Callable[[], float]) -> None:
-        self.reader = DeviceReader(library, index)
-        self.instance_reader = InstanceReader(library)
-        self.processes = ProcessReader(library, self.reader, wall_clock)
-        self.device = Device(index=index)
-        self.instances: tuple[Device, ...] = ()
-        self.listing = _NO_LISTING
+def since_boot() -> float:
+    """Return the seconds by which the kernel stamps the start of processes, sleep included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class NvmlReader:
-    """NVML read as a whole: opened at the first tick, opened anew when the driver was reloaded."""
+    """NVML read as a whole: opened at the first tick, and anew when driver or GPUs change."""
 
     def __init__(
         self,
         library: Library,
         bus: Bus,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = since_boot,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._library = library
         self._bus = bus
         self._clock = clock
-        self._wall_clock = wall_clock
-        self._gpus: list[_Gpu] = []
+        self._roster = Roster(library, wall_clock)
+        self._on_bus: tuple[str, ...] = ()
         self._is_open = False
         self._versions = Versions()
         self._topology: Topology | None = None
         self._topology_of: tuple[str | None, ...] | None = None
-        self._due = {"count": 0.0, "processes": 0.0}
+        self._processes_due = 0.0
+        self._listed_at: float | None = None
 
     def read(self) -> Reading:
         """Read what is due.
@@ -83,18 +76,18 @@ class NvmlReader:
         """
         now = self._clock()
         states = self._bus.power_states()
-        if states and all(state in _SUSPENDED for state in states.values()):
-            return self._all_asleep(list(states))
-        self._ensure_open(now)
-        asleep = self._asleep(states)
-        list_processes = self._is_due("processes", now, STEADY_SECONDS)
-        for gpu in self._gpus:
-            address = asleep.get(gpu.reader.index)
-            if address is not None:
-                gpu.device = gpu.reader.asleep(address, *self._bus.identity(address))
-                gpu.instances, gpu.listing = (), _NO_LISTING
+        self._follow(states)
+        list_processes = self._is_open and now >= self._processes_due
+        if list_processes:
+            self._processes_due = now + STEADY_SECONDS
+            self._listed_at = self._clock()
+        for gpu in self._roster.gpus:
+            if gpu.address is not None and states.get(gpu.address) in _SUSPENDED:
+                gpu.device = gpu.reader.asleep(gpu.address, *self._bus.identity(gpu.address))
+                gpu.instances, gpu.listing = (), NO_LISTING
                 continue
             gpu.device = gpu.reader.read(now)
+            gpu.address = kernel_address(gpu.device.pci_bus_id) or gpu.address
             gpu.instances = gpu.instance_reader.read(gpu.reader.handle, gpu.device, now)
             self._read_processes(gpu, list_processes)
         self._reopen_if_dead()
@@ -103,84 +96,73 @@ class NvmlReader:
     def close(self) -> None:
         """Let go of the driver; the next read opens it again."""
         if self._is_open:
-            for gpu in self._gpus:
-                gpu.reader.close()
-                gpu.instance_reader.close()
+            self._roster.close()
             self._library.close()
         self._is_open = False
-        self._gpus = []
 
-    def _ensure_open(self, now: float) -> None:
-        if not self._is_open:
-            self._library.open()
-            self._is_open = True
-            self._versions = _versions(self._library)
-            self._due = dict.fromkeys(self._due, 0.0)
-            for gpu in self._gpus:
-                gpu.reader.reopen()
-        if self._is_due("count", now, _RESCAN_SECONDS):
-            count, code = self._library.ask("nvmlDeviceGetCount")
-            if not code and count != len(self._gpus):
-                self._gpus = self._new_gpus(count)
+    def _follow(self, states: dict[str, str]) -> None:
+        """Open NVML, once more if the GPUs on the bus are others: it counts them when opened.
 
-    def _new_gpus(self, count: int) -> list[_Gpu]:
-        return [_Gpu(self._library, index, self._wall_clock) for index in range(count)]
-
-    def _is_due(self, lane: str, now: float, seconds: float) -> bool:
-        if now < self._due[lane]:
-            return False
-        self._due[lane] = now + seconds
-        return True
-
-    def _asleep(self, states: dict[str, str]) -> dict[int, str]:
-        """Return {index: address} of the suspended GPUs; NVML numbers GPUs in PCI order.
-
-        Where NVML and sysfs do not count the same GPUs, as in a container, the order says
-        nothing, and only addresses that were read before can be matched.
+        While none is to be seen there, as in some containers, they are those of before.
         """
-        by_order = dict(enumerate(states)) if len(states) == len(self._gpus) else {}
-        known = {_kernel_address(gpu.device.pci_bus_id): gpu.reader.index for gpu in self._gpus}
-        by_order.update((index, a) for a, index in known.items() if a in states)
-        return {index: a for index, a in by_order.items() if states[a] in _SUSPENDED}
+        on_bus = tuple(states)
+        changed = bool(on_bus) and on_bus != self._on_bus
+        if changed:
+            self.close()
+        if self._is_open:
+            return
+        self._on_bus = on_bus
+        if on_bus and all(state in _SUSPENDED for state in states.values()):
+            if changed:
+                self._roster.arrange(on_bus)
+            return
+        self._library.open()
+        self._is_open = True
+        self._versions = _versions(self._library)
+        self._processes_due = 0.0
+        try:
+            self._roster.count(on_bus)
+        except DriverError:
+            self.close()
+            raise
 
-    def _all_asleep(self, addresses: list[str]) -> Reading:
-        if len(self._gpus) != len(addresses):
-            self._gpus = self._new_gpus(len(addresses))
-        for gpu, address in zip(self._gpus, addresses, strict=True):
-            gpu.device = gpu.reader.asleep(address, *self._bus.identity(address))
-            gpu.instances, gpu.listing = (), _NO_LISTING
-        return self._reading()
-
-    def _read_processes(self, gpu: _Gpu, due: bool) -> None:
+    def _read_processes(self, gpu: Gpu, due: bool) -> None:
         if gpu.reader.handle is None:
-            gpu.listing = _NO_LISTING
+            gpu.listing = NO_LISTING
         elif due:
             gpu.listing = gpu.processes.read(gpu.device, gpu.instances)
         gpu.device = replace(gpu.device, memory_unaccounted_bytes=gpu.listing.unaccounted_bytes)
 
     def _reopen_if_dead(self) -> None:
         """Close NVML when every GPU says it is not initialised: the driver was reloaded."""
-        faults = [gpu.device.fault for gpu in self._gpus]
+        faults = [gpu.device.fault for gpu in self._roster.gpus]
         if faults and all(fault and fault.code == codes.UNINITIALIZED for fault in faults):
             self._is_open = False
 
     def _reading(self) -> Reading:
         processes: dict[int, tuple[ProcessDevice, ...]] = {}
-        for gpu in self._gpus:
+        for gpu in self._roster.gpus:
             for pid, entry in gpu.listing.entries:
                 processes[pid] = (*processes.get(pid, ()), entry)
         self._refresh_topology()
         return Reading(
-            devices=tuple(d for gpu in self._gpus for d in (gpu.device, *gpu.instances)),
+            devices=self._devices(),
             processes=processes,
+            listed_at=self._listed_at,
             topology=self._topology,
             versions=self._versions,
             faults=tuple(self._faults()),
         )
 
+    def _devices(self) -> tuple[Device, ...]:
+        rows = [(gpu.device, *gpu.instances) for gpu in self._roster.gpus]
+        rows += [(device,) for device in self._roster.removed()]
+        rows.sort(key=lambda row: row[0].index)
+        return tuple(device for row in rows for device in row)
+
     def _refresh_topology(self) -> None:
         """Read the topology when the set of readable GPUs has changed."""
-        present = [gpu for gpu in self._gpus if gpu.reader.handle is not None]
+        present = [gpu for gpu in self._roster.gpus if gpu.reader.handle is not None]
         uuids = tuple(gpu.device.uuid for gpu in present)
         if uuids != self._topology_of:
             self._topology_of = uuids
@@ -188,9 +170,9 @@ class NvmlReader:
             self._topology = read_topology(self._library, pairs)
 
     def _faults(self) -> Iterable[Fault]:
-        if self._is_open and not self._gpus:
+        if self._is_open and not self._roster.gpus:
             yield Fault(source="nvml", code=codes.NOT_FOUND, message="no GPU was found")
-        for gpu in self._gpus:
+        for gpu in self._roster.gpus:
             if gpu.listing.code:
                 yield Fault(
                     source="processes",
@@ -210,8 +192,3 @@ def _versions(library: Library) -> Versions:
         nvml_version=clean(nvml) if nvml else None,
         cuda_driver_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
     )
-
-
-def _kernel_address(bus_id: str | None) -> str | None:
-    """Return NVML's `00000000:1A:00.0` as the kernel's `0000:1a:00.0`."""
-    return bus_id[-12:].lower() if bus_id else None

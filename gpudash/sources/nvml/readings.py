@@ -1,7 +1,8 @@
 """Which NVML call fills which fields of a device, and how often it is asked.
 
 One line a call. Lanes follow what a call costs the driver and how fast its answer changes:
-static facts once, fast values every tick, steady ones every other second, slow ones rarely.
+static facts once, fast values every tick, steady ones every other second, slow ones rarely; a
+MIG instance's facts whenever it is looked whether it is still the same.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ MEMORY_V2 = 0x02000028
 STATIC_SECONDS = float("inf")
 FAST_SECONDS = 0.0
 STEADY_SECONDS = 1.9
+INSTANCE_SECONDS = 4.9
 SLOW_SECONDS = 9.9
 """Just under a whole number of one-second ticks, so that one that comes early still meets it."""
 
@@ -178,12 +180,14 @@ LANES = (
     (SLOW, SLOW_SECONDS),
 )
 
-MIG = (
+_MEMORY = FAST[1]
+_INSTANCE = (
     _read("UUID", uuid=v.string),
     _read("Name", name=v.string),
     _read("GpuInstanceId", gpu_instance_id=v.small_count),
     _read("ComputeInstanceId", compute_instance_id=v.small_count),
-    FAST[1],
     _read("Attributes", multiprocessor_count=v.attribute("multiprocessorCount", v.small_count)),
 )
+
+MIG_LANES = ((_INSTANCE, INSTANCE_SECONDS), ((_MEMORY,), FAST_SECONDS))
 """What a MIG instance answers; utilization, power and clocks are its parent's alone."""

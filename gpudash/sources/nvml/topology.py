@@ -86,7 +86,7 @@ def _nvlinks(library: Library, handle: Any) -> _NvLinks:
             switched += 1
         elif address := _address(peer):
             direct[address] = direct.get(address, 0) + 1
-    counted, _ = library.fields(handle, [_NVSWITCH_CONNECTED_LINK_COUNT])
+    counted = library.fields(handle, [_NVSWITCH_CONNECTED_LINK_COUNT]).values
     if _NVSWITCH_CONNECTED_LINK_COUNT in counted:
         switched = max(switched, int(counted[_NVSWITCH_CONNECTED_LINK_COUNT].value))
     return _NvLinks(direct, switched)

@@ -12,6 +12,7 @@ from gpudash.sources.simulated.scene import Program, Scene
 
 _GONE = "exited"
 _LOAD_PERIOD = 280.0
+_TICKS_PER_SECOND = 100
 
 
 class SimulatedReader:
@@ -41,7 +42,9 @@ class SimulatedReader:
             uptime_seconds=now - boot_time(now),
         )
 
-    def processes(self, pids: Collection[int]) -> dict[int, Process]:
+    def processes(
+        self, pids: Collection[int], listed_at: float | None = None
+    ) -> dict[int, Process]:
         """Return one entry for every PID; one that the scene does not have is gone."""
         now = self._clock()
         return {pid: self._process(pid, now) for pid in pids}
@@ -54,6 +57,7 @@ class SimulatedReader:
         program = self._programs.get(pid)
         if program is None:
             return Process(pid=pid, devices=(), hidden_reason=_GONE)
+        started = start_time(program, now)
         return Process(
             pid=pid,
             devices=(),
@@ -62,7 +66,8 @@ class SimulatedReader:
             command_line=program.command_line,
             cpu_percent=round(self._share(program, now), 1),
             resident_memory_bytes=program.resident_memory,
-            create_time=start_time(program, now),
+            create_time=started,
+            start_ticks=round((started - boot_time(now)) * _TICKS_PER_SECOND),
             status=program.status,
             parent_pid=program.parent_pid,
             job=program.job,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from gpudash.sources.nvml import Library, NvmlReader, Reading
+from gpudash.sources.nvml import Bus, Identity, Library, NvmlReader, Reading
 from gpudash.sources.simulated import SimulatedHost
 
 
@@ -42,12 +42,60 @@ class Machine:
 
     def __init__(self, name: str) -> None:
         self.now = 1_800_000_000.0
+        self.wall_seconds_ahead = 0.0
         self.host = SimulatedHost(name, clock=lambda: self.now)
         self.driver = Tampered(self.host.library)
-        clock = self.host.clock
-        self.reader = NvmlReader(Library(self.driver), self.host, clock, wall_clock=clock)
+        self.reader = self._reader(self.host)
 
     def read(self, after: float = 1.0) -> Reading:
         """Read one tick, `after` seconds later."""
         self.now += after
         return self.reader.read()
+
+    def _reader(self, bus: Bus) -> NvmlReader:
+        library = Library(self.driver)
+        return NvmlReader(
+            library, bus, lambda: self.now, lambda: self.now + self.wall_seconds_ahead
+        )
+
+
+class HotplugMachine(Machine):
+    """A host whose GPUs, by their numbers in it, are unplugged and plugged in by the test.
+
+    Like the driver's, its NVML counts and numbers them when it is initialised.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        unplugged: Iterable[int] = (),
+        hidden_from_nvml: Iterable[int] = (),
+        bus_is_visible: bool = True,
+    ) -> None:
+        super().__init__(name)
+        self.unplugged = set(unplugged)
+        self._hidden = frozenset(hidden_from_nvml)
+        self._bus_is_visible = bus_is_visible
+        self._present: list[int] = []
+        self.reader = self._reader(self)
+        by_index = self.host.library.nvmlDeviceGetHandleByIndex
+        self.driver.replaced.update(
+            nvmlInitWithFlags=self._init,
+            nvmlDeviceGetCount=lambda: len(self._present),
+            nvmlDeviceGetHandleByIndex=lambda index: by_index(self._present[index]),
+        )
+
+    def power_states(self) -> dict[str, str]:
+        """Return what the kernel shows at this moment."""
+        states = enumerate(self.host.power_states().items())
+        present = {a: state for n, (a, state) in states if n not in self.unplugged}
+        return present if self._bus_is_visible else {}
+
+    def identity(self, address: str) -> Identity:
+        """Return what the kernel module knows of a GPU."""
+        return self.host.identity(address)
+
+    def _init(self, flags: int) -> None:
+        hidden = self._hidden | self.unplugged
+        self._present = [n for n in range(len(self.host.power_states())) if n not in hidden]
+        self.host.library.nvmlInitWithFlags(flags)

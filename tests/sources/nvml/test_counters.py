@@ -7,8 +7,8 @@ import pytest
 
 from gpudash.snapshot import Device
 from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.answers import FieldAnswer
 from gpudash.sources.nvml.counters import COUNTERS, Counters
-from gpudash.sources.nvml.library import FieldAnswer
 from tests.sources.nvml.tampering import Machine
 
 ALL_LINKS = 0xFFFFFFFF
@@ -23,15 +23,18 @@ class Boards:
         self.counters = Counters()
         self.counters.links = links
 
-    def read(self, timestamp_us: int, **values: int | None) -> dict[str, int | None]:
-        """Answer what is wanted: `f138` for every scope, `f138_2` for link 2."""
+    def read(self, timestamp_us: int, **values: int | str | None) -> dict[str, int | None]:
+        """Answer what is wanted: `f138` for every scope, `f138_2` for link 2; "no" refuses it."""
         answers = {}
+        refused = set()
         for number, scope in self.counters.wanted():
             named = f"f{number}_{'all' if scope == ALL_LINKS else scope}"
             value = values.get(named, values.get(f"f{number}"))
-            if value is not None:
+            if isinstance(value, int):
                 answers[number, scope] = FieldAnswer(value, timestamp_us)
-        return self.counters.rates(answers)
+            elif value is not None:
+                refused.add((number, scope))
+        return self.counters.rates(answers, refused)
 
 
 def device_after(machine: Machine, ticks: int = 2) -> Device:
@@ -92,8 +95,8 @@ def test_all_ones_are_no_counter() -> None:
     assert board.read(SECOND, f197=2**64 - 1)["pcie_tx_bytes_per_second"] is None
 
 
-@pytest.mark.parametrize("aggregate", [0, None])
-def test_links_are_added_up_where_the_driver_does_not(aggregate: int | None) -> None:
+@pytest.mark.parametrize("aggregate", [0, None, "no"])
+def test_links_are_added_up_where_the_driver_does_not(aggregate: int | str | None) -> None:
     board = Boards(0, 2)
     board.read(0, f197=1, f138_all=aggregate)
     assert board.read(SECOND, f138_0=10, f138_2=10)["nvlink_tx_bytes_per_second"] is None
@@ -101,11 +104,26 @@ def test_links_are_added_up_where_the_driver_does_not(aggregate: int | None) -> 
     assert rates["nvlink_tx_bytes_per_second"] == 7 * 1024
 
 
-def test_links_that_never_answer_are_not_asked_again() -> None:
+def test_links_that_are_not_supported_are_not_asked_again() -> None:
+    board = Boards(0, 1)
+    for tick in range(4):
+        board.read(tick * SECOND, f197=tick, f138="no", f139="no")
+    assert {number for number, _ in board.counters.wanted()} == {PCIE_TX, 198}
+
+
+def test_links_that_failed_for_a_while_are_asked_again() -> None:
     board = Boards(0, 1)
     for tick in range(4):
         board.read(tick * SECOND, f197=tick)
-    assert {number for number, _ in board.counters.wanted()} == {PCIE_TX, 198}
+    board.read(4 * SECOND, f138=0)
+    assert board.read(5 * SECOND, f138=5)["nvlink_tx_bytes_per_second"] == 10 * 1024
+
+
+def test_a_counter_that_is_not_supported_is_not_asked_again() -> None:
+    board = Boards()
+    board.read(0, f197="no", f198=0)
+    assert board.counters.wanted() == [(198, 0)]
+    assert board.read(SECOND, f198=7)["pcie_rx_bytes_per_second"] == 7
 
 
 def test_a_gpu_without_links_is_not_asked_for_them() -> None:

@@ -84,6 +84,29 @@ def test_memory_that_no_listed_process_owns_is_its_own_number() -> None:
     assert device.memory_unaccounted_bytes == device.memory_used_bytes - 1000
 
 
+def test_memory_of_which_the_driver_keeps_an_unknown_part_is_not_said_to_be_unowned() -> None:
+    machine = make_machine()
+    list_processes(machine, "Compute", Entry(7, 1000))
+    genuine = machine.host.library.nvmlDeviceGetMemoryInfo
+
+    def first_version(handle: object, *version: int) -> object:
+        return machine.driver.error(codes.FUNCTION_NOT_FOUND)() if version else genuine(handle)
+
+    machine.driver.replaced["nvmlDeviceGetMemoryInfo"] = first_version
+    device = machine.read().devices[0]
+    assert device.memory_used_bytes is not None
+    assert device.memory_unaccounted_bytes is None
+
+
+def test_processes_carry_the_time_of_their_listing() -> None:
+    machine = make_machine()
+    list_processes(machine, "Compute", Entry(7, 1))
+    first = machine.read()
+    assert first.listed_at == machine.now
+    assert machine.read(after=1.0).listed_at == first.listed_at
+    assert machine.read(after=1.0).listed_at == machine.now
+
+
 def test_a_process_on_all_gpus_is_one_process() -> None:
     reading = Machine("pcie-1080ti").read()
     (devices,) = (devices for devices in reading.processes.values() if len(devices) == 8)
@@ -138,8 +161,54 @@ def test_garbage_samples_are_dropped() -> None:
         Sample(7, 1, 90),
     )
     reading = machine.read()
-    assert only(reading, 7).sm_utilization_percent == 0
+    assert only(reading, 7).sm_utilization_percent is None
     assert set(reading.processes) == {7}
+
+
+def test_a_true_sample_among_garbage_counts() -> None:
+    machine = make_machine()
+    list_processes(machine, "Compute", Entry(7, 1))
+    later = now_us(machine)
+    utilization(machine, Sample(7, later, 37100), Sample(7, later + 1, 30))
+    assert only(machine.read(), 7).sm_utilization_percent == 30
+
+
+def test_a_sample_of_the_future_is_garbage_and_hides_none_that_follow() -> None:
+    machine = make_machine()
+    list_processes(machine, "Compute", Entry(7, 1))
+    utilization(machine, Sample(7, 2**63, 40))
+    assert only(machine.read(), 7).sm_utilization_percent is None
+    utilization(machine, Sample(7, now_us(machine), 60))
+    assert only(machine.read(after=2.0), 7).sm_utilization_percent == 60
+
+
+def test_a_wall_clock_that_is_set_back_hides_no_sample() -> None:
+    machine = make_machine()
+    list_processes(machine, "Compute", Entry(7, 1))
+    utilization(machine, Sample(7, now_us(machine), 40))
+    machine.read()
+    machine.wall_seconds_ahead = -3600.0
+    utilization(machine, Sample(7, now_us(machine) - 3599 * 10**6, 60))
+    assert only(machine.read(after=2.0), 7).sm_utilization_percent == 60
+
+
+def test_processes_that_were_once_not_supported_are_asked_of_a_gpu_that_comes_back() -> None:
+    machine = make_machine()
+    list_processes(machine, "Compute", Entry(7, 1))
+    fail = machine.driver.error(codes.NOT_SUPPORTED)
+    machine.driver.replaced["nvmlDeviceGetProcessUtilization"] = fail
+    machine.driver.replaced["nvmlDeviceGetGraphicsRunningProcesses_v3"] = fail
+    assert set(machine.read().processes) == {7}
+    machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = machine.driver.error(
+        codes.GPU_IS_LOST
+    )
+    assert not machine.read().processes
+    del machine.driver.replaced["nvmlDeviceGetUtilizationRates"]
+    list_processes(machine, "Graphics", Entry(8, 1))
+    utilization(machine, Sample(7, now_us(machine) + 60 * 10**6, 40))
+    reading = machine.read(after=62.0)
+    assert set(reading.processes) == {7, 8}
+    assert only(reading, 7).sm_utilization_percent == 40
 
 
 def test_no_new_sample_is_an_idle_process() -> None:

@@ -108,6 +108,14 @@ def test_processes_started_after_boot_and_before_now(now):
         assert all(boot <= p.create_time <= now for p in known)
 
 
+def test_processes_are_told_apart_by_when_they_started_since_boot():
+    reader = host_at("dgx-h100").reader
+    for process in reader.processes(range(412_907, 412_911)).values():
+        assert process.start_ticks is not None
+        assert process.start_ticks > 0
+        assert process.key == (process.pid, process.start_ticks)
+
+
 def test_ranks_of_one_training_started_together():
     found = host_at("dgx-h100").reader.processes(range(412_907, 412_911)).values()
     times = [process.create_time or 0.0 for process in found]

@@ -1,0 +1,52 @@
+"""Field values: all that is due of a GPU in one call, and no more of what it refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.answers import FieldAnswers
+from gpudash.sources.nvml.counters import Counters
+from gpudash.sources.nvml.lanes import RETRY_SECONDS, DeviceLost
+from gpudash.sources.nvml.library import Library
+from gpudash.sources.nvml.readings import FIELD_VALUES, STATIC_SECONDS, FieldValue
+
+_NOT_ASKED = FieldAnswers({}, frozenset(), codes.SUCCESS)
+
+
+class Fields:
+    """The field values of one GPU, each on its pace, with the counters in the same batch."""
+
+    def __init__(self, library: Library) -> None:
+        self.counters = Counters()
+        self._library = library
+        self._due = dict.fromkeys(FIELD_VALUES, 0.0)
+        self._has_call = True
+
+    def read(self, handle: Any, now: float) -> dict[str, Any]:
+        """Return the fields that were due; those of the counters at each read.
+
+        Raises DeviceLost when the device says that it is gone.
+        """
+        wanted = [field for field, due in self._due.items() if now >= due]
+        batch = [(field.id, 0) for field in wanted] + self.counters.wanted()
+        answers = _NOT_ASKED
+        if batch and self._has_call:
+            answers = self._library.fields(handle, batch)
+        if answers.code in codes.DEAD:
+            raise DeviceLost(answers.code)
+        self._has_call = self._has_call and answers.code not in codes.PERMANENT
+        facts = {field.field: self._take(field, answers, now) for field in wanted}
+        facts.update(self.counters.rates(answers.values, answers.refused))
+        return facts
+
+    def _take(self, field: FieldValue, answers: FieldAnswers, now: float) -> Any:
+        scope = field.id, 0
+        answer = answers.values.get(scope)
+        if scope in answers.refused:
+            del self._due[field]
+        elif field.seconds == STATIC_SECONDS and answer is None:
+            self._due[field] = now + RETRY_SECONDS
+        else:
+            self._due[field] = now + field.seconds
+        return None if answer is None else field.convert(answer.value)

@@ -1,0 +1,71 @@
+"""Readings of one pace: asked when they are due, and no more once the device refused them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.library import Library
+from gpudash.sources.nvml.readings import STATIC_SECONDS, Reading
+
+RETRY_SECONDS = 10.0
+"""How long what failed is left alone before it is asked again: a fact, or a whole GPU."""
+
+
+class DeviceLost(Exception):  # noqa: N818
+    """The GPU answered that it is gone; `code` says how."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(codes.text(code))
+        self.code = code
+
+
+class Lane:
+    """Readings of one pace; one that the device does not have drops out for good.
+
+    A fact that never changes drops out too, as soon as it was told.
+    """
+
+    def __init__(self, readings: tuple[Reading, ...], seconds: float) -> None:
+        self.seconds = seconds
+        self._readings = list(readings)
+        self._due = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time to read."""
+        return now >= self._due
+
+    def read(self, library: Library, handle: Any, facts: dict[str, Any], now: float) -> list[int]:
+        """Fill the fields into `facts`, and return NVML's value of each that the device has.
+
+        Raises DeviceLost when the device says that it is gone.
+        """
+        is_static = self.seconds == STATIC_SECONDS
+        kept: list[Reading] = []
+        seen: list[int] = []
+        for first in self._readings:
+            reading, code = _ask(library, handle, first, facts)
+            if reading is None:
+                continue
+            seen.append(code)
+            if code or not is_static:
+                kept.append(reading)
+        self._readings = kept
+        self._due = now + (RETRY_SECONDS if is_static and kept else self.seconds)
+        return seen
+
+
+def _ask(
+    library: Library, handle: Any, reading: Reading | None, facts: dict[str, Any]
+) -> tuple[Reading | None, int]:
+    """Return which of a reading and its fallbacks the device has, and NVML's value of it."""
+    while reading is not None:
+        value, code = library.ask(reading.call, handle, *reading.arguments)
+        if code in codes.DEAD:
+            raise DeviceLost(code)
+        for field, convert in reading.fields:
+            facts[field] = None if code else convert(value)
+        if code not in codes.PERMANENT:
+            return reading, code
+        reading = reading.fallback
+    return None, codes.SUCCESS

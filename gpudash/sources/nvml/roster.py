@@ -1,0 +1,133 @@
+"""Which GPUs there are: each is known by its place on the bus, for numbers change with the others.
+
+A GPU that was removed keeps its row until gpudash ends or it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from gpudash.errors import DriverError
+from gpudash.snapshot import Device, Fault
+from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.device import DeviceReader
+from gpudash.sources.nvml.instances import InstanceReader
+from gpudash.sources.nvml.library import Library
+from gpudash.sources.nvml.processes import Listing, ProcessReader
+
+NO_LISTING = Listing((), codes.SUCCESS, None)
+
+
+class Gpu:
+    """One GPU with all that is read of it on its own pace."""
+
+    def __init__(
+        self, library: Library, index: int, address: str | None, wall_clock: Callable[[], float]
+    ) -> None:
+        self.address = address
+        """Where the kernel sees it, `0000:1a:00.0`; None if that is not known."""
+        self.reader = DeviceReader(library, index)
+        self.instance_reader = InstanceReader(library)
+        self.processes = ProcessReader(library, self.reader, wall_clock)
+        self.device = Device(index=index)
+        self.instances: tuple[Device, ...] = ()
+        self.listing = NO_LISTING
+
+    def close(self) -> None:
+        """Give back what NVML lent, while it is still open."""
+        self.reader.close()
+        self.instance_reader.close()
+
+
+class Roster:
+    """The GPUs in the order of their indices, and those that were removed."""
+
+    def __init__(self, library: Library, wall_clock: Callable[[], float]) -> None:
+        self.gpus: list[Gpu] = []
+        self._library = library
+        self._wall_clock = wall_clock
+        self._removed: dict[str, Device] = {}
+
+    def count(self, on_bus: Sequence[str]) -> None:
+        """Ask NVML, just opened, for its GPUs; `on_bus` are the addresses that the kernel shows.
+
+        NVML numbers GPUs in PCI order. Where it does not count those that the kernel shows, as in
+        a container, that says nothing, and each is asked for its address.
+
+        Raises DriverError when NVML does not count them.
+        """
+        count, code = self._library.ask("nvmlDeviceGetCount")
+        if code:
+            raise DriverError(code, codes.driver_message(code))
+        indices = range(count)
+        by_order = len(on_bus) == len(indices)
+        self.arrange(list(on_bus) if by_order else [self._address(index) for index in indices])
+
+    def arrange(self, addresses: Sequence[str | None]) -> None:
+        """Number the GPUs at these addresses, and take note of those that are gone."""
+        before = {gpu.address: gpu for gpu in self.gpus if gpu.address}
+        # One that is lost does not tell its address: the number has to do.
+        left = {gpu.reader.index: gpu for a, gpu in before.items() if a not in addresses}
+        self.gpus = []
+        for index, address in enumerate(addresses):
+            gpu = before.get(address) if address else left.get(index)
+            self.gpus.append(gpu or Gpu(self._library, index, address, self._wall_clock))
+            self.gpus[-1].reader.reopen(index)
+        present = {gpu.address for gpu in self.gpus}
+        gone = {a: gpu.device for a, gpu in before.items() if gpu.device.uuid}
+        known = {**self._removed, **gone}
+        self._removed = {a: device for a, device in known.items() if a not in present}
+
+    def removed(self) -> tuple[Device, ...]:
+        """Return those that were removed, under their numbers or, where taken, the next free."""
+        taken = {gpu.reader.index for gpu in self.gpus} if self._removed else set()
+        present = {gpu.device.uuid for gpu in self.gpus} if self._removed else set()
+        rows: list[Device] = []
+        for device in self._removed.values():
+            if device.uuid in present:
+                continue
+            index = device.index
+            while index in taken:
+                index += 1
+            taken.add(index)
+            rows.append(_tombstone(device, index))
+        return tuple(rows)
+
+    def close(self) -> None:
+        """Give back what NVML lent for all, while it is still open."""
+        for gpu in self.gpus:
+            gpu.close()
+
+    def _address(self, index: int) -> str | None:
+        handle, code = self._library.ask("nvmlDeviceGetHandleByIndex", index)
+        pci = None if code else self._library.ask("nvmlDeviceGetPciInfo", handle)[0]
+        return None if pci is None else kernel_address(pci.busId)
+
+
+@lru_cache(maxsize=256)
+def kernel_address(bus_id: str | bytes | None) -> str | None:
+    """Return NVML's `00000000:1A:00.0` as the kernel's `0000:1a:00.0`, None if it is neither.
+
+    A domain may have more than four digits: those behind Intel's VMD begin at 10000.
+    """
+    text = bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else bus_id or ""
+    domain, _, rest = text.partition(":")
+    try:
+        return f"{int(domain, 16):04x}:{rest.lower()}"
+    except ValueError:
+        return None
+
+
+def _tombstone(device: Device, index: int) -> Device:
+    message = f"GPU {device.index} was removed: the NVIDIA driver no longer has it"
+    return Device(
+        index=index,
+        uuid=device.uuid,
+        name=device.name,
+        pci_bus_id=device.pci_bus_id,
+        serial=device.serial,
+        architecture=device.architecture,
+        state="lost",
+        fault=Fault(source="nvml", uuid=device.uuid, message=message),
+    )

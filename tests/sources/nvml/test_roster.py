@@ -1,0 +1,172 @@
+"""GPUs that come and go: NVML counts them when it is initialised, the kernel knows at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpudash.errors import DriverError
+from gpudash.snapshot import Device
+from gpudash.sources.nvml import codes, readings
+from gpudash.sources.nvml.roster import kernel_address
+from tests.sources.nvml.tampering import HotplugMachine
+
+
+def live(devices: tuple[Device, ...]) -> list[str | None]:
+    return [device.uuid for device in devices if device.state == "ok"]
+
+
+def test_a_gpu_plugged_in_later_appears() -> None:
+    machine = HotplugMachine("dgx-h100", unplugged=(7,))
+    assert len(machine.read().devices) == 7
+    machine.unplugged.clear()
+    reading = machine.read()
+    assert len(reading.devices) == 8
+    assert [device.state for device in reading.devices] == ["ok"] * 8
+    assert reading.topology is not None
+    assert len(reading.topology.uuids) == 8
+
+
+def test_the_first_gpu_of_a_host_appears() -> None:
+    machine = HotplugMachine("single", unplugged=(0,))
+    assert [fault.message for fault in machine.read().faults] == ["no GPU was found"]
+    machine.unplugged.clear()
+    assert [device.state for device in machine.read().devices] == ["ok"]
+
+
+def test_a_gpu_that_was_removed_keeps_its_row() -> None:
+    machine = HotplugMachine("dgx-h100")
+    before = machine.read().devices
+    machine.unplugged.add(2)
+    after = machine.read().devices
+    assert live(after) == [d.uuid for d in before if d.index != 2]
+    (removed,) = (device for device in after if device.state == "lost")
+    assert (removed.uuid, removed.name) == (before[2].uuid, before[2].name)
+    assert removed.gpu_utilization_percent is None
+    assert removed.fault is not None
+    assert "GPU 2 was removed" in removed.fault.message
+    assert len({device.index for device in after}) == 8
+
+
+def test_gpus_keep_their_facts_under_their_new_numbers() -> None:
+    machine = HotplugMachine("dgx-h100")
+    before = machine.read().devices
+    machine.unplugged.add(0)
+    after = machine.read().devices
+    assert [(d.index, d.uuid, d.pci_bus_id) for d in after[:7]] == [
+        (d.index - 1, d.uuid, d.pci_bus_id) for d in before[1:]
+    ]
+
+
+def test_a_gpu_that_returns_is_no_longer_removed() -> None:
+    machine = HotplugMachine("dgx-h100")
+    before = machine.read().devices
+    machine.unplugged.add(2)
+    machine.read()
+    machine.unplugged.clear()
+    after = machine.read().devices
+    assert live(after) == [device.uuid for device in before]
+    assert len(after) == 8
+
+
+def test_nvml_is_opened_again_only_when_the_gpus_change() -> None:
+    machine = HotplugMachine("dgx-h100")
+    for _ in range(30):
+        machine.read()
+    assert machine.driver.asked.count("nvmlInitWithFlags") == 1
+    machine.unplugged.add(2)
+    for _ in range(30):
+        machine.read()
+    assert machine.driver.asked.count("nvmlInitWithFlags") == 2
+    assert machine.driver.asked.count("nvmlShutdown") == 1
+
+
+def test_gpus_that_sysfs_does_not_show_are_matched_by_their_addresses() -> None:
+    machine = HotplugMachine("dgx-h100", hidden_from_nvml=(0, 1))
+    before = machine.read().devices
+    assert len(before) == 6
+    machine.unplugged.add(4)
+    after = machine.read().devices
+    assert live(after) == [d.uuid for d in before if d.index != 2]
+    (removed,) = (device for device in after if device.state == "lost")
+    assert removed.uuid == before[2].uuid
+
+
+def test_a_gpu_lost_while_another_is_removed_keeps_its_identity() -> None:
+    machine = HotplugMachine("dgx-h100")
+    before = machine.read().devices
+    genuine = machine.driver.replaced["nvmlDeviceGetHandleByIndex"]
+
+    def lost(index: int) -> object:
+        return machine.driver.error(codes.GPU_IS_LOST)() if index == 4 else genuine(index)
+
+    machine.unplugged.add(2)
+    machine.driver.replaced["nvmlDeviceGetHandleByIndex"] = lost
+    after = machine.read().devices
+    assert len(after) == 8
+    assert {device.uuid for device in after if device.state == "lost"} == {
+        before[2].uuid,
+        before[5].uuid,
+    }
+
+
+def test_a_removed_gpu_does_not_keep_a_reloaded_driver_from_opening() -> None:
+    machine = HotplugMachine("dgx-h100")
+    machine.read()
+    machine.unplugged.add(7)
+    machine.read()
+    gone = machine.driver.error(codes.UNINITIALIZED)
+    calls = {r.call for r in (*readings.FAST, *(r.fallback for r in readings.FAST if r.fallback))}
+    for call in calls:
+        machine.driver.replaced[call] = gone
+    machine.read()
+    for call in calls:
+        del machine.driver.replaced[call]
+    states = [device.state for device in machine.read().devices]
+    assert states == ["ok"] * 7 + ["lost"]
+
+
+def test_a_count_that_fails_removes_no_gpu() -> None:
+    machine = HotplugMachine("dgx-h100")
+    machine.read()
+    machine.unplugged.add(7)
+    genuine = machine.driver.replaced["nvmlDeviceGetCount"]
+    machine.driver.replaced["nvmlDeviceGetCount"] = machine.driver.error(codes.UNKNOWN)
+    with pytest.raises(DriverError):
+        machine.read()
+    machine.driver.replaced["nvmlDeviceGetCount"] = genuine
+    assert [device.state for device in machine.read().devices] == ["ok"] * 7 + ["lost"]
+    asked = machine.driver.asked.count
+    assert asked("nvmlInitWithFlags") == asked("nvmlShutdown") + 1
+
+
+def test_a_host_whose_bus_cannot_be_seen_is_read_all_the_same() -> None:
+    machine = HotplugMachine("dgx-h100", bus_is_visible=False)
+    for _ in range(3):
+        assert len(live(machine.read().devices)) == 8
+    assert machine.driver.asked.count("nvmlInitWithFlags") == 1
+
+
+def test_a_sleeping_gpu_that_was_away_is_not_woken_when_it_returns() -> None:
+    machine = HotplugMachine("laptop")
+    assert [device.state for device in machine.read().devices] == ["asleep"]
+    machine.unplugged.add(0)
+    assert [device.state for device in machine.read().devices] == ["lost"]
+    machine.unplugged.clear()
+    assert [device.state for device in machine.read().devices] == ["asleep"]
+    assert not machine.host.library.woken
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("00000000:1A:00.0", "0000:1a:00.0"),
+        (b"0000:1A:00.0", "0000:1a:00.0"),
+        ("00010000:E1:00.0", "10000:e1:00.0"),
+        ("nowhere", None),
+        (None, None),
+    ],
+)
+def test_an_address_is_written_as_the_kernel_does(
+    told: str | bytes | None, shown: str | None
+) -> None:
+    assert kernel_address(told) == shown
