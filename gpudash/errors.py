@@ -21,6 +21,7 @@ class ExitStatus:
     OK = 0
     FAILURE = 1
     USAGE = 2
+    NO_GPU = 6
     GPU_IS_LOST = 15
     RESET_REQUIRED = 16
     DATA = 65

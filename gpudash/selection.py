@@ -1,4 +1,4 @@
-"""Some of a host's GPUs: `--gpu 0,2` or UUID prefixes."""
+"""Some of a host's GPUs: `--gpu 0,2-3`, UUID prefixes, PCI bus ids or MIG labels."""
 
 from __future__ import annotations
 
@@ -10,16 +10,33 @@ from gpudash.errors import UsageError
 from gpudash.snapshot import Device, Process, Snapshot, Topology
 
 
+def selectors(text: str) -> tuple[str, ...]:
+    """Return the words of a list such as `0,2-3,GPU-8932f937`.
+
+    Raises UsageError for an empty one: a script's unset variable must not mean every GPU.
+    """
+    words = tuple(word.strip() for word in text.split(","))
+    if not all(words):
+        raise UsageError(f"--gpu {text!r} names no GPU: give indices, ranges or UUID prefixes")
+    return words
+
+
 def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
     """Return the snapshot with only the GPUs that a selector names, and what runs on them.
 
-    A selector is an index, the beginning of a UUID, or a PCI bus id. Raises UsageError that names
-    the valid ones when it fits no GPU, or a UUID prefix fits several.
+    A selector is an index, a range of them, the beginning of a UUID, a PCI bus id, or the label
+    of a MIG instance (`0:1`), whose GPU is kept with it. Raises UsageError that names the valid
+    ones when it fits no GPU, or a UUID prefix fits several.
     """
     if not selectors:
         return snapshot
-    chosen = {device.key for selector in selectors for device in _matching(snapshot, selector)}
-    devices = tuple(d for d in snapshot.devices if d.key in chosen or d.parent_uuid in chosen)
+    named = {d.key: d for selector in selectors for d in _matching(snapshot, selector)}
+    parents = {device.parent_uuid for device in named.values()}
+    devices = tuple(
+        device
+        for device in snapshot.devices
+        if device.key in named or device.parent_uuid in named or device.key in parents
+    )
     uuids = {device.uuid for device in devices if device.uuid is not None}
     return replace(
         snapshot,
@@ -36,28 +53,42 @@ def _gpus(snapshot: Snapshot) -> list[Device]:
 
 def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
     word = selector.strip().lower()
-    if word.isdecimal():
-        found = [device for device in _gpus(snapshot) if device.index == int(word)]
+    first, dash, last = word.partition("-")
+    if first.isdecimal() and (last.isdecimal() or not dash):
+        wanted = range(int(first), int(last or first) + 1)
+        found = [device for device in _gpus(snapshot) if device.index in wanted]
+        if found and len(found) == len(wanted):
+            return found
+        found = []
     else:
-        found = [
-            device
-            for device in snapshot.devices
-            if _starts(device.uuid, word) or _bus(device) == word.rpartition(".")[0]
-        ]
+        from gpudash.labels import device_labels
+
+        labels = device_labels(snapshot.devices)
+        found = [d for d in snapshot.devices if _is_called(d, labels[d.key], word)]
     if len(found) == 1:
         return found
     valid = ", ".join(str(device.index) for device in _gpus(snapshot)) or "none"
     problem = "fits several GPUs" if found else "is no GPU of this host"
-    raise UsageError(f"--gpu {selector!r} {problem}: choose from {valid}, or a UUID's beginning")
+    raise UsageError(
+        f"--gpu {selector!r} {problem}: choose from {valid}, a UUID's beginning or a PCI bus id"
+    )
 
 
-def _starts(uuid: str | None, word: str) -> bool:
-    lower = (uuid or "").lower()
-    return word != "" and (lower.startswith(word) or lower.removeprefix("gpu-").startswith(word))
+def _is_called(device: Device, label: str, word: str) -> bool:
+    """Whether a word is the device's label, begins its UUID or is its PCI address."""
+    uuid = (device.uuid or "").lower()
+    if word and (word == label or uuid.startswith(word) or uuid.startswith(f"gpu-{word}")):
+        return True
+    return not device.is_mig and _address(device.pci_bus_id or "") == _address(word) != ""
 
 
-def _bus(device: Device) -> str | None:
-    return None if device.is_mig or not device.pci_bus_id else device.pci_bus_id[:-2].lower()
+def _address(bus_id: str) -> str:
+    """Return a PCI address as the kernel writes it, `1b:00.0` with its domain; "" for none."""
+    domain, _, rest = bus_id.lower().rpartition(":")[0].rpartition(":")
+    end = bus_id.lower().rpartition(":")[2]
+    if not rest or "." not in end:
+        return ""
+    return f"{(domain or '0')[-4:].rjust(4, '0')}:{rest}:{end}"
 
 
 def _processes(snapshot: Snapshot, uuids: set[str]) -> list[Process]:

@@ -1,7 +1,7 @@
 import pytest
 
 from gpudash.errors import UsageError
-from gpudash.selection import select
+from gpudash.selection import select, selectors
 from gpudash.snapshot import Fault, ProcessDevice, Snapshot, Topology
 from tests.factories import make_device, make_process, make_snapshot
 
@@ -47,7 +47,11 @@ def test_no_selector_keeps_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    "selector", ["1", "GPU-aaab", "gpu-AAAB0000-2", "aaab", "00000000:02:00.0"]
+    "selector",
+    [
+        *("1", "GPU-aaab", "gpu-AAAB0000-2", "aaab", "1-1"),
+        *("00000000:02:00.0", "0000:02:00.0", "02:00.0"),
+    ],
 )
 def test_a_gpu_is_found_by_index_uuid_prefix_or_bus_id(selector: str) -> None:
     assert [d.uuid for d in select(make_host_of_three(), [selector]).devices] == [UUIDS[1]]
@@ -72,7 +76,9 @@ def test_topology_and_errors_shrink_with_the_devices() -> None:
     assert [error.message for error in chosen.errors] == ["everyone's"]
 
 
-@pytest.mark.parametrize("selector", ["3", "GPU-zzz", "x", "²", "-1"])
+@pytest.mark.parametrize(
+    "selector", ["3", "GPU-zzz", "x", "²", "-1", "1-3", "2-1", "0:7", "9:00.0"]
+)
 def test_an_unknown_gpu_is_one_line_that_names_the_valid_ones(selector: str) -> None:
     with pytest.raises(UsageError, match=r"is no GPU of this host: choose from 0, 1, 2") as caught:
         select(make_host_of_three(), [selector])
@@ -89,3 +95,24 @@ def test_a_gpu_lost_before_it_told_its_uuid_is_selected_alone() -> None:
     chosen = select(make_snapshot(devices=devices), ["1"])
     assert [device.index for device in chosen.devices] == [1]
     assert chosen.processes == ()
+
+
+def test_a_range_of_indices_names_all_of_them() -> None:
+    chosen = select(make_host_of_three(), ["0-1"])
+    assert [device.index for device in chosen.devices] == [0, 1]
+
+
+@pytest.mark.parametrize("selector", ["2:0", "MIG-1"])
+def test_a_mig_instance_is_kept_with_its_gpu(selector: str) -> None:
+    chosen = select(make_host_of_three(), [selector])
+    assert [device.uuid for device in chosen.devices] == [UUIDS[2], "MIG-1"]
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", "0,,1", "0,"])
+def test_an_empty_word_is_no_gpu(text: str) -> None:
+    with pytest.raises(UsageError, match="names no GPU"):
+        selectors(text)
+
+
+def test_words_are_parted_by_commas() -> None:
+    assert selectors("0, 2-3,GPU-1") == ("0", "2-3", "GPU-1")

@@ -27,7 +27,12 @@ def run(*, demo: str | None, gpus: Sequence[str], json: bool, ascii: bool, color
 
 
 def exit_status(snapshot: Snapshot) -> int:
-    """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order."""
+    """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
+
+    6, NVML's "not found", when there is none.
+    """
+    if not snapshot.devices:
+        return ExitStatus.NO_GPU
     states = {device.state for device in snapshot.devices}
     if "lost" in states:
         return ExitStatus.GPU_IS_LOST

@@ -8,22 +8,17 @@ and in a first one since the process started or the machine was booted.
 from __future__ import annotations
 
 import os
-import pwd
 import time
 from collections.abc import Collection
-from functools import lru_cache
 
+from gpudash import proc_facts
 from gpudash.snapshot import Fault, Host, Job, Process
 from gpudash.sources.cgroup import LIMIT as CGROUP_LIMIT
 from gpudash.sources.cgroup import job_of
 from gpudash.sources.processes import Facts, ProcessTable, in_pid_namespace
-from gpudash.text import SafeText, clean, clean_bytes
+from gpudash.text import clean
 
 _SYSTEM_BYTES = 65536
-_COMM_BYTES = 15
-_ARGUMENTS = 512
-_ARGUMENT_LIMIT = 4096
-_COMMAND_LINE_BYTES = 32768
 
 
 class LinuxReader:
@@ -122,61 +117,21 @@ def _load_average() -> tuple[float, float, float] | None:
 
 
 def _facts(pid: int) -> Facts | None:
-    status = _read(f"/proc/{pid}/status", _SYSTEM_BYTES)
+    status = proc_facts.status(pid)
     if status is None:
         return None
-    uid = _real_uid(status)
-    arguments = _command_line(pid)
+    uid = proc_facts.owner_id(status)
+    arguments = proc_facts.command_line(pid)
     return Facts(
-        username=None if uid is None else _username(uid),
-        name=_name(status, arguments),
+        username=None if uid is None else proc_facts.username(uid),
+        name=proc_facts.name(status, arguments),
         command_line=arguments,
         job=_job(pid),
     )
 
 
-def _real_uid(status: bytes) -> int | None:
-    words = status.partition(b"\nUid:")[2].split(maxsplit=1)
-    return int(words[0]) if words else None
-
-
-def _name(status: bytes, arguments: tuple[str, ...] | None) -> SafeText | None:
-    """Return the name of the executable; the kernel keeps 15 bytes of it, the arguments all."""
-    comm = status.removeprefix(b"Name:\t").partition(b"\n")[0]
-    # The kernel escapes newlines and backslashes here.
-    name = clean_bytes(comm.replace(b"\\n", b"\n").replace(b"\\\\", b"\\"))
-    whole = os.path.basename(arguments[0]) if arguments else ""
-    if len(comm) >= _COMM_BYTES and whole.startswith(name):
-        return SafeText(whole)
-    return name or None
-
-
-def _command_line(pid: int) -> tuple[str, ...] | None:
-    """Return the arguments, cleaned and with an ellipsis where they are absurdly long.
-
-    psutil reads them as lines of text, which turns a carriage return into another character, and
-    reads megabytes where somebody passes them.
-    """
-    raw = _read(f"/proc/{pid}/cmdline", _COMMAND_LINE_BYTES + 1)
-    # A title that replaced the arguments is padded with zeros.
-    arguments = (raw or b"").rstrip(b"\0").split(b"\0")
-    if arguments == [b""]:
-        return None
-    cut = len(raw or b"") > _COMMAND_LINE_BYTES or len(arguments) > _ARGUMENTS
-    shown = tuple(clean_bytes(part, _ARGUMENT_LIMIT) for part in arguments[:_ARGUMENTS])
-    return (*shown, "…") if cut else shown
-
-
-@lru_cache(maxsize=1024)
-def _username(uid: int) -> str:
-    try:
-        return clean(pwd.getpwuid(uid).pw_name)
-    except KeyError:
-        return str(uid)
-
-
 def _job(pid: int) -> Job | None:
-    text = _read(f"/proc/{pid}/cgroup", CGROUP_LIMIT)
+    text = proc_facts.read(pid, "cgroup", CGROUP_LIMIT)
     return None if text is None else job_of(text.decode("utf-8", "surrogateescape"))
 
 

@@ -78,7 +78,7 @@ def test_what_a_model_lacks_is_null_and_no_fault(fakenvml: Path, model: str) -> 
 
 def test_no_devices_is_an_answer(fakenvml: Path) -> None:
     run = gpudash("--once", "--json", library=fakenvml, DEVICES=0)
-    assert run.status == 0
+    assert run.status == 6
     assert run.snapshot.devices == ()
 
 
