@@ -44,6 +44,21 @@ def wrap(text: str, cells: int, *, lines: int = 3, mark: str = "…") -> list[st
     return [cut(line, cells, mark=mark) for line in out]
 
 
+def fold(text: str, cells: int) -> list[str]:
+    """Return all of `text` in lines of at most that many cells, broken at blanks where it can."""
+    cells = max(1, cells)
+    lines: list[str] = []
+    while text:
+        # Marks take no cell; clean text has at most two on a character.
+        line = _head(text[: 4 * cells], cells) or text[:1]
+        blank = line.rfind(" ")
+        if len(line) < len(text) and text[len(line)] != " " and blank > 0:
+            line = line[:blank]
+        lines.append(line.rstrip())
+        text = text[len(line) :].lstrip()
+    return lines or [""]
+
+
 def _head(text: str, cells: int) -> str:
     """Return the longest beginning that fits, with the marks of its last character."""
     taken = 0

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from gpudash import __version__, quick, stdout
-from gpudash.errors import ExitStatus, GpudashError, UsageError
+from gpudash import arguments, quick, stdout
+from gpudash.errors import ExitStatus, GpudashError
 
-_MIN_INTERVAL, _MAX_INTERVAL = 0.1, 3600.0
-_DEFAULT_DEMO = "dgx-h100"
-_COMMANDS = ("topo",)
+if TYPE_CHECKING:
+    import argparse
+
+_DEFAULT_INTERVAL = 1.0
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -33,24 +33,29 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(argv: list[str]) -> int:
-    options = _parser().parse_args(_with_demo_name(argv))
+    options = arguments.parse(argv)
     if options.json_schema:
         return _print_schema()
-    gpus = [word for word in options.gpu.split(",") if word.strip()]
     if options.command == "topo":
         _begin()
         from gpudash.commands import topo
 
         return topo.run(
-            demo=options.demo, gpus=gpus, json=options.json, p2p=options.p2p, color=_color()
+            demo=options.demo,
+            gpus=_gpus(options),
+            json=options.json,
+            p2p=options.p2p,
+            color=_color(),
         )
+    if options.command == "kill":
+        return _kill(options)
     if options.once:
         _begin()
         from gpudash.commands import once
 
         return once.run(
             demo=options.demo,
-            gpus=gpus,
+            gpus=_gpus(options),
             json=options.json,
             ascii=options.ascii or not _is_utf8(),
             color=_color(),
@@ -59,81 +64,52 @@ def _run(argv: list[str]) -> int:
         _begin()
         from gpudash.commands import stream
 
-        return stream.run(demo=options.demo, gpus=gpus, interval=options.interval)
+        return stream.run(
+            demo=options.demo, gpus=_gpus(options), interval=options.interval or _DEFAULT_INTERVAL
+        )
     from gpudash.commands import watch
 
-    return watch.run(_collector(options), interval=options.interval)
+    return watch.run(_collector(options), config=not options.no_config, **_for_this_run(options))
 
 
-class _Parser(argparse.ArgumentParser):
-    """Bad arguments are one line, like every other error."""
+def _gpus(options: argparse.Namespace) -> Sequence[str]:
+    from gpudash.selection import selectors
 
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see gpudash --help")
+    return () if options.gpu is None else selectors(options.gpu)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="gpudash",
-        description="See every GPU of a server at a glance, who holds it and why.",
-        usage="gpudash [options] [topo [--p2p]]",
-        epilog=(
-            "Without options: the live screen. Exit status: 0; 2 bad usage; 15 or 16 a GPU is "
-            "lost or needs a reset; NVML's number when the driver cannot be used."
-        ),
-        allow_abbrev=False,
+def _kill(options: argparse.Namespace) -> int:
+    _begin()
+    from gpudash.commands import kill
+
+    return kill.run(
+        pids=options.pids,
+        signal=options.signal,
+        tree=options.tree,
+        yes=options.yes,
+        read_only=options.read_only,
+        demo=options.demo,
     )
-    parser.add_argument("command", nargs="?", choices=_COMMANDS, help="topo: the links of the GPUs")
-    parser.add_argument("--once", action="store_true", help="print the state once, as a table")
-    parser.add_argument(
-        "--json", action="store_true", help="JSON: a line per interval, with --once one document"
-    )
-    parser.add_argument(
-        "--interval", type=_interval, default=1.0, metavar="S", help="seconds between samples (1)"
-    )
-    parser.add_argument(
-        "--gpu", default="", metavar="LIST", help="only these: indices or UUID prefixes, 0,2"
-    )
-    parser.add_argument(
-        "--demo", metavar="NAME", help=f"a simulated host, by default {_DEFAULT_DEMO}"
-    )
-    parser.add_argument("--p2p", action="store_true", help="with topo: peer access too")
-    parser.add_argument("--ascii", action="store_true", help="draw with ASCII only")
-    parser.add_argument(
-        "--json-schema", action="store_true", help="print the JSON Schema of the documents"
-    )
-    parser.add_argument("--version", action="version", version=f"gpudash {__version__}")
-    return parser
 
 
-def _interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = float("nan")
-    if not _MIN_INTERVAL <= seconds <= _MAX_INTERVAL:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no interval: choose {_MIN_INTERVAL:g} to {_MAX_INTERVAL:g} seconds"
-        )
-    return seconds
-
-
-def _with_demo_name(argv: list[str]) -> list[str]:
-    """Give a bare `--demo` its name, so that it does not swallow the command behind it."""
-    words: list[str] = []
-    for place, word in enumerate(argv):
-        following = argv[place + 1] if place + 1 < len(argv) else "-"
-        bare = word == "--demo" and (following.startswith("-") or following in _COMMANDS)
-        words.append(f"--demo={_DEFAULT_DEMO}" if bare else word)
-    return words
+def _for_this_run(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that the command line outdoes."""
+    read_only = options.read_only or os.environ.get("GPUDASH_READ_ONLY", "0") not in ("", "0")
+    wanted = {
+        "interval": options.interval,
+        "theme": options.theme,
+        "ascii": options.ascii or not _is_utf8() or os.environ.get("TERM") == "linux" or None,
+        "read_only": read_only or None,
+    }
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
 def _collector(options: argparse.Namespace) -> list[str]:
     """Return the command that feeds the screen: gpudash itself, streaming."""
-    words = [sys.executable, "-m", "gpudash", "--json", "--interval", str(options.interval)]
+    words = [sys.executable, "-m", "gpudash", "--json"]
     if options.demo is not None:
         words.append(f"--demo={options.demo}")
-    if options.gpu:
+    if options.gpu is not None:
         words += ["--gpu", options.gpu]
     return words
 

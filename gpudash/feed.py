@@ -23,6 +23,7 @@ _RETRY_SECONDS, _RETRY_MAX_SECONDS = 1.0, 60.0
 _STALE_SECONDS, _STALE_INTERVALS = 5.0, 3
 _PATIENCE_SECONDS, _PATIENCE_MAX_SECONDS = 30.0, 300.0
 _REAP_SECONDS = 0.02
+_RENEW_SECONDS = 0.3
 
 
 class FeedState(Enum):
@@ -57,9 +58,11 @@ class Feed:
         self.interval = interval
         self._argv = list(argv)
         self._clock = clock
-        self._stale_after = max(stale_seconds, _STALE_INTERVALS * interval)
         self._first_retry = self._retry = retry_seconds
-        self._first_patience = self._patience = max(patience_seconds, 2 * self._stale_after)
+        self._least_stale, self._least_patience = stale_seconds, patience_seconds
+        self._stale_after = self._first_patience = self._patience = 0.0
+        self._adapt()
+        self._recovering = False
         self._child: Child | None = None
         self._started_at = self._heard_at = clock()
         self._loop: AbstractEventLoop | None = None
@@ -95,6 +98,18 @@ class Feed:
         self._loop, self._on_snapshot, self._on_change = loop, on_snapshot, on_change
         self._listen()
 
+    def change_interval(self, seconds: float) -> None:
+        """Sample at another interval, by another collector: the one before goes on until then.
+
+        That is a moment later, in which the interval may change again.
+        """
+        if "--interval" in self._argv:
+            self._argv[self._argv.index("--interval") + 1] = str(seconds)
+        self.interval = seconds
+        self._adapt()
+        if self._loop is not None:
+            self._later("renew", _RENEW_SECONDS, self._renew)
+
     @property
     def age(self) -> float:
         """Seconds since the last snapshot arrived, or since the start if none did."""
@@ -103,7 +118,7 @@ class Feed:
     @property
     def state(self) -> FeedState:
         """What the collector is doing, as far as its silence tells."""
-        if self._child is None or (self.restarts and self._heard_at < self._started_at):
+        if self._child is None or self._recovering:
             return FeedState.RESTARTING
         if self.age > self._stale_after:
             return FeedState.STALE
@@ -144,6 +159,7 @@ class Feed:
             self._count_bad(1, str(error))
             return
         self.latest, self._heard_at = snapshot, self._clock()
+        self._recovering = False
         self._retry, self._patience = self._first_retry, self._first_patience
         self.error = self.exit_status = None
         self._on_snapshot(snapshot)
@@ -177,9 +193,22 @@ class Feed:
     def _restart(self) -> None:
         self._cancel("restart")
         self.restarts += 1
+        self._recovering = True
         self.start()
         self._listen()
         self._on_change()
+
+    def _renew(self) -> None:
+        """Put another collector in the place of one that lives; a dead one is replaced anyway."""
+        self._cancel("renew")
+        if self._child is not None:
+            self.start()
+            self._listen()
+
+    def _adapt(self) -> None:
+        """Choose what counts as silence at this interval."""
+        self._stale_after = max(self._least_stale, _STALE_INTERVALS * self.interval)
+        self._first_patience = self._patience = max(self._least_patience, 2 * self._stale_after)
 
     def _notice_silence(self) -> None:
         """Look at the clock when the collector should have spoken; give up on a hung one."""

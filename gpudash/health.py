@@ -77,6 +77,30 @@ def temperature_level(device: Device) -> Level:
     return "critical" if margin <= 0 else "warn" if margin <= _MARGIN_CELSIUS else "ok"
 
 
+def memory_temperature_level(device: Device) -> Level:
+    """Return critical where warm memory slows the GPU down, warn 10 degrees before."""
+    value, limit = device.memory_temperature_celsius, device.max_memory_temperature_celsius
+    if value is None:
+        return "unknown"
+    if limit is None or value < limit - _MARGIN_CELSIUS:
+        return "ok"
+    return "critical" if value >= limit else "warn"
+
+
+def is_hot(device: Device) -> bool:
+    """Return whether a GPU is so warm that it slows itself down, or is about to."""
+    thermal = {"hw-thermal-slowdown", "sw-thermal-slowdown"}
+    slowed = not thermal.isdisjoint(device.clocks_event_reasons or ())
+    return slowed or temperature_level(device) == "critical"
+
+
+def ecc_level(device: Device) -> Level:
+    """Return critical for memory errors that could not be corrected, else warn for any."""
+    if device.ecc_uncorrected_volatile_count:
+        return "critical"
+    return "warn" if device.ecc_corrected_volatile_count else "ok"
+
+
 def power_level(device: Device) -> Level:
     """Return warn at 98 % of the limit in force."""
     if device.power_usage_mw is None:

@@ -33,12 +33,23 @@ def gpu_ranges(devices: Iterable[ProcessDevice], mig_labels: Mapping[str, str]) 
             whole.add(device.index)
         else:
             instances.append(label)
-    return ",".join([*_ranges(sorted(whole)), *instances]) or ABSENT
+    return ",".join([*_ranges(whole), *instances]) or ABSENT
+
+
+def mig_labels(devices: Sequence[Device]) -> dict[str, str]:
+    """Return the labels of the MIG instances alone, as `gpu_ranges` takes them."""
+    labels = device_labels(devices)
+    return {device.key: labels[device.key] for device in devices if device.is_mig}
+
+
+def index_ranges(indices: Iterable[int]) -> str:
+    """Return indices in any order as ranges: `0-3,6`."""
+    return ",".join(_ranges(indices)) or ABSENT
 
 
 def _ranges(numbers: Iterable[int]) -> list[str]:
     runs: list[tuple[int, int]] = []
-    for number in numbers:
+    for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:
             runs[-1] = runs[-1][0], number
         else:

@@ -20,7 +20,8 @@ _COMFORT_PRIORITY = 2
 """Columns up to this priority outlast the bars and the comfort of the growing column."""
 
 _LEAST_GROWING = 8
-_MOST_BAR = 24
+_STAGES = ((10, 0), (10, 16), (16, 24), (24, 48))
+"""How far bars and stretching columns grow before any of them grows further."""
 
 
 class Column(Struct, Generic[Row], frozen=True, kw_only=True):
@@ -29,6 +30,7 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     `width` is the most cells it takes; a growing one is content with them and takes the rest.
     Priority 0 always stands; the higher, the sooner a narrow screen does without. `share` (0 to
     1) may be drawn as a bar before the text; `short` may replace `text` where that does not fit.
+    A column with `stretch` is `width` cells wide and up to so many where cells are left over.
     """
 
     key: str
@@ -41,7 +43,13 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     grows: bool = False
     level: Callable[[Row], Level] | None = None
     share: Callable[[Row], float | None] | None = None
+    stretch: int = 0
     short: Callable[[Row], str] | None = None
+
+
+def number(value: float | None) -> float:
+    """Return what an absent value sorts as: less than any other."""
+    return -1.0 if value is None else float(value)
 
 
 class Place(Struct, Generic[Row], frozen=True):
@@ -63,7 +71,8 @@ def fit(
     """Return the columns that `room` cells hold, bars taking at least `bar` cells or none.
 
     Columns are as wide as their content; one without any is left out unless it always stands.
-    The least important go first. What is left over goes to the growing column, or to the bars.
+    The least important go first. What is left over goes to the growing column, else to bars and
+    stretching columns.
     """
     kept = [c for c in columns if c.priority == 0 or any(c.text(row) != ABSENT for row in rows)]
     places = [Place(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
@@ -98,15 +107,29 @@ def _grown(places: Sequence[Place[Row]], spare: int) -> list[Place[Row]]:
             Place(place.column, place.width + spare, place.bar) if place.column.grows else place
             for place in places
         ]
-    bars = sum(bool(place.bar) for place in places)
-    return [
-        Place(place.column, place.width, min(place.bar + spare // bars, _MOST_BAR))
-        if place.bar
-        else place
-        for place in places
-    ]
+    grown = list(places)
+    for most_bar, most_stretch in _STAGES:
+        spare = _widened(grown, spare, most_bar, most_stretch)
+    return grown
+
+
+def _widened(places: list[Place[Row]], spare: int, most_bar: int, most_stretch: int) -> int:
+    """Widen bars and stretching columns cell by cell in turn; return the cells still left."""
+    while spare:
+        before = spare
+        for number, place in enumerate(places):
+            column, cells, bar = place.column, place.width, place.bar
+            if spare and bar and bar < most_bar:
+                places[number], spare = Place(column, cells, bar + 1), spare - 1
+            elif spare and cells < min(column.stretch, most_stretch):
+                places[number], spare = Place(column, cells + 1, bar), spare - 1
+        if spare == before:
+            break
+    return spare
 
 
 def _content_width(column: Column[Row], rows: Collection[Row]) -> int:
+    if column.stretch:
+        return column.width
     widest = max((width(column.text(row)) for row in rows), default=0)
     return max(min(widest, column.width), width(column.header))

@@ -7,6 +7,7 @@ None, the absent value, is always `ABSENT` and never 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 ABSENT = "-"
@@ -96,6 +97,19 @@ def duration(seconds: float | None) -> str:
     return f"{days}d{rest // _HOUR:02}h" if days < 1000 else f"{days}d"
 
 
+def short(value: float | None, unit: Unit) -> str:
+    """Return a number of any unit as on an axis or in a table: `74.2G`, `310W`, `1.5G/s`."""
+    if value is None:
+        return ABSENT
+    return _SHORT.get(unit, _bare)(value)
+
+
+def span(seconds: float) -> str:
+    """Return a round span in one unit: `30s`, `5m`."""
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    return f"{round(seconds)}s" if rest or not minutes else f"{minutes}m"
+
+
 def _scaled(value: float) -> tuple[str, str]:
     """Return (digits, binary prefix): whole bytes bare, else three significant digits."""
     magnitude = abs(value)
@@ -111,6 +125,20 @@ def _scaled(value: float) -> tuple[str, str]:
 
 def _plain(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.2f}"
+
+
+def _bare(value: float) -> str:
+    return f"{value:.0f}" if value == round(value) else f"{value:.3g}"
+
+
+_SHORT: dict[Unit, Callable[[float], str]] = {
+    Unit.BYTE: short_size,
+    Unit.BYTE_PER_SECOND: lambda value: f"{short_size(value)}/s",
+    Unit.PERCENT: lambda value: f"{_bare(value)}%",
+    Unit.CELSIUS: lambda value: f"{_bare(value)}C",
+    Unit.MILLIWATT: lambda value: f"{_bare(value / 1000)}W",
+    Unit.MEGAHERTZ: lambda value: f"{_bare(value)}MHz",
+}
 
 
 _READABLE = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.cells import cut, pad, width, wrap
+from gpudash.cells import cut, fold, pad, width, wrap
 from gpudash.text import clean
 
 TEXTS = st.text(max_size=60).map(clean)
@@ -55,3 +55,16 @@ def test_wrap_breaks_between_words() -> None:
 
 def test_wrap_marks_what_it_leaves_out() -> None:
     assert wrap("reset it or reboot the host", 12, lines=2) == ["reset it or", "reboot the …"]
+
+
+def test_fold_breaks_at_blanks_and_within_long_words() -> None:
+    assert fold("to be or not", 5) == ["to be", "or", "not"]
+    assert fold("abcdefgh ij", 3) == ["abc", "def", "gh", "ij"]
+    assert fold("", 5) == [""]
+
+
+@given(TEXTS, st.integers(2, 30))
+def test_fold_loses_nothing_but_blanks_and_fits(text: str, cells: int) -> None:
+    lines = fold(text, cells)
+    assert all(width(line) <= cells for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")

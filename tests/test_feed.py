@@ -222,3 +222,29 @@ async def test_waiting_for_a_restart_is_not_taken_for_silence(tmp_path: Path) ->
             await asyncio.sleep(0)
         await until(lambda: starts.read_text() == "xxx")
     assert errors == {None, "driver gone"}
+
+
+async def test_another_interval_takes_another_collector_without_a_gap() -> None:
+    body = (
+        'interval = sys.argv[-1]; print(LINE.replace("node", interval), flush=True)\n'
+        "while True: time.sleep(0.05); print(LINE.replace('node', interval), flush=True)"
+    )
+    feed = Feed([*collector(body), "--interval", "0.1"], 0.1)
+    states: set[FeedState] = set()
+    hosts: list[str] = []
+
+    def take(snapshot: Snapshot) -> None:
+        hosts.append(snapshot.host.hostname)
+        states.add(feed.state)
+
+    feed.start()
+    feed.attach(asyncio.get_running_loop(), take, lambda: states.add(feed.state))
+    await until(lambda: hosts)
+    for seconds in (0.2, 0.5, 1.0):
+        feed.change_interval(seconds)
+    assert feed.interval == 1.0
+    await until(lambda: "1.0" in hosts)
+    feed.stop()
+    assert set(hosts) == {"0.1", "1.0"}
+    assert states == {FeedState.LIVE}
+    assert feed.restarts == 0

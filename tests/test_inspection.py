@@ -130,10 +130,20 @@ def test_a_reused_or_free_pid_tells_nothing(holders: Holders) -> None:
     (holder,) = holders(1)
     assert "another process" in (look(shown(holder.pid, start_ticks=1)).reason or "")
     process = shown(holder.pid)
+    assert not look(process).exited
     holder.end()
     assert look(process).reason == "exited"
+    assert look(process).exited
     hidden = shown(os.getpid(), hidden_reason="belongs to another PID namespace")
     assert look(hidden).reason == "belongs to another PID namespace"
+
+
+def test_a_zombie_has_exited() -> None:
+    with subprocess.Popen(("sleep", "600")) as child:
+        process = shown(child.pid)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert look(process).exited
 
 
 def test_a_huge_environment_is_bounded() -> None:

@@ -55,6 +55,17 @@ def test_bars_take_what_is_left_and_go_before_the_important_columns() -> None:
     assert [place.bar for place in narrow] == [0]
 
 
+def test_stretching_columns_and_bars_share_what_is_left() -> None:
+    columns = (column("d", share=lambda row: 0.5), column("t", width=8, stretch=40, priority=4))
+    spare = [fit(columns, ["xyz"], room, bar=5) for room in (19, 26, 300)]
+    assert [[(place.width, place.bar) for place in places] for places in spare] == [
+        [(3, 5), (8, 0)],
+        [(3, 10), (10, 0)],
+        [(3, 24), (40, 0)],
+    ]
+    assert taken(fit(columns, ["xyz"], 60, bar=5)) == 60
+
+
 @given(st.integers(22, 300), st.text("x日", min_size=1, max_size=40), st.integers(0, 9))
 def test_fitted_columns_stay_within_the_room(room: int, text: str, bar: int) -> None:
     assert taken(fit(COLUMNS, [text], room, bar=bar)) <= room

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gpudash.snapshot import EMPTY, Device
-from gpudash.summary import summary, totals, unlisted_memory, use
+from gpudash.summary import summary, totals, unlisted_memory
 from tests.factories import (
     GIB,
     make_device,
@@ -23,10 +21,11 @@ def test_summary_counts_what_each_gpu_does() -> None:
         make_device(index=1, **{**IDLE, "memory_used_bytes": 60 * GIB}),
         make_device(index=2, **IDLE),
         Device(index=3, state="lost"),
+        make_device(index=4, temperature_celsius=95),
     )
     processes = (make_process(devices=(make_process_device(index=1),)),)
     snapshot = make_snapshot(devices=devices, processes=processes)
-    assert summary(snapshot) == "4 GPUs: 1 LOST, 1 busy, 1 held idle, 1 free"
+    assert summary(snapshot) == "5 GPUs: 1 LOST, 1 hot, 1 busy, 1 held idle, 1 free"
 
 
 def test_summary_of_one_gpu_is_singular() -> None:
@@ -41,30 +40,6 @@ def test_summary_does_not_count_mig_instances() -> None:
     parent = make_device()
     instance = make_device(uuid="MIG-a", parent_uuid=parent.uuid)
     assert summary(make_snapshot(devices=(parent, instance))) == "1 GPU: 1 busy"
-
-
-@pytest.mark.parametrize(
-    ("device", "share", "word"),
-    [
-        ({}, {}, "busy"),
-        (IDLE, {"used_gpu_memory_bytes": 300 << 20}, "held idle"),
-        (IDLE, {"type": "G", "used_gpu_memory_bytes": 4 << 20}, "free"),
-        (IDLE, {"type": "G", "used_gpu_memory_bytes": 2 * GIB}, "held idle"),
-        ({"gpu_utilization_percent": None}, {}, "in use"),
-        ({"state": "asleep", "gpu_utilization_percent": None}, {}, "asleep"),
-        ({"state": "lost", **IDLE}, {}, "LOST"),
-    ],
-)
-def test_use_tells_holding_from_working(
-    device: dict[str, Any], share: dict[str, Any], word: str
-) -> None:
-    process = make_process(devices=(make_process_device(**share),))
-    assert use(make_device(**device), (process,)) == word
-
-
-def test_memory_of_nobody_listed_keeps_a_gpu_from_being_free() -> None:
-    assert use(make_device(gpu_utilization_percent=0), ()) == "in use"
-    assert use(make_device(**IDLE), ()) == "free"
 
 
 def test_totals_add_up_what_is_known() -> None:

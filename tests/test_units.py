@@ -13,8 +13,10 @@ from gpudash.units import (
     duration,
     percent,
     readable,
+    short,
     short_size,
     size,
+    span,
     watts,
 )
 
@@ -137,3 +139,25 @@ def test_every_unit_can_be_read(value: float | None, unit: Unit) -> None:
 def _bytes(shown: str) -> float:
     number, unit = shown.split(" ")
     return float(number) * float(1024 ** " KMGTP".index(unit[0] if unit != "B" else " "))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, Unit.PERCENT, "-"),
+        (62.5, Unit.PERCENT, "62.5%"),
+        (80 << 30, Unit.BYTE, "80.0G"),
+        (3e9, Unit.BYTE_PER_SECOND, "2.8G/s"),
+        (250_000, Unit.MILLIWATT, "250W"),
+        (61, Unit.CELSIUS, "61C"),
+        (1755, Unit.MEGAHERTZ, "1755MHz"),
+        (5, Unit.NONE, "5"),
+    ],
+)
+def test_short_form_of_any_unit(value: float | None, unit: Unit, text: str) -> None:
+    assert short(value, unit) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(15, "15s"), (60, "1m"), (90, "90s"), (1800, "30m")])
+def test_span_is_in_one_unit(seconds: float, text: str) -> None:
+    assert span(seconds) == text

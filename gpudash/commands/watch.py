@@ -20,6 +20,7 @@ from gpudash.errors import UsageError
 if TYPE_CHECKING:
     from gpudash.feed import Feed
     from gpudash.tui.frame import Frame
+    from gpudash.tui.preferences import Preferences
 
 _ENTER = b"\x1b[?1049h\x1b[?25l"
 _LEAVE = b"\x1b[?1049l\x1b[?25h"
@@ -38,8 +39,12 @@ _PIECES = (
 )
 
 
-def run(feed_argv: Sequence[str], *, interval: float) -> int:
-    """Show the host that the collector `feed_argv` reports until the user leaves."""
+def run(feed_argv: Sequence[str], *, config: bool = True, **for_this_run: Any) -> int:
+    """Show the host that the collector `feed_argv` reports until the user leaves.
+
+    Without `config` the file of settings is left alone; fields of Settings for this run outdo
+    it. Raises UsageError for a theme that there is not.
+    """
     _require_terminal()
     gc.disable()
     no_color = "NO_COLOR" in os.environ
@@ -48,19 +53,23 @@ def run(feed_argv: Sequence[str], *, interval: float) -> int:
         _send(_ENTER + _skeleton(size.columns, no_color))
         from gpudash.feed import Feed
 
-        feed = Feed(feed_argv, interval)
+        preferences = _preferences(config, for_this_run)
+        interval = preferences.current.interval
+        feed = Feed([*feed_argv, "--interval", str(interval)], interval)
         feed.start()
         try:
-            frame = _first_frame(feed, size, no_color)
+            frame = _first_frame(feed, size, no_color, preferences)
             from gpudash.tui.app import GpudashApp
 
-            app = GpudashApp(feed, no_color=no_color)
+            app = GpudashApp(feed, no_color=no_color, preferences=preferences)
             app.take_over(frame, size, attributes)
             app.run()
         finally:
             feed.stop()
-    if app.failure is not None:
-        print(app.failure, file=sys.stderr)
+    troubles = [app.failure] if app.failure is not None else []
+    preferences.finish(troubles.append)
+    for trouble in troubles:
+        print(trouble, file=sys.stderr)
     return app.return_code or 0
 
 
@@ -78,6 +87,7 @@ def _terminal() -> Iterator[list[Any]]:
 
     before = termios.tcgetattr(0)
     quiet = termios.tcgetattr(0)
+    quiet[0] &= ~termios.ICRNL  # an early Enter would arrive as another key
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _exit_by_signal)
@@ -99,14 +109,30 @@ def _skeleton(cells: int, no_color: bool) -> bytes:
     return f"{ground}\x1b[2J\x1b[H{bar}{name}{ground}\x1b[3;1H{word}\x1b[0m".encode()
 
 
-def _first_frame(feed: Feed, size: os.terminal_size, no_color: bool) -> Frame | None:
+def _preferences(config: bool, for_this_run: dict[str, Any]) -> Preferences:
+    from gpudash.tui.preferences import Preferences, choices
+
+    path = None
+    if config:
+        from gpudash import settings
+
+        path = settings.path()
+    theme = for_this_run.get("theme")
+    if theme is not None and theme not in choices().themes:
+        raise UsageError(f"{theme!r} is no theme: choose from {', '.join(choices().themes)}")
+    return Preferences(path, **for_this_run)
+
+
+def _first_frame(
+    feed: Feed, size: os.terminal_size, no_color: bool, preferences: Preferences
+) -> Frame | None:
     """Import the screen, and show the first snapshot as soon as there is one."""
     from gpudash.tui.first_frame import draw
 
     frame: Frame | None = None
     for patience, piece in _PIECES:
         if frame is None and feed.poll(patience) is not None:
-            frame, picture = draw(feed, *size, no_color=no_color)
+            frame, picture = draw(feed, *size, preferences, no_color=no_color)
             _send(picture.encode())
         import_module(piece)
     return frame

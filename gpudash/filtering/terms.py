@@ -62,12 +62,6 @@ def _command(row: ProcessRow) -> Iterable[str]:
     return [text for text in (command(row.process), row.process.name) if text and text != ABSENT]
 
 
-def _idle(row: ProcessRow) -> float | None:
-    """Return how long it has not used its devices, where its rows know that."""
-    seconds: float | None = getattr(row, "idle_seconds", None)
-    return seconds
-
-
 def searched(row: ProcessRow) -> Iterable[str]:
     """Return what a plain word is looked for in: PID, owner, command and job."""
     return (str(row.process.pid), *_user(row), *_command(row), *_job(row))
@@ -170,7 +164,7 @@ TERMS: tuple[Term, ...] = (
         help="time since it last used a GPU",
         values=_SPAN,
         operators=NUMBER_OPERATORS,
-        test=of_number(_idle, quantities.span),
+        test=of_number(lambda row: row.idle_seconds, quantities.span),
     ),
 )
 """Every term, in the order in which help and messages name them."""

@@ -7,18 +7,27 @@ import os
 from gpudash.feed import Feed
 from gpudash.tui.frame import Frame, color_system
 from gpudash.tui.picture import Picture
+from gpudash.tui.preferences import Preferences
 from gpudash.tui.renderables.line import fitted
-from gpudash.tui.theme import look
 
 
-def draw(feed: Feed, cells: int, height: int, *, no_color: bool) -> tuple[Frame, str]:
+def draw(
+    feed: Feed,
+    cells: int,
+    height: int,
+    preferences: Preferences | None = None,
+    *,
+    no_color: bool,
+) -> tuple[Frame, str]:
     """Return the picture of the feed's last snapshot, and the bytes that show it."""
     colors = color_system(os.environ)
-    theme = look(no_color=no_color, color_system=colors)
+    preferences = preferences or Preferences()
+    theme = preferences.look(no_color=no_color, color_system=colors)
     picture = Picture(feed, theme)
+    preferences.arrange(picture)
     picture.resize(cells, height)
     if feed.latest is not None:
-        picture.take(feed.latest)
+        picture.receive(feed.latest)
     panels = picture.panels()
     spacer = picture.device_height - len(panels.devices)
     lines = [*panels.header, *panels.devices, *[[]] * spacer, *panels.processes]

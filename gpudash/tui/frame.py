@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 
@@ -11,8 +12,12 @@ from rich.style import Style
 
 from gpudash.cells import char_width
 
-_GAP = 4
-"""Unchanged cells that are cheaper to send again than to jump over."""
+_GAP = 3
+"""Unchanged cells of one look that are cheaper to send again than to jump over."""
+
+
+_SURE = re.compile("[\x1b -~\u2500-\u28ff]*").fullmatch
+"""Whether all terminals agree on the width of a text: ASCII, boxes, blocks and braille."""
 
 
 class Pen:
@@ -72,7 +77,7 @@ class Frame:
             if control:
                 continue
             pen = self._pens.get(style) or self._new_pen(style)
-            if text.isascii():
+            if text.isascii() or _SURE(text):
                 out.extend(zip(text, repeat(pen)))
                 continue
             for char in text:
@@ -100,15 +105,17 @@ class Frame:
         if new == old:
             return
         self._rows[y] = new
+        out, pen, sure_of = self._out, self._pen, 0
         for start, end in _spans(old, new):
-            self._out.append(f"\x1b[{y + 1};{start + 1}H")
-            pen = self._pen
+            out.append(f"\x1b[{start - sure_of}C" if sure_of else f"\x1b[{y + 1};{start + 1}H")
+            text = len(out)
             for char, wanted in new[start:end]:
                 if wanted is not pen:
-                    self._out.append(wanted.after(pen))
+                    out.append(wanted.after(pen))
                     pen = wanted
-                self._out.append(char)
-            self._pen = pen
+                out.append(char)
+            sure_of = end if _SURE("".join(out[text:])) else 0
+        self._pen = pen
 
     def take(self) -> str:
         """Return the queued bytes, which leave the terminal without a look of its own."""
@@ -150,6 +157,8 @@ def _spans(old: list[Cell], new: list[Cell]) -> list[tuple[int, int]]:
         while x < size and x - end <= _GAP:
             if x >= known or new[x] != old[x]:
                 end = x + 1
+            elif new[x][1] is not new[end - 1][1]:
+                break
             x += 1
         while start and (new[start][0] == "" or (start < known and old[start][0] == "")):
             start -= 1

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gpudash.feed import Feed, FeedState
-from gpudash.rows import device_rows, process_rows
-from gpudash.snapshot import EMPTY, Snapshot
+from gpudash.history import History
+from gpudash.rows import DeviceRow, process_rows
+from gpudash.snapshot import EMPTY, Process, Snapshot
 from gpudash.summary import unlisted_memory
+from gpudash.tui.arrangement import Arrangement, arrange
+from gpudash.tui.keymap import OVERVIEW_KEYS, Key
 from gpudash.tui.listing import Listing
-from gpudash.tui.renderables.devices import DeviceTable, columns_across
 from gpudash.tui.renderables.footer import footer
 from gpudash.tui.renderables.header import header
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.processes import ProcessTable
+from gpudash.tui.renderables.upper import Upper
+from gpudash.tui.shown_devices import ShownDevices
 from gpudash.tui.theme import Theme, faded
 from gpudash.units import duration
 
-_FIXED_LINES = 4
-"""Header, footer and the headings of both tables."""
-
-_LEAST_PROCESSES, _MOST_RESERVED = 3, 8
-_SPACE_FROM = 4
-"""Lines that the processes must have to spare before one is left blank above them."""
+PANELS = ("host", "history", "sparklines")
+"""What can be hidden."""
 
 
 class Panels(NamedTuple):
@@ -39,42 +40,106 @@ class Picture:
 
     def __init__(self, feed: Feed, theme: Theme) -> None:
         self.snapshot: Snapshot = EMPTY
+        self.history = History()
+        self.moment: float | None = None
+        """The instant of the past that is shown, on the history's clock; None for the present."""
         self.listing = Listing("gpu_memory")
         self.processes = ProcessTable()
         self.paused = False
         self.notice = ""
+        self.keys: tuple[Key, ...] = OVERVIEW_KEYS
+        """The keys that work, as footer and help show them."""
+        self.in_force: Callable[[Iterable[Key]], tuple[Key, ...]] = tuple
+        """Returns, of some keys, those that work."""
+        self.read_only = False
+        self.shown = ShownDevices()
         self.theme = theme
         self._feed = feed
         self._faded = faded(theme)
-        self._devices = DeviceTable()
+        self.hidden: frozenset[str] = frozenset()
+        """Those of PANELS that are not to be seen."""
+        self._upper = Upper(self.history)
+        self._upper_drawn: tuple[object, list[Line]] = None, []
+        self._header_drawn: tuple[object, Line] = None, []
+        self._rows_known: tuple[object, list[DeviceRow]] = None, []
+        self._notes_known: tuple[object, list[str]] = None, []
+        self._taken = 0
         self._first_device = 0
         self._cells, self._height = 80, 24
+
+    def wear(self, theme: Theme) -> None:
+        """Take another look."""
+        self.theme, self._faded = theme, faded(theme)
 
     def resize(self, cells: int, height: int) -> None:
         """Take the size of the terminal."""
         self._cells, self._height = cells, height
         self.scroll_devices(0)
 
+    def receive(self, snapshot: Snapshot) -> bool:
+        """Take the next snapshot of the feed; return whether it is to be shown."""
+        self.history.push(snapshot)
+        if self.paused:
+            return False
+        self.take(snapshot)
+        return True
+
+    def pause(self, paused: bool) -> None:
+        """Freeze what is shown, or catch up with the feed."""
+        self.paused = paused
+        if not paused:
+            self.moment = None
+            if self._feed.latest is not None:
+                self.take(self._feed.latest)
+
+    def step(self, samples: int) -> None:
+        """Show an earlier or later sample as it was; the one after the last is the present."""
+        moments = self.history.moments
+        if not moments:
+            return
+        now = self.history.now if self.moment is None else self.moment
+        moment = self.history.step(now, samples)
+        if samples > 0 and moment >= moments[-1]:
+            self.pause(False)
+            return
+        self.paused, self.moment = True, moment
+        self.take(self.history.at(moment))
+
     def take(self, snapshot: Snapshot) -> None:
         """Take a snapshot to be shown."""
         self.snapshot = snapshot
-        self.listing.fill(process_rows(snapshot))
+        self._taken += 1
+        self.listing.fill(process_rows(snapshot, self._idle_seconds))
         self.scroll_devices(0)
+
+    def toggle(self, panel: str) -> None:
+        """Hide one of PANELS, or show it again."""
+        self.hidden ^= {panel}
+        self.scroll_devices(0)
+
+    @property
+    def rows(self) -> list[DeviceRow]:
+        """The devices that are to be shown, whether in view or not."""
+        known = self._taken, self.shown.hidden
+        if self._rows_known[0] != known:
+            self._rows_known = known, self.shown.rows(self.snapshot)
+        return self._rows_known[1]
+
+    @property
+    def plan(self) -> Arrangement:
+        """How the lines of the terminal are shared out."""
+        count = len(self.listing.everything) + (len(self.notes) + 1 if self.notes else 0)
+        return arrange(self._cells, self._height, len(self.rows), count, self.hidden)
 
     @property
     def device_lines(self) -> int:
         """Lines of devices: all of them, unless the processes need the room."""
-        count = max(1, len(self.snapshot.devices))
-        height = max(1, min(count, self._room - self._reserved))
-        if columns_across(count, height, self._cells) > 1:
-            height = min(height, -(-count // 2))
-        return height
+        return self.plan.devices
 
     @property
     def device_height(self) -> int:
-        """Height of the devices' panel: headings, devices and a blank line where there is room."""
-        spare = self._room - self.device_lines - self._reserved
-        return 1 + self.device_lines + (spare > _SPACE_FROM)
+        """Lines between the header and the processes."""
+        return self.plan.upper
 
     @property
     def page(self) -> int:
@@ -83,41 +148,69 @@ class Picture:
 
     def scroll_devices(self, lines: int) -> None:
         """Show later or earlier devices where not all fit."""
-        across = columns_across(len(self.snapshot.devices), self.device_lines, self._cells)
-        last = max(0, len(self.snapshot.devices) - self.device_lines * across)
+        plan = self.plan
+        last = max(0, len(self.rows) - plan.devices * plan.across)
         self._first_device = max(0, min(self._first_device + lines, last))
 
+    def scroll_command(self, cells: int) -> None:
+        """Show later or earlier parts of the command lines."""
+        self.processes.scroll(cells, self.listing)
+
     def panels(self) -> Panels:
-        """Draw everything."""
-        snapshot, theme, cells = self.snapshot, self.theme, self._cells
-        devices = device_rows(snapshot)
+        """Draw everything; lines that are the same as before are the same objects."""
+        theme, cells = self.theme, self._cells
         stale = self._feed.state in (FeedState.STALE, FeedState.RESTARTING)
         look = self._faded if stale else theme
-        interval = self._feed.interval
-        top = [header(snapshot, theme, cells, interval=interval, marks=self._marks())]
-        bottom = [footer(self.notice or self._trouble(), theme, cells)]
-        if snapshot is EMPTY:
+        top = [self.header()]
+        bottom = [footer(self.keys, self.notice or self._trouble(), theme, cells)]
+        if self.snapshot is EMPTY:
             return Panels(top, [], [], bottom)
-        return Panels(
-            top,
-            self._devices.lines(
-                devices, look, cells, first=self._first_device, height=self.device_lines
-            ),
-            self.processes.lines(self.listing, self._notes(), look, cells, self.page + 1),
-            bottom,
-        )
+        page = self.page + 1
+        processes = self.processes.lines(self.listing, self.notes, look, cells, page)
+        return Panels(top, self._upper_lines(look), processes, bottom)
 
-    @property
-    def _room(self) -> int:
-        return self._height - _FIXED_LINES
+    def _upper_lines(self, look: Theme) -> list[Line]:
+        plan = self.plan
+        drawn = self._taken, id(look), self._cells, plan, self._first_device, self.hidden, self.rows
+        if self._upper_drawn[0] != drawn:
+            lines = self._upper.lines(
+                self.snapshot.host,
+                self.rows,
+                look,
+                self._cells,
+                plan,
+                first=self._first_device,
+                moment=self.moment,
+                hidden=self.hidden,
+            )
+            self._upper_drawn = drawn, lines
+        return self._upper_drawn[1]
 
-    @property
-    def _reserved(self) -> int:
-        """Lines that the processes have before any device."""
-        return min(_MOST_RESERVED, max(_LEAST_PROCESSES, self._room // 5))
+    def header(self) -> Line:
+        """Return the first line of every view."""
+        interval, marks = self._feed.interval, self._marks()
+        drawn = self._taken, id(self.theme), self._cells, interval, marks
+        if self._header_drawn[0] != drawn:
+            line = header(self.snapshot, self.theme, self._cells, interval=interval, marks=marks)
+            self._header_drawn = drawn, line
+        return self._header_drawn[1]
+
+    def _idle_seconds(self, process: Process) -> float | None:
+        """Return for how long it had been idle at the instant that is shown."""
+        seconds = self.history.idle_seconds(process)
+        if seconds is None or self.moment is None:
+            return seconds
+        # What it did before it went idle is not known for any instant but now.
+        past = self.history.now - self.moment
+        return seconds - past if seconds > past else None
 
     def _marks(self) -> list[str]:
         marks = ["PAUSED"] if self.paused else []
+        if self.moment is not None:
+            marks = [f"{duration(self.history.now - self.moment)} AGO"]
+        devices = self.shown.mark(self.snapshot)
+        if devices:
+            marks.append(devices)
         if self._feed.state is FeedState.STALE:
             marks.append(f"STALE {duration(self._feed.age)}")
         elif self._feed.state is FeedState.RESTARTING:
@@ -129,9 +222,12 @@ class Picture:
             return self._feed.error
         return "" if self._feed.latest else "reading GPUs…"
 
-    def _notes(self) -> list[str]:
-        """Return what the tables cannot say: faults of the host, memory that nobody owns."""
-        notes = [str(fault.message) for fault in self.snapshot.errors]
-        rows = device_rows(self.snapshot) if self.snapshot.devices else []
-        unlisted = (unlisted_memory(row.label, row.device) for row in rows)
-        return notes + [note for note in unlisted if note]
+    @property
+    def notes(self) -> list[str]:
+        """What the tables cannot say: faults of the host, memory that nobody owns."""
+        known = self._taken, self.shown.hidden
+        if self._notes_known[0] != known:
+            faults = [str(fault.message) for fault in self.snapshot.errors]
+            unlisted = (unlisted_memory(row.label, row.device) for row in self.rows)
+            self._notes_known = known, faults + [note for note in unlisted if note]
+        return self._notes_known[1]

@@ -8,6 +8,8 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 from gpudash.health import Level
+from gpudash.tui.glyphs import ASCII, UNICODE, Glyphs
+from gpudash.tui.palettes import BORROWED, DARK, OWN, TERMINAL, Palette, palette
 
 if TYPE_CHECKING:
     from textual.theme import Theme as TextualTheme
@@ -45,6 +47,9 @@ class Theme(NamedTuple):
     track: Style
     utilization: tuple[Style, ...]
     memory: tuple[Style, ...]
+    glyphs: Glyphs = UNICODE
+    curves: tuple[Style, ...] = (Style(),)
+    """Of neighbouring curves in one chart, in turn."""
 
     def level(self, level: Level) -> Style:
         """Return how a value of this level looks; an unknown one recedes."""
@@ -55,52 +60,46 @@ class Theme(NamedTuple):
         return self.critical if level == "critical" else self.warn
 
 
-_BACKGROUND = "#10141b"
-_SURFACE = "#1a212c"
-_SELECTED = "#243449"
-_TEXT, _DIM, _FAINT, _HEADING = "#c8d0dc", "#76839a", "#4a566a", "#66748c"
-_BRIGHT = "#f2f5fa"
-_BLUE, _TEAL, _GREEN = "#7fb2ff", "#5fd7c0", "#8fd08a"
-_AMBER, _RED = "#f0b95e", "#ff7a80"
-_TRACK = "#2a3342"
-_UTILIZATION = ("#2f7f86", "#379490", "#40a99a", "#4cbea5", "#58d0af", "#68e0b8")
-_MEMORY = ("#4a62b8", "#5a70c8", "#6b7fd6", "#7d8fe3", "#90a0ee", "#a4b2f8")
+def _mixed(colors: Palette) -> Theme:
+    """Return the styles of every role from the colours of a palette."""
 
+    def on(color: str, background: str = colors.background, *, bold: bool = False) -> Style:
+        return Style(color=color, bgcolor=background, bold=bold or None)
 
-def _on(color: str, background: str = _BACKGROUND, *, bold: bool = False) -> Style:
-    return Style(color=color, bgcolor=background, bold=bold or None)
+    surface, inverse = colors.surface, colors.background
+    if inverse == "default":
+        inverse = "black"
+    return Theme(
+        base=on(colors.text),
+        dim=on(colors.dim),
+        faint=on(colors.faint),
+        heading=on(colors.dim),
+        strong=on(colors.bright, bold=True),
+        title=on(colors.accent, bold=True),
+        owner=on(colors.owner),
+        ok=on(colors.ok),
+        warn=on(colors.warn),
+        critical=on(colors.critical, bold=True),
+        mark=on(inverse, colors.warn, bold=True),
+        notice=on(colors.warn, surface),
+        header=on(colors.text, surface),
+        header_dim=on(colors.dim, surface),
+        header_strong=on(colors.accent, surface, bold=True),
+        sorted=on(colors.accent, bold=True),
+        key=on(colors.accent, surface, bold=True),
+        label=on(colors.dim, surface),
+        selected=Style(bgcolor=colors.selected),
+        panel=on(colors.text, surface),
+        panel_dim=on(colors.dim, surface),
+        button=on(colors.text, colors.track),
+        button_focused=on(inverse, colors.accent, bold=True),
+        danger_focused=on(inverse, colors.critical, bold=True),
+        track=on(colors.track),
+        utilization=tuple(on(color) for color in colors.utilization),
+        memory=tuple(on(color) for color in colors.memory),
+        curves=tuple(on(color) for color in colors.curves),
+    )
 
-
-DARK = Theme(
-    base=_on(_TEXT),
-    dim=_on(_DIM),
-    faint=_on(_FAINT),
-    heading=_on(_HEADING),
-    strong=_on(_BRIGHT, bold=True),
-    title=_on(_BLUE, bold=True),
-    owner=_on(_TEAL),
-    ok=_on(_GREEN),
-    warn=_on(_AMBER),
-    critical=_on(_RED, bold=True),
-    mark=_on(_BACKGROUND, _AMBER, bold=True),
-    notice=_on(_AMBER, _SURFACE),
-    header=_on(_TEXT, _SURFACE),
-    header_dim=_on(_DIM, _SURFACE),
-    header_strong=_on(_BLUE, _SURFACE, bold=True),
-    sorted=_on(_BLUE, bold=True),
-    key=_on(_BLUE, _SURFACE, bold=True),
-    label=_on(_DIM, _SURFACE),
-    selected=Style(bgcolor=_SELECTED),
-    panel=_on(_TEXT, _SURFACE),
-    panel_dim=_on(_DIM, _SURFACE),
-    button=_on(_TEXT, _TRACK),
-    button_focused=_on(_BACKGROUND, _BLUE, bold=True),
-    danger_focused=_on(_BACKGROUND, _RED, bold=True),
-    track=_on(_TRACK),
-    utilization=tuple(_on(color) for color in _UTILIZATION),
-    memory=tuple(_on(color) for color in _MEMORY),
-)
-"""The default look: calm blue-grey, colour only where something is said."""
 
 _PLAIN, _PLAIN_BOLD = Style(), Style(bold=True)
 _PLAIN_DIM, _PLAIN_REVERSE = Style(dim=True), Style(reverse=True)
@@ -137,14 +136,21 @@ PLAIN = Theme(
 """No colour at all, for NO_COLOR: weight and reverse video alone."""
 
 
-def look(*, no_color: bool, color_system: ColorSystem) -> Theme:
-    """Return the theme for a terminal of so many colours."""
+THEMES = (*OWN, *BORROWED)
+"""What can be chosen by name, the default first."""
+
+
+def look(
+    name: str = "dark", *, no_color: bool, color_system: ColorSystem, ascii: bool = False
+) -> Theme:
+    """Return a theme as a terminal of so many colours can show it."""
     if no_color:
-        return PLAIN
-    if color_system is ColorSystem.STANDARD:
-        # Steps of one colour come out as several of sixteen.
-        return DARK._replace(utilization=DARK.utilization[:1], memory=DARK.memory[:1])
-    return DARK
+        theme = PLAIN
+    else:
+        # The nearest of sixteen to each of a palette's shades would make one of several.
+        few = color_system is ColorSystem.STANDARD
+        theme = _mixed(TERMINAL if few else palette(name))
+    return theme._replace(glyphs=ASCII if ascii else UNICODE)
 
 
 def faded(theme: Theme) -> Theme:
@@ -162,20 +168,23 @@ def faded(theme: Theme) -> Theme:
     )
 
 
-def textual_theme() -> TextualTheme:
+def textual_theme(name: str = "dark") -> TextualTheme:
     """Return the same colours for what Textual draws by itself."""
     from textual.theme import Theme as TextualTheme
 
+    colors = palette(name)
+    if colors.background == "default":
+        colors = DARK
     return TextualTheme(
-        "gpudash",
-        primary=_BLUE,
-        accent=_TEAL,
-        foreground=_TEXT,
-        background=_BACKGROUND,
-        surface=_SURFACE,
-        panel=_SURFACE,
-        success=_GREEN,
-        warning=_AMBER,
-        error=_RED,
-        dark=True,
+        f"gpudash-{name}",
+        primary=colors.accent,
+        accent=colors.owner,
+        foreground=colors.text,
+        background=colors.background,
+        surface=colors.surface,
+        panel=colors.surface,
+        success=colors.ok,
+        warning=colors.warn,
+        error=colors.critical,
+        dark=colors.is_dark,
     )

@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from gpudash import wire
-from gpudash.tui.keymap import KEYS
+from gpudash.filtering import TERMS
+from gpudash.settings.declared import Declared, declared
+from gpudash.settings.document import rendered
+from gpudash.settings.kinds import plain
+from gpudash.tui.keymap import KEYS, Key
+from gpudash.tui.preferences import choices
+from gpudash.tui.remapping import actions
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -17,7 +26,8 @@ README = Path(__file__).parents[2] / "README.md"
 def written() -> str:
     """Return README.md with its tables made anew."""
     text = README.read_text(encoding="utf-8")
-    for name, table in (("keys", keys()), ("fields", fields())):
+    tables = (("keys", keys()), ("terms", terms()), ("settings", settings()), ("fields", fields()))
+    for name, table in tables:
         block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         text = block.sub(lambda match, table=table: f"{match[1]}{table}{match[2]}", text)
     return text
@@ -25,8 +35,39 @@ def written() -> str:
 
 def keys() -> str:
     """Return the table of keys, as the help screen shows them."""
-    rows = [f"| `{key.shown}` | {key.help} |" for key in KEYS]
-    return "\n".join(["| key | does |", "|---|---|", *rows, ""])
+    rows = []
+    for group, members in groupby(KEYS, lambda key: key.group):
+        rows.append(f"| | **{group}** | |")
+        rows += [f"| `{key.shown}` | {key.help} | {_id(key)} |" for key in members]
+    return "\n".join(["| key | does | in the settings |", "|---|---|---|", *rows, ""])
+
+
+def _id(key: Key) -> str:
+    return f"`{key.id}`" if key.id in actions() else ""
+
+
+def terms() -> str:
+    """Return the table of the terms of a filter."""
+    rows = [
+        f"| `{term.example}` | {term.help} | {' '.join(f'`{sign}`' for sign in term.operators)} |"
+        for term in TERMS
+    ]
+    return "\n".join(["| term | fits a process | operators |", "|---|---|---|", *rows, ""])
+
+
+def settings() -> str:
+    """Return the table of the settings."""
+    # The table of keys lists the actions.
+    known = msgspec.structs.replace(choices(), actions=("those of the table of keys",))
+    rows = [
+        f"| `{each.name}` | {each.help} | {each.kind.valid(known)} | `{_default(each)}` |"
+        for each in declared().values()
+    ]
+    return "\n".join(["| setting | what | valid | default |", "|---|---|---|---|", *rows, ""])
+
+
+def _default(each: Declared) -> str:
+    return rendered(plain(each.default))
 
 
 def fields() -> str:

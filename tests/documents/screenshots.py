@@ -15,6 +15,11 @@ FOLDER = Path(__file__).parents[2] / "screenshots"
 INSTANT = "1800000000"
 """The moment at which the clocks of the simulated hosts stand still."""
 
+_CLOCK = "08:00:00"
+"""The same as the header shows it."""
+_STEP = "2"
+"""Seconds that pass between two samples of a host that has a past."""
+
 
 class Shot(NamedTuple):
     """One picture: what is run, at which size, which keys are sent, and what must be seen."""
@@ -25,14 +30,27 @@ class Shot(NamedTuple):
     rows: int
     keys: tuple[str, ...]
     awaited: str
+    past: int = 0
+    """Seconds that the simulated host is watched before the first key, in fast motion."""
 
 
 SHOTS = (
-    Shot("overview", ("--demo=dgx-h100",), 120, 30, (), "train.py"),
-    Shot("overview-80x24", ("--demo=pcie-1080ti",), 80, 24, (), "train_resnet"),
+    Shot("overview", ("--demo=dgx-h100",), 120, 40, (), "train.py", 300),
+    Shot("overview-80x24", ("--demo=pcie-1080ti",), 80, 24, (), "train_resnet", 300),
+    Shot("overview-200x60", ("--demo=dgx-h100",), 200, 60, (), "train.py", 460),
+    Shot("many", ("--demo=many",), 200, 60, (), "GPU", 300),
     Shot("kill", ("--demo=pcie-1080ti",), 100, 28, ("K",), "refused"),
-    Shot("help", ("--demo=dgx-h100",), 100, 30, ("h",), "reverse the order"),
+    Shot("filter", ("--demo=dgx-h100",), 110, 30, ("/", "user:alice gpu:0-1 idle<5x"), "^^", 300),
+    Shot("palette", ("--demo=dgx-h100",), 100, 30, (":", "copy"), "copy the PID", 300),
+    Shot("help", ("--demo=dgx-h100",), 140, 50, ("h",), "reverse the order"),
     Shot("mig", ("--demo=mig",), 100, 20, (), "finetune"),
+    Shot("device", ("--demo=dgx-h100",), 120, 40, ("d", "a"), "GPU  0", 300),
+    Shot("device-80x24", ("--demo=pcie-1080ti",), 80, 24, ("d",), "Utilization", 300),
+    Shot("links", ("--demo=pcie-1080ti",), 110, 24, ("m",), "GPU 0-3 and 4-7", 300),
+    Shot("users", ("--demo=dgx-h100",), 100, 16, ("u",), "IDLE-MEM", 300),
+    Shot(
+        "process", ("--demo=dgx-h100",), 100, 24, ("/", "bob", "enter", "enter"), "ipykernel", 300
+    ),
     Shot("lost", ("--demo=lost",), 100, 20, (), "fell off the bus"),
     Shot("once", ("--demo=dgx-h100", "--once"), 100, 26, (), "vllm"),
     Shot("topo", ("--demo=pcie-1080ti", "topo"), 86, 18, (), "Affinity"),
@@ -41,10 +59,20 @@ SHOTS = (
 
 def take(shot: Shot) -> str:
     """Run gpudash in a terminal and return the picture of what it shows."""
-    argv = [sys.executable, "-m", "gpudash", *shot.arguments]
+    argv = [sys.executable, "-m", "gpudash", "--no-config", *shot.arguments]
     env = {**os.environ, "GPUDASH_DEMO_TIME": INSTANT, "TZ": "UTC"}
+    if shot.past:
+        argv += ["--interval", "0.1"]
+        start = str(int(INSTANT) - shot.past)
+        env |= {
+            "GPUDASH_DEMO_TIME": start,
+            "GPUDASH_DEMO_STEP": _STEP,
+            "GPUDASH_DEMO_UNTIL": INSTANT,
+        }
     size = {"columns": shot.columns, "rows": shot.rows}
     with Terminal(argv, env=env, truecolor=True, **size) as terminal:
+        if shot.past:
+            terminal.wait_for(_CLOCK, timeout=60)
         for key in shot.keys:
             terminal.wait_for("GPU")
             terminal.settle()

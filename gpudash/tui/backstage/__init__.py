@@ -25,7 +25,11 @@ PRIVATE = {
         "_disable_mouse_support",
         "_mouse",
         "_debug",
-        "exit_event",
+        "fileno",
+    ),
+    "textual.driver:Driver": (
+        "_app",
+        "_loop",
     ),
     "textual.drivers._writer_thread:WriterThread": ("_queue",),
     "textual._xterm_parser:XTermParser": ("_timeout_time",),

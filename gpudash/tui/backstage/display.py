@@ -65,8 +65,7 @@ class BackstageApp(App[int]):
     @property
     def link_busy(self) -> bool:
         """Whether an earlier frame is still on its way to the terminal."""
-        writer = getattr(self._driver, "_writer_thread", None)
-        return writer is not None and writer._queue.qsize() > 0
+        return isinstance(self._driver, QuietDriver) and self._driver.busy
 
     def forget_frame(self) -> None:
         """Send everything again: another program has written to the terminal."""

@@ -1,18 +1,29 @@
-"""The terminal without reports of every mouse motion and without a thread that polls."""
+"""The terminal without reports of every mouse motion, and without threads to read and write it.
+
+A key that must pass from one thread to another and its answer to a third is late by the time
+that threads of Python leave each other waiting.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
-import select
 import termios
 from codecs import getincrementaldecoder
+from contextlib import suppress
 from typing import Any
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
+
+from gpudash.tui.backstage.outlet import Outlet
 
 HANGUP_STATUS = 129
 _ENTER_SCREEN = "\x1b[?1049h"
+_ESCAPE_SECONDS = 0.1
+_STANDARD_ERROR = 2
+"""Where Textual writes to, which may be redirected only within Python."""
 
 
 class QuietDriver(LinuxDriver):
@@ -20,66 +31,97 @@ class QuietDriver(LinuxDriver):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._screen_entered = not getattr(self._app, "pre_frame_shown", False)
-        self._listening = False
+        self._listening = self._hearing = False
+        self._outlet: Outlet | None = None
+        self._begin_input()
 
     def listen(self) -> None:
         """Start to read keys; those typed before then wait in the terminal."""
         if not self._listening:
             self._listening = True
-            os.write(self._wake_write, b"x")
+            self._hear()
+
+    @property
+    def busy(self) -> bool:
+        """Whether an earlier frame is still on its way to the terminal."""
+        if self._outlet is not None:
+            return self._outlet.busy
+        return self._writer_thread is not None and self._writer_thread._queue.qsize() > 0
 
     def write(self, data: str) -> None:
         """Send data; the alternate screen is not entered again after a pre-frame did."""
         if not self._screen_entered and data == _ENTER_SCREEN:
             self._screen_entered = True
-            return
-        super().write(data)
+        elif self._outlet is not None:
+            self._outlet.write(data)
+        else:
+            super().write(data)
 
     def start_application_mode(self) -> None:
         """Take the terminal over; it is given back as the first of us found it."""
+        self._loop = asyncio.get_running_loop()
+        # Where a terminal of another user cannot be opened anew, Textual's thread writes to it.
+        with suppress(OSError):
+            self._outlet = Outlet(_STANDARD_ERROR, self._loop)
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        if self._outlet is not None and self._writer_thread is not None:
+            self._writer_thread.stop()
+            self._writer_thread = None
         self.attrs_before = getattr(self._app, "found_attributes", None) or self.attrs_before
+        if self._listening:
+            self._hear()
+
+    def close(self) -> None:
+        """Send the last bytes."""
+        if self._outlet is not None:
+            self._outlet.close()
+            self._outlet = None
+        super().close()
+
+    def disable_input(self) -> None:
+        """Stop to read keys."""
+        if self._hearing:
+            self._hearing = False
+            self._loop.remove_reader(self.fileno)
+        super().disable_input()
+
+    def run_input_thread(self) -> None:
+        """Do nothing: keys are read on the event loop."""
+
+    def send_message(self, message: Message) -> None:
+        """Hand a message over, already on the loop that it is for."""
+        self._app.post_message(message)
 
     def _enable_mouse_support(self) -> None:
         if self._mouse:
             self.write("\x1b[?1000h\x1b[?1002h\x1b[?1006h")
-            self.flush()
 
     def _disable_mouse_support(self) -> None:
         if self._mouse:
             self.write("\x1b[?1006l\x1b[?1002l\x1b[?1000l")
-            self.flush()
 
-    def disable_input(self) -> None:
-        """Stop the input thread at once instead of at its next look at the clock."""
-        self.exit_event.set()
-        os.write(self._wake_write, b"x")
-        if self._key_thread is not None:
-            self._key_thread.join()
-        self.exit_event.clear()
-        super().disable_input()
+    def _begin_input(self) -> None:
+        self._parser = XTermParser(self._debug)
+        self._decode = getincrementaldecoder("utf-8")(errors="replace").decode
 
-    def run_input_thread(self) -> None:
-        """Turn input into messages; end the process when the terminal has gone away."""
-        parser = XTermParser(self._debug)
-        decode = getincrementaldecoder("utf-8")(errors="replace").decode
-        poll = select.poll()
-        poll.register(self._wake_read, select.POLLIN)
-        while not self.exit_event.is_set():
-            poll.register(self.fileno, select.POLLIN if self._listening else 0)
-            escape_pending = parser._timeout_time is not None
-            for descriptor, event in poll.poll(100 if escape_pending else None):
-                if descriptor == self._wake_read:
-                    os.read(descriptor, 64)
-                elif event & select.POLLIN or self._listening:
-                    for message in parser.feed(decode(_read_or_leave(descriptor))):
-                        self.process_message(message)
-                else:
-                    os._exit(HANGUP_STATUS)
-            for message in parser.tick():
-                self.process_message(message)
+    def _hear(self) -> None:
+        self._begin_input()
+        self._hearing = True
+        self._loop.add_reader(self.fileno, self._read)
+
+    def _read(self) -> None:
+        """Turn input into messages."""
+        for message in self._parser.feed(self._decode(_read_or_leave(self.fileno))):
+            self.process_message(message)
+        self._await_rest()
+
+    def _await_rest(self) -> None:
+        """Take an escape that nothing follows for the key of that name."""
+        for message in self._parser.tick():
+            self.process_message(message)
+        if self._parser._timeout_time is not None:
+            self._loop.call_later(_ESCAPE_SECONDS, self._await_rest)
 
 
 def _read_or_leave(descriptor: int) -> bytes:

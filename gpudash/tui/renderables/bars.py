@@ -10,10 +10,16 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from rich.style import Style
 
-_WHOLE, _HALF, _TRACK = "━", "╸", "─"
+from gpudash.tui.glyphs import UNICODE, Glyphs
 
 
-def bar(share: float | None, width: int, steps: Sequence[Style], track: Style) -> list[Segment]:
+def bar(
+    share: float | None,
+    width: int,
+    steps: Sequence[Style],
+    track: Style,
+    glyphs: Glyphs = UNICODE,
+) -> list[Segment]:
     """Return a bar of exactly `width` cells; an unknown share leaves it blank."""
     if share is None:
         return [Segment(" " * width, track)]
@@ -23,12 +29,12 @@ def bar(share: float | None, width: int, steps: Sequence[Style], track: Style) -
     for number, style in enumerate(steps):
         start, end = number * width // len(steps), (number + 1) * width // len(steps)
         lit = max(0, min(end, whole) - start)
-        tip = _HALF if half and start <= whole < end else ""
+        tip = glyphs.bar_half if half and start <= whole < end else ""
         if lit or tip:
-            pieces.append(Segment(_WHOLE * lit + tip, style))
+            pieces.append(Segment(glyphs.bar_whole * lit + tip, style))
     rest = width - whole - half
     if rest:
-        pieces.append(Segment(_TRACK * rest, track))
+        pieces.append(Segment(glyphs.bar_track * rest, track))
     return pieces
 
 

@@ -10,32 +10,72 @@ from rich.segment import Segment
 from gpudash.cells import cut, width
 from gpudash.columns import DEVICE_COLUMNS
 from gpudash.health import status, status_level
+from gpudash.layout import Column
 from gpudash.rows import DeviceRow
 from gpudash.tui.renderables.grid import MARGIN, Grid
 from gpudash.tui.renderables.line import Line, cells_of, fitted, joined, spread
+from gpudash.tui.renderables.sparkline import sparkline
 from gpudash.tui.theme import Theme
+from gpudash.tui.trends import Trends
+from gpudash.units import ABSENT
 
 _BAR = 5
-_WIDE = 78
-"""Cells that one of two columns needs at least."""
 
 _NAMES = frozenset({"index", "name"})
-_ROLES = {"index": "strong"}
+_ROLES = {"index": "strong", "utilization_trend": "utilization", "memory_trend": "memory"}
+_UTILIZATION_TREND: Column[DeviceRow] = Column(
+    key="utilization_trend",
+    header="",
+    text=lambda row: ABSENT if row.device.gpu_utilization_percent is None else "",
+    sort_key=lambda row: "",
+    width=8,
+    stretch=48,
+    priority=4,
+)
+_MEMORY_TREND: Column[DeviceRow] = Column(
+    key="memory_trend",
+    header="",
+    text=lambda row: ABSENT if row.device.memory_used_bytes is None else "",
+    sort_key=lambda row: "",
+    width=8,
+    stretch=48,
+    priority=5,
+)
+_AFTER = {"utilization": _UTILIZATION_TREND, "memory": _MEMORY_TREND}
+
+# A bar says what the percentage of the memory would.
+_PLAIN_COLUMNS = [column for column in DEVICE_COLUMNS if column.key != "memory_percent"]
+_COLUMNS = [
+    column
+    for plain in _PLAIN_COLUMNS
+    for column in (plain, *([_AFTER[plain.key]] if plain.key in _AFTER else ()))
+]
 
 
 class DeviceTable:
-    """Draws the devices of a snapshot under their headings."""
+    """Draws the devices of a snapshot under their headings, with their past where there is room."""
 
-    def __init__(self) -> None:
-        self._grid = Grid(DEVICE_COLUMNS, _ROLES, bar=_BAR)
+    def __init__(self, trends: Trends) -> None:
+        self._trends = trends
+        curves = {"utilization_trend": self._utilization, "memory_trend": self._memory}
+        self._plain = Grid(_PLAIN_COLUMNS, _ROLES, bar=_BAR)
+        self._curved = self._grid = Grid(_COLUMNS, _ROLES, bar=_BAR, curves=curves)
 
     def lines(
-        self, rows: Sequence[DeviceRow], theme: Theme, cells: int, *, first: int, height: int
+        self,
+        rows: Sequence[DeviceRow],
+        theme: Theme,
+        cells: int,
+        *,
+        first: int,
+        height: int,
+        across: int = 1,
+        curves: bool = True,
     ) -> list[Line]:
         """Return the headings and `height` lines of devices from number `first` on."""
         if not rows:
             return []
-        across = columns_across(len(rows), height, cells)
+        self._grid = self._curved if curves else self._plain
         room = cells // across
         visible = rows[first : first + height * across]
         drawn = self._drawn(rows, visible, room, theme)
@@ -43,7 +83,7 @@ class DeviceTable:
         title = self._grid.heading(theme)
         lines = [_beside([title] * max(1, len(blocks)), room, theme)]
         if len(visible) < len(rows):
-            note = f" {first + 1}-{first + len(visible)} of {len(rows)} [ ] "
+            note = f" {first + 1}-{first + len(visible)} of {len(rows)} ( ) "
             lines[0] = spread(lines[0], [Segment(note, theme.heading)], cells, theme.base)
         lines += [_beside(line, room, theme) for line in zip_longest(*blocks)]
         return lines
@@ -68,10 +108,13 @@ class DeviceTable:
         segments = self._grid.draw(row, theme, keep=named)
         return [*segments, *_fault(row, theme, room - cells_of(segments) - MARGIN)]
 
+    def _utilization(self, row: DeviceRow, cells: int, theme: Theme) -> str:
+        values = self._trends.values(row.device.key, "gpu_utilization_percent", cells)
+        return sparkline(values, 100, cells, theme.glyphs)
 
-def columns_across(count: int, height: int, cells: int) -> int:
-    """Return how many columns of devices stand side by side."""
-    return 2 if count > height and cells >= 2 * _WIDE else 1
+    def _memory(self, row: DeviceRow, cells: int, theme: Theme) -> str:
+        values = self._trends.values(row.device.key, "memory_used_bytes", cells)
+        return sparkline(values, row.device.memory_total_bytes, cells, theme.glyphs)
 
 
 def _beside(lines: Sequence[Line | None], room: int, theme: Theme) -> Line:
@@ -85,5 +128,5 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
     reason = row.device.fault.message if row.device.fault else ""
     return [
         Segment(word, theme.level(status_level(row.device))),
-        Segment(cut(reason, max(0, room - width(word))), theme.dim),
+        Segment(cut(reason, max(0, room - width(word)), mark=theme.glyphs.ellipsis), theme.dim),
     ]

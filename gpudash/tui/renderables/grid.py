@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from rich.segment import Segment
+from rich.style import Style
 
-from gpudash.cells import pad, width
+from gpudash.cells import cut, pad, width
 from gpudash.layout import GAP, Column, Place, fit
 from gpudash.tui.renderables.bars import bar
 from gpudash.tui.theme import Theme
@@ -15,33 +16,50 @@ from gpudash.units import ABSENT
 
 Row = TypeVar("Row")
 
+Curve = Callable[[Row, int, Theme], str]
+"""Draws the past of a row's value in so many cells."""
+
 MARGIN = 1
 """Cells left blank at both ends of a row."""
 
 _MARGIN, _GAP = " " * MARGIN, " " * GAP
-_ARROWS = {True: "▼", False: "▲"}
-_WHOLE_TEXTS = frozenset({"pid", "time"})
+_WHOLE_TEXTS = frozenset({"pid", "time", "idle"})
 """Columns aligned to the right whose text does not end in a unit."""
 
 
 class Grid(Generic[Row]):
-    """Columns that stay as they are until the width or the rows change or a value outgrows one."""
+    """Columns that stay as they are until width or rows change, or a value outgrows or joins them.
+
+    `roles` names the theme's style of a column; `curves` draws the stretching columns.
+    """
 
     def __init__(
-        self, columns: Sequence[Column[Row]], roles: Mapping[str, str], *, bar: int = 0
+        self,
+        columns: Sequence[Column[Row]],
+        roles: Mapping[str, str],
+        *,
+        bar: int = 0,
+        curves: Mapping[str, Curve[Row]] | None = None,
     ) -> None:
         self.places: list[Place[Row]] = []
         self.outgrown = False
         self._columns = columns
         self._roles = roles
         self._bar = bar
+        self._curves = curves or {}
+        self._absent: list[Column[Row]] = []
         self._fitted_to: object = None
 
     def fit(self, rows: Sequence[Row], identity: object, room: int) -> None:
         """Choose the columns for a line of `room` cells, if `identity` of the rows changed."""
-        if self._fitted_to == (identity, room) and not self.outgrown:
+        if (
+            self._fitted_to == (identity, room)
+            and not self.outgrown
+            and not any(_has_text(column, rows) for column in self._absent)
+        ):
             return
         self._fitted_to, self.outgrown = (identity, room), False
+        self._absent = [c for c in self._columns if c.priority and not _has_text(c, rows)]
         self.places = fit(self._columns, rows, room - 2 * MARGIN, bar=self._bar)
 
     def heading(self, theme: Theme, *, sorted_by: str = "", down: bool = False) -> list[Segment]:
@@ -60,24 +78,38 @@ class Grid(Generic[Row]):
                 end = arrow + 1
         text += gap
         if end:
-            text = text[:arrow] + _ARROWS[down] + text[arrow + 1 :]
+            sign = theme.glyphs.arrow_down if down else theme.glyphs.arrow_up
+            text = text[:arrow] + sign + text[arrow + 1 :]
         return [
             Segment(text[:start], theme.heading),
             Segment(text[start:end], theme.sorted),
             Segment(text[end:], theme.heading),
         ]
 
-    def draw(self, row: Row, theme: Theme, *, keep: int | None = None) -> list[Segment]:
-        """Return the values of a row; `keep` stops after so many columns."""
-        segments = [Segment(_MARGIN, theme.base)]
+    def draw(
+        self, row: Row, theme: Theme, *, keep: int | None = None, mark: str = "", shift: int = 0
+    ) -> list[Segment]:
+        """Return the values of a row; `keep` stops after so many columns.
+
+        `mark` stands in the margin; `shift` leaves out the first cells of the growing column.
+        """
+        segments = [Segment(mark or _MARGIN, theme.warn if mark else theme.base)]
         for number, place in enumerate(self.places[:keep]):
+            column = place.column
             if number:
                 segments.append(Segment(_GAP, theme.base))
-            if place.bar and place.column.share is not None:
-                steps = theme.memory if place.column.key == "memory" else theme.utilization
-                segments += bar(place.column.share(row), place.bar, steps, theme.track)
+            if place.bar and column.share is not None:
+                steps = theme.memory if column.key == "memory" else theme.utilization
+                segments += bar(column.share(row), place.bar, steps, theme.track, theme.glyphs)
                 segments.append(Segment(" ", theme.base))
-            self._value(place, row, theme, segments)
+            if column.stretch:
+                text = self._curves[column.key](row, place.width, theme)
+                segments.append(Segment(text, self._style(column, row, theme)))
+            elif shift and column.grows:
+                text = pad(_tail(column.text(row), shift, theme), place.width)
+                segments.append(Segment(text, theme.base))
+            else:
+                self._value(place, row, theme, segments)
         return segments
 
     def column_at(self, x: int) -> str | None:
@@ -97,22 +129,35 @@ class Grid(Generic[Row]):
                 text = column.short(row)
             elif cells < column.width:
                 self.outgrown = True
-        if text == ABSENT:
-            style = theme.faint
-        elif column.level is not None:
-            style = theme.level(column.level(row))
-        else:
-            style = getattr(theme, self._roles.get(column.key, "base"))
+        style = theme.faint if text == ABSENT else self._style(column, row, theme)
         if len(text) < cells and text.isascii():
             text = text.rjust(cells) if column.align == ">" else text.ljust(cells)
         else:
-            text = pad(text, cells, column.align)
+            text = pad(text, cells, column.align, mark=theme.glyphs.ellipsis)
         unit = 0 if column.align == "<" or column.key in _WHOLE_TEXTS else _unit(text)
         if unit and style is not theme.faint:
             segments.append(Segment(text[:-unit], style))
             segments.append(Segment(text[-unit:], theme.dim))
         else:
             segments.append(Segment(text, style))
+
+    def _style(self, column: Column[Row], row: Row, theme: Theme) -> Style:
+        """Return how a value looks: by its level, or by its column; of several steps the middle."""
+        if column.level is not None:
+            return theme.level(column.level(row))
+        role: Style | tuple[Style, ...] = getattr(theme, self._roles.get(column.key, "base"))
+        return role[len(role) // 2] if isinstance(role, tuple) else role
+
+
+def _has_text(column: Column[Row], rows: Sequence[Row]) -> bool:
+    return any(column.text(row) != ABSENT for row in rows)
+
+
+def _tail(text: str, shift: int, theme: Theme) -> str:
+    """Return a text without its first cells, a mark in place of what is gone."""
+    gone = width(cut(text, shift, mark=""))
+    rest = text[len(cut(text, shift, mark="")) :] if gone else text
+    return theme.glyphs.ellipsis + rest if rest else ""
 
 
 def _unit(text: str) -> int:

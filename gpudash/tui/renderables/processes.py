@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
-from gpudash.cells import cut
+from gpudash.cells import cut, width
 from gpudash.columns import PROCESS_COLUMNS
-from gpudash.tui.listing import Listing
+from gpudash.labels import command
+from gpudash.rows import ProcessRow
+from gpudash.tui.listing import Key, Listing
 from gpudash.tui.renderables.grid import MARGIN, Grid
 from gpudash.tui.renderables.line import Line, fitted, joined, spread
+from gpudash.tui.renderables.position import position
 from gpudash.tui.theme import Theme
 
 NOTHING = "No running processes found"
+NOTHING_FITS = "No process fits"
 
 _ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
@@ -25,6 +29,8 @@ class ProcessTable:
         self.top = 0
         """Place in the listing of the first line in view."""
         self._grid = Grid(PROCESS_COLUMNS, _ROLES)
+        self._shift = 0
+        self._known: dict[Key, tuple[object, ProcessRow, Line]] = {}
 
     @property
     def sortable(self) -> list[str]:
@@ -34,6 +40,13 @@ class ProcessTable:
     def column_at(self, x: int) -> str | None:
         """Return the key of the column that cell `x` belongs to."""
         return self._grid.column_at(x)
+
+    def scroll(self, cells: int, listing: Listing) -> None:
+        """Show the command lines from a later or earlier cell on."""
+        column = next((p for p in self._grid.places if p.column.grows), None)
+        if column is not None:
+            longest = max((width(command(row.process)) for row in listing.rows), default=0)
+            self._shift = max(0, min(self._shift + cells, longest + 1 - column.width))
 
     def lines(
         self, listing: Listing, notes: Sequence[str], theme: Theme, cells: int, height: int
@@ -46,7 +59,8 @@ class ProcessTable:
             place = listing.cursor - window.start
             lines[place] = _highlighted(lines[place], theme, cells)
         else:
-            lines = [[Segment(" " * MARGIN + NOTHING, theme.dim)]]
+            word = NOTHING_FITS if listing.everything else NOTHING
+            lines = [[Segment(" " * MARGIN + word, theme.dim)]]
         lines += _notes(notes, theme, cells, height - 1 - len(lines))
         return [self._title(listing, window, theme, cells), *lines]
 
@@ -55,18 +69,29 @@ class ProcessTable:
         lines: list[Line] = []
         for _attempt in range(2):
             self._grid.fit(listing.rows, listing.members, cells)
-            lines = [joined(self._grid.draw(listing.rows[index], theme)) for index in window]
+            lines = [self._line(listing, listing.rows[index], theme) for index in window]
             if not self._grid.outgrown:
                 break
+        keys = {listing.rows[index].process.key for index in window}
+        self._known = {key: line for key, line in self._known.items() if key in keys}
         return lines
+
+    def _line(self, listing: Listing, row: ProcessRow, theme: Theme) -> Line:
+        """Return the line of a row, the same object as before while nothing changes it."""
+        key = row.process.key
+        is_tagged = key in listing.tagged
+        look = id(self._grid.places), id(theme), self._shift, is_tagged
+        known = self._known.get(key)
+        if known is not None and known[1] is row and known[0] == look:
+            return known[2]
+        mark = theme.glyphs.tag[:MARGIN] if is_tagged else ""
+        line = joined(self._grid.draw(row, theme, mark=mark, shift=self._shift))
+        self._known[key] = look, row, line
+        return line
 
     def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
         titles = self._grid.heading(theme, sorted_by=listing.sort_key, down=listing.descending)
-        position = []
-        if len(window) < len(listing.rows):
-            text = f" {window.start + 1}-{window.stop} of {len(listing.rows)} "
-            position = [Segment(text, theme.heading)]
-        return spread(titles, position, cells, theme.base)
+        return spread(titles, position(listing, window, theme, cells), cells, theme.base)
 
 
 def _highlighted(line: Line, theme: Theme, cells: int) -> Line:

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.events import Click
+from textual.events import Click, MouseScrollDown, MouseScrollUp
 from textual.screen import ModalScreen
 
-from gpudash.cells import pad
-from gpudash.tui.keymap import KEYS
-from gpudash.tui.renderables.line import Line
+from gpudash.tui.keymap import Key
+from gpudash.tui.renderables.help import COLUMN, help_lines
+from gpudash.tui.renderables.line import Line, spread
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Lines
 
-_WIDTH = 66
-_GROUP_CELLS, _KEY_CELLS = 9, 7
-
-
-class KeyList(Lines):
-    """All keys by group, from a first line on."""
-
-    def present(self, first: int, look: Theme) -> None:
-        """Draw what fits."""
-        self.show(rows(look)[first:])
+_WHEEL_LINES = 3
+_FRAME_LINES = 2
+"""The blank line above the list and the line that says what closes it."""
 
 
 class HelpScreen(ModalScreen[None]):
@@ -35,17 +29,22 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; background: $background 60%; }
     """
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape,q,h,question_mark,f1,enter,space,ctrl+c", "close", "close", show=False),
+        Binding("escape,q,h,question_mark,f1,enter,ctrl+c,f10", "close", "close", show=False),
         Binding("down,j", "scroll_keys(1)", "down", show=False),
         Binding("up,k", "scroll_keys(-1)", "up", show=False),
+        Binding("pagedown,space", "scroll_pages(1)", "a page down", show=False),
+        Binding("pageup", "scroll_pages(-1)", "a page up", show=False),
+        Binding("home", "scroll_keys(-10000)", "to the top", show=False),
+        Binding("end", "scroll_keys(10000)", "to the bottom", show=False),
     ]
     AUTO_FOCUS = None
 
-    def __init__(self, look: Theme) -> None:
+    def __init__(self, look: Theme, keys: Sequence[Key]) -> None:
         super().__init__()
-        self._look = look
+        self._look, self._list = look, keys
         self._first = 0
-        self._keys = KeyList(look.panel, id="keys")
+        self._lines: list[Line] = []
+        self._keys = Lines(look.panel, id="keys")
 
     def compose(self) -> ComposeResult:
         """Show the list alone."""
@@ -54,15 +53,22 @@ class HelpScreen(ModalScreen[None]):
     def on_resize(self) -> None:
         """Fit the list to the terminal."""
         size = self.app.size
-        self._keys.styles.width = max(1, min(_WIDTH, size.width))
-        self._keys.styles.height = max(1, min(len(rows(self._look)), size.height))
+        width = 2 * COLUMN if size.width >= 2 * COLUMN else min(COLUMN, size.width)
+        self._lines = help_lines(self._list, self._look, width)
+        self._keys.styles.width = max(1, width)
+        self._keys.styles.height = max(1, min(len(self._lines) + _FRAME_LINES, size.height))
         self.call_after_refresh(self.action_scroll_keys, 0)
 
     def action_scroll_keys(self, lines: int) -> None:
         """Scroll where the list does not fit."""
-        last = max(0, len(rows(self._look)) - self._keys.size.height)
+        last = max(0, len(self._lines) - self._room)
         self._first = max(0, min(self._first + lines, last))
-        self._keys.present(self._first, self._look)
+        shown = self._lines[self._first : self._first + self._room]
+        self._keys.show([[], *shown, *[[]] * (self._room - len(shown)), self._bottom()])
+
+    def action_scroll_pages(self, pages: int) -> None:
+        """Scroll by what is in view."""
+        self.action_scroll_keys(pages * max(1, self._room - 1))
 
     def action_close(self) -> None:
         """Go back."""
@@ -72,19 +78,30 @@ class HelpScreen(ModalScreen[None]):
         """Go back."""
         self.dismiss(None)
 
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Scroll by the wheel."""
+        event.stop()
+        self.action_scroll_keys(_WHEEL_LINES)
 
-def rows(look: Theme) -> list[Line]:
-    """Return the whole list, each group named on its first line."""
-    lines: list[Line] = [[]]
-    group = ""
-    for key in KEYS:
-        heading = "" if key.group == group else key.group
-        group = key.group
-        lines.append(
-            [
-                Segment("  " + pad(heading, _GROUP_CELLS), look.panel_dim),
-                Segment(pad(key.shown, _KEY_CELLS), look.key),
-                Segment(key.help, look.panel),
-            ]
-        )
-    return [*lines, []]
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Scroll by the wheel."""
+        event.stop()
+        self.action_scroll_keys(-_WHEEL_LINES)
+
+    @property
+    def _room(self) -> int:
+        return max(1, self._keys.size.height - _FRAME_LINES)
+
+    def _bottom(self) -> Line:
+        """Return what closes the list, and which part of it is in view if not all is."""
+        look, cells = self._look, self._keys.size.width
+        left = [
+            Segment("  Esc", look.key),
+            Segment(" close   ", look.panel_dim),
+        ]
+        if len(self._lines) <= self._room:
+            return spread(left, [], cells, look.panel)
+        left += [Segment("j k PgDn PgUp", look.key), Segment(" scroll", look.panel_dim)]
+        last = min(self._first + self._room, len(self._lines))
+        text = f"{self._first + 1}-{last} of {len(self._lines)}  "
+        return spread(left, [Segment(text, look.panel_dim)], cells, look.panel)

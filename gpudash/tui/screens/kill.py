@@ -1,190 +1,197 @@
-"""The question before a kill, about one process that was pinned when it opened."""
+"""The question before a signal, about processes that were pinned when it opened."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from rich.segment import Segment
 from textual.app import ComposeResult
-from textual.binding import Binding
-from textual.events import Click
-from textual.message import Message
+from textual.events import MouseScrollDown, MouseScrollUp
 from textual.screen import ModalScreen
 
-from gpudash.cells import cut, pad, wrap
-from gpudash.labels import command
-from gpudash.rows import ProcessRow
-from gpudash.tui.renderables.line import Line
+from gpudash.actions import Signal, find_signal, signals
+from gpudash.tui.keymap import KILL_KEYS, bindings
+from gpudash.tui.killing.aim import Aim
+from gpudash.tui.killing.question import question
+from gpudash.tui.renderables.question import Drawing, box_width, draw
+from gpudash.tui.renderables.question_foot import ACT, CANCEL
 from gpudash.tui.theme import Theme
-from gpudash.tui.widgets.lines import Lines
-from gpudash.units import duration, size
+from gpudash.tui.widgets.question import QuestionBox
 
-if TYPE_CHECKING:
-    from gpudash.actions import Target
-
-_WIDTH = 72
-_INDENT = 3
-_COMMAND_LINES = 6
-_SHARE_LINES = 4
+_LOOK_SECONDS = 0.1
+_WHEEL_LINES = 3
 _GUARD_SECONDS = 0.3
-"""Keys are ignored for so long after opening: a held key must not answer."""
+"""Nothing is obeyed for so long after opening: a held key must not answer."""
 
-_BUTTONS = (" Cancel  n ", " Kill  y ")
-_CANCEL, _KILL = 0, 1
+_OFFER_GUARD_SECONDS = 1.0
+"""The same where nobody asked for the question: keys may be meant for what was there before."""
 
-
-class Question(Lines):
-    """The text of the question and its two buttons."""
-
-    class Answered(Message):
-        """A button was clicked."""
-
-        def __init__(self, button: int) -> None:
-            super().__init__()
-            self.button = button
-
-    def present(self, texts: list[tuple[str, str]], focused: int, look: Theme) -> None:
-        """Draw labelled texts and the buttons below them."""
-        rows: list[Line] = [
-            [],
-            _indented([Segment("Kill this process?", look.header_strong)], look),
-        ]
-        rows.append([])
-        for label, text in texts:
-            parts = [Segment(pad(label, 9), look.panel_dim), Segment(text, look.panel)]
-            rows.append(_indented(parts, look))
-        rows += [[], _indented(_buttons(focused, look), look), []]
-        self._button_row = len(rows) - 2
-        self.show(rows)
-
-    def on_click(self, event: Click) -> None:
-        """Answer with the button under the pointer."""
-        event.stop()
-        left = _INDENT
-        for button, text in enumerate(_BUTTONS):
-            if event.y == self._button_row and left <= event.x < left + len(text):
-                self.post_message(self.Answered(button))
-            left += len(text) + 2
+_OWN = frozenset(
+    ("answer", "cancel", "press", "turn", "signal", "next_signal", "choose_signal", "tree")
+)
 
 
-class Answer(Enum):
-    """How the question ended; GONE when the process did."""
+class Answer(NamedTuple):
+    """What is to be sent, and whether to all below too."""
 
-    CANCEL = "cancel"
-    KILL = "kill"
-    GONE = "gone"
+    signal: Signal
+    whole: bool
 
 
-class KillScreen(ModalScreen[Answer]):
-    """Asks whether to kill; Cancel is the default."""
+class KillScreen(ModalScreen["Answer | None"]):
+    """Asks whether to send a signal; Cancel is the default, None the answer that it gives."""
 
     DEFAULT_CSS = """
     KillScreen { align: center middle; background: $background 60%; }
     """
-    BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape,n,q,ctrl+c", "answer(0)", "cancel", show=False),
-        Binding("y", "answer(1)", "kill", show=False),
-        Binding("left,right,tab,shift+tab,h,l", "turn", "other button", show=False),
-        Binding("enter", "press", "press the button", show=False),
-    ]
+    BINDINGS: ClassVar[list[Any]] = bindings(KILL_KEYS)
     AUTO_FOCUS = None
 
     def __init__(
         self,
-        row: ProcessRow,
-        target: Target,
+        aim: Aim,
+        signal: Signal,
         look: Theme,
         *,
+        offer: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Ask about an aim; `offer` is the question after a signal that was ignored."""
         super().__init__()
-        self._row = row
-        self._target = target
-        self._look = look
+        self._aim, self._signal, self._look, self._offer = aim, signal, look, offer
         self._clock = clock
-        self._opened_at = clock()
-        self._focused_button = _CANCEL
-        self._question = Question(look.panel, id="question")
+        self._obeys_from = clock() + (_OFFER_GUARD_SECONDS if offer else _GUARD_SECONDS)
+        self._whole = False
+        self._button = CANCEL
+        self._first = 0
+        self._seen: object = None
+        self._box = QuestionBox(look.panel, id="question")
 
     def compose(self) -> ComposeResult:
         """Show the question alone."""
-        yield self._question
+        yield self._box
 
     def on_mount(self) -> None:
-        """Watch for the end of the process while nobody has answered."""
-        self.set_interval(0.5, self._notice_end)
+        """Watch for the end of the processes while nobody has answered."""
+        self.set_interval(_LOOK_SECONDS, self._look_again)
 
     def on_resize(self) -> None:
         """Fit the question to the terminal."""
-        width = max(1, min(_WIDTH, self.app.size.width))
-        self._texts = describe(self._row, width - 2 * _INDENT - 9)
-        if not self._target.protected:
-            self._texts.append(("", "This kernel cannot pin it: a reused PID may go unnoticed."))
-        self._question.styles.width = width
-        self._question.styles.height = len(self._texts) + 6
-        self.call_after_refresh(self._draw)
+        self._fit()
 
-    def _draw(self) -> None:
-        self._question.present(self._texts, self._focused_button, self._look)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Obey nothing too early, and no answer that cannot be carried out."""
+        if action not in _OWN:
+            return super().check_action(action, parameters)
+        if self._clock() < self._obeys_from:
+            return False
+        return action in ("cancel", "press") or bool(self._aim.living)
 
-    def _notice_end(self) -> None:
-        if not self._target.alive():
-            self.dismiss(Answer.GONE)
+    def _look_again(self) -> None:
+        """Draw again when a process has ended or those below are known."""
+        seen = len(self._aim.living), self._aim.trees is None
+        if seen != self._seen:
+            self._seen = seen
+            self._fit()
+
+    def _drawing(self) -> Drawing:
+        cells, height = self.app.size
+        asked = question(self._aim, self._signal, whole=self._whole, offer=self._offer)
+        if asked.action is None:
+            self._button = CANCEL
+        width = box_width(cells)
+        self._box.styles.width = width
+        first, button = self._first, self._button
+        return draw(asked, self._look, width, max(1, height), first=first, button=button)
+
+    def _fit(self) -> None:
+        """Draw, after the box has taken the size that it needs."""
+        drawing = self._drawing()
+        self._first = drawing.first
+        if self._box.size.height != len(drawing.lines):
+            self._box.styles.height = max(1, len(drawing.lines))
+            self.call_after_refresh(self._box.present, drawing)
+        self._box.present(drawing)
+
+    # Keys
+
+    def action_cancel(self) -> None:
+        """Close without a signal."""
+        self.dismiss(None)
+
+    def action_answer(self) -> None:
+        """Close with the signal that is chosen."""
+        self.dismiss(Answer(self._signal, self._whole))
+
+    def action_press(self) -> None:
+        """Do what the button in focus says."""
+        if self._button == ACT and self._aim.living:
+            self.action_answer()
+        else:
+            self.action_cancel()
 
     def action_turn(self) -> None:
         """Go to the other button."""
-        self._focused_button = _CANCEL if self._focused_button else _KILL
-        self._draw()
+        self._button = CANCEL if self._button == ACT else ACT
+        self._fit()
 
-    def action_press(self) -> None:
-        """Answer with the button in focus."""
-        self.action_answer(self._focused_button)
+    def action_tree(self) -> None:
+        """Take those below along, or leave them."""
+        self._whole = bool(self._aim.members) and not self._whole
+        self._fit()
 
-    def action_answer(self, button: int) -> None:
-        """Close with an answer, unless the key was still held from before."""
-        if self._clock() - self._opened_at >= _GUARD_SECONDS:
-            self.dismiss(Answer.KILL if button == _KILL else Answer.CANCEL)
+    def action_signal(self, name: str) -> None:
+        """Choose a signal."""
+        if not self._offer:
+            self._signal = find_signal(name)
+            self._fit()
 
-    def on_question_answered(self, message: Question.Answered) -> None:
-        """Close with the button that was clicked."""
-        self.action_answer(message.button)
+    def action_next_signal(self, step: int) -> None:
+        """Choose the next signal or the one before."""
+        every = signals()
+        self.action_signal(every[(every.index(self._signal) + step) % len(every)].name)
 
+    def action_choose_signal(self) -> None:
+        """Choose one of all signals, by its name or number."""
+        if self._offer:
+            return
+        from gpudash.tui.choices import Choice
+        from gpudash.tui.screens.choose import ChooseScreen
 
-def describe(row: ProcessRow, room: int) -> list[tuple[str, str]]:
-    """Return what a person must know before they say yes: label and text per line."""
-    process = row.process
-    lines = wrap(command(process), room, lines=_COMMAND_LINES)
-    held = size(process.used_gpu_memory_bytes)
-    texts = [
-        ("PID", str(process.pid)),
-        ("owner", process.username or "unknown"),
-        ("age", duration(row.age_seconds)),
-        *[("command" if number == 0 else "", line) for number, line in enumerate(lines)],
-    ]
-    if process.job is not None:
-        texts.append(("job", process.job.label))
-    texts.append(("frees", f"{held} on GPU {row.gpus}"))
-    shares = [
-        f"GPU {share.index}: {size(share.used_gpu_memory_bytes)}" for share in process.devices
-    ]
-    if len(shares) > 1:
-        texts += [("", line) for line in wrap(", ".join(shares), room, lines=_SHARE_LINES)]
-    return [(label, cut(text, room)) for label, text in texts]
+        choices = [Choice(s.name, f"{s.name}  {s.help}", str(s.number)) for s in signals()]
+        self.app.push_screen(
+            ChooseScreen(
+                "Which signal?", choices, self._look, current=self._signal.name, typing=True
+            ),
+            self._take_signal,
+        )
 
+    def _take_signal(self, name: str | None) -> None:
+        self.action_signal(name or self._signal.name)
 
-def _buttons(focused: int, look: Theme) -> Line:
-    styles = [look.button, look.button]
-    styles[focused] = look.danger_focused if focused == _KILL else look.button_focused
-    cancel, kill = _BUTTONS
-    return [
-        Segment(cancel, styles[_CANCEL]),
-        Segment("  ", look.panel),
-        Segment(kill, styles[_KILL]),
-    ]
+    def action_scroll_lines(self, lines: int) -> None:
+        """Scroll what does not fit."""
+        self._first += lines
+        self._fit()
 
+    def action_scroll_pages(self, pages: int) -> None:
+        """Scroll by what is in view."""
+        drawing = self._box.drawing
+        self.action_scroll_lines(pages * max(1, drawing.page - 1 if drawing else 1))
 
-def _indented(segments: Line, look: Theme) -> Line:
-    return [Segment(" " * _INDENT, look.panel), *segments]
+    # Mouse
+
+    async def on_question_box_pressed(self, message: QuestionBox.Pressed) -> None:
+        """Do what was clicked."""
+        await self.run_action(message.action)
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Scroll by the wheel."""
+        event.stop()
+        self.action_scroll_lines(_WHEEL_LINES)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Scroll by the wheel."""
+        event.stop()
+        self.action_scroll_lines(-_WHEEL_LINES)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 
+from gpudash.tui.keymap import Key
 from gpudash.tui.renderables.footer import action_at
 from gpudash.tui.widgets.lines import Lines
 
@@ -19,9 +23,17 @@ class Footer(Lines):
             super().__init__()
             self.action = action
 
+    def __init__(self, blank: Style, keys: Iterable[Key], *, id: str | None = None) -> None:
+        super().__init__(blank, id=id)
+        self._keys = tuple(keys)
+
+    def take_keys(self, keys: Iterable[Key]) -> None:
+        """Obey other keys: those that it is given to show."""
+        self._keys = tuple(keys)
+
     def on_click(self, event: Click) -> None:
         """Start the action of the key under the pointer."""
         event.stop()
-        action = action_at(event.x)
+        action = action_at(self._keys, event.x, self.size.width)
         if action is not None:
             self.post_message(self.Pressed(action))

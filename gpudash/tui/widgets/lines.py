@@ -27,16 +27,30 @@ class Lines(Widget):
         self._blank = blank
         self._lines: Sequence[Line] = ()
         self._strips: list[Strip] = []
+        self._drawn_for = -1
+
+    def wear(self, blank: Style) -> None:
+        """Take another look for what no line covers."""
+        self._blank = blank
+        self._drawn_for = -1
 
     def show(self, lines: Sequence[Line]) -> None:
         """Replace the lines; those beyond the panel's height are not drawn."""
-        self._lines = lines
         width, height = self.size
-        old = self._strips
-        new = [Strip(fitted(line, width, self._blank), width) for line in lines[:height]]
+        old, before = self._strips, self._lines if self._drawn_for == width else ()
+        new = [
+            old[y]
+            if y < len(before) and y < len(old) and before[y] == line
+            else Strip(fitted(line, width, self._blank), width)
+            for y, line in enumerate(lines[:height])
+        ]
         new += [Strip.blank(width, self._blank)] * (height - len(new))
-        self._strips = new
-        changed = {y: row for y, row in enumerate(new) if y >= len(old) or old[y] != row}
+        self._lines, self._strips, self._drawn_for = lines, new, width
+        changed = {
+            y: row
+            for y, row in enumerate(new)
+            if y >= len(old) or (row is not old[y] and row != old[y])
+        }
         if changed and not repaint(self, changed):
             self.refresh(*[Region(0, y, width, 1) for y in changed])
 

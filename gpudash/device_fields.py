@@ -1,0 +1,69 @@
+"""What a device declares, read once: each metric's name for people, group, unit and help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, get_type_hints
+
+from gpudash.metric import Group
+from gpudash.snapshot import Device
+from gpudash.units import Unit
+
+_UNIT_WORDS = ("bytes_per_second", "bytes", "percent", "celsius", "mw", "mj", "mhz")
+_SPELLED = {
+    "pcie": "PCIe",
+    "nvlink": "NVLink",
+    "nvlinks": "NVLinks",
+    "tlimit": "T-limit",
+    "vbios": "VBIOS",
+}
+_COUNTED = frozenset({"core", "multiprocessor", "nvlink", "replay"})
+_INITIALS = frozenset(
+    {"gpu", "sm", "uuid", "pci", "id", "bar1", "jpeg", "ofa", "dram", "fp64", "fp32", "fp16"}
+    | {"tx", "rx", "ecc", "mig"}
+)
+
+
+class DeviceField(NamedTuple):
+    """A declared metric of a device."""
+
+    name: str
+    """The field of `Device`."""
+    label: str
+    group: Group
+    unit: Unit
+    help: str
+
+
+def _label(name: str) -> str:
+    """Return a field's name as people write it, the unit left out: `GPU utilization`."""
+    for word in _UNIT_WORDS:
+        name = name.removesuffix(f"_{word}")
+    if name.endswith("_count"):
+        name = name.removesuffix("_count")
+        name += "s" if name.rpartition("_")[2] in _COUNTED else ""
+    text = " ".join(_word(word) for word in name.split("_"))
+    return text[:1].upper() + text[1:]
+
+
+def _word(word: str) -> str:
+    return word.upper() if word in _INITIALS else _SPELLED.get(word, word)
+
+
+def _declared() -> tuple[DeviceField, ...]:
+    hints = get_type_hints(Device, include_extras=True)
+    fields = []
+    for name in Device.__struct_fields__:
+        meta = next(meta for meta in hints[name].__metadata__ if meta.extra)
+        extra = meta.extra
+        fields.append(
+            DeviceField(name, _label(name), extra["group"], extra["unit"], meta.description)
+        )
+    return tuple(fields)
+
+
+DEVICE_FIELDS: tuple[DeviceField, ...] = _declared()
+"""Every metric of a device, in the order in which they are declared."""
+
+BY_NAME: Mapping[str, DeviceField] = {field.name: field for field in DEVICE_FIELDS}
+"""The same by field name."""

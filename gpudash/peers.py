@@ -1,0 +1,144 @@
+"""What is wrong between the GPUs of a host, in sentences: missing P2P, links down, GPUs missing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from gpudash.labels import index_ranges
+from gpudash.links import Cells, access_matrix
+from gpudash.snapshot import Device, Process, Snapshot
+
+_NAMED_ISLANDS = 4
+_STATES = {
+    "lost": "it fell off the bus",
+    "asleep": "it sleeps",
+    "reset-required": "it needs a reset",
+}
+
+Pair = tuple[int, int]
+
+
+class _Users(NamedTuple):
+    """Processes told of together: one name, one owner, the same GPUs."""
+
+    name: str
+    owner: str | None
+    gpus: tuple[int, ...]
+
+
+def remarks(snapshot: Snapshot) -> list[str]:
+    """Return all sentences, those on running processes first; none where all is well."""
+    return [*without_p2p(snapshot), *reduced_links(snapshot), *not_in_topology(snapshot)]
+
+
+def without_p2p(snapshot: Snapshot) -> list[str]:
+    """Return a sentence for the processes that use GPUs between which there is no P2P.
+
+    Processes of one name and owner on the same GPUs share a sentence. What the driver does not
+    tell is not called missing.
+    """
+    topology, groups = snapshot.topology, _groups(snapshot)
+    if topology is None or not groups:
+        return []
+    cells = access_matrix(topology).cells
+    places = {index: place for place, index in enumerate(topology.indices)}
+    sentences = []
+    for users, pids in groups.items():
+        known = [gpu for gpu in users.gpus if gpu in places]
+        missing = _missing(known, places, cells)
+        if missing:
+            sentences.append(_sentence(users, pids, _between(known, missing)))
+    return sentences
+
+
+def reduced_links(snapshot: Snapshot) -> list[str]:
+    """Return a sentence for each GPU with fewer NVLinks than its like, or fewer PCIe lanes."""
+    most: dict[str | None, int] = {}
+    gpus = [device for device in snapshot.devices if not device.is_mig]
+    for gpu in gpus:
+        most[gpu.name] = max(most.get(gpu.name, 0), gpu.nvlink_count or 0)
+    return [sentence for gpu in gpus for sentence in _reduced(gpu, most[gpu.name])]
+
+
+def not_in_topology(snapshot: Snapshot) -> list[str]:
+    """Return a sentence for each GPU that the topology leaves out."""
+    if snapshot.topology is None:
+        return []
+    told = set(snapshot.topology.indices)
+    left_out = [gpu for gpu in snapshot.devices if not gpu.is_mig and gpu.index not in told]
+    return [
+        f"GPU {gpu.index} is not in the matrix: {_STATES.get(gpu.state, 'it did not answer')}"
+        for gpu in left_out
+    ]
+
+
+def _reduced(gpu: Device, most: int) -> Iterable[str]:
+    count, width, widest = gpu.nvlink_count, gpu.pcie_link_width, gpu.max_pcie_link_width
+    if count is not None and count < most:
+        yield f"GPU {gpu.index}: {count} NVLinks are up, {most} on others of its kind"
+    if width and widest and width < widest:
+        yield f"GPU {gpu.index}: {width} of {widest} PCIe lanes are up"
+
+
+def _groups(snapshot: Snapshot) -> dict[_Users, list[int]]:
+    """Return the PIDs of the processes on several GPUs."""
+    instances = frozenset(device.uuid for device in snapshot.devices if device.is_mig)
+    groups: dict[_Users, list[int]] = {}
+    for process in snapshot.processes:
+        gpus = _computes_on(process, instances)
+        if len(gpus) > 1:
+            users = _Users(process.name or "process", process.username, gpus)
+            groups.setdefault(users, []).append(process.pid)
+    return groups
+
+
+def _computes_on(process: Process, instances: Collection[str | None]) -> tuple[int, ...]:
+    """Return the GPUs that a process computes on as a whole; MIG instances have no P2P at all."""
+    shares = (d for d in process.devices if d.type != "G" and d.uuid not in instances)
+    return tuple(sorted({share.index for share in shares}))
+
+
+def _missing(gpus: Sequence[int], places: dict[int, int], cells: Cells) -> set[Pair]:
+    """Return the pairs one of which cannot reach the other."""
+    return {
+        (one, other)
+        for one, other in combinations(gpus, 2)
+        if "N" in (cells[places[one]][places[other]], cells[places[other]][places[one]])
+    }
+
+
+def _between(gpus: Sequence[int], missing: set[Pair]) -> str:
+    """Return what lacks P2P: islands if that is all there is to it, else how many pairs."""
+    islands = _islands(gpus, missing)
+    all_pairs = len(gpus) * (len(gpus) - 1) // 2
+    across = all_pairs - sum(len(island) * (len(island) - 1) // 2 for island in islands)
+    if len(missing) != across:
+        return f"no P2P between {len(missing)} of their {all_pairs} pairs"
+    if len(islands) == len(gpus) > 2:
+        return "no P2P between any of them"
+    if len(islands) > _NAMED_ISLANDS:
+        return f"P2P only inside {len(islands)} islands such as {index_ranges(islands[0])}"
+    return f"no P2P between GPU {' and '.join(map(index_ranges, islands))}"
+
+
+def _islands(gpus: Sequence[int], missing: set[Pair]) -> list[list[int]]:
+    """Return the GPUs in groups inside which no pair is missing."""
+    islands: list[list[int]] = []
+    for gpu in gpus:
+        for island in islands:
+            if not any((other, gpu) in missing for other in island):
+                island.append(gpu)
+                break
+        else:
+            islands.append([gpu])
+    return islands
+
+
+def _sentence(users: _Users, pids: Sequence[int], between: str) -> str:
+    others = f" and {len(pids) - 1} more" if len(pids) > 1 else ""
+    owner = f" ({users.owner})" if users.owner else ""
+    verb = "use" if others else "uses"
+    who = f"{users.name} {pids[0]}{others}{owner} {verb} GPU {index_ranges(users.gpus)}"
+    return f"{who}: {between}; traffic goes through host memory"

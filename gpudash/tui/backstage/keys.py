@@ -1,0 +1,55 @@
+"""Keys one after another, each given to whom the keys before it have led.
+
+Textual decides whom a key is for when it arrives, before the earlier ones are carried out: what
+is typed right behind a `/` would be taken for keys of the overview.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from textual.app import App
+from textual.events import Event, Key
+
+_PATIENCE_SECONDS = 0.1
+"""How long a screen that closes is waited for: it may never say that it is done with a key."""
+
+
+class OrderedKeys(App[int]):
+    """Carries each key out before the next one is given to anybody."""
+
+    _deliverer: asyncio.Task[None] | None = None
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        self._waiting_keys: deque[Key] = deque()
+
+    async def on_event(self, event: Event) -> None:
+        """Put a key in line; all else goes its way."""
+        if not isinstance(event, Key) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        self._waiting_keys.append(event)
+        if self._deliverer is None or self._deliverer.done():
+            self._deliverer = asyncio.get_running_loop().create_task(self._deliver())
+
+    async def _deliver(self) -> None:
+        """Give away keys until none is left."""
+        while self._waiting_keys and self.is_running:
+            owner = self.focused or self.screen
+            await super().on_event(self._waiting_keys.popleft())
+            await _reached(owner.call_later)
+            # What the owner did not want came back to the app, which may have it in line yet.
+            await _reached(self.call_later)
+
+
+async def _reached(call_later: Callable[[Callable[[], object]], bool]) -> None:
+    """Wait until the messages that somebody has now are dealt with."""
+    done = asyncio.Event()
+    if call_later(done.set):
+        try:
+            await asyncio.wait_for(done.wait(), _PATIENCE_SECONDS)
+        except asyncio.TimeoutError:
+            return

@@ -1,0 +1,68 @@
+"""Bytes on their way to the terminal, sent from the event loop without ever waiting for it."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from asyncio import AbstractEventLoop
+
+_PARTING_SECONDS = 2.0
+
+
+class Outlet:
+    """Writes at once what the terminal takes; the rest follows when it takes more."""
+
+    def __init__(self, descriptor: int, loop: AbstractEventLoop) -> None:
+        # A description of its own: not to wait is a property of the description, and the one
+        # behind standard error is shared with the shell. Raises OSError where that is forbidden.
+        path = f"/proc/self/fd/{descriptor}"
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        self._loop = loop
+        self._waiting = b""
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still on its way."""
+        return bool(self._waiting)
+
+    def write(self, data: str) -> None:
+        """Send data behind all that waits."""
+        if not data:
+            return
+        encoded = data.encode("utf-8", "replace")
+        if self._waiting:
+            self._waiting += encoded
+            return
+        self._waiting = self._taken_from(encoded)
+        if self._waiting:
+            self._loop.add_writer(self._descriptor, self._resume)
+
+    def close(self) -> None:
+        """Send the rest, for which a terminal has two seconds, and let go."""
+        if self._waiting and not self._loop.is_closed():
+            self._loop.remove_writer(self._descriptor)
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        end = time.monotonic() + _PARTING_SECONDS
+        while self._waiting and (left := end - time.monotonic()) > 0:
+            poll.poll(left * 1000)
+            self._waiting = self._taken_from(self._waiting)
+        os.close(self._descriptor)
+
+    def _resume(self) -> None:
+        self._waiting = self._taken_from(self._waiting)
+        if not self._waiting:
+            self._loop.remove_writer(self._descriptor)
+
+    def _taken_from(self, data: bytes) -> bytes:
+        """Send what the terminal takes now and return what it does not."""
+        while data:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:
+                return data
+            except OSError:
+                # The terminal is gone; whoever reads from it ends the process.
+                return b""
+        return b""

@@ -1,0 +1,61 @@
+"""What can be chosen from a list, and which of it a few typed letters mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_MOST_TYPED = 40
+_EXACT, _RUN, _WORD = 1000, 4, 3
+"""Worth of a note that is just what was typed, of a letter behind its neighbour, of a new word."""
+
+
+class Choice(NamedTuple):
+    """An entry of a list."""
+
+    value: str
+    text: str
+    note: str = ""
+    """What stands at its right end."""
+    marked: bool = False
+
+
+def ranked(choices: Iterable[Choice], typed: str) -> list[Choice]:
+    """Return the entries that words or beginnings of words typed in their order fit, best first.
+
+    `copid` is "copy the PID": each letter continues a word or begins a later one.
+    """
+    wanted = "".join(typed.casefold().split())[:_MOST_TYPED]
+    scored = [(_score(choice, wanted), choice) for choice in choices]
+    fitting = [(score, choice) for score, choice in scored if score is not None]
+    return [choice for _score, choice in sorted(fitting, key=lambda pair: -pair[0])]
+
+
+def _score(choice: Choice, wanted: str) -> int | None:
+    """Return how well an entry fits; None if it does not."""
+    if wanted and choice.note.casefold() == wanted:
+        return _EXACT
+    text = choice.text.casefold()
+    best: dict[int, int] = {-2: 0}
+    for letter in wanted:
+        # Place of the last letter taken -> the best score on the way there.
+        reached: dict[int, int] = {}
+        for before, score in best.items():
+            for place in range(max(before + 1, 0), len(text)):
+                if text[place] != letter:
+                    continue
+                if place == before + 1:
+                    worth = _RUN
+                elif _begins_word(text, place):
+                    worth = _WORD
+                else:
+                    continue
+                reached[place] = max(reached.get(place, 0), score + worth)
+        best = reached
+    if not best:
+        return None
+    return max(score - place // _MOST_TYPED for place, score in best.items())
+
+
+def _begins_word(text: str, place: int) -> bool:
+    return place == 0 or not text[place - 1].isalnum()

@@ -1,0 +1,124 @@
+"""Whom a question is about: pinned when it is put, whatever the list shows later."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from gpudash.actions import Member, Refusal, Target, Tree, cautions, pin_all
+from gpudash.labels import gpu_ranges, mig_labels
+from gpudash.rows import ProcessRow
+from gpudash.snapshot import Process, Snapshot
+
+_BLOCKED = "it is in D state: a signal reaches it when its system call returns"
+_MOST_NAMED = 3
+
+
+class Aim:
+    """Processes of a snapshot, each pinned or refused, and once they are known those below."""
+
+    def __init__(self, rows: Sequence[ProcessRow], snapshot: Snapshot) -> None:
+        self.rows = tuple(rows)
+        self.snapshot = snapshot
+        self.targets: tuple[Target, ...]
+        self.refusals: tuple[Refusal, ...]
+        self.targets, self.refusals = pin_all((row.process for row in rows), snapshot.host)
+        self.cautions = tuple(_merged(self.targets))
+        self.trees: tuple[Tree, ...] | None = None
+        """The tree of each target, None before they are known."""
+        self._held = self.targets
+        self._lock = threading.Lock()
+        self._looking = self._closed = False
+
+    @property
+    def living(self) -> tuple[Target, ...]:
+        """The targets that still run, none once all were let go."""
+        return () if self._closed else tuple(each for each in self.targets if each.alive())
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All below the targets that are no targets themselves, each once."""
+        seen = {target.process.key for target in self.targets}
+        found: list[Member] = []
+        for tree in self.trees or ():
+            if tree.root in self.targets:
+                found += [each for each in tree.members if each.process.key not in seen]
+                seen |= {each.process.key for each in tree.members}
+        return tuple(found)
+
+    def processes(self, *, whole: bool) -> tuple[Process, ...]:
+        """Return those that a signal is for, with all below them if `whole`.
+
+        Where every one is refused, those that were chosen.
+        """
+        chosen = tuple(target.process for target in self.targets)
+        if not chosen:
+            return tuple(row.process for row in self.rows)
+        return chosen + (tuple(member.process for member in self.members) if whole else ())
+
+    def look_below(self) -> None:
+        """Look for the trees in a thread of their own: /proc may hold its reader for ever."""
+        if not self.targets or self._looking:
+            return
+        self._looking = True
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def keep(self, targets: Collection[Target]) -> None:
+        """Leave out all but some of the targets and of the members of their trees."""
+        self.rows = tuple(self._row(target.process) for target in targets)
+        self.targets, self.refusals = tuple(targets), ()
+        self.cautions = tuple(_merged(self.targets))
+
+    def close(self) -> None:
+        """Let go of all, at the latest when nobody looks below them any more."""
+        with self._lock:
+            self._closed = True
+            if self._looking:
+                return
+        self._let_go()
+
+    def _look(self) -> None:
+        trees = tuple(Tree(target, self.snapshot.processes) for target in self.targets)
+        with self._lock:
+            self._looking, self.trees = False, trees
+            closed = self._closed
+        if closed:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for tree in self.trees or ():
+            tree.close()
+        for target in self._held:
+            target.close()
+
+    def _row(self, process: Process) -> ProcessRow:
+        age = None
+        if process.create_time is not None:
+            age = self.snapshot.taken_at.timestamp() - process.create_time
+        return ProcessRow(process, gpus((process,), self.snapshot), age)
+
+
+def gpus(processes: Iterable[Process], snapshot: Snapshot) -> str:
+    """Return the labels of all devices that processes use: `0-3`."""
+    shares = [share for process in processes for share in process.devices]
+    unique = {share.uuid or str(share.index): share for share in shares}
+    return gpu_ranges(unique.values(), mig_labels(snapshot.devices))
+
+
+def _merged(targets: Sequence[Target]) -> Iterator[str]:
+    """Say each caution once, with whom it is about where there are several."""
+    about: dict[str, list[int]] = {}
+    for target in targets:
+        blocked = (_BLOCKED,) if target.state().state == "uninterruptible" else ()
+        for sentence in (*cautions(target), *blocked):
+            about.setdefault(sentence, []).append(target.process.pid)
+    for sentence, pids in about.items():
+        if len(targets) == 1:
+            yield sentence
+        elif len(pids) == len(targets):
+            yield f"{sentence} (all of them)"
+        else:
+            named = (
+                ", ".join(map(str, pids)) if len(pids) <= _MOST_NAMED else f"{len(pids)} of them"
+            )
+            yield f"{named}: {sentence}"

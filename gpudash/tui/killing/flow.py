@@ -1,0 +1,73 @@
+"""The way of a kill through the screen: the question, the signal, and once more if ignored."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from gpudash.actions import Signal, find_signal
+from gpudash.tui.killing.aim import Aim
+from gpudash.tui.killing.strike import strike
+from gpudash.tui.screens.kill import Answer, KillScreen
+from gpudash.tui.screens.view import View
+
+if TYPE_CHECKING:
+    from gpudash.tui.live import LiveApp
+
+_LOOK_SECONDS = 0.1
+_OFFER = ": send SIGKILL?"
+
+
+def ask(app: LiveApp, signal_name: str) -> None:
+    """Ask whether to signal the tagged processes, or the selected one where none is tagged.
+
+    Over another view, which shows no tags, it is the selected one.
+    """
+    listing = app.picture.listing
+    rows = [] if isinstance(app.screen, View) else listing.tagged_rows
+    if not rows and listing.selected is not None:
+        rows = [listing.selected]
+    if not rows:
+        app.say("no process is selected")
+        return
+    aim = Aim(rows, app.picture.snapshot)
+    aim.look_below()
+    _put(app, aim, find_signal(signal_name))
+
+
+def _put(app: LiveApp, aim: Aim, signal: Signal, offer: str = "") -> None:
+    def answered(answer: Answer | None) -> None:
+        if answer is not None:
+            app.say("")
+            app.run_worker(_carry_out(app, aim, answer))
+            return
+        ended = bool(aim.targets) and not aim.living
+        aim.close()
+        app.say("ended by itself; nothing was sent" if ended else offer.removesuffix(_OFFER))
+
+    app.push_screen(KillScreen(aim, signal, app.picture.theme, offer=offer), answered)
+
+
+async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
+    """Do it, and offer SIGKILL to those that ignore a weaker signal."""
+    handed_on = False
+    try:
+        history = app.picture.history
+        result = await strike(
+            aim, answer.signal, whole=answer.whole, latest=lambda: history.latest, say=app.say
+        )
+        app.say(result.text)
+        if result.stubborn:
+            aim.keep(result.stubborn)
+            await _free(app)
+            handed_on = True
+            _put(app, aim, find_signal("KILL"), f"{result.text}{_OFFER}")
+    finally:
+        if not handed_on:
+            aim.close()
+
+
+async def _free(app: LiveApp) -> None:
+    """Wait until no other question is open and nothing is being typed."""
+    while app.screen.is_modal or app.focused is not None:
+        await asyncio.sleep(_LOOK_SECONDS)

@@ -1,0 +1,231 @@
+"""The screen itself: panels over a feed, drawn when something changed. Keys are in `topics`."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.events import Resize
+from textual.geometry import Size
+
+from gpudash.errors import ExitStatus
+from gpudash.feed import Feed, FeedState
+from gpudash.snapshot import Snapshot
+from gpudash.tui.backstage.display import BackstageApp
+from gpudash.tui.backstage.driver import QuietDriver
+from gpudash.tui.backstage.keys import OrderedKeys
+from gpudash.tui.frame import color_system
+from gpudash.tui.picture import Picture
+from gpudash.tui.preferences import Preferences
+from gpudash.tui.remapping import remap
+from gpudash.tui.screens.view import View
+from gpudash.tui.theme import Theme, textual_theme
+from gpudash.tui.widgets.devices import Devices
+from gpudash.tui.widgets.footer import Footer
+from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.processes import Processes
+from gpudash.tui.widgets.prompt import HEIGHT as PROMPT_HEIGHT
+from gpudash.tui.widgets.prompt import Prompt
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
+_LINK_RETRY_SECONDS = 0.1
+_SAVE_SECONDS = 1.0
+
+
+class LiveApp(OrderedKeys, BackstageApp):
+    """Draws the snapshots of a feed until its user leaves."""
+
+    CSS = """
+    Screen { layout: vertical; overflow: hidden; }
+    #processes { height: 1fr; }
+    Footer.-covered { display: none; }
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        *,
+        driver_class: type[Driver] | None = None,
+        no_color: bool = False,
+        preferences: Preferences | None = None,
+    ) -> None:
+        self.preferences = preferences or Preferences()
+        self._no_color = no_color
+        theme = self.look()
+        super().__init__(driver_class=driver_class or QuietDriver, ansi_color=_is_own(theme))
+        self.animation_level = "none"
+        self.failure: str | None = None
+        """Why there was never a snapshot, in the words of the collector that ended."""
+        self.feed = feed
+        self.picture = Picture(feed, theme)
+        self.preferences.arrange(self.picture)
+        self._device_height = 0
+        self._owes_draw = self._owes_save = False
+        self._terminal_size: Size | None = None
+        self._header = Lines(theme.header, id="header")
+        self._devices = Devices(theme.base, id="devices")
+        self._processes = Processes(theme.base, id="processes")
+        self.prompt = Prompt(theme.header, id="prompt")
+        self._footer = Footer(theme.label, self.picture.keys, id="footer")
+        remap(self, self.preferences.current.keys)
+        self._dress_textual()
+
+    def compose(self) -> ComposeResult:
+        """Stack the panels."""
+        yield self._header
+        yield self._devices
+        yield self._processes
+        yield self.prompt
+        yield self._footer
+
+    def on_mount(self) -> None:
+        """Start to listen to the feed and to the signals that end a program."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._leave_with, 128 + number)
+        self.app_resume_signal.subscribe(self, lambda _app: self.forget_frame())
+        self.lay_out()
+        if self.feed.latest is not None:
+            self.picture.receive(self.feed.latest)
+        self._devices.styles.height = self._device_height = self.picture.device_height
+        self.feed.attach(loop, self._receive, self._tick)
+        self.set_interval(1.0, self._tick)
+
+    def on_ready(self) -> None:
+        """Show the screen, and keep the garbage collector off what start-up left for good."""
+        self.redraw()
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+    def on_unmount(self) -> None:
+        """Let the collector go."""
+        self.feed.stop()
+
+    def on_resize(self, event: Resize) -> None:
+        """Lay the panels out for the new size."""
+        self._terminal_size = event.size
+        self.lay_out()
+        self.redraw()
+
+    def look(self) -> Theme:
+        """Return the theme that is wanted, as this terminal can show it."""
+        colors = color_system(os.environ)
+        return self.preferences.look(no_color=self._no_color, color_system=colors)
+
+    def dress(self) -> None:
+        """Put on the colours that are wanted."""
+        theme = self.look()
+        self.picture.wear(theme)
+        self._header.wear(theme.header)
+        self._devices.wear(theme.base)
+        self._processes.wear(theme.base)
+        self.prompt.wear(theme.header)
+        self._footer.wear(theme.label)
+        self.ansi_color = _is_own(theme)
+        self._dress_textual()
+
+    def _dress_textual(self) -> None:
+        """Give Textual the same colours for what it draws by itself."""
+        if not self._no_color:
+            theme = textual_theme(self.preferences.current.theme)
+            self.register_theme(theme)
+            self.theme = theme.name
+
+    def lay_out(self) -> None:
+        """Give the picture what the terminal has, less the prompt, which is a line higher."""
+        cells, height = self._terminal_size or self.size
+        covered = PROMPT_HEIGHT - 1 if self.prompt.is_open else 0
+        self.picture.resize(cells, max(1, height - covered))
+        self._footer.set_class(self.prompt.is_open, "-covered")
+
+    def redraw(self) -> None:
+        """Draw everything; what is the same as before costs nothing to send."""
+        if not self.is_running or self.screen.is_modal:
+            return
+        if self.link_busy:
+            self._redraw_later()
+            return
+        if isinstance(self.screen, View):
+            with self.one_frame():
+                self.screen.draw()
+            return
+        height = self.picture.device_height
+        if self._device_height != height:
+            self._devices.styles.height = self._device_height = height
+            self.call_after_refresh(self.redraw)
+            return
+        if not self._header.size:
+            # Not laid out yet: `on_ready` draws.
+            return
+        panels = self.picture.panels()
+        with self.one_frame():
+            self._header.show(panels.header)
+            self._devices.show(panels.devices)
+            self._processes.show(panels.processes)
+            self._footer.show(panels.footer)
+            self.draw_prompt()
+        self.raise_curtain()
+
+    def draw_prompt(self) -> None:
+        """Draw what is being typed; for the topic that asks."""
+
+    def say(self, notice: str) -> None:
+        """Show the outcome of an action in the footer until the next action."""
+        self.picture.notice = notice
+        self.redraw()
+
+    def prefer(self, **fields: object) -> None:
+        """Note a setting that the user changed, to be saved a little later."""
+        self.preferences.change(**fields)
+        if not self._owes_save and not self.preferences.is_saved:
+            self._owes_save = True
+            self.set_timer(_SAVE_SECONDS, self._save)
+
+    def _save(self) -> None:
+        self._owes_save = False
+        loop = asyncio.get_running_loop()
+
+        def failed(reason: str) -> None:
+            loop.call_soon_threadsafe(self.say, reason)
+
+        self.preferences.save(failed)
+
+    def _receive(self, snapshot: Snapshot) -> None:
+        """Take a snapshot; while paused it is only kept for later."""
+        if self.picture.receive(snapshot):
+            self.redraw()
+
+    def _tick(self) -> None:
+        """Keep ages true while no snapshot does, and leave if there will never be one."""
+        feed = self.feed
+        if feed.latest is None and (feed.exit_status or 0) > 0:
+            self.failure = feed.error
+            self._leave_with(feed.exit_status or ExitStatus.FAILURE)
+        elif self.picture.paused or feed.state is not FeedState.LIVE:
+            self.redraw()
+
+    def _leave_with(self, status: int) -> None:
+        self.exit(status, return_code=status)
+
+    def _redraw_later(self) -> None:
+        """Skip this frame on a slow link, so that no queue of old ones builds up."""
+        if not self._owes_draw:
+            self._owes_draw = True
+            self.set_timer(_LINK_RETRY_SECONDS, self._redraw_owed)
+
+    def _redraw_owed(self) -> None:
+        self._owes_draw = False
+        self.redraw()
+
+
+def _is_own(theme: Theme) -> bool:
+    """Whether a look uses the terminal's own colours, which Textual must pass on as they are."""
+    ground = theme.base.bgcolor
+    return ground is None or ground.is_default

@@ -1,0 +1,33 @@
+"""The actions that can be called by their name, from the one table of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpudash.tui.choices import Choice
+from gpudash.tui.keymap import Key
+
+_LEFT_OUT = frozenset({"screen.palette"})
+
+
+class Entry(NamedTuple):
+    """An action and how it is listed."""
+
+    action: str
+    choice: Choice
+    of_view: bool
+    """Whether the view above the overview carries it out."""
+
+
+def entries(overview: Iterable[Key], view: Iterable[Key] = ()) -> dict[str, Entry]:
+    """Return what can be called, by id: the view's own actions first."""
+    found = {key.id: key for key in view}
+    own = frozenset(found)
+    for key in overview:
+        found.setdefault(key.id, key)
+    return {
+        name: Entry(key.action, Choice(name, f"{key.group}: {key.help}", key.shown), name in own)
+        for name, key in found.items()
+        if name not in _LEFT_OUT and "{key}" not in key.action
+    }

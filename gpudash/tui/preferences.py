@@ -1,0 +1,131 @@
+"""How the user wants the screen: as set in the file, for this run, and as changed while it runs.
+
+Only what was changed on screen is written back: what was asked for on the command line is for
+one run.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gpudash.columns import PROCESS_COLUMNS
+from gpudash.errors import SettingsError
+from gpudash.settings import Choices, Settings, load, save
+from gpudash.tui.listing import largest_first
+from gpudash.tui.remapping import actions, clashes, keys_in_force
+
+if TYPE_CHECKING:
+    from rich.color import ColorSystem
+
+    from gpudash.tui.picture import Picture
+    from gpudash.tui.theme import Theme
+
+INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""What `+` and `-` step through, in seconds."""
+
+_PATIENCE_SECONDS = 1.0
+"""How long a folder that does not answer may delay the end of the program."""
+
+
+class Preferences:
+    """Settings in force, and the file that those changed on screen go to."""
+
+    def __init__(self, path: str | None = None, **for_this_run: Any) -> None:
+        """Read the file, none with `path` None; fields of Settings for this run outdo it."""
+        self.mistakes: list[str] = []
+        self._path = path
+        self._saved = Settings()
+        if path is not None and os.path.lexists(path):
+            self._saved, self.mistakes = load(path, choices())
+        self._wanted = self._saved
+        self.current = msgspec.structs.replace(self._saved, **for_this_run)
+        self.mistakes += [f"{path}: keys: {line}" for line in clashes(self.current.keys)]
+        self._saving: threading.Thread | None = None
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file says what is wanted, or is not to say it."""
+        return self._path is None or self._wanted == self._saved
+
+    def change(self, **fields: Any) -> None:
+        """Note what the user changed on screen."""
+        self.current = msgspec.structs.replace(self.current, **fields)
+        self._wanted = msgspec.structs.replace(self._wanted, **fields)
+
+    def save(self, failed: Callable[[str], None] | None = None) -> None:
+        """Write changes to the file in a thread of their own; `failed` is told there why not."""
+        path, wanted, since = self._path, self._wanted, self._saved
+        if path is None or wanted == since:
+            return
+        self._saved = wanted
+
+        def write(before: threading.Thread | None) -> None:
+            if before is not None:
+                before.join()
+            try:
+                save(wanted, path, since=since)
+            except SettingsError as error:
+                if failed is not None:
+                    failed(str(error))
+
+        # A daemon: a home folder that hangs must not keep the program from ending.
+        self._saving = threading.Thread(target=write, args=(self._saving,), daemon=True)
+        self._saving.start()
+
+    def finish(self, failed: Callable[[str], None] | None = None) -> None:
+        """Write what is not written yet, and wait a little for it."""
+        self.save(failed)
+        if self._saving is not None:
+            self._saving.join(_PATIENCE_SECONDS)
+
+    def look(self, *, no_color: bool, color_system: ColorSystem) -> Theme:
+        """Return the theme that is wanted, as a terminal of so many colours shows it."""
+        from gpudash.tui.theme import look
+
+        wanted = self.current
+        return look(wanted.theme, no_color=no_color, color_system=color_system, ascii=wanted.ascii)
+
+    def arrange(self, picture: Picture) -> None:
+        """Let a picture look as wanted."""
+        settings = self.current
+        listing = picture.listing
+        listing.sort_key = settings.sort
+        listing.descending = largest_first(settings.sort) is not settings.reverse
+        picture.hidden = frozenset(settings.hidden_panels)
+        picture.in_force = partial(
+            keys_in_force,
+            remapped=settings.keys,
+            read_only=settings.read_only,
+            ascii=settings.ascii,
+        )
+        picture.keys = picture.in_force(picture.keys)
+        picture.read_only = settings.read_only
+        if self.mistakes:
+            more = f" (and {len(self.mistakes) - 1} more)" if len(self.mistakes) > 1 else ""
+            picture.notice = self.mistakes[0] + more
+
+
+def choices() -> Choices:
+    """Return what there is to choose from."""
+    from gpudash.tui.picture import PANELS
+    from gpudash.tui.theme import THEMES
+
+    return Choices(
+        themes=tuple(THEMES),
+        columns=tuple(column.key for column in PROCESS_COLUMNS),
+        panels=PANELS,
+        actions=actions(),
+    )
+
+
+def next_interval(seconds: float, step: int) -> float:
+    """Return the neighbour of an interval that is longer (1) or shorter (-1)."""
+    if step > 0:
+        return next((each for each in INTERVALS if each > seconds), INTERVALS[-1])
+    return next((each for each in reversed(INTERVALS) if each < seconds), INTERVALS[0])

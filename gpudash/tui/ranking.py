@@ -1,0 +1,69 @@
+"""Rows of any kind in the order of a column, and a cursor that follows one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, TypeVar
+
+from gpudash.layout import Column
+
+Row = TypeVar("Row")
+
+
+class Ranking(Generic[Row]):
+    """Rows in the order asked for, the one under the cursor known by its identity."""
+
+    def __init__(
+        self, columns: Sequence[Column[Row]], identity: Callable[[Row], Hashable], sort_key: str
+    ) -> None:
+        self.rows: list[Row] = []
+        self.sort_key = sort_key
+        self.descending = True
+        self.cursor = 0
+        self.top = 0
+        self._columns = {column.key: column for column in columns}
+        self._identity = identity
+
+    @property
+    def selected(self) -> Row | None:
+        """The row under the cursor, None if there are none."""
+        return self.rows[self.cursor] if self.rows else None
+
+    def fill(self, rows: Sequence[Row]) -> None:
+        """Take new rows; the cursor stays on its own, or in its place if that is gone."""
+        followed = self.selected
+        self.rows = list(rows)
+        self._order(followed)
+
+    def sort_by(self, key: str) -> None:
+        """Order by a column, numbers from the largest; the column in force turns around."""
+        if key == self.sort_key:
+            self.reverse()
+            return
+        self.sort_key, self.descending = key, self._columns[key].align == ">"
+        self._order(self.selected)
+
+    def reverse(self) -> None:
+        """Turn the order around."""
+        self.descending = not self.descending
+        self._order(self.selected)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row, the nearest that there is."""
+        self.cursor = max(0, min(index, len(self.rows) - 1))
+
+    def window(self, height: int) -> range:
+        """Return the rows in view, moved as little as the cursor and the end demand."""
+        height = max(1, height)
+        self.top = max(self.top, self.cursor - height + 1)
+        self.top = min(self.top, self.cursor, max(0, len(self.rows) - height))
+        return range(self.top, min(len(self.rows), self.top + height))
+
+    def _order(self, followed: Row | None) -> None:
+        self.rows.sort(key=self._columns[self.sort_key].sort_key, reverse=self.descending)
+        if followed is not None:
+            wanted = self._identity(followed)
+            same = (i for i, row in enumerate(self.rows) if self._identity(row) == wanted)
+            self.move_to(next(same, self.cursor))
+        else:
+            self.move_to(self.cursor)

@@ -1,0 +1,163 @@
+"""The last minutes of all GPUs together: curves side by side, as many as the width holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+from statistics import fmean
+from typing import NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.snapshot import Device
+from gpudash.tui.renderables.line import Line, fitted, joined, spread
+from gpudash.tui.renderables.sparkline import curve
+from gpudash.tui.theme import Theme
+from gpudash.tui.trends import COLUMN_SECONDS, Join, Trends
+from gpudash.units import celsius, duration, percent, short_size, watts
+
+_LEAST, _MOST, _MARGIN, _BETWEEN, _LABEL = 36, 4, 1, 2, 5
+_LEAST_BAND = 6
+"""Lines of the lowest charts that are worth another band of them."""
+
+
+class _Chart(NamedTuple):
+    """A number of all GPUs: how it is put together, how high it may be, how it is written."""
+
+    title: str
+    field: str
+    join: Join
+    most: float
+    text: Callable[[float | None], str]
+    is_memory: bool = False
+
+
+_Band = list[tuple[_Chart, tuple[str, ...]]]
+"""Charts that stand side by side, each with the devices that it is about."""
+
+
+def charts(
+    devices: Sequence[Device], trends: Trends, theme: Theme, cells: int, height: int
+) -> list[Line]:
+    """Return a title and curves in `height` lines, those of each GPU below where they fit.
+
+    Nothing is returned where no GPU tells anything.
+    """
+    gpus = [device for device in devices if not device.is_mig]
+    shown = _charts(gpus)
+    across = min(_MOST, max(1, (cells - 2 * _MARGIN + _BETWEEN) // (_LEAST + _BETWEEN)))
+    if not shown or height < 2:
+        return []
+    keys = tuple(gpu.key for gpu in gpus)
+    bands: list[_Band] = [[(chart, keys) for chart in shown[:across]]]
+    each: _Band = [(_of_one(gpu), (gpu.key,)) for gpu in gpus]
+    more = -(-len(each) // across)
+    if len(gpus) > 1 and height >= (more + 1) * _LEAST_BAND:
+        bands += [each[start : start + across] for start in range(0, len(each), across)]
+    lines: list[Line] = []
+    for number, band in enumerate(bands):
+        room = (height - len(lines)) // (len(bands) - number)
+        space: list[Line] = [[]] if number and room > _LEAST_BAND else []
+        lines += space + _band(band, trends, theme, cells, room - len(space))
+    return lines
+
+
+def _band(
+    band: _Band,
+    trends: Trends,
+    theme: Theme,
+    cells: int,
+    height: int,
+) -> list[Line]:
+    """Return charts side by side."""
+    room = (cells - 2 * _MARGIN + _BETWEEN) // len(band) - _BETWEEN
+    blocks = [_drawn(chart, keys, trends, theme, (room, height)) for chart, keys in band]
+    margin, gap = Segment(" " * _MARGIN, theme.base), Segment(" " * _BETWEEN, theme.base)
+    lines: list[Line] = []
+    for row in zip_longest(*blocks):
+        line: Line = [margin]
+        for number, part in enumerate(row):
+            line += [gap] if number else []
+            line += fitted(part or [], room, theme.base)
+        lines.append(joined(line))
+    return lines
+
+
+def _of_one(gpu: Device) -> _Chart:
+    return _Chart(f"GPU {gpu.index}", "gpu_utilization_percent", max, 100, percent)
+
+
+def _charts(gpus: Sequence[Device]) -> list[_Chart]:
+    """Return the charts that these GPUs have values for, the most important first."""
+    many = len(gpus) > 1
+    memory = _total(gpu.memory_total_bytes for gpu in gpus)
+    power = _total(gpu.enforced_power_limit_mw for gpu in gpus)
+    all_charts = (
+        _Chart(
+            f"UTILIZATION, mean of {len(gpus)}" if many else "UTILIZATION",
+            "gpu_utilization_percent",
+            fmean,
+            100,
+            percent,
+        ),
+        _Chart("MEMORY", "memory_used_bytes", sum, memory, short_size, is_memory=True),
+        _Chart("POWER", "power_usage_mw", sum, power, watts),
+        _Chart(
+            "TEMPERATURE, highest" if many else "TEMPERATURE",
+            "temperature_celsius",
+            max,
+            100,
+            celsius,
+        ),
+    )
+    return [
+        chart
+        for chart in all_charts
+        if chart.most and any(getattr(gpu, chart.field) is not None for gpu in gpus)
+    ]
+
+
+def _total(values: Iterable[int | None]) -> float:
+    return float(sum(value for value in values if value))
+
+
+def _drawn(
+    chart: _Chart, keys: Sequence[str], trends: Trends, theme: Theme, size: tuple[int, int]
+) -> list[Line]:
+    """Return the title with the value of now, and the curve beside its scale."""
+    room, lines = size[0], size[1] - 1
+    columns = max(1, room - _LABEL - 1)
+    values = trends.joined(keys, chart.field, columns, chart.join)
+    now = next((value for value in reversed(values) if value is not None), None)
+    steps = theme.memory if chart.is_memory else theme.utilization
+    texts = curve(values, chart.most, (columns, lines), theme.glyphs)
+    title = [
+        Segment(chart.title, theme.heading),
+        Segment(f"  {chart.text(now)}", theme.strong),
+    ]
+    span = Segment(f"last {duration(columns * COLUMN_SECONDS)}", theme.faint)
+    return [
+        spread(title, [span], room, theme.base),
+        *(
+            [*_scale(chart, line, lines, theme), Segment(text, _step(steps, line, lines))]
+            for line, text in enumerate(texts)
+        ),
+    ]
+
+
+def _scale(chart: _Chart, line: int, lines: int, theme: Theme) -> Line:
+    """Return what a line stands for, at the top, in the middle and at the bottom."""
+    text = ""
+    if line == 0:
+        text = chart.text(chart.most)
+    elif line == lines - 1:
+        text = chart.text(0)
+    elif line == lines // 2 and lines % 2 and lines > 4:
+        text = chart.text(chart.most / 2)
+    return [Segment(f"{text:>{_LABEL}} ", theme.faint)]
+
+
+def _step(steps: Sequence[Style], line: int, lines: int) -> Style:
+    """Return the colour of a line, the last of the steps at the top."""
+    return steps[(lines - 1 - line) * len(steps) // lines]

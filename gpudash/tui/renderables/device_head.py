@@ -1,0 +1,98 @@
+"""The lines above a device's metrics: which device it is, what is wrong, what the chart shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.segment import Segment
+
+from gpudash.cells import fold, width
+from gpudash.device_fields import DeviceField
+from gpudash.health import status, status_level
+from gpudash.labels import short_name
+from gpudash.rows import DeviceRow
+from gpudash.snapshot import Device
+from gpudash.tui.renderables.chart import Numbers, Shown
+from gpudash.tui.renderables.line import Line, cells_of, spread
+from gpudash.tui.theme import Theme
+from gpudash.units import readable, short
+
+_ASLEEP = "Powered down: it is not woken to be read"
+_MOST_FAULT = 3
+
+
+class Tabs(NamedTuple):
+    """The line of the devices, and where each of them stands."""
+
+    line: Line
+    ends: list[tuple[int, str]]
+    """The cell at which each tab ends, and the key of its device."""
+
+    def key_at(self, x: int) -> str | None:
+        """Return the device under a cell."""
+        return next((key for end, key in self.ends if x < end), None) if x else None
+
+
+def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
+    """Return the labels of the devices around the one looked at, its name and status at the end."""
+    place = next(number for number, row in enumerate(rows) if row.device.key == key)
+    device = rows[place].device
+    right = [
+        Segment(f" {short_name(device)}  ", theme.base),
+        Segment(f"{status(device)} ", theme.level(status_level(device))),
+    ]
+    line: Line = [Segment(" GPU ", theme.heading)]
+    room = max(0, cells - cells_of(right) - cells_of(line) - 2)
+    first, last = _window([width(row.label) + 2 for row in rows], place, room)
+    line.append(Segment("<" if first else " ", theme.dim))
+    ends = []
+    for row in rows[first:last]:
+        chosen = row.device.key == key
+        style = theme.button_focused if chosen else theme.base
+        line.append(Segment(f"[{row.label}]" if chosen else f" {row.label} ", style))
+        ends.append((cells_of(line), row.device.key))
+    line.append(Segment(">" if last < len(rows) else " ", theme.dim))
+    return Tabs(spread(line, right, cells, theme.base), ends)
+
+
+def _window(widths: Sequence[int], place: int, room: int) -> tuple[int, int]:
+    """Return the stretch around `place` that fits, as far to the left as it can be."""
+    first = 0
+    while sum(widths[first : place + 1]) > room and first < place:
+        first += 1
+    last = place + 1
+    while last < len(widths) and sum(widths[first : last + 1]) <= room:
+        last += 1
+    return first, last
+
+
+def trouble(device: Device, theme: Theme, cells: int) -> list[Line]:
+    """Return in words why a device tells nothing, no line for one that does."""
+    if device.state == "ok":
+        return []
+    told = device.fault.message if device.fault else _ASLEEP
+    style = theme.level(status_level(device))
+    texts = fold(f"{status(device)}: {told}", max(1, cells - 2))[:_MOST_FAULT]
+    return [[Segment(f" {text}", style)] for text in texts]
+
+
+def title(
+    field: DeviceField, device: Device, numbers: Numbers | None, time: str, theme: Theme, cells: int
+) -> Line:
+    """Return what is charted, its numbers over that time, and which time that is."""
+    now = readable(getattr(device, field.name), field.unit)
+    line = [Segment(f" {field.label}  ", theme.title), Segment(now, theme.strong)]
+    for name, value in zip(("min", "mean", "max"), numbers or (), strict=False):
+        text = short(value, field.unit)
+        line += [Segment(f"   {name} ", theme.dim), Segment(text, theme.base)]
+    return spread(line, [Segment(f" {time} ", theme.dim)], cells, theme.base)
+
+
+def legend(shown: Sequence[Shown], field: DeviceField, theme: Theme) -> Line:
+    """Return each curve's label in its colour and its value now."""
+    line: Line = [Segment(" GPU ", theme.heading)]
+    for each in shown:
+        value = short(getattr(each.device, field.name), field.unit)
+        line += [Segment(f" {each.label} ", each.style), Segment(f"{value} ", theme.dim)]
+    return line

@@ -1,0 +1,80 @@
+"""The list of keys by group, and the terms of a filter, in one column or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, zip_longest
+
+from rich.segment import Segment
+
+from gpudash.cells import cut, pad, width
+from gpudash.filtering import TERMS
+from gpudash.tui.keymap import Key
+from gpudash.tui.renderables.line import Line, fitted
+from gpudash.tui.theme import Theme
+
+COLUMN = 66
+"""Cells of a column."""
+
+_KEY_CELLS, _TERM_CELLS, _INDENT = 7, 15, 2
+
+_FILTER = "Filter"
+_FILTER_INTRO = "plain words: in PID, owner, command, job; - before a word: not"
+
+
+def help_lines(keys: Sequence[Key], look: Theme, cells: int) -> list[Line]:
+    """Return everything, in two columns where they fit."""
+    blocks = []
+    for name, group in groupby(keys, _group):
+        blocks.append(_block(name, list(group), look))
+        if name == _FILTER:
+            blocks.append(_terms(look))
+    if cells < 2 * COLUMN:
+        return [line for block in blocks for line in [*block, []]]
+    left, right = _halves(blocks)
+    return [
+        [*fitted(one or [], COLUMN, look.panel), *fitted(other or [], COLUMN, look.panel)]
+        for one, other in zip_longest(left, right)
+    ]
+
+
+def _group(key: Key) -> str:
+    return key.group
+
+
+def _block(name: str, keys: Sequence[Key], look: Theme) -> list[Line]:
+    lines = [_title(name, look)]
+    for key in keys:
+        shown = pad(key.shown, max(_KEY_CELLS, min(width(key.shown), 2 * _KEY_CELLS)))
+        lines.append(_entry(shown, key.help, look))
+    return lines
+
+
+def _terms(look: Theme) -> list[Line]:
+    terms = [_entry(pad(term.example, _TERM_CELLS), term.help, look) for term in TERMS]
+    return [_title("Filter terms", look), _entry("", _FILTER_INTRO, look), *terms]
+
+
+def _title(name: str, look: Theme) -> Line:
+    return [Segment(" " * _INDENT + name, look.header_strong)]
+
+
+def _entry(lead: str, text: str, look: Theme) -> Line:
+    room = COLUMN - 2 * _INDENT - width(lead) - 1
+    return [
+        Segment(" " * _INDENT, look.panel),
+        Segment(lead, look.key),
+        Segment(" " + cut(text, room) if lead else text, look.panel),
+    ]
+
+
+def _halves(blocks: Sequence[list[Line]]) -> tuple[list[Line], list[Line]]:
+    """Return whole blocks in two columns as even as their order allows."""
+    total = sum(len(block) + 1 for block in blocks)
+    columns: tuple[list[Line], list[Line]] = ([], [])
+    taken = 0
+    for block in blocks:
+        column = columns[0 if taken + (len(block) + 1) // 2 <= total // 2 else 1]
+        column += [*block, []]
+        taken += len(block) + 1
+    return columns

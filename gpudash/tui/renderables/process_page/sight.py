@@ -1,0 +1,49 @@
+"""Everything that the page about a process is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpudash.inspection import Inspection
+from gpudash.labels import command, short_command
+from gpudash.rows import ProcessRow
+from gpudash.secrets import mask_arguments
+from gpudash.snapshot import Process, Snapshot
+
+SECONDS = 300.0
+"""How far back the curves reach."""
+
+
+class Sight(NamedTuple):
+    """A process as it was seen last, and what is known beside its row."""
+
+    row: ProcessRow
+    snapshot: Snapshot
+    mark: str = ""
+    """Why the numbers of the row are not those of now, empty if they are."""
+    idle_seconds: float | None = None
+    series: Callable[[str, int], Sequence[float | None]] = lambda _field, points: [None] * points
+    """Gives so many points of a number of PROCESS_METRICS over the last SECONDS."""
+    inspection: Inspection | None = None
+    waiting: str = ""
+    """That the first look is still awaited, or the next one overdue; else empty."""
+    disk_rates: tuple[float | None, float | None] = (None, None)
+    """Bytes read and written per second."""
+    shows_secrets: bool = False
+    reveal_key: str = "x"
+    """The key that shows and hides them."""
+
+    def command(self, process: Process, *, short: bool = False) -> str:
+        """Return a command line, secrets in it hidden until asked for."""
+        if process.command_line and not self.shows_secrets:
+            process = replace(process, command_line=_masked(tuple(process.command_line)))
+        return short_command(process) if short else command(process)
+
+
+@lru_cache(maxsize=512)
+def _masked(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    return mask_arguments(arguments)

@@ -1,0 +1,74 @@
+"""A line that is typed, and below it what is wrong with it, under the very word."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.cells import cut, width
+from gpudash.errors import FilterError
+from gpudash.tui.editor import Editor
+from gpudash.tui.renderables.line import Line, cells_of, joined, spread
+from gpudash.tui.theme import Theme
+
+_CARET = "^"
+_LEAST_INPUT = 12
+
+
+def typed(
+    sign: str,
+    editor: Editor,
+    theme: Theme,
+    cells: int,
+    *,
+    note: str = "",
+    error: FilterError | None = None,
+) -> Line:
+    """Return the sign, the text with its cursor, and a note at the right where there is room."""
+    lead = [Segment(f" {sign} ", theme.key)]
+    tail = [Segment(f" {note} ", theme.label)]
+    room = cells - cells_of(lead)
+    if room - cells_of(tail) >= _LEAST_INPUT:
+        room -= cells_of(tail)
+    else:
+        tail = []
+    start, end, _cursor = editor.view(room)
+    bad = range(error.start, max(error.end, error.start + 1)) if error else range(0)
+    wrong = theme.header + Style(underline=True)
+    line = lead
+    for place in range(start, end):
+        style = wrong if place in bad else theme.header
+        style = theme.button_focused if place == editor.cursor else style
+        line.append(Segment(editor.text[place], style))
+    if editor.cursor == len(editor.text):
+        line.append(Segment(" ", theme.button_focused))
+    return spread(joined(line), tail, cells, theme.header)
+
+
+def complaint(sign: str, editor: Editor, error: FilterError, theme: Theme, cells: int) -> Line:
+    """Return what is wrong, beside carets under the wrong word where both fit."""
+    lead = width(f" {sign} ")
+    start, end, _cursor = editor.view(cells - lead)
+    left = min(max(error.start, start), end)
+    right = min(max(error.end, left + 1), max(end, left + 1))
+    column = lead + width(editor.text[start:left])
+    carets = _CARET * max(1, width(editor.text[left:right]))
+    text = str(error)
+    if column + len(carets) + 1 + width(text) < cells:
+        shown = f"{' ' * column}{carets} {text}"
+    elif width(text) + 2 < column:
+        shown = f"{' ' * (column - width(text) - 1)}{text} {carets}"
+    else:
+        shown = " " + cut(text, max(0, cells - 2))
+    return spread([Segment(shown, theme.notice)], [], cells, theme.label)
+
+
+def advice(texts: list[tuple[str, str]], theme: Theme, cells: int) -> Line:
+    """Return keys with what they do, and as many further words as fit whole."""
+    line: Line = [Segment(" ", theme.label)]
+    for key, text in texts:
+        part = [Segment(key, theme.key), Segment(f" {text}  " if text else " ", theme.label)]
+        if cells_of(line) + cells_of(part) > cells:
+            break
+        line += part
+    return spread(line, [], cells, theme.label)

@@ -1,0 +1,181 @@
+"""The question before a signal as lines of a box, with the places in it that can be clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.cells import cut, fold, pad, width
+from gpudash.health import Level
+from gpudash.tui.killing.question import Entry, Fact, Question
+from gpudash.tui.renderables.line import Line
+from gpudash.tui.renderables.question_foot import LABEL, Row, foot_rows
+from gpudash.tui.theme import Theme
+
+_INDENT = 3
+_NARROW, _WIDE = 76, 108
+_MARGIN = 12
+_GAP = "   "
+_MOST_ENTRIES = 14
+_LEAST_ENTRIES = 2
+_LEAST_CELLS = 24
+"""What is narrower is cut off."""
+
+_BLANKS = 5
+
+
+class Spot(NamedTuple):
+    """Cells of a line, from `left` to before `right`, and the action of a click on them."""
+
+    line: int
+    left: int
+    right: int
+    action: str
+
+
+class Drawing(NamedTuple):
+    """The lines of the box, where it can be clicked, and from which line on it is scrolled."""
+
+    lines: list[Line]
+    spots: list[Spot]
+    first: int
+    page: int
+    """Lines of the part that scrolls."""
+
+    def action_at(self, x: int, y: int) -> str | None:
+        """Return what a click on a cell does."""
+        for spot in self.spots:
+            if spot.line == y and spot.left <= x < spot.right:
+                return spot.action
+        return None
+
+
+def box_width(cells: int) -> int:
+    """Return the width of the box on a terminal of so many cells."""
+    wanted = _NARROW if cells < _NARROW + 2 * _MARGIN else min(_WIDE, cells - _MARGIN)
+    return max(1, min(wanted, cells))
+
+
+def draw(
+    question: Question, theme: Theme, cells: int, height: int, *, first: int, button: int
+) -> Drawing:
+    """Return the box for a width, in at most so many lines; `button` is the one in focus."""
+    room = max(_LEAST_CELLS, cells - 2 * _INDENT)
+    title = _plain(fold(question.title, room), theme.header_strong)
+    warnings = _warnings(question, theme, room)
+    facts = [line for fact in question.facts for line in _fact(fact, theme, room)]
+    # Why nothing can be done is read before about whom.
+    told = [*warnings, *facts] if question.action is None else [*facts, *warnings]
+    body = [line for entry in question.entries for line in _entry(entry, theme, room)]
+    foot = foot_rows(question, theme, button, room)
+    spare = height - len(title) - len(told) - len(foot) - _BLANKS
+    shown = min(len(body), _MOST_ENTRIES, max(spare, _LEAST_ENTRIES))
+    if shown > spare:
+        return _cramped(title, [*warnings, *facts, *body], foot, theme, height, first)
+    first = max(0, min(first, len(body) - shown))
+    hint = _hint(first, len(body) - first - shown, theme)
+    rows = [
+        *_unmoved([[], *title, [], *told, *body[first : first + shown]]),
+        *([Row(hint, {})] if hint or len(foot) > 1 else []),
+        *foot[:-1],
+        Row([], {}),
+        foot[-1],
+        Row([], {}),
+    ]
+    return _assembled(rows, theme, first, shown)
+
+
+def _cramped(
+    title: list[Line], body: list[Line], foot: list[Row], theme: Theme, height: int, first: int
+) -> Drawing:
+    """Return the box without blank lines: what is told scrolls, what is chosen may be left out."""
+    foot = foot if height >= len(foot) + _LEAST_ENTRIES + 1 else foot[-1:]
+    title = title[: max(0, height - len(foot) - _LEAST_ENTRIES, height - len(foot) > 0)]
+    shown = max(0, height - len(title) - len(foot))
+    first = max(0, min(first, len(body) - shown))
+    window = body[first : first + shown]
+    below = len(body) - first - shown
+    if below > 0 and shown > 1:
+        window[-1] = _hint(first, below + 1, theme)
+    return _assembled([*_unmoved([*title, *window]), *foot], theme, first, shown)
+
+
+def _assembled(rows: Sequence[Row], theme: Theme, first: int, page: int) -> Drawing:
+    lines: list[Line] = []
+    spots: list[Spot] = []
+    for number, row in enumerate(rows):
+        left = _INDENT
+        for place, segment in enumerate(row.line):
+            right = left + width(segment.text)
+            if place in row.actions:
+                spots.append(Spot(number, left, right, row.actions[place]))
+            left = right
+        lines.append([Segment(" " * _INDENT, theme.panel), *row.line] if row.line else [])
+    return Drawing(lines, spots, first, page)
+
+
+def _unmoved(lines: Sequence[Line]) -> list[Row]:
+    return [Row(line, {}) for line in lines]
+
+
+def _plain(texts: Sequence[str], style: Style) -> list[Line]:
+    return [[Segment(text, style)] for text in texts]
+
+
+def _warnings(question: Question, theme: Theme, room: int) -> list[Line]:
+    lines: list[Line] = []
+    for text, level in question.warnings:
+        style, refused = on_panel(level, theme), level == "critical"
+        mark = f"{theme.glyphs.cross if refused else '!'} "
+        texts = fold(text, room - LABEL - len(mark))
+        marked = [f"{mark if not number else '  '}{part}" for number, part in enumerate(texts)]
+        label = "refused" if refused else "" if lines else "warning"
+        lines += _labelled(label, marked, style, theme)
+    return lines
+
+
+def _fact(fact: Fact, theme: Theme, room: int) -> list[Line]:
+    return _labelled(fact.label, _flowed(fact.parts, room - LABEL), theme.panel, theme)
+
+
+def _entry(entry: Entry, theme: Theme, room: int) -> list[Line]:
+    cells = room - LABEL
+    mark = theme.glyphs.ellipsis
+    texts = fold(entry.text, cells) if entry.whole else [cut(entry.text, cells, mark=mark)]
+    return _labelled(entry.label, texts, on_panel(entry.level, theme), theme)
+
+
+def _labelled(label: str, texts: Sequence[str], style: Style, theme: Theme) -> list[Line]:
+    labels = [label, *[""] * (len(texts) - 1)]
+    return [
+        [Segment(pad(each, LABEL), theme.panel_dim), Segment(text, style)]
+        for each, text in zip(labels, texts, strict=True)
+    ]
+
+
+def _flowed(parts: Sequence[str], cells: int) -> list[str]:
+    """Return parts side by side in columns, as many in a line as fit; a long one is folded."""
+    column = max(map(width, parts))
+    across = (cells + len(_GAP)) // (column + len(_GAP))
+    if across < 2 or len(parts) == 1:
+        return [line for part in parts for line in fold(part, cells)]
+    return [
+        _GAP.join(pad(part, column) for part in parts[start : start + across])
+        for start in range(0, len(parts), across)
+    ]
+
+
+def _hint(above: int, below: int, theme: Theme) -> Line:
+    """Return how much is out of view, nothing if all is in it."""
+    up, down = theme.glyphs.arrow_up, theme.glyphs.arrow_down
+    parts = [f"{up} {above} more" if above else "", f"{down} {below} more" if below else ""]
+    text = "   ".join(part for part in parts if part)
+    return [Segment(" " * LABEL + text, theme.panel_dim)] if text else []
+
+
+def on_panel(level: Level, theme: Theme) -> Style:
+    """Return how a text of this level looks within the box."""
+    return theme.panel if level == "ok" else theme.level(level) + Style(bgcolor=theme.panel.bgcolor)

@@ -1,0 +1,60 @@
+"""What stands above the processes: the host, the devices and, where there is room, charts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from gpudash.history import History
+from gpudash.rows import DeviceRow
+from gpudash.snapshot import Host
+from gpudash.tui.arrangement import Arrangement
+from gpudash.tui.renderables.charts import charts
+from gpudash.tui.renderables.devices import DeviceTable
+from gpudash.tui.renderables.host import host_line
+from gpudash.tui.renderables.line import Line
+from gpudash.tui.theme import Theme
+from gpudash.tui.trends import Trends
+
+
+class Upper:
+    """Draws the upper part of the screen, with the past that belongs to it."""
+
+    def __init__(self, history: History) -> None:
+        self._trends = Trends(history)
+        self._devices = DeviceTable(self._trends)
+
+    def lines(
+        self,
+        host: Host,
+        rows: Sequence[DeviceRow],
+        theme: Theme,
+        cells: int,
+        plan: Arrangement,
+        *,
+        first: int,
+        moment: float | None,
+        hidden: Collection[str],
+    ) -> list[Line]:
+        """Return as many lines as the plan has for it, devices from number `first` on."""
+        curves, blank = "sparklines" not in hidden, plan.spaces
+        self._trends.show(moment)
+        lines: list[Line] = []
+        if plan.host:
+            lines.append(host_line(host, self._trends if curves else None, theme, cells))
+        if blank > 1 + bool(plan.charts):
+            lines.append([])
+        table = self._devices.lines(
+            rows,
+            theme,
+            cells,
+            first=first,
+            height=plan.devices,
+            across=plan.across,
+            curves=curves,
+        )
+        lines += table + [[]] * (1 + plan.devices - len(table))
+        if plan.charts:
+            devices = [row.device for row in rows]
+            drawn = charts(devices, self._trends, theme, cells, plan.charts)
+            lines += [[], *drawn, *[[]] * (plan.charts - len(drawn))]
+        return lines

@@ -1,0 +1,190 @@
+"""A small list to choose from, narrowed down by typing where it is long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.events import Click, Key, MouseScrollDown, MouseScrollUp, Paste
+from textual.message import Message
+from textual.screen import ModalScreen
+
+from gpudash.cells import cut, width
+from gpudash.tui.choices import Choice, ranked
+from gpudash.tui.editor import Editor
+from gpudash.tui.renderables.line import Line, fitted, spread
+from gpudash.tui.renderables.prompt import typed
+from gpudash.tui.theme import Theme
+from gpudash.tui.widgets.lines import Lines
+
+_WIDTH, _HEIGHT = 64, 20
+_WHEEL_ROWS = 3
+_STEPS = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "shift+tab": -1, "tab": 1}
+_LETTERS = {"k": -1, "j": 1}
+_CLOSING = frozenset({"escape", "ctrl+c", "f10"})
+
+
+class Box(Lines):
+    """The panel of the list."""
+
+    class Clicked(Message):
+        """A line was clicked."""
+
+        def __init__(self, line: int) -> None:
+            super().__init__()
+            self.line = line
+
+    def on_click(self, event: Click) -> None:
+        """Tell which line."""
+        event.stop()
+        self.post_message(self.Clicked(event.y))
+
+
+class ChooseScreen(ModalScreen["str | None"]):
+    """Lets one of several be chosen, by its value; None if none was.
+
+    With `toggled` given, the space bar marks and unmarks entries while the list stays open.
+    """
+
+    DEFAULT_CSS = """
+    ChooseScreen { align: center middle; background: $background 60%; }
+    """
+    AUTO_FOCUS = None
+    BINDINGS: ClassVar[list[Any]] = []
+
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        look: Theme,
+        *,
+        current: str = "",
+        typing: bool = False,
+        toggled: Callable[[str], Sequence[Choice]] | None = None,
+    ) -> None:
+        super().__init__()
+        self._title, self._look, self._typing, self._toggled = title, look, typing, toggled
+        self._all = self._shown = list(choices)
+        self._editor = Editor(limit=80)
+        values = [choice.value for choice in choices]
+        self._cursor = values.index(current) if current in values else 0
+        self._first = 0
+        self._box = Box(look.panel, id="box")
+
+    def compose(self) -> ComposeResult:
+        """Show the list alone."""
+        yield self._box
+
+    def on_resize(self) -> None:
+        """Fit the list to the terminal."""
+        size = self.app.size
+        self._box.styles.width = max(1, min(_WIDTH, size.width))
+        self._box.styles.height = max(1, min(_HEIGHT, len(self._all) + 4, size.height))
+        self.call_after_refresh(self._draw)
+
+    @property
+    def _room(self) -> int:
+        """Lines of the list itself, between a title and a blank line."""
+        return max(1, self._box.size.height - 3)
+
+    def on_key(self, event: Key) -> None:
+        """Move, choose, type or leave."""
+        event.stop()
+        event.prevent_default()
+        steps = _STEPS if self._typing else {**_STEPS, **_LETTERS}
+        if event.key in _CLOSING or (event.key == "q" and not self._typing):
+            self.dismiss(None)
+        elif event.key == "enter":
+            self._choose(self._cursor)
+        elif event.key in steps:
+            self._move(steps[event.key])
+        elif event.key in ("pageup", "pagedown"):
+            self._move(self._room if event.key == "pagedown" else -self._room)
+        elif event.key == "space" and self._toggled is not None:
+            self._toggle()
+        elif self._typing:
+            self._type(event)
+        elif event.key in ("home", "end"):
+            self._move(len(self._shown) if event.key == "end" else -len(self._shown))
+
+    def on_paste(self, event: Paste) -> None:
+        """Type what was pasted."""
+        event.stop()
+        if self._typing:
+            self._editor.insert(event.text)
+            self._narrow()
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Move down."""
+        event.stop()
+        self._move(_WHEEL_ROWS)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Move up."""
+        event.stop()
+        self._move(-_WHEEL_ROWS)
+
+    def on_click(self, _event: Click) -> None:
+        """Leave by a click beside the list."""
+        self.dismiss(None)
+
+    def on_box_clicked(self, message: Box.Clicked) -> None:
+        """Choose what was clicked."""
+        place = self._first + message.line - 2
+        if message.line >= 2 and place < len(self._shown):
+            self._choose(place)
+
+    def _choose(self, place: int) -> None:
+        if place < len(self._shown):
+            self.dismiss(self._shown[place].value)
+
+    def _toggle(self) -> None:
+        if self._toggled is not None and self._shown:
+            self._all = self._shown = list(self._toggled(self._shown[self._cursor].value))
+            self._draw()
+
+    def _type(self, event: Key) -> None:
+        if event.is_printable and event.character:
+            self._editor.insert(event.character)
+        elif not self._editor.press(event.key):
+            return
+        self._narrow()
+
+    def _narrow(self) -> None:
+        self._shown = ranked(self._all, self._editor.text)
+        self._cursor = self._first = 0
+        self._draw()
+
+    def _move(self, rows: int) -> None:
+        self._cursor = max(0, min(self._cursor + rows, len(self._shown) - 1))
+        self._draw()
+
+    def _draw(self) -> None:
+        cells, look = self._box.size.width, self._look
+        room = self._room
+        self._first = max(self._first, self._cursor - room + 1)
+        self._first = max(0, min(self._first, self._cursor, len(self._shown) - room))
+        title: Line = [Segment(f"  {self._title}", look.header_strong)]
+        if self._typing:
+            title = typed(self._title, self._editor, look, cells)
+        visible = self._shown[self._first : self._first + room]
+        rows = [
+            _row(choice, look, cells, selected=place == self._cursor)
+            for place, choice in enumerate(visible, self._first)
+        ]
+        if not rows:
+            rows = [[Segment("  nothing is called that", look.panel_dim)]]
+        self._box.show([title, [], *rows])
+
+
+def _row(choice: Choice, look: Theme, cells: int, *, selected: bool) -> Line:
+    """Return one entry: its mark, its text, and at the right what it is about."""
+    base, dim = (look.button_focused,) * 2 if selected else (look.panel, look.panel_dim)
+    key = base if selected else look.key
+    mark = look.glyphs.tick if choice.marked else " "
+    note = [Segment(f"{choice.note}  ", key)] if choice.note else []
+    room = cells - 4 - width(choice.note) - (3 if choice.note else 0)
+    text = [Segment(f" {mark} ", dim), Segment(cut(choice.text, max(0, room)), base)]
+    return fitted(spread(text, note, cells, base), cells, base)

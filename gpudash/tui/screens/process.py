@@ -1,0 +1,141 @@
+"""The view of one process, which is followed by its identity and outlasts it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from textual.message import Message
+
+from gpudash.inspection import Inspection
+from gpudash.rows import ProcessRow, process_rows
+from gpudash.tui.inspecting import Inspector
+from gpudash.tui.keymap import PROCESS_KEYS, Key, bindings
+from gpudash.tui.picture import Picture
+from gpudash.tui.renderables.line import Line
+from gpudash.tui.renderables.process_page import SECONDS, Page, Sight, page
+from gpudash.tui.screens.view import View
+from gpudash.units import duration
+
+_LOOK_SECONDS = 3.0
+_REVEAL = "process.reveal"
+
+
+class ProcessView(View):
+    """Shows a process: numbers, devices, curves, family and environment."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = PROCESS_KEYS
+    BINDINGS: ClassVar[list[Any]] = bindings(PROCESS_KEYS)
+
+    class Inspected(Message):
+        """A look at the process has ended."""
+
+        def __init__(self, seen: Inspection) -> None:
+            super().__init__()
+            self.seen = seen
+
+    def __init__(
+        self,
+        picture: Picture,
+        row: ProcessRow,
+        *,
+        section: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`section` is `tree` or `environment` to begin there."""
+        super().__init__(picture)
+        self._row = row
+        self._section = section
+        self._clock = clock
+        self._absent_since: float | None = None
+        self._shows_secrets = False
+        self._page = Page([], 0, 0)
+        self._inspector = Inspector(lambda seen: self.post_message(self.Inspected(seen)))
+
+    def on_mount(self) -> None:
+        """Look at once, and again every few seconds while this is open."""
+        self._look()
+        self.set_interval(_LOOK_SECONDS, self._look)
+
+    def lines(self, cells: int, height: int) -> Sequence[Line]:
+        """Return the page about the process as it is, or as it was last seen."""
+        self._follow()
+        self._page = page(self._sight(), self.picture.theme, cells, height)
+        return self._page.lines
+
+    def action_to(self, section: str) -> None:
+        """Scroll to a section: tree or environment."""
+        self.first = self._page.tree if section == "tree" else self._page.environment
+        self.draw()
+
+    def action_reveal(self) -> None:
+        """Show the secret values, or hide them again."""
+        self._shows_secrets = not self._shows_secrets
+        self.draw()
+
+    @property
+    def may_signal(self) -> bool:
+        """Whether the process that is shown is still there, and selected."""
+        selected = self.picture.listing.selected
+        return self._absent_since is None and selected is not None and self._is_it(selected)
+
+    def on_process_view_inspected(self, message: Inspected) -> None:
+        """Show what a look has found."""
+        self._inspector.take(message.seen)
+        self.draw()
+        if self._section and self._inspector.latest is not None:
+            self.action_to(self._section)
+            self._section = ""
+
+    def _look(self) -> None:
+        self._inspector.look(self._row.process, self.picture.history.latest)
+        if self._inspector.waiting:
+            self.draw()
+
+    def _follow(self) -> None:
+        """Take the latest row of the process and keep it selected, or note that it is gone."""
+        rows = process_rows(self.picture.snapshot)
+        row = next((row for row in rows if self._is_it(row)), None)
+        if row is not None:
+            self._row = row
+            self.picture.listing.select(row.process.key)
+        if row is not None and not self._inspector.exited:
+            self._absent_since = None
+        elif self._absent_since is None:
+            self._absent_since = self._clock()
+            # Whether it has ended, or has only let go of its GPUs.
+            self._inspector.look(self._row.process, self.picture.history.latest)
+
+    def _is_it(self, row: ProcessRow) -> bool:
+        return row.process.key == self._row.process.key
+
+    def _sight(self) -> Sight:
+        history, process = self.picture.history, self._row.process
+        inspector = self._inspector
+
+        def series(field: str, points: int) -> list[float | None]:
+            until = self.picture.moment
+            return history.series(process.key, field, SECONDS, points, until)
+
+        return Sight(
+            row=self._row,
+            snapshot=self.picture.snapshot,
+            mark=self._mark(),
+            idle_seconds=history.idle_seconds(process),
+            series=series,
+            inspection=inspector.latest,
+            waiting=inspector.waiting,
+            disk_rates=inspector.disk_rates,
+            shows_secrets=self._shows_secrets,
+            reveal_key=next((key.shown for key in self.keys if key.id == _REVEAL), "no key"),
+        )
+
+    def _mark(self) -> str:
+        """Return why the row is not of now, empty if it is."""
+        if self._absent_since is None:
+            return ""
+        if self.picture.moment is not None and not self._inspector.exited:
+            return "NOT ON A GPU AT THIS MOMENT"
+        ago = duration(self._clock() - self._absent_since)
+        return f"EXITED {ago} AGO" if self._inspector.exited else f"LEFT THE GPU {ago} AGO"

@@ -1,0 +1,131 @@
+"""Filtering the processes as the filter is typed, and tagging some of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpudash.errors import FilterError
+from gpudash.filtering import EVERYTHING, TERMS, Filter, parse
+from gpudash.tui.listing import Key
+from gpudash.tui.live import LiveApp
+from gpudash.tui.renderables.position import share
+from gpudash.tui.renderables.prompt import advice, complaint, typed
+from gpudash.tui.screens.view import View
+from gpudash.tui.widgets.prompt import Prompt
+
+if TYPE_CHECKING:
+    from gpudash.tui.screens.users import UsersView
+
+_SIGN = "/"
+_MOVES = {"up": "move(-1)", "down": "move(1)", "pageup": "page(-1)", "pagedown": "page(1)"}
+
+
+class Filtering(LiveApp):
+    """Narrows the processes down."""
+
+    _filter_before: Filter = EVERYTHING
+    _anchor: Key | None = None
+    """Whom the cursor stood on when the prompt was opened, or was moved to since."""
+    _filter_error: FilterError | None = None
+
+    def filter_by(self, text: str) -> None:
+        """Show the processes that fit a filter, in the overview.
+
+        Raises FilterError if it is none.
+        """
+        wanted = parse(text)
+        if isinstance(self.screen, View):
+            self.pop_screen()
+        self.picture.listing.filter_by(wanted)
+        self.say("")
+
+    def action_filter(self) -> None:
+        """Open the prompt with the filter in force."""
+        listing = self.picture.listing
+        self._filter_before, self._filter_error = listing.filter, None
+        self._anchor = listing.selected_key
+        self.prompt.open(listing.filter.text)
+        self._cover()
+
+    def action_clear(self) -> None:
+        """Take back the tags; without any the filter; without one the choice of GPUs."""
+        listing = self.picture.listing
+        if listing.tagged:
+            listing.tagged.clear()
+        elif listing.filter.clauses:
+            listing.filter_by(EVERYTHING)
+        else:
+            self.picture.shown.show_all()
+            listing.hide_devices(())
+        self.say("")
+
+    def action_tag(self) -> None:
+        """Tag the selected process, or take its tag back, and go on to the next."""
+        listing = self.picture.listing
+        listing.tag()
+        listing.move(1)
+        self.say("" if listing.rows else "no process is selected")
+
+    def draw_prompt(self) -> None:
+        """Draw the filter with what is wrong with it, or with what could follow."""
+        if not self.prompt.is_open:
+            return
+        look, editor, cells = self.picture.theme, self.prompt.editor, self.size.width
+        note, error = share(self.picture.listing), self._filter_error
+        top = typed(_SIGN, editor, look, cells, note=note, error=error)
+        if error is not None:
+            self.prompt.show([top, complaint(_SIGN, editor, error, look, cells)])
+            return
+        keys = [("Enter", "keep"), ("Esc", "take back")]
+        terms = [(term.example, "") for term in TERMS]
+        self.prompt.show([top, advice(keys + terms, look, cells)])
+
+    async def on_prompt_changed(self, _message: Prompt.Changed) -> None:
+        """Show what fits so far, without regard to a word that is wrong or not yet whole."""
+        wanted, self._filter_error = _understood(self.prompt.editor.text)
+        if wanted is not None:
+            self.picture.listing.filter_by(wanted, anchor=self._anchor)
+        self.redraw()
+
+    def on_prompt_kept(self, _message: Prompt.Kept) -> None:
+        """Close the prompt, unless its filter is wrong."""
+        if self._filter_error is None:
+            self._uncover()
+
+    def on_prompt_abandoned(self, _message: Prompt.Abandoned) -> None:
+        """Close the prompt as if nothing had been typed."""
+        self.picture.listing.filter_by(self._filter_before, anchor=self._anchor)
+        self._uncover()
+
+    async def on_prompt_unused(self, message: Prompt.Unused) -> None:
+        """Move the cursor with the keys that no text needs."""
+        if message.key in _MOVES:
+            await self.run_action(_MOVES[message.key])
+            self._anchor = self.picture.listing.selected_key
+
+    def on_users_view_chosen(self, message: UsersView.Chosen) -> None:
+        """Show a user's processes alone."""
+        try:
+            self.filter_by(message.filter)
+        except FilterError as error:
+            self.say(str(error))
+
+    def _cover(self) -> None:
+        self.lay_out()
+        self.picture.notice = ""
+        self.call_after_refresh(self.redraw)
+
+    def _uncover(self) -> None:
+        self.prompt.close()
+        self._cover()
+
+
+def _understood(text: str) -> tuple[Filter | None, FilterError | None]:
+    """Return the filter without its first wrong word, None if others are wrong, too."""
+    try:
+        return parse(text), None
+    except FilterError as error:
+        try:
+            return parse(text[: error.start] + text[error.end :]), error
+        except FilterError:
+            return None, error

@@ -1,0 +1,90 @@
+"""Opening: the views beside the overview, the help, the palette, the themes."""
+
+from __future__ import annotations
+
+from gpudash.tui.live import LiveApp
+from gpudash.tui.screens.view import View
+
+
+class Opening(LiveApp):
+    """Puts another screen above the overview."""
+
+    def action_help(self) -> None:
+        """Show all keys that work."""
+        from gpudash.tui.keymap import KEYS
+        from gpudash.tui.screens.help import HelpScreen
+
+        keys = self.picture.in_force(KEYS)
+        self.push_screen(HelpScreen(self.picture.theme, keys), self._back)
+
+    def action_palette(self) -> None:
+        """Choose any action by its name."""
+        from gpudash.tui.palette import entries
+        from gpudash.tui.screens.choose import ChooseScreen
+
+        view = self.screen if isinstance(self.screen, View) else None
+        found = entries(self.picture.keys, view.keys if view else ())
+
+        async def chosen(id: str | None) -> None:
+            self.redraw()
+            if id is not None:
+                namespace = view if found[id].of_view else None
+                await self.run_action(found[id].action, default_namespace=namespace)
+
+        choices = [entry.choice for entry in found.values()]
+        self.push_screen(ChooseScreen(":", choices, self.picture.theme, typing=True), chosen)
+
+    def action_choose_theme(self) -> None:
+        """Choose the colours."""
+        from gpudash.tui.choices import Choice
+        from gpudash.tui.screens.choose import ChooseScreen
+        from gpudash.tui.theme import THEMES
+
+        current = self.preferences.current.theme
+        choices = [Choice(name, name, marked=name == current) for name in THEMES]
+        screen = ChooseScreen("Colours", choices, self.picture.theme, current=current)
+        self.push_screen(screen, self._theme_chosen)
+
+    def action_view_device(self) -> None:
+        """Show everything about a GPU."""
+        from gpudash.tui.screens.device import DeviceView
+
+        self._open(DeviceView(self.picture))
+
+    def action_view_links(self) -> None:
+        """Show how the GPUs are connected."""
+        from gpudash.tui.screens.links import LinksView
+
+        self._open(LinksView(self.picture))
+
+    def action_view_users(self) -> None:
+        """Show who holds how much."""
+        from gpudash.tui.screens.users import UsersView
+
+        self._open(UsersView(self.picture))
+
+    def action_view_process(self, section: str = "") -> None:
+        """Show the selected process, from its `tree` or its `environment` on."""
+        row = self.picture.listing.selected
+        if row is None:
+            self.say("no process is selected")
+            return
+        from gpudash.tui.screens.process import ProcessView
+
+        self._open(ProcessView(self.picture, row, section=section))
+
+    def _open(self, view: View) -> None:
+        """Show a view, in place of another one."""
+        self.picture.notice = ""
+        if isinstance(self.screen, View):
+            self.pop_screen()
+        self.push_screen(view, self._back)
+
+    def _back(self, _result: None) -> None:
+        self.redraw()
+
+    def _theme_chosen(self, name: str | None) -> None:
+        if name is not None:
+            self.prefer(theme=name)
+            self.dress()
+        self.redraw()

@@ -1,0 +1,16 @@
+"""Signalling processes: the one topic that a read-only screen does without."""
+
+from __future__ import annotations
+
+from gpudash.tui.live import LiveApp
+
+
+class Signalling(LiveApp):
+    """Asks, signals, and says what came of it."""
+
+    def action_kill(self, signal_name: str) -> None:
+        """Ask whether to signal what is tagged, or else what is selected."""
+        # A read-only screen must not even load what can signal.
+        from gpudash.tui.killing import ask
+
+        ask(self, signal_name)

@@ -1,0 +1,30 @@
+"""Time: pausing, stepping back, and how long it is between two samples."""
+
+from __future__ import annotations
+
+from gpudash.tui.live import LiveApp
+from gpudash.tui.preferences import next_interval
+
+
+class Timing(LiveApp):
+    """Chooses the instant that is shown and how often there is another."""
+
+    def action_pause(self) -> None:
+        """Freeze the screen, or catch up with the feed."""
+        self.picture.pause(not self.picture.paused)
+        self.say("")
+
+    def action_step(self, samples: int) -> None:
+        """Show an earlier or later sample."""
+        self.picture.step(samples)
+        self.say("")
+
+    def action_interval(self, step: int) -> None:
+        """Sample more rarely (1) or more often (-1) from now on."""
+        seconds = next_interval(self.feed.interval, step)
+        if seconds == self.feed.interval:
+            self.say(f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval")
+            return
+        self.feed.change_interval(seconds)
+        self.prefer(interval=seconds)
+        self.say("")

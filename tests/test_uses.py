@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpudash.uses import uses
+from tests.factories import GIB, make_device, make_process, make_process_device, make_snapshot
+
+IDLE = {"gpu_utilization_percent": 0, "memory_used_bytes": 3 << 20}
+
+
+@pytest.mark.parametrize(
+    ("device", "share", "word"),
+    [
+        ({}, {}, "busy"),
+        (IDLE, {"used_gpu_memory_bytes": 300 << 20}, "held idle"),
+        (IDLE, {"type": "G", "used_gpu_memory_bytes": 4 << 20}, "free"),
+        (IDLE, {"type": "G", "used_gpu_memory_bytes": 2 * GIB}, "held idle"),
+        ({"gpu_utilization_percent": None}, {}, "in use"),
+        ({"state": "asleep", "gpu_utilization_percent": None}, {}, "asleep"),
+        ({"state": "lost", **IDLE}, {}, "LOST"),
+        ({"clocks_event_reasons": ("sw-thermal-slowdown",)}, {}, "hot"),
+    ],
+)
+def test_use_tells_holding_from_working(
+    device: dict[str, Any], share: dict[str, Any], word: str
+) -> None:
+    process = make_process(devices=(make_process_device(**share),))
+    snapshot = make_snapshot(devices=(make_device(**device),), processes=(process,))
+    assert list(uses(snapshot).values()) == [word]
+
+
+def test_memory_of_nobody_listed_keeps_a_gpu_from_being_free() -> None:
+    devices = (make_device(gpu_utilization_percent=0), make_device(index=1, **IDLE))
+    snapshot = make_snapshot(devices=devices, processes=())
+    assert list(uses(snapshot).values()) == ["in use", "free"]
+
+
+def test_process_on_an_instance_holds_it_and_its_parent() -> None:
+    parent = make_device(gpu_utilization_percent=0)
+    instances = tuple(
+        make_device(index=i, uuid=f"MIG-{i}", parent_uuid=parent.uuid, **IDLE) for i in range(2)
+    )
+    process = make_process(devices=(make_process_device(uuid="MIG-1"),))
+    snapshot = make_snapshot(devices=(parent, *instances), processes=(process,))
+    assert list(uses(snapshot).values()) == ["held idle", "free", "held idle"]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.color import ColorSystem
+
+from gpudash.snapshot import Device
+from gpudash.tui.renderables.charts import charts
+from gpudash.tui.renderables.line import cells_of
+from gpudash.tui.theme import look
+from gpudash.tui.trends import Trends
+from tests.tui.past import sample, watched
+
+THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+
+SAMPLES = [sample(second, [80, 40]) for second in range(60)]
+TRENDS = Trends(watched(SAMPLES))
+TRENDS.show(None)
+DEVICES = SAMPLES[-1].devices
+
+
+def drawn(cells: int, height: int, devices: tuple[Device, ...] = DEVICES) -> list[str]:
+    lines = charts(devices, TRENDS, THEME, cells, height)
+    return ["".join(segment.text for segment in line) for line in lines]
+
+
+def test_title_tells_what_is_joined_and_its_value_now() -> None:
+    lines = drawn(78, 6)
+    assert "UTILIZATION, mean of 2  60%" in lines[0]
+    assert "MEMORY  80.0G" in lines[0]
+    assert (lines[1].split()[0], lines[-1].split()[0]) == ("100%", "0%")
+
+
+def test_wider_terminals_show_more_numbers() -> None:
+    titles = [drawn(cells, 6)[0] for cells in (40, 80, 120, 200)]
+    counts = [title.count("last") for title in titles]
+    assert counts == [1, 2, 3, 4]
+
+
+def test_tall_ones_show_each_gpu_too() -> None:
+    assert not any("GPU 1" in line for line in drawn(120, 8))
+    assert any("GPU 0  80%" in line and "GPU 1  40%" in line for line in drawn(120, 14))
+
+
+def test_gpus_that_tell_nothing_have_no_charts() -> None:
+    assert drawn(120, 8, (Device(index=0),)) == []
+
+
+@given(st.integers(1, 300), st.integers(0, 60))
+def test_any_size_is_kept(cells: int, height: int) -> None:
+    lines = charts(DEVICES, TRENDS, THEME, cells, height)
+    assert len(lines) in (0, height)
+    if cells >= 10:
+        assert all(cells_of(line) <= cells for line in lines)

@@ -1,0 +1,100 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.color import ColorSystem
+
+from gpudash.actions import find_signal, signals
+from gpudash.cells import width
+from gpudash.tui.killing.question import Entry, Fact, Question
+from gpudash.tui.renderables.question import Drawing, draw
+from gpudash.tui.theme import look
+
+PLAIN = look(no_color=True, color_system=ColorSystem.TRUECOLOR)
+ASCII = look(no_color=True, color_system=ColorSystem.TRUECOLOR, ascii=True)
+LONG = " ".join(f"--option-{number}" for number in range(200))
+
+
+def asked(**overrides: object) -> Question:
+    fields: dict[str, object] = {
+        "title": "Kill this process?",
+        "warnings": (("it is root's", "warn"),),
+        "facts": (
+            Fact("PID", ("4242",)),
+            Fact("frees", ("16.0 GiB on GPU 0-1",)),
+            Fact("", ("GPU 0 8.0 GiB", "GPU 1 8.0 GiB")),
+        ),
+        "entries": (Entry("command", f"python {LONG}", whole=True),),
+        "action": "Kill",
+        "signal": find_signal("KILL"),
+        "whole": False,
+    }
+    return Question(**{**fields, **overrides})  # type: ignore[arg-type]
+
+
+def drawn(question: Question, cells: int, height: int, first: int = 0) -> Drawing:
+    return draw(question, PLAIN, cells, height, first=first, button=0)
+
+
+def texts(drawing: Drawing) -> list[str]:
+    return ["".join(segment.text for segment in line) for line in drawing.lines]
+
+
+@given(st.integers(1, 120), st.integers(1, 60), st.integers(-5, 400), st.booleans())
+def test_it_never_takes_more_lines_than_there_are(
+    cells: int, height: int, first: int, whole: bool
+) -> None:
+    drawing = drawn(asked(whole=whole), cells, height, first)
+    assert 1 <= len(drawing.lines) <= height
+    assert "Cancel" in "".join(texts(drawing)[-2:])
+    assert all(spot.line < len(drawing.lines) for spot in drawing.spots)
+
+
+@given(st.integers(8, 60), st.integers(30, 120))
+def test_scrolling_shows_the_whole_command(height: int, cells: int) -> None:
+    seen: set[str] = set()
+    first = 0
+    for _ in range(400):
+        drawing = drawn(asked(), cells, height, first)
+        seen.update(word for text in texts(drawing) for word in text.split())
+        if drawing.first < first:
+            break
+        first = drawing.first + 1
+    assert {f"--option-{number}" for number in range(200)} <= seen
+
+
+def test_a_warning_and_a_refusal_have_marks_of_their_own() -> None:
+    question = asked(warnings=(("it is init", "critical"), ("it is root's", "warn")))
+    text = "\n".join(texts(drawn(question, 76, 24)))
+    assert "✗ it is init" in text
+    assert "! it is root's" in text
+
+
+def test_why_nothing_can_be_done_comes_first() -> None:
+    question = asked(warnings=(("it is init", "critical"),), action=None, signal=None, whole=None)
+    lines = texts(drawn(question, 76, 24))
+    place = next(number for number, line in enumerate(lines) if "it is init" in line)
+    assert place < next(number for number, line in enumerate(lines) if "PID" in line)
+    assert "Close" in lines[-2]
+
+
+def test_ascii_has_only_ascii() -> None:
+    drawing = draw(asked(), ASCII, 76, 24, first=3, button=0)
+    assert all(text.isascii() for text in texts(drawing))
+
+
+def test_every_click_spot_lies_on_what_it_names() -> None:
+    drawing = drawn(asked(), 76, 24)
+    lines = texts(drawing)
+    found = {spot.action: lines[spot.line][spot.left : spot.right] for spot in drawing.spots}
+    assert found["answer"].strip() == "Kill  y"
+    assert found["cancel"] == "[Cancel  n]"
+    assert found["signal('TERM')"].strip() == "TERM"
+    assert drawing.action_at(0, 0) is None
+
+
+def test_the_chosen_signal_is_in_view_whatever_the_width() -> None:
+    for signal in signals():
+        for cells in (48, 60, 76, 108):
+            lines = texts(drawn(asked(signal=signal), cells, 30))
+            row = next(line for line in lines if line.strip().startswith("signal"))
+            assert f"[{signal.name} {signal.number}:" in row
+            assert width(row) <= cells

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudash.tui.arrangement import arrange
+
+PANELS = st.frozensets(st.sampled_from(["host", "history", "sparklines"]))
+
+
+def test_sixteen_gpus_fit_twenty_four_lines() -> None:
+    plan = arrange(80, 24, 16, 40)
+    assert (plan.devices, plan.host, plan.charts) == (16, 0, 0)
+    assert 24 - 2 - plan.upper == 5
+
+
+def test_eight_gpus_leave_room_for_host_and_eight_processes() -> None:
+    plan = arrange(80, 24, 8, 40)
+    assert (plan.devices, plan.host, plan.charts) == (8, 1, 0)
+    assert 24 - 3 - plan.upper >= 8
+
+
+def test_few_processes_leave_the_room_to_charts_and_many_take_it() -> None:
+    assert arrange(120, 40, 8, 3).charts > 10
+    assert arrange(120, 40, 8, 30).charts == 0
+
+
+def test_one_process_more_seldom_moves_the_charts() -> None:
+    assert len({arrange(120, 40, 8, count).charts for count in (5, 6, 7, 8)}) == 1
+
+
+def test_long_list_stands_in_two_columns_where_it_is_wide() -> None:
+    narrow, wide = arrange(120, 60, 64, 9), arrange(200, 60, 64, 9)
+    assert (narrow.across, wide.across) == (1, 2)
+    assert wide.devices * wide.across >= 64
+
+
+@pytest.mark.parametrize(("panel", "part"), [("host", "host"), ("history", "charts")])
+def test_hidden_panel_takes_no_line(panel: str, part: str) -> None:
+    assert getattr(arrange(120, 40, 4, 3), part)
+    assert not getattr(arrange(120, 40, 4, 3, {panel}), part)
+
+
+@given(st.integers(1, 300), st.integers(1, 100), st.integers(0, 80), st.integers(0, 600), PANELS)
+def test_processes_keep_their_lines_at_any_size(
+    cells: int, height: int, devices: int, processes: int, hidden: frozenset[str]
+) -> None:
+    plan = arrange(cells, height, devices, processes, hidden)
+    assert min(plan) >= 0
+    assert plan.devices >= 1
+    assert plan.devices * plan.across <= max(1, devices) + 1
+    left = height - 3 - plan.upper
+    assert left >= min(3, height - 5)
+    if plan.charts:
+        assert left >= processes

@@ -1,0 +1,40 @@
+import time
+
+from gpudash.tui.choices import Choice, ranked
+
+ENTRIES = (
+    Choice("sort", "Sort: choose the column", "s"),
+    Choice("pid", "Process: copy the PID", "y"),
+    Choice("command", "Process: copy the command line", "Y"),
+    Choice("quit", "Screen: quit", "q"),
+)
+
+
+def values(typed: str) -> list[str]:
+    return [choice.value for choice in ranked(ENTRIES, typed)]
+
+
+def test_beginnings_of_words_find_an_entry() -> None:
+    assert values("copid") == ["pid"]
+    assert values("copy com") == ["command"]
+    assert values("CTC") == ["sort", "command"]
+
+
+def test_nothing_typed_keeps_all_in_their_order() -> None:
+    assert values("") == ["sort", "pid", "command", "quit"]
+
+
+def test_letters_scattered_within_words_find_nothing() -> None:
+    assert values("oun") == []
+    assert values("zzz") == []
+
+
+def test_a_key_finds_its_action_first() -> None:
+    assert values("q")[0] == "quit"
+
+
+def test_much_typing_takes_no_time() -> None:
+    choices = [Choice(str(n), "a a " * 50) for n in range(20)]
+    start = time.process_time()
+    ranked(choices, "a" * 500)
+    assert time.process_time() - start < 2

@@ -1,0 +1,161 @@
+"""The screen under random use: keys, snapshots, sizes, in any order."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from textual.pilot import Pilot
+
+from gpudash.snapshot import Process
+from gpudash.text import clean
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.keymap import OVERVIEW_KEYS
+from gpudash.tui.listing import Key
+from tests.factories import make_snapshot
+from tests.tui.stage import CaptureDriver, HandFeed, process_of, screen_lines
+
+KEYS = [name for key in OVERVIEW_KEYS for name in key.keys.split(",") if name != "ctrl+z"]
+LETTERS = ["alice", "bob", "gpu", ":", "1", "mem", ">", "5", "G", "-", "x"]
+
+QUITTING = ("q", "ctrl+c", "f10")
+
+HOSTILE = ("\x1b]0;x\x07", "[/x][@click=app.leave]", "\u202eevil", "a\nb\x00\x9b31m", "漢字" * 9)
+FORBIDDEN = re.compile("[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+ALLOWED = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\]22;[a-z-]*\x07|\]52;c;[A-Za-z0-9+/=]*\x07)")
+
+
+def processes(numbers: list[int], percent: int) -> tuple[Process, ...]:
+    return tuple(
+        process_of(
+            number,
+            command_line=("python", clean(HOSTILE[number % len(HOSTILE)]), f"job{number}.py"),
+            cpu_percent=float(number * percent % 100),
+        )
+        for number in numbers
+    )
+
+
+class Dashboard(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.feed = HandFeed()
+        self.app = GpudashApp(self.feed, driver_class=CaptureDriver)
+        self.steps: asyncio.Queue[Any] = asyncio.Queue()
+        self.task = self.loop.create_task(self.serve())
+        self.run(lambda pilot: pilot.pause())
+
+    async def serve(self) -> None:
+        """Take all steps in one task: Textual's context belongs to it."""
+        async with self.app.run_test(headless=False, size=(100, 30)) as pilot:
+            while True:
+                step, done = await self.steps.get()
+                if step is None:
+                    done.set_result(None)
+                    return
+                try:
+                    await step(pilot)
+                    await pilot.pause()
+                    done.set_result(None)
+                except BaseException as error:
+                    done.set_exception(error)
+                    raise
+
+    def run(self, step: Callable[[Pilot[int]], Awaitable[object]] | None) -> None:
+        done = self.loop.create_future()
+        self.steps.put_nowait((step, done))
+        self.loop.run_until_complete(asyncio.wait([done, self.task], return_when="FIRST_COMPLETED"))
+        (self.task if self.task.done() and not done.done() else done).result()
+
+    def press_key(self, key: str) -> None:
+        self.run(lambda pilot: pilot.press(key))
+
+    def teardown(self) -> None:
+        if not self.task.done():
+            self.run(None)
+        self.loop.run_until_complete(self.task)
+        self.loop.close()
+
+    @property
+    def selected(self) -> Key | None:
+        return self.app.picture.listing.selected_key
+
+    @initialize()
+    def begin(self) -> None:
+        self.feed.give(make_snapshot(4, processes=processes([1, 2, 3, 4, 5], 7)))
+        self.run(lambda pilot: pilot.pause())
+
+    @rule(
+        numbers=st.lists(st.integers(0, 30), unique=True, max_size=20),
+        devices=st.sampled_from([0, 1, 4, 40]),
+        percent=st.integers(0, 99),
+    )
+    def snapshot(self, numbers: list[int], devices: int, percent: int) -> None:
+        before = self.selected
+        paused = self.app.picture.paused
+        snapshot = make_snapshot(devices, processes=processes(numbers, percent))
+        self.feed.give(snapshot)
+        self.run(lambda pilot: pilot.pause())
+        if paused or before in {process.key for process in snapshot.processes}:
+            assert self.selected == before
+
+    @rule(key=st.sampled_from(KEYS))
+    def press(self, key: str) -> None:
+        if len(self.app.screen_stack) > 1 or key not in QUITTING:
+            self.press_key(key)
+
+    @rule(words=st.lists(st.sampled_from(LETTERS), max_size=6))
+    def filter(self, words: list[str]) -> None:
+        while len(self.app.screen_stack) > 1:
+            self.press_key("escape")
+        self.press_key("slash")
+        for word in words:
+            self.app.prompt.editor.insert(word)
+            self.press_key("space")
+        self.press_key("enter")
+
+    @rule(size=st.sampled_from([(1, 1), (40, 10), (80, 24), (200, 60), (20, 40)]))
+    def resize(self, size: tuple[int, int]) -> None:
+        before = self.selected
+        self.run(lambda pilot: pilot.resize_terminal(*size))
+        assert self.selected == before
+
+    @rule(x=st.integers(0, 99), y=st.integers(0, 29))
+    def click(self, x: int, y: int) -> None:
+        width, height = self.app.size
+        if y < height - 1:
+            self.run(lambda pilot: pilot.click(offset=(min(x, width - 1), y)))
+
+    @invariant()
+    def runs(self) -> None:
+        assert self.app.is_running
+        assert self.app._exception is None
+        assert len(screen_lines(self.app)) == self.app.size.height
+
+    @invariant()
+    def the_cursor_is_in_the_list(self) -> None:
+        listing = self.app.picture.listing
+        assert listing.cursor == 0 or listing.cursor < len(listing.rows)
+        alive = {row.process.key for row in listing.everything}
+        assert listing.tagged <= alive
+
+    @invariant()
+    def no_forbidden_byte_is_sent(self) -> None:
+        driver = self.app._driver
+        assert isinstance(driver, CaptureDriver)
+        rest = ALLOWED.sub("", driver.take())
+        assert not FORBIDDEN.search(rest), repr(rest)
+        assert "\x1b" not in rest, repr(rest)
+
+
+Dashboard.TestCase.settings = settings(
+    max_examples=6,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+TestDashboard = Dashboard.TestCase

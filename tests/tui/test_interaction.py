@@ -1,0 +1,291 @@
+import base64
+
+import pytest
+
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS
+from gpudash.tui.screens.choose import ChooseScreen
+from gpudash.tui.screens.view import View
+from tests.factories import make_snapshot
+from tests.tui.stage import (
+    CaptureDriver,
+    HandFeed,
+    busy_snapshot,
+    process_of,
+    screen_lines,
+    selected,
+)
+
+
+def text_of(app: GpudashApp) -> str:
+    return "\n".join(screen_lines(app))
+
+
+async def test_space_tags_and_goes_on() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press("space", "space")
+        await pilot.pause()
+        assert [row.process.pid for row in app.picture.listing.tagged_rows] == [1000, 1001]
+        assert selected(app) == 1002
+        lines = screen_lines(app)
+        assert sum(line.startswith("●") for line in lines) == 2
+        assert any("2 tagged" in line for line in lines)
+        await pilot.press("k", "space")
+        assert [row.process.pid for row in app.picture.listing.tagged_rows] == [1000]
+
+
+async def test_tags_of_processes_that_are_gone_vanish() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press("space", "space")
+        reused = process_of(0, create_time=5.0)
+        feed.give(make_snapshot(8, processes=(reused, process_of(1))))
+        assert app.picture.listing.tagged == {process_of(1).key}
+
+
+async def test_columns_are_chosen_from_a_list() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press("f6")
+        await pilot.pause()
+        assert "Sort by" in text_of(app)
+        await pilot.press("home", "j", "enter")
+        assert app.picture.listing.sort_key == "user"
+        await pilot.press("s", "escape")
+        assert app.picture.listing.sort_key == "user"
+
+
+async def test_a_list_is_clicked() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press("s")
+        await pilot.pause()
+        lines = screen_lines(app)
+        y = next(y for y, line in enumerate(lines) if " user " in line and "USER" in line)
+        await pilot.click(offset=(lines[y].index(" user ") + 2, y))
+        await pilot.pause()
+        assert app.picture.listing.sort_key == "user"
+        await pilot.press("s")
+        await pilot.pause()
+        await pilot.click(offset=(0, 23))
+        await pilot.pause()
+        assert not isinstance(app.screen, ChooseScreen)
+
+
+async def test_digits_hide_gpus_and_their_processes() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot(8))
+        await pilot.press("1", "3")
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert "GPU 0,2,4-7 of 8" in lines[0]
+        assert {row.gpus for row in app.picture.listing.rows} == {"0", "2"}
+        assert sum("H100" in line for line in lines) == 6
+        await pilot.press("9")
+        await pilot.pause()
+        assert "there is no GPU 9" in screen_lines(app)[-1]
+        await pilot.press("3", "1")
+        await pilot.pause()
+        assert "of 8 " not in screen_lines(app)[0]
+
+
+async def test_one_of_many_gpus_is_chosen_from_a_list() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot(8, devices=16))
+        await pilot.press("g", "end", "k", "enter")
+        await pilot.pause()
+        assert "GPU 14 of 16" in screen_lines(app)[0]
+        await pilot.press("g", "home", "j", "space", "j", "j", "space", "escape")
+        await pilot.pause()
+        assert "GPU 0,2,14 of 16" in screen_lines(app)[0]
+        await pilot.press("g", "home", "enter")
+        assert not app.picture.shown.hidden
+
+
+async def test_plus_and_minus_change_the_interval() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press("plus")
+        await pilot.pause()
+        assert feed.interval == 2.0
+        assert "every 2s" in screen_lines(app)[0]
+        await pilot.press(*["minus"] * 12)
+        await pilot.pause()
+        assert feed.interval == 0.1
+        assert "shortest" in screen_lines(app)[-1]
+
+
+@pytest.mark.parametrize(("key", "copied"), [("y", "1000"), ("Y", "python 'a b' job.py")])
+async def test_copies_through_the_terminal(key: str, copied: str) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=(120, 24)) as pilot:
+        line = ("python", "a b", "job.py")
+        feed.give(make_snapshot(2, processes=(process_of(0, command_line=line),)))
+        await pilot.pause()
+        driver = app._driver
+        assert isinstance(driver, CaptureDriver)
+        driver.take()
+        await pilot.press(key)
+        await pilot.pause()
+        sent = driver.take()
+        assert f"\x1b]52;c;{base64.b64encode(copied.encode()).decode()}\x07" in sent
+        assert "copied the" in screen_lines(app)[-1]
+
+
+async def test_there_may_be_nothing_to_copy_tag_or_open() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 24)) as pilot:
+        await pilot.press("y", "Y", "space", "enter", "s", "escape", "g", "escape", "left", "right")
+        feed.give(make_snapshot(0))
+        await pilot.press("y", "Y", "space", "enter", "right", "dollar_sign", "1", "g", "enter")
+        await pilot.pause()
+        assert app.is_running
+        hidden = process_of(0, command_line=None, hidden_reason="another user's")
+        feed.give(make_snapshot(1, processes=(hidden,)))
+        await pilot.press("Y")
+        await pilot.pause()
+        assert "there is no command line to copy" in screen_lines(app)[-1]
+
+
+async def test_command_lines_scroll() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        line = ("python", *(f"argument{number}" for number in range(40)), "last")
+        feed.give(make_snapshot(2, processes=(process_of(0, command_line=line),)))
+        await pilot.press("dollar_sign")
+        await pilot.pause()
+        assert "last" in text_of(app)
+        await pilot.press("circumflex_accent", "right", "left")
+        await pilot.pause()
+        assert "python argument0" in text_of(app)
+
+
+async def test_a_double_click_opens_the_process() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.pause()
+        await pilot.pause()
+        await pilot.double_click("#processes", offset=(10, 3))
+        await pilot.pause()
+        assert isinstance(app.screen, View)
+        assert "1002" in text_of(app)
+
+
+async def test_the_palette_calls_any_action() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("colon", *"freeze", "enter")
+        await pilot.pause()
+        assert app.picture.paused
+        await pilot.press("ctrl+p", *"zzzz")
+        await pilot.pause()
+        assert "nothing is called that" in text_of(app)
+        await pilot.press("enter", "escape")
+        assert app.picture.paused
+
+
+async def test_the_palette_lists_every_action_of_the_overview() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 70)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("colon")
+        seen = ""
+        for _page in range(8):
+            await pilot.pause()
+            seen += text_of(app)
+            await pilot.press("pagedown")
+        wanted = [key for key in OVERVIEW_KEYS if "{" not in key.action and key.action != "palette"]
+        assert [key.help for key in wanted if key.help not in seen] == []
+
+
+async def test_the_palette_of_a_view_has_its_actions() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("m")
+        await pilot.pause()
+        assert isinstance(app.screen, View)
+        await pilot.press("colon", *"overview", "enter")
+        await pilot.pause()
+        assert not isinstance(app.screen, View)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40), (200, 60)])
+async def test_help_shows_every_key_and_every_term(size: tuple[int, int]) -> None:
+    app = GpudashApp(HandFeed())
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("h")
+        seen = ""
+        for _page in range(12):
+            await pilot.pause()
+            seen += text_of(app)
+            await pilot.press("pagedown")
+        assert [key.help for key in KEYS if key.help[:40] not in seen] == []
+        assert "user:alice" in seen
+        assert "idle>10m" in seen
+        await pilot.press("home", "q")
+        assert len(app.screen_stack) == 1
+
+
+async def test_a_theme_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        before = app.picture.theme
+        await pilot.press("f2", "down", "enter")
+        await pilot.pause()
+        assert app.picture.theme != before
+        assert app.preferences.current.theme != "dark"
+
+
+async def test_nothing_unseen_changes_beneath_a_view() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("m")
+        await pilot.press("s", "slash", "f", "y", "space", "j")
+        await pilot.pause()
+        listing = app.picture.listing
+        assert isinstance(app.screen, View)
+        assert not listing.tagged
+        assert listing.cursor == 0
+        assert not app.prompt.is_open
+
+
+async def test_a_view_can_hand_a_filter_over() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("m")
+        app.filter_by('user="bob"')
+        await pilot.pause()
+        assert not isinstance(app.screen, View)
+        assert {row.process.username for row in app.picture.listing.rows} == {"bob"}

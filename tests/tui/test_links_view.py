@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from gpudash.snapshot import Snapshot
+from gpudash.tui.app import GpudashApp
+from tests.factories import (
+    gpu_uuid,
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
+    make_topology,
+)
+from tests.tui.stage import HandFeed, screen_lines
+
+
+@asynccontextmanager
+async def links(
+    snapshot: Snapshot, size: tuple[int, int] = (80, 24), **options: Any
+) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
+    """The view over a snapshot."""
+    feed = HandFeed()
+    app = GpudashApp(feed, **options)
+    async with app.run_test(size=size) as pilot:
+        feed.give(snapshot)
+        await pilot.press("m")
+        await pilot.pause()
+        yield app, pilot, feed
+
+
+def linked(count: int = 8, **overrides: Any) -> Snapshot:
+    """GPUs in islands of two, each with traffic."""
+    gpus = tuple(
+        make_device(
+            index=index,
+            pcie_tx_bytes_per_second=(index + 1) << 30,
+            pcie_rx_bytes_per_second=1 << 20,
+            nvlink_tx_bytes_per_second=150 << 30,
+            nvlink_rx_bytes_per_second=0,
+        )
+        for index in range(count)
+    )
+    return make_snapshot(count, devices=gpus, **overrides)
+
+
+def spanning(*gpus: int) -> Any:
+    shares = tuple(make_process_device(index=gpu, uuid=gpu_uuid(gpu)) for gpu in gpus)
+    return make_process(pid=20817, name="python", username="bob", devices=shares)
+
+
+def row(lines: list[str], gpu: int) -> list[str]:
+    (found,) = [line for line in lines if re.match(rf" {gpu} +\S", line)]
+    return found.split()
+
+
+async def test_eight_gpus_their_links_and_their_traffic_fit_eighty_by_twenty_four() -> None:
+    async with links(linked(processes=(spanning(0, 1, 2, 3),))) as (app, _, _feed):
+        lines = screen_lines(app)
+        assert row(lines, 2)[1:9] == ["SYS", "SYS", "X", "PIX", "SYS", "SYS", "SYS", "SYS"]
+        assert row(lines, 7)[-2:] == ["150G", "0"]
+        assert "8.0G" in row(lines, 7)
+        text = " ".join(" ".join(lines).split())
+        assert "python 20817 (bob) uses GPU 0-3: no P2P between GPU 0-1 and 2-3;" in text
+        assert "one PCIe switch at most" in text
+        assert "NUMA 0, CPUs 0-31: GPU 0-3; NUMA 1, CPUs 32-63: GPU 4-7" in text
+
+
+async def test_legend_explains_only_what_occurs() -> None:
+    async with links(linked()) as (app, _, _feed):
+        text = "\n".join(screen_lines(app))
+        assert "through the CPU's PCIe host bridge" not in text
+        assert "NVLinks, direct" not in text
+
+
+async def test_tab_goes_through_all_matrices_and_round() -> None:
+    async with links(linked()) as (app, pilot, _):
+        cells = []
+        for _matrix in range(6):
+            cells.append(row(screen_lines(app), 0)[2:4])
+            await pilot.press("tab")
+        assert cells == [
+            ["PIX", "SYS"],
+            ["OK", "CNS"],
+            ["OK", "CNS"],
+            ["NS", "NS"],
+            ["Y", "N"],
+            ["PIX", "SYS"],
+        ]
+        await pilot.press("shift+tab", "shift+tab")
+        assert row(screen_lines(app), 0)[2:4] == ["Y", "N"]
+
+
+async def test_click_on_a_name_shows_its_matrix() -> None:
+    async with links(linked()) as (app, pilot, _):
+        tabs = screen_lines(app)[1]
+        await pilot.click("#body", offset=(tabs.index("atomics"), 0))
+        assert row(screen_lines(app), 0)[2] == "NS"
+        await pilot.click("#body", offset=(79, 0))
+        await pilot.click("#body", offset=(2, 3))
+        assert row(screen_lines(app), 0)[2] == "NS"
+
+
+async def test_wide_terminal_shows_the_affinity_of_each_gpu_in_its_row() -> None:
+    async with links(linked(), (200, 60)) as (app, _, _feed):
+        lines = screen_lines(app)
+        assert row(lines, 7)[-4:] == ["1", "32-63", "gen5", "x16"]
+        assert not any("CPUs 0-31: GPU" in line for line in lines)
+
+
+async def test_sixty_four_gpus_are_told_apart_in_one_cell_each() -> None:
+    async with links(linked(64)) as (app, pilot, _):
+        lines = screen_lines(app)
+        assert row(lines, 1)[1] == "pX" + "s" * 62
+        assert lines[2].split() == ["p", "PIX", "s", "SYS"]
+        await pilot.press("end")
+        text = "\n".join(screen_lines(app))
+        assert re.search(r"s +SYS +from one NUMA node", text)
+
+
+async def test_numbers_of_the_columns_stay_while_rows_scroll() -> None:
+    async with links(linked(64)) as (app, pilot, _):
+        await pilot.press("pagedown")
+        lines = screen_lines(app)
+        assert "GPU  0123456789" in lines[2]
+        assert not any(re.match(r" 0 ", line) for line in lines)
+        await pilot.press("home")
+        assert "P2P read" in screen_lines(app)[1]
+
+
+async def test_columns_beyond_the_right_edge_are_scrolled_to() -> None:
+    async with links(linked(64), (40, 20)) as (app, pilot, _):
+        first = row(screen_lines(app), 0)[1]
+        assert first.startswith("Xps")
+        await pilot.press("right", "right", "right", "right", "right", "right", "right", "right")
+        assert row(screen_lines(app), 0)[1] == "s" * len(first)
+        await pilot.press(*["left"] * 8)
+        assert row(screen_lines(app), 0)[1] == first
+
+
+async def test_no_topology_is_one_clear_line() -> None:
+    async with links(make_snapshot(topology=None)) as (app, pilot, _):
+        assert any(
+            "No topology: the driver does not tell how the GPUs are connected" in line
+            for line in screen_lines(app)
+        )
+        await pilot.press("tab", "right")
+        await pilot.click("#body", offset=(4, 0))
+        assert app.is_running
+
+
+async def test_lost_links_and_gpus_are_told_of() -> None:
+    gpus = (
+        make_device(nvlink_count=18),
+        make_device(index=1, nvlink_count=16),
+        make_device(index=2, state="lost"),
+    )
+    async with links(make_snapshot(devices=gpus, topology=make_topology(2))) as (app, _, _feed):
+        text = "\n".join(screen_lines(app))
+        assert "GPU 1: 16 NVLinks are up, 18 on others of its kind" in text
+        assert "GPU 2 is not in the matrix: it fell off the bus" in text
+
+
+async def test_traffic_moves_with_each_snapshot() -> None:
+    async with links(linked()) as (app, pilot, feed):
+        assert "1.0G" in row(screen_lines(app), 0)
+        feed.give(make_snapshot(8))
+        await pilot.pause()
+        assert "1.0G" not in row(screen_lines(app), 0)
+
+
+async def test_kinds_are_told_apart_without_colour() -> None:
+    async with links(linked(), no_color=True) as (app, _, _feed):
+        assert {"X", "PIX", "SYS"} <= set(row(screen_lines(app), 0))
+
+
+@pytest.mark.parametrize("count", [0, 1, 8, 64])
+@pytest.mark.parametrize("size", [(1, 1), (7, 3), (20, 5), (80, 24), (200, 60)])
+async def test_any_size_shows_what_fits(count: int, size: tuple[int, int]) -> None:
+    async with links(linked(count), size) as (app, pilot, _):
+        await pilot.press("tab", "end", "right", "j", "home")
+        assert len(screen_lines(app)) == size[1]

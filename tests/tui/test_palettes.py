@@ -1,0 +1,53 @@
+from itertools import combinations
+
+import pytest
+from rich.color import ColorSystem
+from textual.theme import BUILTIN_THEMES
+
+from gpudash.tui.palettes import BORROWED, OWN, contrast, palette
+from gpudash.tui.theme import THEMES, look, textual_theme
+
+READ = ("text", "accent", "owner", "ok", "warn", "critical")
+COLORED = [name for name in THEMES if palette(name).background != "default"]
+
+
+def test_all_of_textuals_themes_can_be_chosen() -> None:
+    assert set(BORROWED) == set(BUILTIN_THEMES)
+
+
+@pytest.mark.parametrize("name", COLORED)
+@pytest.mark.parametrize("role", READ)
+def test_what_must_be_read_stands_out_from_the_background(name: str, role: str) -> None:
+    colors = palette(name)
+    assert contrast(getattr(colors, role), colors.background) >= 4.45
+
+
+@pytest.mark.parametrize("role", [*READ, "dim", "faint"])
+def test_the_contrast_theme_is_readable_throughout(role: str) -> None:
+    colors = OWN["contrast"]
+    for behind in (colors.background, colors.surface):
+        assert contrast(getattr(colors, role), behind) >= (7 if role in READ else 5.5)
+
+
+def test_levels_differ_in_brightness_where_colours_may_look_alike() -> None:
+    colors = OWN["color-blind"]
+    for one, other in combinations((colors.ok, colors.warn, colors.critical), 2):
+        assert one != other
+    assert contrast(colors.warn, colors.critical) >= 1.5
+    assert contrast(colors.warn, colors.ok) >= 1.5
+
+
+@pytest.mark.parametrize("name", THEMES)
+def test_every_theme_becomes_styles_and_a_theme_of_textual(name: str) -> None:
+    assert look(name, no_color=False, color_system=ColorSystem.TRUECOLOR).utilization
+    assert textual_theme(name).dark is palette(name).is_dark or name.startswith("ansi")
+
+
+def test_sixteen_colours_are_the_terminals_own() -> None:
+    few = look("nord", no_color=False, color_system=ColorSystem.STANDARD)
+    assert few == look("terminal", no_color=False, color_system=ColorSystem.TRUECOLOR)
+
+
+def test_ascii_changes_the_glyphs_alone() -> None:
+    theme = look("dark", no_color=False, color_system=ColorSystem.TRUECOLOR, ascii=True)
+    assert "".join(map(str, theme.glyphs)).isascii()

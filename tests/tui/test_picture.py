@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.color import ColorSystem
+
+from gpudash.feed import FeedState
+from gpudash.snapshot import EMPTY, Device, Fault, Snapshot
+from gpudash.text import clean
+from gpudash.tui.glyphs import ASCII
+from gpudash.tui.picture import PANELS, Picture
+from gpudash.tui.renderables.line import Line
+from gpudash.tui.theme import faded, look
+from tests.factories import gpu_uuid, make_device, make_snapshot
+from tests.tui.past import sample
+from tests.tui.stage import HandFeed, busy_snapshot, process_of
+
+THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+
+
+def make_picture(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> Picture:
+    picture = Picture(HandFeed(), THEME)
+    picture.resize(*size)
+    picture.receive(snapshot)
+    return picture
+
+
+def text_of(lines: list[Line]) -> str:
+    return "\n".join("".join(segment.text for segment in line) for line in lines)
+
+
+INSTANCE = make_device(index=1, uuid="MIG-a", parent_uuid=gpu_uuid(0), name="NVIDIA MIG 1g.10gb")
+LOST = Device(index=1, state="lost", fault=Fault(source="nvml", message=clean("fell off")))
+HOSTS = (
+    EMPTY,
+    make_snapshot(0),
+    busy_snapshot(3, 1),
+    busy_snapshot(40, 8),
+    make_snapshot(devices=(make_device(), INSTANCE, LOST)),
+    busy_snapshot(500, 64),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(HOSTS),
+    st.integers(1, 300),
+    st.integers(1, 100),
+    st.frozensets(st.sampled_from(PANELS)),
+)
+def test_any_host_is_drawn_at_any_size(
+    snapshot: Snapshot, cells: int, height: int, hidden: frozenset[str]
+) -> None:
+    picture = make_picture(snapshot, (cells, height))
+    picture.hidden = hidden
+    panels = picture.panels()
+    assert len(panels.devices) <= picture.device_height
+    if height >= 8 and snapshot.devices:
+        assert 1 + picture.device_height + len(panels.processes) + 1 <= height
+
+
+def test_more_room_shows_more() -> None:
+    snapshot = busy_snapshot(6, 8)
+    narrow = make_picture(snapshot, (80, 24)).panels().devices
+    wide = make_picture(snapshot, (200, 60)).panels().devices
+    assert "SM CLK" not in text_of(narrow)
+    for word in ("SM CLK", "MEM CLK", "MTEMP", "UTILIZATION", "POWER", "GPU 7"):
+        assert word in text_of(wide)
+
+
+@pytest.mark.parametrize(
+    ("panel", "word"), [("host", "LOAD"), ("history", "mean of 4"), ("sparklines", "⡀")]
+)
+def test_panels_can_be_hidden_and_shown_again(panel: str, word: str) -> None:
+    picture = make_picture(make_snapshot(4))
+    if panel == "sparklines":
+        picture.toggle("history")
+    assert word in text_of(picture.panels().devices)
+    picture.toggle(panel)
+    assert word not in text_of(picture.panels().devices)
+    picture.toggle(panel)
+    assert word in text_of(picture.panels().devices)
+
+
+def test_move_of_the_cursor_leaves_all_other_lines_as_they_are() -> None:
+    picture = make_picture(busy_snapshot(20))
+    before = picture.panels()
+    picture.listing.move(1)
+    after = picture.panels()
+    assert after.devices is before.devices
+    assert after.header[0] is before.header[0]
+    changed = [
+        number
+        for number, (old, new) in enumerate(zip(before.processes, after.processes, strict=True))
+        if old is not new
+    ]
+    assert changed == [0, 1, 2]
+
+
+def test_stale_values_recede() -> None:
+    feed = HandFeed()
+    picture = Picture(feed, THEME)
+    picture.resize(120, 40)
+    picture.receive(make_snapshot())
+    live = picture.panels().devices
+    feed.now, feed.seconds = FeedState.STALE, 12.0
+    panels = picture.panels()
+    assert "STALE 12s" in text_of(panels.header)
+    styles = {segment.style for line in panels.devices for segment in line if segment.text.strip()}
+    dull = faded(THEME)
+    assert styles <= {dull.base, dull.faint, dull.heading, dull.dim, dull.track}
+    assert text_of(panels.devices) == text_of(live)
+
+
+def test_command_lines_scroll_as_far_as_the_longest() -> None:
+    long = process_of(1, command_line=("python", "train.py", *(f"--option{n}" for n in range(40))))
+    picture = make_picture(make_snapshot(processes=(process_of(0), long)), (100, 30))
+    assert "python train.py" in text_of(picture.panels().processes)
+    picture.scroll_command(7)
+    assert "…train.py --option0" in text_of(picture.panels().processes)
+    picture.scroll_command(10_000)
+    assert "--option39" in text_of(picture.panels().processes)
+    picture.scroll_command(-10_000)
+    assert "python train.py" in text_of(picture.panels().processes)
+
+
+def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
+    share = process_of(0).devices[0]
+    idle = process_of(0, devices=(type(share)(index=0, uuid=share.uuid, sm_utilization_percent=0),))
+    picture = Picture(HandFeed(), THEME)
+    picture.resize(120, 40)
+    for second in range(0, 300, 2):
+        picture.receive(sample(second, [0], processes=(idle,)))
+    assert picture.listing.rows[0].idle_seconds == 298
+    picture.step(-50)
+    assert picture.listing.rows[0].idle_seconds == 198
+
+
+def test_gpu_that_is_held_and_idle_says_so() -> None:
+    snapshot = busy_snapshot(1, devices=1)
+    idle = make_device(gpu_utilization_percent=0)
+    picture = make_picture(make_snapshot(devices=(idle,), processes=snapshot.processes), (80, 24))
+    assert "held" in text_of(picture.panels().devices)
+    assert "1 GPU: 1 held idle" in text_of(picture.panels().header)
+
+
+def test_ascii_look_draws_nothing_else() -> None:
+    picture = make_picture(busy_snapshot(5))
+    picture.wear(THEME._replace(glyphs=ASCII))
+    panels = picture.panels()
+    assert text_of(panels.devices + panels.processes).isascii()

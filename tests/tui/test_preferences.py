@@ -1,0 +1,150 @@
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from gpudash.settings import Settings
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.preferences import INTERVALS, Preferences, choices, next_interval
+from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+
+WIDE = (140, 40)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def test_the_defaults_are_valid_choices() -> None:
+    known = choices()
+    assert Settings().theme in known.themes
+    assert Settings().sort in known.columns
+
+
+async def test_the_file_arranges_the_screen(path: Path) -> None:
+    path.write_text('sort = "pid"\nreverse = true\nhidden_panels = ["host"]\n')
+    feed = HandFeed()
+    app = GpudashApp(feed, preferences=Preferences(str(path)))
+    async with app.run_test(size=WIDE) as pilot:
+        feed.give(busy_snapshot(4))
+        await pilot.pause()
+        assert [row.process.pid for row in app.picture.listing.rows] == [1000, 1001, 1002, 1003]
+        assert not any("LOAD" in line for line in screen_lines(app))
+
+
+async def test_mistakes_are_told_and_the_rest_counts(path: Path) -> None:
+    path.write_text('sort = "pid"\ntheme = "drak"\nintervall = 3\n')
+    preferences = Preferences(str(path))
+    assert len(preferences.mistakes) == 2
+    app = GpudashApp(HandFeed(), preferences=preferences)
+    async with app.run_test(size=(250, 40)) as pilot:
+        await pilot.pause()
+        assert "did you mean dark" in screen_lines(app)[-1]
+        assert app.picture.listing.sort_key == "pid"
+
+
+async def test_what_was_changed_on_screen_is_saved_and_nothing_else(path: Path) -> None:
+    path.write_text('# mine\ntheme = "dark"\n')
+    feed = HandFeed()
+    preferences = Preferences(str(path), interval=5.0, read_only=True)
+    app = GpudashApp(feed, preferences=preferences)
+    async with app.run_test(size=WIDE) as pilot:
+        feed.give(busy_snapshot(4))
+        await pilot.press("s", "home", "enter", "r", "o")
+        await pilot.pause()
+    preferences.finish()
+    text = path.read_text()
+    assert text.startswith("# mine\n")
+    assert 'sort = "pid"' in text
+    assert "reverse = true" in text
+    assert 'hidden_panels = ["host"]' in text
+    assert "interval" not in text
+    assert "read_only" not in text
+
+
+async def test_changes_are_saved_while_the_screen_is_open(path: Path) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed, preferences=Preferences(str(path)))
+    async with app.run_test(size=WIDE) as pilot:
+        feed.give(busy_snapshot(4))
+        await pilot.press("r")
+        for _look in range(100):
+            if path.exists():
+                break
+            await pilot.pause(0.05)
+        assert "reverse = true" in path.read_text()
+
+
+def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    preferences = Preferences(None)
+    preferences.change(sort="pid")
+    preferences.finish()
+    assert preferences.is_saved
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    reasons: list[str] = []
+    preferences = Preferences(str(blocked / "config.toml"))
+    preferences.change(sort="pid")
+    preferences.finish(reasons.append)
+    assert len(reasons) == 1
+    assert "settings not saved to" in reasons[0]
+
+
+def test_a_folder_that_hangs_does_not_hold_the_end(path: Path) -> None:
+    os.mkfifo(path)
+    before = threading.active_count()
+    preferences = Preferences(str(path))
+    preferences.change(sort="pid")
+    preferences.finish()
+    assert threading.active_count() <= before + 1
+    assert preferences.mistakes
+
+
+async def test_keys_are_remapped_throughout(path: Path) -> None:
+    path.write_text('[keys]\n"time.pause" = ["f7"]\n"sort.reverse" = ["p"]\n')
+    feed = HandFeed()
+    app = GpudashApp(feed, preferences=Preferences(str(path)))
+    async with app.run_test(size=(200, 40)) as pilot:
+        feed.give(busy_snapshot(4))
+        await pilot.press("p")
+        assert not app.picture.paused
+        assert not app.picture.listing.descending
+        await pilot.press("r")
+        assert not app.picture.listing.descending
+        await pilot.press("f7")
+        assert app.picture.paused
+        assert "F7 pause" in screen_lines(app)[-1]
+
+
+async def test_an_action_can_be_left_without_keys(path: Path) -> None:
+    path.write_text('[keys]\n"screen.quit" = ["ctrl+x"]\n"time.pause" = []\n')
+    app = GpudashApp(HandFeed(), preferences=Preferences(str(path)))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("p", "q")
+        assert not app.picture.paused
+        assert app.is_running
+        await pilot.press("ctrl+x")
+    assert app.return_code == 0
+
+
+async def test_an_unknown_action_and_a_clash_are_told(path: Path) -> None:
+    path.write_text('[keys]\n"time.pauze" = ["x"]\n"sort.reverse" = ["p"]\n')
+    mistakes = Preferences(str(path)).mistakes
+    assert len(mistakes) == 2
+    assert "did you mean time.pause" in mistakes[0]
+    assert "sort.reverse takes the key p from time.pause" in mistakes[1]
+
+
+def test_the_interval_steps_through_round_numbers() -> None:
+    assert next_interval(1.0, 1) == 2.0
+    assert next_interval(1.0, -1) == 0.5
+    assert next_interval(3.0, 1) == 5.0
+    assert next_interval(60.0, 1) == INTERVALS[-1]
+    assert next_interval(0.1, -1) == INTERVALS[0]

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from gpudash.snapshot import Process, Snapshot
+from gpudash.text import clean
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.screens.process import ProcessView
+from tests.actions.shown import HERE, WAIT_SECONDS, shown
+from tests.factories import make_host, make_snapshot
+from tests.holders import Holder
+from tests.tui.stage import CaptureDriver, HandFeed, Terminal, process_of, screen_lines, selected
+
+Holders = Callable[..., list[Holder]]
+
+ENVIRONMENT = {
+    "HF_TOKEN": "hunter2",
+    "CUDA_VISIBLE_DEVICES": "2,0",
+    "HOSTILE": "\x1b]52;c;aGVsbG8=\x07\x1b[2J\x9b31m\u202e\n",
+    "EVIL\x1b[2J\x07NAME": "[@click=app.leave]x[/]",
+}
+RAW = ("\x1b]52", "\x1b]0", "\x1b[2J", "\x9b", "\u202e", "\x00", "\x07")
+POINTER_SHAPE = "\x1b]22;default\x07"
+
+
+@pytest.fixture
+def job() -> Iterator[int]:
+    """A real process with a child, a secret and hostile variables."""
+    script = "import subprocess, time; subprocess.Popen(['sleep', '600']).wait()"
+    with subprocess.Popen((sys.executable, "-c", script), env=ENVIRONMENT, cwd="/usr") as child:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not children(child.pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        below = children(child.pid)
+        yield child.pid
+        for pid in (child.pid, *below):
+            os.kill(pid, 9)
+
+
+def children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+def host_of(*processes: Process, **overrides: Any) -> Snapshot:
+    return make_snapshot(4, **{"host": HERE, "processes": processes, **overrides})
+
+
+@asynccontextmanager
+async def view(
+    *processes: Process,
+    size: tuple[int, int] = (80, 100),
+    key: str = "enter",
+    driver: Any = None,
+    **overrides: Any,
+) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
+    """The view of the first of the processes."""
+    feed = HandFeed()
+    app = GpudashApp(feed, driver_class=driver)
+    async with app.run_test(headless=driver is None, size=size) as pilot:
+        feed.give(host_of(*processes, **overrides))
+        await pilot.press(key)
+        await pilot.pause()
+        yield app, pilot, feed
+
+
+async def until(app: GpudashApp, pilot: Pilot[Any], words: str) -> str:
+    """The screen as soon as it shows the words."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while words not in (text := "\n".join(screen_lines(app))):
+        assert time.monotonic() < deadline, f"{words!r} never shown:\n{text}"
+        await pilot.pause(0.01)
+    return text
+
+
+async def test_shows_what_the_process_is_and_sees(job: int) -> None:
+    async with view(shown(job)) as (app, pilot, _feed):
+        text = await until(app, pilot, "ENVIRONMENT")
+        for words in (str(job), "of alice", "/usr", "CUDA 0 = GPU 2", "FAMILY", "sleep 600"):
+            assert words in text
+        assert "secret" in screen_lines(app)[-1]
+
+
+async def test_secrets_are_shown_and_hidden_on_request(job: int) -> None:
+    async with view(shown(job)) as (app, pilot, _feed):
+        text = await until(app, pilot, "HF_TOKEN")
+        assert "••••••" in text
+        assert "hunter2" not in text
+        await pilot.press("x")
+        await until(app, pilot, "hunter2")
+        await pilot.press("x")
+        assert "hunter2" not in await until(app, pilot, "••••••")
+
+
+async def test_keys_of_overview_and_view_lead_to_tree_and_environment(job: int) -> None:
+    for key, heading in (("t", "FAMILY"), ("e", "ENVIRONMENT")):
+        async with view(shown(job), size=(60, 8), key=key) as (app, pilot, _feed):
+            await until(app, pilot, heading)
+            await pilot.press("home")
+            assert heading not in "\n".join(screen_lines(app))
+            await pilot.press(key)
+            assert heading in "\n".join(screen_lines(app))
+
+
+async def test_keys_in_the_footer_can_be_clicked(job: int) -> None:
+    async with view(shown(job)) as (app, pilot, _feed):
+        await until(app, pilot, "••••••")
+        at = screen_lines(app)[-1].index("secrets")
+        await pilot.click("#footer", offset=(at, 0))
+        await until(app, pilot, "hunter2")
+        at = screen_lines(app)[-1].index("back")
+        await pilot.click("#footer", offset=(at, 0))
+        await pilot.pause()
+        assert not isinstance(app.screen, ProcessView)
+
+
+async def test_simulated_and_other_hosts_say_why_nothing_can_be_read() -> None:
+    for host, words in (
+        (make_host(simulated=True), "the host is simulated"),
+        (make_host(hostname="elsewhere"), "the process runs on elsewhere"),
+    ):
+        async with view(process_of(0), host=host) as (app, pilot, _feed):
+            await until(app, pilot, words)
+
+
+async def test_exited_process_stays_and_says_since_when(holders: Holders) -> None:
+    (holder,) = holders(1)
+    now = 50.0
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 60)) as pilot:
+        feed.give(host_of(shown(holder.pid), process_of(31)))
+        row = next(row for row in app.picture.listing.rows if row.process.pid == holder.pid)
+        app.push_screen(ProcessView(app.picture, row, clock=lambda: now))
+        await until(app, pilot, "ENVIRONMENT")
+        holder.end()
+        feed.give(host_of(process_of(31)))
+        now += 12
+        feed.give(host_of(process_of(31)))
+        text = await until(app, pilot, "EXITED 12s AGO")
+        assert str(holder.pid) in text
+        assert "ENVIRONMENT" in text
+
+
+async def test_process_that_lets_go_of_its_gpu_is_not_said_to_have_exited(job: int) -> None:
+    async with view(shown(job)) as (app, pilot, feed):
+        await until(app, pilot, "ENVIRONMENT")
+        feed.give(host_of(process_of(31)))
+        assert "EXITED" not in await until(app, pilot, "LEFT THE GPU")
+        feed.give(host_of(process_of(31), shown(job)))
+        await pilot.pause()
+        assert "LEFT THE GPU" not in "\n".join(screen_lines(app))
+
+
+async def test_successor_under_the_same_pid_is_not_followed(holders: Holders) -> None:
+    (holder,) = holders(1)
+    process = shown(holder.pid)
+    async with view(process) as (app, pilot, feed):
+        await until(app, pilot, "ENVIRONMENT")
+        feed.give(host_of(shown(holder.pid, create_time=1.0, start_ticks=1, username="mallory")))
+        assert "mallory" not in await until(app, pilot, "LEFT THE GPU")
+
+
+async def test_nothing_is_signalled_once_the_process_is_gone(job: int) -> None:
+    async with view(shown(job), process_of(31)) as (app, pilot, feed):
+        await until(app, pilot, "ENVIRONMENT")
+        assert selected(app) == job
+        feed.give(host_of(process_of(31)))
+        await until(app, pilot, "LEFT THE GPU")
+        await pilot.press("K")
+        await pilot.pause()
+        assert isinstance(app.screen, ProcessView)
+        assert "refused" not in "\n".join(screen_lines(app))
+
+
+async def test_process_stays_selected_while_the_list_changes(job: int) -> None:
+    others = [process_of(number) for number in range(30, 35)]
+    async with view(shown(job), *others) as (app, pilot, feed):
+        app.picture.listing.move_to(3)
+        feed.give(host_of(*others, shown(job)))
+        await pilot.pause()
+        assert selected(app) == job
+
+
+async def test_the_past_before_its_first_moment_is_said_to_be_without_it(job: int) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 60)) as pilot:
+        for number, processes in enumerate([(), (shown(job),)]):
+            host = make_host(hostname=HERE.hostname, uptime_seconds=1000.0 + number)
+            feed.give(host_of(*processes, host=host))
+        await pilot.press("enter")
+        await until(app, pilot, "ENVIRONMENT")
+        await pilot.press("left_square_bracket")
+        await until(app, pilot, "NOT ON A GPU AT THIS MOMENT")
+        await pilot.press("right_square_bracket")
+        await pilot.pause()
+        text = "\n".join(screen_lines(app))
+        assert "AT THIS MOMENT" not in text
+        assert "LEFT" not in text
+
+
+async def test_hostile_variables_and_names_reach_the_terminal_as_text_only(job: int) -> None:
+    hostile = tuple(clean(word) for word in ("\x1b]0;x\x07", "[/x]", "\x1b[2J", "a\nb"))
+    process = shown(job, command_line=hostile, username=clean("\x1b]0;x\x07[/b]"))
+    async with view(process, size=(160, 60), driver=CaptureDriver) as (app, pilot, _feed):
+        await until(app, pilot, "HOSTILE")
+        await pilot.pause()
+        driver = app._driver
+        assert isinstance(driver, CaptureDriver)
+        terminal = Terminal(160, 60)
+        sent = driver.take().replace(POINTER_SHAPE, "")
+        terminal.feed(sent)
+        for words in ("[@click=app.leave]", "[/x]", "EVIL"):
+            assert any(words in line for line in terminal.lines), words
+        for raw in RAW:
+            assert raw not in sent
+
+
+SIZES = [(1, 1), (3, 10), (10, 3), (200, 1), (1, 60), (40, 10), (80, 24), (120, 40), (200, 60)]
+
+
+async def test_no_size_is_too_small_or_too_large(job: int) -> None:
+    async with view(shown(job)) as (app, pilot, feed):
+        await until(app, pilot, "ENVIRONMENT")
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            await pilot.press("j", "e", "t", "x", "end", "home")
+            assert len(screen_lines(app)) == size[1]
+            feed.give(host_of())
+            feed.give(host_of(shown(job)))

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from gpudash.snapshot import Process, Snapshot
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.screens.view import View
+from tests.factories import (
+    GIB,
+    gpu_uuid,
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
+)
+from tests.tui.stage import HandFeed, screen_lines
+
+
+def held(pid: int, owner: str | None, gib: int, *, gpu: int = 0, sm: int = 50) -> Process:
+    share = make_process_device(
+        index=gpu,
+        uuid=gpu_uuid(gpu),
+        used_gpu_memory_bytes=gib * GIB,
+        sm_utilization_percent=sm,
+    )
+    return make_process(pid=pid, username=owner, devices=(share,))
+
+
+THREE = (
+    held(1, "alice", 40),
+    held(2, "bob", 10, gpu=1, sm=0),
+    held(3, "bob", 10, gpu=2, sm=0),
+    held(4, "carol", 5, gpu=3),
+)
+
+
+@asynccontextmanager
+async def users(
+    *processes: Process, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
+    """The view over processes on four GPUs."""
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=size) as pilot:
+        feed.give(snapshot(*processes))
+        await pilot.press("u")
+        await pilot.pause()
+        yield app, pilot, feed
+
+
+def snapshot(*processes: Process) -> Snapshot:
+    return make_snapshot(4, processes=processes)
+
+
+def names(app: GpudashApp) -> list[str]:
+    """The first word of each line below the headings."""
+    return [line.split()[0] for line in screen_lines(app)[2:-1] if line.strip()]
+
+
+def filter_in_force(app: GpudashApp) -> str:
+    return str(app.picture.listing.filter)
+
+
+async def test_owners_stand_in_order_of_memory_above_their_total() -> None:
+    async with users(*THREE) as (app, _, _feed):
+        assert names(app) == ["alice", "bob", "carol", "all"]
+        bob = screen_lines(app)[3].split()
+        assert {"20.0G", "6%", "1-2", "2"} <= set(bob)
+        total = screen_lines(app)[5].split()
+        assert {"65.0G", "20%", "0-3", "4"} <= set(total)
+
+
+async def test_keys_choose_and_reverse_the_order() -> None:
+    async with users(*THREE) as (app, pilot, _):
+        await pilot.press("r")
+        assert names(app) == ["carol", "bob", "alice", "all"]
+        await pilot.press("comma")
+        assert names(app) == ["alice", "bob", "carol", "all"]
+
+
+async def test_click_on_a_heading_sorts_by_its_column() -> None:
+    async with users(*THREE) as (app, pilot, _):
+        heading = screen_lines(app)[1]
+        await pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 0))
+        assert names(app)[0] == "bob"
+        await pilot.click("#body", offset=(heading.index("IDLE-MEM") + 3, 0))
+        assert names(app)[0] != "bob"
+
+
+async def test_cursor_follows_its_user_through_a_new_order() -> None:
+    async with users(*THREE) as (app, pilot, feed):
+        await pilot.press("j")
+        feed.give(snapshot(*THREE, held(5, "carol", 60), held(6, "dave", 50)))
+        assert names(app) == ["carol", "dave", "alice", "bob", "all"]
+        await pilot.press("enter")
+        assert filter_in_force(app) == 'user="bob"'
+
+
+async def test_enter_shows_only_the_processes_of_the_user() -> None:
+    async with users(*THREE) as (app, pilot, _):
+        await pilot.press("down", "enter")
+        await pilot.pause()
+        assert not isinstance(app.screen, View)
+        assert {row.process.pid for row in app.picture.listing.rows} == {2, 3}
+
+
+async def test_click_on_a_user_does_so_too() -> None:
+    async with users(*THREE) as (app, pilot, _):
+        await pilot.click("#body", offset=(3, 3))
+        await pilot.pause()
+        assert not isinstance(app.screen, View)
+        assert {row.process.pid for row in app.picture.listing.rows} == {4}
+
+
+async def test_click_on_the_total_or_below_chooses_nobody() -> None:
+    async with users(*THREE) as (app, pilot, _):
+        await pilot.click("#body", offset=(3, 4))
+        await pilot.click("#body", offset=(3, 12))
+        assert isinstance(app.screen, View)
+
+
+@pytest.mark.parametrize("owner", ["a b", 'say "hi"', "user:x", "-x"])
+async def test_strange_name_filters_exactly_its_own_processes(owner: str) -> None:
+    async with users(held(1, owner, 40), held(2, "b", 10)) as (app, pilot, _):
+        await pilot.press("enter")
+        await pilot.pause()
+        assert [row.process.pid for row in app.picture.listing.rows] == [1]
+
+
+@pytest.mark.parametrize("owner", [None, "", "x" * 1500])
+async def test_owner_for_whom_there_is_no_filter_is_refused_in_words(owner: str | None) -> None:
+    async with users(held(1, owner, 40), size=(120, 24)) as (app, pilot, _):
+        await pilot.press("enter")
+        await pilot.pause()
+        assert filter_in_force(app) == ""
+        assert any(word in screen_lines(app)[-1] for word in ("not known", "longer than"))
+
+
+async def test_idle_time_comes_from_the_history() -> None:
+    async with users(*THREE) as (app, pilot, feed):
+        later = snapshot(*THREE)
+        host = make_snapshot().host
+        feed.give(
+            make_snapshot(
+                4,
+                processes=THREE,
+                host=type(host)(hostname="node7", uptime_seconds=1_000_600.0),
+                taken_at=later.taken_at.replace(hour=later.taken_at.hour + 1),
+            )
+        )
+        await pilot.pause()
+        assert "10m00s" in screen_lines(app)[3]
+
+
+async def test_many_users_scroll_around_the_cursor_and_the_total_stays() -> None:
+    crowd = [held(number, f"user{number:02}", 70 - number) for number in range(1, 60)]
+    async with users(*crowd, size=(80, 12)) as (app, pilot, _):
+        assert names(app)[0] == "user01"
+        assert "1-8 of 59" in screen_lines(app)[1]
+        await pilot.press("end")
+        assert names(app)[-2:] == ["user59", "all"]
+        await pilot.press("home")
+        assert names(app)[0] == "user01"
+
+
+async def test_nobody_is_said_in_words() -> None:
+    async with users() as (app, pilot, _):
+        assert any("Nobody uses a GPU" in line for line in screen_lines(app))
+        await pilot.press("j", "enter", "r", "comma", "end")
+        assert isinstance(app.screen, View)
+
+
+async def test_memory_that_no_process_owns_is_told() -> None:
+    async with users(*THREE) as (app, pilot, feed):
+        gpus = (make_device(memory_unaccounted_bytes=3 * GIB),)
+        feed.give(make_snapshot(devices=gpus, processes=THREE))
+        await pilot.pause()
+        text = "\n".join(screen_lines(app))
+        assert "3.0 GiB of GPU memory are held by no listed process" in text
+
+
+@pytest.mark.parametrize("size", [(1, 1), (7, 3), (20, 5), (80, 24), (200, 60)])
+async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
+    async with users(*THREE, size=size) as (app, pilot, _):
+        await pilot.press("j", "end", "r", "comma")
+        assert len(screen_lines(app)) == size[1]
