@@ -113,6 +113,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     _key("panels.host", "o", "o", "toggle_panel('host')", "the line of the host, or not"),
     _key("panels.history", "c", "c", "toggle_panel('history')", "the charts, or not"),
     _key("panels.sparklines", "v", "v", "toggle_panel('sparklines')", "the small curves, or not"),
+    _key("panels.columns", "C", "C", "choose_columns", "choose the columns of the processes"),
     _key("sort.choose", "s,f6", "s", "choose_sort", "choose the column (also F6)", label="sort"),
     _key(
         "sort.next",

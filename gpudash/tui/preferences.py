@@ -97,6 +97,7 @@ class Preferences:
         listing = picture.listing
         listing.sort_key = settings.sort
         listing.descending = largest_first(settings.sort) is not settings.reverse
+        picture.processes.choose(settings.columns)
         picture.hidden = frozenset(settings.hidden_panels)
         picture.in_force = partial(
             keys_in_force,

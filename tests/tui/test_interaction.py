@@ -62,6 +62,24 @@ async def test_columns_are_chosen_from_a_list() -> None:
         assert app.picture.listing.sort_key == "user"
 
 
+async def test_columns_are_hidden_shown_and_remembered() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(160, 40)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.pause()
+        heading = next(line for line in screen_lines(app) if "PID" in line)
+        assert "USER" in heading
+        await pilot.press("C", "home", "j", "space", "escape")
+        await pilot.pause()
+        await pilot.pause()
+        heading = next(line for line in screen_lines(app) if "PID" in line)
+        assert "USER" not in heading
+        assert "user" not in app.preferences.current.columns
+        await pilot.press("C", "home", "j", "space", "escape")
+        assert app.preferences.current.columns == ()
+
+
 async def test_a_list_is_clicked() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)

@@ -34,6 +34,19 @@ async def test_the_file_arranges_the_screen(path: Path) -> None:
         assert not any("LOAD" in line for line in screen_lines(app))
 
 
+async def test_columns_stand_in_the_order_of_the_file(path: Path) -> None:
+    path.write_text('columns = ["command", "pid"]\nsort = "user"\n')
+    feed = HandFeed()
+    app = GpudashApp(feed, preferences=Preferences(str(path)))
+    async with app.run_test(size=WIDE) as pilot:
+        feed.give(busy_snapshot(4))
+        await pilot.pause()
+        await pilot.press("greater_than_sign", "dollar_sign")
+        heading = next(line for line in screen_lines(app) if "PID" in line)
+        assert heading.index("COMMAND") < heading.index("PID")
+        assert "GPU-MEM" not in heading
+
+
 async def test_mistakes_are_told_and_the_rest_counts(path: Path) -> None:
     path.write_text('sort = "pid"\ntheme = "drak"\nintervall = 3\n')
     preferences = Preferences(str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpudash.columns import PROCESS_COLUMNS
 from gpudash.tui.choices import Choice
 from gpudash.tui.live import LiveApp
 from gpudash.tui.shown_devices import indices
@@ -17,6 +18,41 @@ class Showing(LiveApp):
         self.picture.toggle(panel)
         self.prefer(hidden_panels=tuple(sorted(self.picture.hidden)))
         self.say("")
+
+    def action_choose_columns(self) -> None:
+        """Choose the columns of the processes with the space bar; none is as good as all."""
+        from gpudash.tui.screens.choose import ChooseScreen
+
+        title = "Columns: Space hides and shows"
+        screen = ChooseScreen(
+            title, self._column_choices(), self.picture.theme, toggled=self._column_toggled
+        )
+        self.push_screen(screen, lambda _value: self.redraw())
+
+    def _column_choices(self) -> list[Choice]:
+        shown = self.preferences.current.columns
+        return [
+            Choice(
+                column.key,
+                column.key.replace("_", " "),
+                column.header,
+                not shown or column.key in shown,
+            )
+            for column in PROCESS_COLUMNS
+        ]
+
+    def _column_toggled(self, key: str) -> list[Choice]:
+        every = tuple(column.key for column in PROCESS_COLUMNS)
+        shown = self.preferences.current.columns or every
+        if key in shown:
+            shown = tuple(each for each in shown if each != key)
+        else:
+            # In its usual place, as far as the others are in theirs.
+            place = sum(every.index(each) < every.index(key) for each in shown)
+            shown = (*shown[:place], key, *shown[place:])
+        self.prefer(columns=() if shown == every else shown)
+        self.picture.processes.choose(self.preferences.current.columns)
+        return self._column_choices()
 
     def action_toggle_device(self, index: int) -> None:
         """Hide a GPU, or show it again."""
