@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 _DEFAULT_INTERVAL = 1.0
 
+# What `python -m gpudash` does, but for its first look for modules in the current directory,
+# where a stranger may have put some.
+_COLLECTOR = (
+    "import sys; sys.path[0:1] = []; sys.path.append(sys.argv.pop(1)); "
+    "from gpudash.cli import main; main()"
+)
+
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run gpudash and exit with its status."""
@@ -106,7 +113,7 @@ def _for_this_run(options: argparse.Namespace) -> dict[str, Any]:
 
 def _collector(options: argparse.Namespace) -> list[str]:
     """Return the command that feeds the screen: gpudash itself, streaming."""
-    words = [sys.executable, "-m", "gpudash", "--json"]
+    words = [sys.executable, "-c", _COLLECTOR, os.path.dirname(os.path.dirname(__file__)), "--json"]
     if options.demo is not None:
         words.append(f"--demo={options.demo}")
     if options.gpu is not None:

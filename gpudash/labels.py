@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
+from gpudash.secrets import mask_arguments
 from gpudash.snapshot import Device, Process, ProcessDevice
 from gpudash.units import ABSENT
 
@@ -72,17 +74,25 @@ def short_name(device: Device) -> str:
 
 
 def command(process: Process) -> str:
-    """Return the command line as a shell would take it, or `(reason)` when it is hidden."""
-    return _command(process, process.command_line)
+    """Return the command line as a shell would take it, or `(reason)` when it is hidden.
+
+    What looks like a secret in it is masked.
+    """
+    return _command(process, _masked(process.command_line))
 
 
 def short_command(process: Process) -> str:
     """Return the command line with the program's folder left out."""
-    line = process.command_line
+    line = _masked(process.command_line)
     # A title that a process gave itself ("nginx: worker /etc/nginx") is no path.
     if not line or " " in line[0]:
         return command(process)
     return _command(process, (line[0].rpartition("/")[2] or line[0], *line[1:]))
+
+
+@lru_cache(maxsize=2048)
+def _masked(line: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return line and mask_arguments(line)
 
 
 def _command(process: Process, line: Sequence[str] | None) -> str:

@@ -1,7 +1,14 @@
 from __future__ import annotations
 
 from gpudash.rows import device_rows, process_rows, sm_utilization_percent
-from tests.factories import GIB, gpu_uuid, make_device, make_process, make_process_device, make_snapshot
+from tests.factories import (
+    GIB,
+    gpu_uuid,
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
+)
 
 
 def test_age_is_told_from_when_the_snapshot_was_taken() -> None:

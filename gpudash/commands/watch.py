@@ -66,7 +66,7 @@ def run(feed_argv: Sequence[str], *, config: bool = True, **for_this_run: Any) -
             app.run()
         finally:
             feed.stop()
-    troubles = [app.failure] if app.failure is not None else []
+    troubles = [*preferences.mistakes, *([] if app.failure is None else [app.failure])]
     preferences.finish(troubles.append)
     for trouble in troubles:
         print(trouble, file=sys.stderr)

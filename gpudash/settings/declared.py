@@ -45,9 +45,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     read_only: Annotated[bool, setting(
         "Show processes but offer no way to signal them.",
         Flag())] = False
-    mask_secrets: Annotated[bool, setting(
-        "Hide what looks like a secret in command lines and environments until asked for.",
-        Flag())] = True
     keys: Annotated[Mapping[str, tuple[str, ...]], setting(
         "The keys of an action instead of its own; an empty list leaves it without any.",
         Keys("actions"))] = msgspec.field(default_factory=dict)

@@ -27,6 +27,10 @@ _OF_OVERVIEW = _names(
     if key.group in ("Move", "Sort", "Filter", "GPUs", "Panels") or key.id == "process.tag"
 )
 """What would change unseen while another view lies above the overview."""
+_OF_SELECTION = _SIGNALLING | _names(
+    key for key in OVERVIEW_KEYS if key.action.startswith(("copy", "view_process"))
+)
+"""What concerns the process that is selected there."""
 
 
 class GpudashApp(Moving, Filtering, Showing, Pointing, Timing, Copying, Signalling):
@@ -41,7 +45,7 @@ class GpudashApp(Moving, Filtering, Showing, Pointing, Timing, Copying, Signalli
         if action in _SIGNALLING and self.picture.read_only:
             return False
         if isinstance(self.screen, View) and (
-            action in _OF_OVERVIEW or (action in _SIGNALLING and not self.screen.may_signal)
+            action in _OF_OVERVIEW or (action in _OF_SELECTION and not self.screen.may_signal)
         ):
             return False
         return super().check_action(action, parameters)

@@ -62,6 +62,8 @@ def arrange(
         charts = 0
     if charts:
         spaces += 1
-    if left - charts > 2 * _SPACE_FROM and host:
+        left -= charts + 1
+    unclaimed = left + reserved - wanted if charts else left
+    if host and left > 2 * _SPACE_FROM and unclaimed > 0:
         spaces += 1
     return Arrangement(host, lines, across, charts, spaces)

@@ -16,6 +16,8 @@ _GAP = 3
 """Unchanged cells of one look that are cheaper to send again than to jump over."""
 
 
+_MOST_PENS = 4096
+
 _SURE = re.compile("[\x1b -~\u2500-\u28ff]*").fullmatch
 """Whether all terminals agree on the width of a text: ASCII, boxes, blocks and braille."""
 
@@ -64,7 +66,8 @@ class Frame:
 
     def __init__(self, color_system: ColorSystem) -> None:
         self._color_system = color_system
-        self._pens: dict[Style | None, Pen] = {}
+        self._pens: dict[int, tuple[Style | None, Pen]] = {}
+        # By id, for a look is hashed slowly; kept beside its pen, so that no other gets its id.
         self._same: dict[tuple[str, str, str], Pen] = {}
         self._rows: dict[int, list[Cell]] = {}
         self._out: list[str] = []
@@ -76,7 +79,8 @@ class Frame:
         for text, style, control in segments:
             if control:
                 continue
-            pen = self._pens.get(style) or self._new_pen(style)
+            known = self._pens.get(id(style))
+            pen = known[1] if known else self._new_pen(style)
             if text.isascii() or _SURE(text):
                 out.extend(zip(text, repeat(pen)))
                 continue
@@ -135,7 +139,9 @@ class Frame:
             self._color(style_or_none, foreground=False),
         )
         pen = self._same.setdefault(codes, Pen(*codes))
-        self._pens[style] = pen
+        if len(self._pens) >= _MOST_PENS:
+            self._pens.clear()
+        self._pens[id(style)] = style, pen
         return pen
 
     def _color(self, style: Style, *, foreground: bool) -> str:

@@ -107,7 +107,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "their end (also ^E)",
     ),
     _key("filter.open", "slash,f", "/", "filter", "filter the processes (also f)", label="filter"),
-    _key("filter.clear", "escape", "Esc", "clear", "no tags; then no filter; then all GPUs"),
+    _key("filter.clear", "escape", "Esc", "clear", "live again; then no tags, no filter, all GPUs"),
     _key("gpus.toggle", DIGITS, "0-9", "toggle_device({key})", "hide that GPU, or show it again"),
     _key("gpus.choose", "g", "g", "choose_devices", "choose which GPUs are shown"),
     _key("panels.host", "o", "o", "toggle_panel('host')", "the line of the host, or not"),

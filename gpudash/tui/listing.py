@@ -37,6 +37,8 @@ class Listing:
         self.descending = descending
         self.cursor = 0
         self.top = 0
+        self._missed: Key | None = None
+        """Who was under the cursor before a sample left it out."""
 
     @property
     def selected(self) -> ProcessRow | None:
@@ -56,13 +58,14 @@ class Listing:
     def fill(self, rows: Sequence[ProcessRow]) -> None:
         """Take new rows; the cursor stays on its process, or in its place if that is gone.
 
-        It stays even if the process no longer fits the filter, until the cursor is moved.
+        It stays even if the process no longer fits the filter, until the cursor is moved, and
+        goes back to one that only some samples left out.
         """
         self.everything = rows
-        if self.tagged:
-            self.tagged &= {row.process.key for row in rows}
-        followed = self.selected_key
-        self._choose(followed, kept=followed)
+        before = self.selected_key
+        followed = self._missed or before
+        self._choose(followed, before, kept=before)
+        self._missed = None if self.selected_key == followed else followed
 
     def filter_by(self, wanted: Filter, *, anchor: Key | None = None) -> None:
         """Show what fits; the cursor goes to `anchor` if that is shown, or else stays."""
@@ -98,13 +101,14 @@ class Listing:
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row of the list, the nearest that there is."""
+        self._missed = None
         self.cursor = max(0, min(index, len(self.rows) - 1))
 
     def select(self, key: Key) -> bool:
         """Put the cursor on a process; False if it is not shown."""
         place = self._place(key)
         if place is not None:
-            self.cursor = place
+            self.cursor, self._missed = place, None
         return place is not None
 
     def window(self, height: int) -> range:

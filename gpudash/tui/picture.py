@@ -63,6 +63,7 @@ class Picture:
         self._header_drawn: tuple[object, Line] = None, []
         self._rows_known: tuple[object, list[DeviceRow]] = None, []
         self._notes_known: tuple[object, list[str]] = None, []
+        self._paused_at = 0.0
         self._taken = 0
         self._first_device = 0
         self._cells, self._height = 80, 24
@@ -87,6 +88,7 @@ class Picture:
     def pause(self, paused: bool) -> None:
         """Freeze what is shown, or catch up with the feed."""
         self.paused = paused
+        self._paused_at = self.history.now
         if not paused:
             self.moment = None
             if self._feed.latest is not None:
@@ -109,7 +111,7 @@ class Picture:
         """Take a snapshot to be shown."""
         self.snapshot = snapshot
         self._taken += 1
-        self.listing.fill(process_rows(snapshot, self._idle_seconds))
+        self.listing.fill(process_rows(snapshot, self.idle_seconds))
         self.scroll_devices(0)
 
     def toggle(self, panel: str) -> None:
@@ -195,13 +197,20 @@ class Picture:
             self._header_drawn = drawn, line
         return self._header_drawn[1]
 
-    def _idle_seconds(self, process: Process) -> float | None:
+    @property
+    def until(self) -> float | None:
+        """The instant that is shown, on the history's clock; None while that is the present."""
+        if self.moment is None and self.paused:
+            return self._paused_at
+        return self.moment
+
+    def idle_seconds(self, process: Process) -> float | None:
         """Return for how long it had been idle at the instant that is shown."""
         seconds = self.history.idle_seconds(process)
-        if seconds is None or self.moment is None:
+        if seconds is None or self.until is None:
             return seconds
         # What it did before it went idle is not known for any instant but now.
-        past = self.history.now - self.moment
+        past = self.history.now - self.until
         return seconds - past if seconds > past else None
 
     def _marks(self) -> list[str]:

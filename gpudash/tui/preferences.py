@@ -63,13 +63,13 @@ class Preferences:
         path, wanted, since = self._path, self._wanted, self._saved
         if path is None or wanted == since:
             return
-        self._saved = wanted
 
         def write(before: threading.Thread | None) -> None:
             if before is not None:
                 before.join()
             try:
                 save(wanted, path, since=since)
+                self._saved = wanted
             except SettingsError as error:
                 if failed is not None:
                     failed(str(error))

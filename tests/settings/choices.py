@@ -28,7 +28,6 @@ def any_settings() -> st.SearchStrategy[Settings]:
         columns=st.permutations(CHOICES.columns).map(tuple) | st.just(()),
         hidden_panels=st.sampled_from([(), ("host",), ("sparklines", "host")]),
         read_only=st.booleans(),
-        mask_secrets=st.booleans(),
         keys=st.permutations(KEYS).flatmap(_bindings),
     )
 

@@ -40,7 +40,6 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         columns = ["pid", "user", "pid"]
         hidden_panels = ["host"]
         read_only = true
-        mask_secrets = false
         [keys]
         kill = ["x", "f9"]
         help = []
@@ -58,7 +57,6 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         columns=("pid", "user"),
         hidden_panels=("host",),
         read_only=True,
-        mask_secrets=False,
         keys={"kill": ("x", "f9"), "help": (), "move(1)": ("n",)},
     )
     assert all(

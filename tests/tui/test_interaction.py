@@ -45,7 +45,7 @@ async def test_tags_of_processes_that_are_gone_vanish() -> None:
         await pilot.press("space", "space")
         reused = process_of(0, create_time=5.0)
         feed.give(make_snapshot(8, processes=(reused, process_of(1))))
-        assert app.picture.listing.tagged == {process_of(1).key}
+        assert [row.process.key for row in app.picture.listing.tagged_rows] == [process_of(1).key]
 
 
 async def test_columns_are_chosen_from_a_list() -> None:

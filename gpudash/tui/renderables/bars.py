@@ -6,6 +6,7 @@ A line keeps the rows of neighbouring devices apart, where full blocks would mel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from rich.segment import Segment
 from rich.style import Style
@@ -23,7 +24,14 @@ def bar(
     """Return a bar of exactly `width` cells; an unknown share leaves it blank."""
     if share is None:
         return [Segment(" " * width, track)]
-    halves = _halves(share, width)
+    return list(_drawn(_halves(share, width), width, tuple(steps), track, glyphs))
+
+
+@lru_cache(maxsize=1024)
+def _drawn(
+    halves: int, width: int, steps: tuple[Style, ...], track: Style, glyphs: Glyphs
+) -> tuple[Segment, ...]:
+    """Return a bar with so many lit halves; there are few, and each is drawn often."""
     whole, half = divmod(halves, 2)
     pieces = []
     for number, style in enumerate(steps):
@@ -35,7 +43,7 @@ def bar(
     rest = width - whole - half
     if rest:
         pieces.append(Segment(glyphs.bar_track * rest, track))
-    return pieces
+    return tuple(pieces)
 
 
 def _halves(share: float, width: int) -> int:

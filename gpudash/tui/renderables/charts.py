@@ -90,12 +90,12 @@ def _of_one(gpu: Device) -> _Chart:
 
 def _charts(gpus: Sequence[Device]) -> list[_Chart]:
     """Return the charts that these GPUs have values for, the most important first."""
-    many = len(gpus) > 1
+    known = sum(gpu.gpu_utilization_percent is not None for gpu in gpus)
     memory = _total(gpu.memory_total_bytes for gpu in gpus)
     power = _total(gpu.enforced_power_limit_mw for gpu in gpus)
     all_charts = (
         _Chart(
-            f"UTILIZATION, mean of {len(gpus)}" if many else "UTILIZATION",
+            f"UTILIZATION, mean of {known}" if len(gpus) > 1 else "UTILIZATION",
             "gpu_utilization_percent",
             fmean,
             100,
@@ -104,7 +104,7 @@ def _charts(gpus: Sequence[Device]) -> list[_Chart]:
         _Chart("MEMORY", "memory_used_bytes", sum, memory, short_size, is_memory=True),
         _Chart("POWER", "power_usage_mw", sum, power, watts),
         _Chart(
-            "TEMPERATURE, highest" if many else "TEMPERATURE",
+            "TEMPERATURE, highest" if len(gpus) > 1 else "TEMPERATURE",
             "temperature_celsius",
             max,
             100,

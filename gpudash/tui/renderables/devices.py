@@ -13,7 +13,7 @@ from gpudash.health import status, status_level
 from gpudash.layout import Column
 from gpudash.rows import DeviceRow
 from gpudash.tui.renderables.grid import MARGIN, Grid
-from gpudash.tui.renderables.line import Line, cells_of, fitted, joined, spread
+from gpudash.tui.renderables.line import Line, cells_of, fitted, spread
 from gpudash.tui.renderables.sparkline import sparkline
 from gpudash.tui.theme import Theme
 from gpudash.tui.trends import Trends
@@ -118,8 +118,10 @@ class DeviceTable:
 
 
 def _beside(lines: Sequence[Line | None], room: int, theme: Theme) -> Line:
-    """Return lines side by side, each in `room` cells."""
-    return joined(segment for line in lines for segment in fitted(line or [], room, theme.base))
+    """Return lines side by side, each but the last in exactly `room` cells."""
+    *others, last = lines
+    beside = [segment for line in others for segment in fitted(line or [], room, theme.base)]
+    return [*beside, *(last or [])]
 
 
 def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:

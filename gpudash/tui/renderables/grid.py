@@ -11,6 +11,7 @@ from rich.style import Style
 from gpudash.cells import cut, pad, width
 from gpudash.layout import GAP, Column, Place, fit
 from gpudash.tui.renderables.bars import bar
+from gpudash.tui.renderables.line import joined
 from gpudash.tui.theme import Theme
 from gpudash.units import ABSENT
 
@@ -23,6 +24,8 @@ MARGIN = 1
 """Cells left blank at both ends of a row."""
 
 _MARGIN, _GAP = " " * MARGIN, " " * GAP
+_MOST_DRAWN = 4096
+"""Values that are remembered as they were drawn: most stay as they are for long."""
 _WHOLE_TEXTS = frozenset({"pid", "time", "idle"})
 """Columns aligned to the right whose text does not end in a unit."""
 
@@ -48,6 +51,8 @@ class Grid(Generic[Row]):
         self._bar = bar
         self._curves = curves or {}
         self._absent: list[Column[Row]] = []
+        # The theme stays beside what was drawn with it, so that no other gets its id.
+        self._drawn: dict[object, tuple[Theme, tuple[Segment, ...]]] = {}
         self._fitted_to: object = None
 
     def fit(self, rows: Sequence[Row], identity: object, room: int) -> None:
@@ -96,8 +101,10 @@ class Grid(Generic[Row]):
         segments = [Segment(mark or _MARGIN, theme.warn if mark else theme.base)]
         for number, place in enumerate(self.places[:keep]):
             column = place.column
-            if number:
-                segments.append(Segment(_GAP, theme.base))
+            gap = _GAP if number else ""
+            if place.bar or column.stretch or (shift and column.grows):
+                segments.append(Segment(gap, theme.base))
+                gap = ""
             if place.bar and column.share is not None:
                 steps = theme.memory if column.key == "memory" else theme.utilization
                 segments += bar(column.share(row), place.bar, steps, theme.track, theme.glyphs)
@@ -109,7 +116,7 @@ class Grid(Generic[Row]):
                 text = pad(_tail(column.text(row), shift, theme), place.width)
                 segments.append(Segment(text, theme.base))
             else:
-                self._value(place, row, theme, segments)
+                segments += self._value(place, row, theme, gap)
         return segments
 
     def column_at(self, x: int) -> str | None:
@@ -121,7 +128,8 @@ class Grid(Generic[Row]):
                 return place.column.key
         return None
 
-    def _value(self, place: Place[Row], row: Row, theme: Theme, segments: list[Segment]) -> None:
+    def _value(self, place: Place[Row], row: Row, theme: Theme, gap: str) -> tuple[Segment, ...]:
+        """Return a value behind a gap; one that was drawn before is not drawn again."""
         column, cells = place.column, place.width
         text = column.text(row)
         if len(text) > cells and width(text) > cells:
@@ -130,16 +138,14 @@ class Grid(Generic[Row]):
             elif cells < column.width:
                 self.outgrown = True
         style = theme.faint if text == ABSENT else self._style(column, row, theme)
-        if len(text) < cells and text.isascii():
-            text = text.rjust(cells) if column.align == ">" else text.ljust(cells)
-        else:
-            text = pad(text, cells, column.align, mark=theme.glyphs.ellipsis)
-        unit = 0 if column.align == "<" or column.key in _WHOLE_TEXTS else _unit(text)
-        if unit and style is not theme.faint:
-            segments.append(Segment(text[:-unit], style))
-            segments.append(Segment(text[-unit:], theme.dim))
-        else:
-            segments.append(Segment(text, style))
+        known = (column.key, cells, text, gap, id(style), id(theme))
+        drawn = self._drawn.get(known)
+        if drawn is None:
+            if len(self._drawn) >= _MOST_DRAWN:
+                self._drawn.clear()
+            value = _aligned(column, text, cells, style, theme)
+            drawn = self._drawn[known] = (theme, tuple(joined((Segment(gap, theme.base), *value))))
+        return drawn[1]
 
     def _style(self, column: Column[Row], row: Row, theme: Theme) -> Style:
         """Return how a value looks: by its level, or by its column; of several steps the middle."""
@@ -147,6 +153,20 @@ class Grid(Generic[Row]):
             return theme.level(column.level(row))
         role: Style | tuple[Style, ...] = getattr(theme, self._roles.get(column.key, "base"))
         return role[len(role) // 2] if isinstance(role, tuple) else role
+
+
+def _aligned(
+    column: Column[Row], text: str, cells: int, style: Style, theme: Theme
+) -> tuple[Segment, ...]:
+    """Return a text in its cells, its unit apart."""
+    if len(text) < cells and text.isascii():
+        text = text.rjust(cells) if column.align == ">" else text.ljust(cells)
+    else:
+        text = pad(text, cells, column.align, mark=theme.glyphs.ellipsis)
+    unit = 0 if column.align == "<" or column.key in _WHOLE_TEXTS else _unit(text)
+    if unit and style is not theme.faint:
+        return Segment(text[:-unit], style), Segment(text[-unit:], theme.dim)
+    return (Segment(text, style),)
 
 
 def _has_text(column: Column[Row], rows: Sequence[Row]) -> bool:

@@ -36,9 +36,10 @@ def fitted(segments: Sequence[Segment], cells: int, blank: Style) -> Line:
     line: Line = []
     room = cells
     for segment in segments:
-        taken = width(segment.text)
+        text = segment.text
+        taken = len(text) if text.isascii() else width(text)
         if taken > room:
-            text = cut(segment.text, room, mark="")
+            text = cut(text, room, mark="")
             line.append(Segment(text, segment.style))
             room -= width(text)
             break
@@ -46,7 +47,7 @@ def fitted(segments: Sequence[Segment], cells: int, blank: Style) -> Line:
         room -= taken
     if room > 0:
         line.append(Segment(" " * room, blank))
-    return joined(line)
+    return line
 
 
 def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank: Style) -> Line:

@@ -21,8 +21,8 @@ def position(listing: Listing, window: range, theme: Theme, cells: int) -> Line:
         line.append(Segment(f" /{text} ", theme.mark))
     if listing.matching < len(listing.everything):
         line.append(Segment(f" {share(listing)} ", theme.sorted))
-    if listing.tagged:
-        line.append(Segment(f" {len(listing.tagged)} tagged ", theme.mark))
+    if tagged := len(listing.tagged_rows):
+        line.append(Segment(f" {tagged} tagged ", theme.mark))
     if len(window) < len(listing.rows):
         text = f" {window.start + 1}-{window.stop} of {len(listing.rows)} "
         line.append(Segment(text, theme.heading))

@@ -32,6 +32,13 @@ class ProcessTable:
         self._shift = 0
         self._known: dict[Key, tuple[object, ProcessRow, Line]] = {}
 
+    def choose(self, keys: Sequence[str]) -> None:
+        """Show these columns in this order, as far as they fit; with none named, all."""
+        by_key = {column.key: column for column in PROCESS_COLUMNS}
+        columns = tuple(by_key[key] for key in keys) or PROCESS_COLUMNS
+        self._grid = Grid(columns, _ROLES)
+        self._known.clear()
+
     @property
     def sortable(self) -> list[str]:
         """The keys of the columns on screen, in their order."""
@@ -85,7 +92,7 @@ class ProcessTable:
         if known is not None and known[1] is row and known[0] == look:
             return known[2]
         mark = theme.glyphs.tag[:MARGIN] if is_tagged else ""
-        line = joined(self._grid.draw(row, theme, mark=mark, shift=self._shift))
+        line = self._grid.draw(row, theme, mark=mark, shift=self._shift)
         self._known[key] = look, row, line
         return line
 

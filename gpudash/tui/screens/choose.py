@@ -143,7 +143,7 @@ class ChooseScreen(ModalScreen["str | None"]):
     def _toggle(self) -> None:
         if self._toggled is not None and self._shown:
             self._all = self._shown = list(self._toggled(self._shown[self._cursor].value))
-            self._draw()
+            self._move(0)
 
     def _type(self, event: Key) -> None:
         if event.is_printable and event.character:

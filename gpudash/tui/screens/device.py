@@ -63,7 +63,7 @@ class DeviceView(ChartedView):
         field = self.charting.field(row.device)
         details = Details(row.device, field.name, DEVICE_METRICS, self.explained)
         self._sheet = sheet(details, cells, theme)
-        held = holders(self.picture.snapshot, row.device, self.picture.history.idle_seconds)
+        held = holders(self.picture.snapshot, row.device, self.picture.idle_seconds)
         roomy = height >= _ROOMY
         listed = self._table.lines(held, row.device, theme, cells, _FEW if roomy else _MANY)
         before, after = (listed, []) if roomy else ([], listed)

@@ -115,14 +115,14 @@ class ProcessView(View):
         inspector = self._inspector
 
         def series(field: str, points: int) -> list[float | None]:
-            until = self.picture.moment
+            until = self.picture.until
             return history.series(process.key, field, SECONDS, points, until)
 
         return Sight(
             row=self._row,
             snapshot=self.picture.snapshot,
             mark=self._mark(),
-            idle_seconds=history.idle_seconds(process),
+            idle_seconds=self.picture.idle_seconds(process),
             series=series,
             inspection=inspector.latest,
             waiting=inspector.waiting,
@@ -135,7 +135,7 @@ class ProcessView(View):
         """Return why the row is not of now, empty if it is."""
         if self._absent_since is None:
             return ""
-        if self.picture.moment is not None and not self._inspector.exited:
+        if self.picture.until is not None and not self._inspector.exited:
             return "NOT ON A GPU AT THIS MOMENT"
         ago = duration(self._clock() - self._absent_since)
         return f"EXITED {ago} AGO" if self._inspector.exited else f"LEFT THE GPU {ago} AGO"

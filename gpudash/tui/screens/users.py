@@ -115,11 +115,10 @@ class UsersView(View):
             self.action_choose()
 
     def _count(self, snapshot: Snapshot) -> None:
-        """Add a snapshot up once; of the past it is not known how long anyone was idle."""
+        """Add a snapshot up once."""
         if snapshot is self._counted:
             return
-        history = self.picture.history
-        idle = history.idle_seconds if self.picture.moment is None else lambda _process: None
+        idle = self.picture.idle_seconds
         self._counted = snapshot
         self._everyone = everyone(snapshot, idle)
         self._ranking.fill(users(snapshot, idle))

@@ -84,8 +84,8 @@ class View(Screen[None]):
 
     @property
     def may_signal(self) -> bool:
-        """Whether a signal may be sent from here to the process selected in the overview."""
-        return True
+        """Whether it shows the process that is selected in the overview, which a signal hits."""
+        return False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse what does not work on this screen."""

@@ -48,9 +48,11 @@ class Filtering(LiveApp):
         self._cover()
 
     def action_clear(self) -> None:
-        """Take back the tags; without any the filter; without one the choice of GPUs."""
+        """Go back to the present; from there, take back tags, the filter, the choice of GPUs."""
         listing = self.picture.listing
-        if listing.tagged:
+        if self.picture.paused:
+            self.picture.pause(False)
+        elif listing.tagged:
             listing.tagged.clear()
         elif listing.filter.clauses:
             listing.filter_by(EVERYTHING)
