@@ -74,20 +74,30 @@ def short_name(device: Device) -> str:
 
 
 def command(process: Process) -> str:
-    """Return the command line as a shell would take it, or `(reason)` when it is hidden.
-
-    What looks like a secret in it is masked.
-    """
-    return _command(process, _masked(process.command_line))
+    """Return the command line as a shell would take it, or `(reason)` when it is hidden."""
+    return _command(process, process.command_line)
 
 
 def short_command(process: Process) -> str:
     """Return the command line with the program's folder left out."""
-    line = _masked(process.command_line)
+    return _command(process, _without_folder(process.command_line))
+
+
+def masked_command(process: Process) -> str:
+    """Return the command line with what looks like a secret masked."""
+    return _command(process, _masked(process.command_line))
+
+
+def masked_short_command(process: Process) -> str:
+    """Return the command line without the program's folder and without secrets."""
+    return _command(process, _without_folder(_masked(process.command_line)))
+
+
+def _without_folder(line: Sequence[str] | None) -> Sequence[str] | None:
     # A title that a process gave itself ("nginx: worker /etc/nginx") is no path.
     if not line or " " in line[0]:
-        return command(process)
-    return _command(process, (line[0].rpartition("/")[2] or line[0], *line[1:]))
+        return line
+    return (line[0].rpartition("/")[2] or line[0], *line[1:])
 
 
 @lru_cache(maxsize=2048)

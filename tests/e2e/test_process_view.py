@@ -99,6 +99,7 @@ def test_is_worked_by_mouse(fakenvml: Path, job: subprocess.Popen[bytes]) -> Non
         listed(terminal, job)
         terminal.click_on(" process")
         terminal.wait_for("resident")
+        terminal.wait_for(" env")
         terminal.click_on(" env")
         terminal.wait_for("••••••")
         terminal.click_on("secrets")
