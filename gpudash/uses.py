@@ -46,7 +46,8 @@ def _use(device: Device, held: Collection[str]) -> str:
     is_held = device.key in held
     if is_held and device.gpu_utilization_percent == 0:
         return "held idle"
-    return "in use" if is_held or notable(device, device.memory_used_bytes) else "free"
+    used = device.memory_used_bytes
+    return "in use" if is_held or used is None or notable(device, used) else "free"
 
 
 def _held(snapshot: Snapshot) -> set[str]:
