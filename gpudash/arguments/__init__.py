@@ -1,0 +1,78 @@
+"""What may stand behind `gpudash`, and one line for what may not."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from gpudash import __version__
+from gpudash.arguments.options import DEFAULT_DEMO, Parser, add_main, interval
+from gpudash.arguments.verbs import VERBS
+
+__all__ = ["parse", "parser"]
+
+_NAMES = frozenset(verb.name for verb in VERBS)
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the options that the words of a command line ask for; raises UsageError."""
+    return parser().parse_args(_with_demo_name(argv))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of everything, which help, completions and manual are made of."""
+    whole = Parser(
+        prog="gpudash",
+        description="See every GPU of a server at a glance, who holds it and why.",
+        usage="gpudash [options] [command ...]",
+        epilog=(
+            "Without options: the live screen, where h lists the keys. Exit status: 0, 2 bad "
+            "usage, 15 or 16 a GPU is lost or needs a reset, else NVML's number."
+        ),
+        allow_abbrev=False,
+    )
+    _add_commands(whole)
+    add = whole.add_argument
+    add("--once", action="store_true", help="print the state once, as a table")
+    add_main(whole, "json", help="JSON: a line per interval, with --once one document")
+    add("--interval", type=interval, metavar="S", help="seconds between samples (1)")
+    add_main(whole, "gpu")
+    add_main(whole, "demo")
+    add("--theme", metavar="NAME", help="the colours of the screen, as F2 there lists them")
+    add("--no-config", action="store_true", help="leave the file of settings alone")
+    add_main(whole, "read-only")
+    add_main(whole, "ascii")
+    add("--json-schema", action="store_true", help="print the JSON Schema of the documents")
+    add("--version", action="version", version=f"gpudash {__version__}")
+    return whole
+
+
+def _add_commands(whole: argparse.ArgumentParser) -> None:
+    commands = whole.add_subparsers(
+        dest="command",
+        title="commands",
+        metavar="COMMAND",
+        help="each tells more of itself: gpudash COMMAND --help",
+        prog="gpudash",
+        parser_class=Parser,
+        required=False,
+    )
+    for verb in VERBS:
+        verb.add(
+            commands.add_parser(
+                verb.name,
+                help=verb.help,
+                description=f"{verb.help[0].upper()}{verb.help[1:]}.",
+                allow_abbrev=False,
+            )
+        )
+
+
+def _with_demo_name(argv: Sequence[str]) -> list[str]:
+    """Give a bare `--demo` its name, so that it does not swallow the command behind it."""
+    words: list[str] = []
+    for place, word in enumerate(argv):
+        following = argv[place + 1] if place + 1 < len(argv) else "-"
+        bare = word == "--demo" and (following.startswith("-") or following in _NAMES)
+        words.append(f"--demo={DEFAULT_DEMO}" if bare else word)
+    return words

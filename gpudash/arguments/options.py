@@ -1,0 +1,57 @@
+"""The options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from gpudash.errors import UsageError
+
+DEFAULT_DEMO = "dgx-h100"
+
+_MIN_INTERVAL, _MAX_INTERVAL = 0.1, 3600.0
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def interval(text: str) -> float:
+    """Return seconds between samples; raises ArgumentTypeError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = float("nan")
+    if not _MIN_INTERVAL <= seconds <= _MAX_INTERVAL:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no interval: choose {_MIN_INTERVAL:g} to {_MAX_INTERVAL:g} seconds"
+        )
+    return seconds
+
+
+_SHARED: dict[str, dict[str, Any]] = {
+    "json": {"action": "store_true"},
+    "ascii": {"action": "store_true", "help": "draw with ASCII only"},
+    "read-only": {"action": "store_true", "help": "offer no way to signal a process"},
+    "gpu": {"metavar": "LIST", "help": "only these: 0,2-3, UUID prefixes, PCI bus ids"},
+    "demo": {"metavar": "NAME", "help": f"a simulated host, by default {DEFAULT_DEMO}"},
+}
+
+
+def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
+    """Add options to a command that may stand before its name as well.
+
+    They have no default there: what stood before the name would be undone by it.
+    """
+    for name in names:
+        declared = {**_SHARED[name], **({"help": helps[name]} if name in helps else {})}
+        parser.add_argument(f"--{name}", default=argparse.SUPPRESS, **declared)
+
+
+def add_main(parser: argparse.ArgumentParser, name: str, **other: str) -> None:
+    """Add a shared option to the parser of `gpudash` itself, with its default."""
+    parser.add_argument(f"--{name}", **{**_SHARED[name], **other})

@@ -1,0 +1,37 @@
+"""The commands behind `gpudash`, each with the options that are its own."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpudash.arguments.options import add_shared
+
+
+class Verb(NamedTuple):
+    """A command: its name, one line about it, and what adds its options to a parser."""
+
+    name: str
+    help: str
+    add: Callable[[argparse.ArgumentParser], None]
+
+
+def _topo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--p2p", action="store_true", help="peer access between them, too")
+    add_shared(parser, "json", "gpu", "demo", json="one JSON document")
+
+
+def _kill(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("pids", nargs="+", metavar="PID", help="process id, as the screen and ps show it")
+    add("--signal", default="TERM", metavar="NAME", help="TERM, KILL, INT, ... (TERM)")
+    add("--tree", action="store_true", help="the processes that they started, too")
+    add("--yes", action="store_true", help="do not ask first")
+    add_shared(parser, "read-only", "demo")
+
+
+VERBS = (
+    Verb("topo", "how the GPUs are connected", _topo),
+    Verb("kill", "end processes, if you agree", _kill),
+)
