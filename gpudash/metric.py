@@ -28,6 +28,7 @@ class Group(Enum):
     HOST = "Host"
     TOPOLOGY = "Topology"
     DOCUMENT = "Document"
+    FINDING = "Finding"
 
 
 def metric(group: Group, unit: Unit, help: str, *, nvml: str | None = None) -> msgspec.Meta:

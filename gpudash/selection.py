@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gpudash.errors import UsageError
-from gpudash.snapshot import Device, Process, Snapshot, Topology
+from gpudash.snapshot import Device, Finding, Process, Snapshot, Topology
 
 
 def selectors(text: str) -> tuple[str, ...]:
@@ -44,6 +44,7 @@ def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
         processes=tuple(_processes(snapshot, uuids)),
         topology=snapshot.topology and _topology(snapshot.topology, uuids),
         errors=tuple(e for e in snapshot.errors if e.uuid is None or e.uuid in uuids),
+        findings=snapshot.findings and _findings(snapshot.findings, devices),
     )
 
 
@@ -98,6 +99,19 @@ def _processes(snapshot: Snapshot, uuids: set[str]) -> list[Process]:
         if devices:
             kept.append(replace(process, devices=devices))
     return kept
+
+
+def _findings(findings: Sequence[Finding], devices: Sequence[Device]) -> tuple[Finding, ...]:
+    """Return what concerns one of the devices or the whole host, told as it was found."""
+    uuids = {device.uuid for device in devices}
+    indices = {device.index for device in devices if device.uuid is None}
+    return tuple(
+        finding
+        for finding in findings
+        if not finding.indices
+        or not uuids.isdisjoint(finding.uuids)
+        or not indices.isdisjoint(finding.indices)
+    )
 
 
 def _topology(topology: Topology, uuids: set[str]) -> Topology:

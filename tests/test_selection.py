@@ -1,8 +1,9 @@
 import pytest
+from msgspec.structs import replace
 
 from gpudash.errors import UsageError
 from gpudash.selection import select, selectors
-from gpudash.snapshot import Fault, ProcessDevice, Snapshot, Topology
+from gpudash.snapshot import Device, Fault, Finding, ProcessDevice, Snapshot, Topology
 from tests.factories import make_device, make_process, make_snapshot
 
 UUIDS = ("GPU-aaaa0000-1", "GPU-aaab0000-2", "GPU-cccc0000-3")
@@ -116,3 +117,22 @@ def test_an_empty_word_is_no_gpu(text: str) -> None:
 
 def test_words_are_parted_by_commas() -> None:
     assert selectors("0, 2-3,GPU-1") == ("0", "2-3", "GPU-1")
+
+
+def test_findings_on_the_selected_gpus_and_on_the_host_stay() -> None:
+    findings = (
+        Finding(rule="a", level="warn", sentence="two", uuids=UUIDS[:2], indices=(0, 1)),
+        Finding(rule="b", level="info", sentence="last", uuids=UUIDS[2:], indices=(2,)),
+        Finding(rule="c", level="info", sentence="host"),
+    )
+    snapshot = replace(make_host_of_three(), findings=findings)
+    assert select(snapshot, ["1"]).findings == (findings[0], findings[2])
+    assert select(make_host_of_three(), ["1"]).findings is None
+
+
+def test_finding_on_a_gpu_without_a_uuid_is_known_by_its_index() -> None:
+    lost = Finding(rule="lost", level="critical", sentence="gone", indices=(7,))
+    devices = (make_device(index=0), Device(index=7, state="lost"))
+    snapshot = make_snapshot(devices=devices, processes=(), topology=None, findings=(lost,))
+    assert select(snapshot, ["7"]).findings == (lost,)
+    assert select(snapshot, ["0"]).findings == ()

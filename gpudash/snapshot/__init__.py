@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from gpudash.metric import Group, metric
 from gpudash.snapshot.device import Device, DeviceState
 from gpudash.snapshot.fault import Fault
+from gpudash.snapshot.finding import Evidence, Finding, FindingLevel
 from gpudash.snapshot.host import Host
 from gpudash.snapshot.process import Job, JobKind, Process, ProcessDevice
 from gpudash.snapshot.topology import P2PStatus, Topology
@@ -26,7 +27,10 @@ __all__ = [
     "SCHEMA",
     "Device",
     "DeviceState",
+    "Evidence",
     "Fault",
+    "Finding",
+    "FindingLevel",
     "Host",
     "Job",
     "JobKind",
@@ -60,6 +64,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         "Links between the GPUs, null where NVML cannot tell.")] = None
     errors: Annotated[tuple[Fault, ...], _document(Unit.NONE,
         "What could not be read beyond a single device.")] = ()
+    findings: Annotated[tuple[Finding, ...] | None, _document(Unit.NONE,
+        "What is wrong or wasteful, the worst first; null if nobody has looked.")] = None
     # fmt: on
 
 

@@ -78,6 +78,7 @@ def fields() -> str:
 
 def _in_order(definitions: dict[str, Any]) -> Iterator[str]:
     order = ("Snapshot", "Host", "Device", "Process", "ProcessDevice", "Job", "Topology", "Fault")
+    order += ("Finding", "Evidence")
     yield from order
     yield from sorted(set(definitions) - set(order))
 
