@@ -14,10 +14,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gpudash.metric import Group, metric
-from gpudash.snapshot.device import Device, DeviceState
+from gpudash.snapshot.device import Device
 from gpudash.snapshot.fault import Fault
 from gpudash.snapshot.finding import Evidence, Finding, FindingLevel
 from gpudash.snapshot.host import Host
+from gpudash.snapshot.identity import DeviceState
 from gpudash.snapshot.process import Job, JobKind, Process, ProcessDevice
 from gpudash.snapshot.topology import P2PStatus, Topology
 from gpudash.units import Unit
