@@ -17,10 +17,10 @@ _SPELLED = {
     "tlimit": "T-limit",
     "vbios": "VBIOS",
 }
-_COUNTED = frozenset({"core", "multiprocessor", "nvlink", "replay"})
+_COUNTED = frozenset({"core", "multiprocessor", "nvlink", "replay", "error"})
 _INITIALS = frozenset(
     {"gpu", "sm", "uuid", "pci", "id", "bar1", "jpeg", "ofa", "dram", "fp64", "fp32", "fp16"}
-    | {"tx", "rx", "ecc", "mig"}
+    | {"tx", "rx", "ecc", "mig", "sw", "hw", "crc", "xid"}
 )
 
 

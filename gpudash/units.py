@@ -31,6 +31,7 @@ class Unit(Enum):
     MEGAHERTZ = "MHz"
     RPM = "rpm"
     SECOND = "s"
+    PER_SECOND = "/s"
 
     @property
     def suffix(self) -> str:
@@ -138,10 +139,11 @@ _SHORT: dict[Unit, Callable[[float], str]] = {
     Unit.CELSIUS: lambda value: f"{_bare(value)}C",
     Unit.MILLIWATT: lambda value: f"{_bare(value / 1000)}W",
     Unit.MEGAHERTZ: lambda value: f"{_bare(value)}MHz",
+    Unit.PER_SECOND: lambda value: f"{_bare(value)}/s",
 }
 
 
-_READABLE = {
+_READABLE: dict[Unit, Callable[[float], str]] = {
     Unit.BYTE: size,
     Unit.BYTE_PER_SECOND: lambda value: size(value, suffix="B/s"),
     Unit.PERCENT: lambda value: f"{value:.0f} %",
@@ -151,4 +153,5 @@ _READABLE = {
     Unit.MEGAHERTZ: lambda value: f"{value:.0f} MHz",
     Unit.RPM: lambda value: f"{value:.0f} rpm",
     Unit.SECOND: duration,
+    Unit.PER_SECOND: lambda value: f"{_bare(value)} /s",
 }

@@ -117,6 +117,7 @@ def test_absent_is_a_dash_and_never_zero(function: object) -> None:
         (1755, Unit.MEGAHERTZ, "1755 MHz"),
         (62, Unit.CELSIUS, "62 °C"),
         (2100, Unit.RPM, "2100 rpm"),
+        (0.25, Unit.PER_SECOND, "0.25 /s"),
         (187, Unit.SECOND, "3m07s"),
         (7, Unit.NONE, "7"),
         (0.5, Unit.NONE, "0.50"),
@@ -151,6 +152,7 @@ def _bytes(shown: str) -> float:
         (250_000, Unit.MILLIWATT, "250W"),
         (61, Unit.CELSIUS, "61C"),
         (1755, Unit.MEGAHERTZ, "1755MHz"),
+        (0.25, Unit.PER_SECOND, "0.25/s"),
         (5, Unit.NONE, "5"),
     ],
 )

@@ -17,10 +17,12 @@ from gpudash.metric import Group, metric
 from gpudash.snapshot.device import Device
 from gpudash.snapshot.fault import Fault
 from gpudash.snapshot.finding import Evidence, Finding, FindingLevel
+from gpudash.snapshot.holder import Holder
 from gpudash.snapshot.host import Host
 from gpudash.snapshot.identity import DeviceState
 from gpudash.snapshot.process import Job, JobKind, Process, ProcessDevice
 from gpudash.snapshot.topology import P2PStatus, Topology
+from gpudash.snapshot.xid_event import XidEvent
 from gpudash.units import Unit
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Fault",
     "Finding",
     "FindingLevel",
+    "Holder",
     "Host",
     "Job",
     "JobKind",
@@ -40,6 +43,7 @@ __all__ = [
     "ProcessDevice",
     "Snapshot",
     "Topology",
+    "XidEvent",
 ]
 
 SCHEMA = 1

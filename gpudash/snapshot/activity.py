@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from gpudash.metric import Group, metric
 from gpudash.snapshot.identity import DeviceIdentity
 from gpudash.units import Unit
+
+UtilizationSource = Literal["gpm", "kernel-time"]
 
 _utilization = partial(metric, Group.UTILIZATION)
 
@@ -16,6 +18,9 @@ class DeviceActivity(DeviceIdentity, frozen=True, kw_only=True):
     """The part of a Device that tells what its engines do."""
 
     # fmt: off
+    utilization_source: Annotated[UtilizationSource | None, _utilization(Unit.NONE,
+        "What says how busy it is: gpm, sm_active_percent as the SMs counted it (Hopper and "
+        "newer), else kernel-time, gpu_utilization_percent.")] = None
     gpu_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which at least one kernel ran; 100 % may be one "
         "block on one SM.", nvml="nvmlDeviceGetUtilizationRates")] = None

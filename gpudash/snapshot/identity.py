@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gpudash.metric import Group, metric
 from gpudash.snapshot.fault import Fault
+from gpudash.snapshot.holder import Holder
 from gpudash.units import Unit
 
 DeviceState = Literal["ok", "asleep", "lost", "reset-required", "failed"]
@@ -75,4 +76,16 @@ class DeviceIdentity(Struct, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetBAR1MemoryInfo")] = None
     bar1_used_bytes: Annotated[int | None, _memory(Unit.BYTE,
         "Mapped part of the BAR1 window.", nvml="nvmlDeviceGetBAR1MemoryInfo")] = None
+    unified_memory: Annotated[bool | None, _memory(Unit.NONE,
+        "Whether GPU and CPUs share one memory (Jetson, GB10): its sizes are then the host's.",
+        nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+    addressing_mode: Annotated[str | None, _memory(Unit.NONE,
+        "How the GPU reaches what programs allocate on the host: none, hmm or ats.",
+        nvml="nvmlDeviceGetAddressingMode")] = None
+    holders: Annotated[tuple[Holder, ...] | None, _memory(Unit.NONE,
+        "Processes that have its node open although the driver lists them on no GPU; looked for "
+        "only while much of its memory is unaccounted for.")] = None
+    holders_complete: Annotated[bool | None, _memory(Unit.NONE,
+        "Whether all processes of the host could be looked at for that; root outside of "
+        "containers only.")] = None
     # fmt: on

@@ -30,6 +30,9 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
     pcie_replay_count: Annotated[int | None, _pcie(Unit.COUNT,
         "PCIe packets sent again since the driver was loaded.",
         nvml="nvmlDeviceGetPcieReplayCounter")] = None
+    pcie_replays_per_second: Annotated[float | None, _pcie(Unit.PER_SECOND,
+        "PCIe packets sent again over the last seconds.",
+        nvml="nvmlDeviceGetPcieReplayCounter")] = None
     pcie_tx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
         "What the GPU sent over PCIe since the last sample; null in a first one.",
         nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC")] = None
@@ -40,6 +43,13 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
     nvlink_count: Annotated[int | None, _nvlink(Unit.COUNT,
         "NVLinks that are up; null on boards that have none.",
         nvml="nvmlDeviceGetNvLinkState")] = None
+    nvlink_total_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "NVLinks that the GPU has, up or not; boards may leave some unused.",
+        nvml="nvmlDeviceGetNvLinkState")] = None
+    nvlink_inactive_links: Annotated[tuple[int, ...] | None, _nvlink(Unit.NONE,
+        "Numbers of the NVLinks that are not up.", nvml="nvmlDeviceGetNvLinkState")] = None
+    nvlink_version: Annotated[str | None, _nvlink(Unit.NONE,
+        "Version of NVLink, 4.0 on Hopper.", nvml="nvmlDeviceGetNvLinkVersion")] = None
     nvlink_tx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
         "Payload sent over all NVLinks since the last sample; null in a first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "
@@ -48,4 +58,54 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
         "Payload received over all NVLinks since the last sample; null in a first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, "
         "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC")] = None
+    nvlink_crc_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "Packets that arrived damaged since the driver was loaded, over all NVLinks that are up.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_crc_errors_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+        "Packets that arrived damaged over the last seconds.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_replay_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "Packets sent again since the driver was loaded, over all NVLinks that are up.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_replays_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+        "Packets sent again over the last seconds.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_recovery_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "Times that an NVLink was trained anew since the driver was loaded, over all that are up.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
+        "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_recoveries_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+        "Times that a link was trained anew over the last seconds.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
+        "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_receive_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "Errors in what all NVLinks received since the driver was loaded (Blackwell and newer).",
+        nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS")] = None
+    nvlink_receive_errors_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+        "Errors in what all NVLinks received over the last seconds (Blackwell and newer).",
+        nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS")] = None
+    nvlink_erring_links: Annotated[tuple[int, ...] | None, _nvlink(Unit.NONE,
+        "Numbers of the NVLinks of which an error counter rose over the last seconds.")] = None
+    fabric_state: Annotated[str | None, _nvlink(Unit.NONE,
+        "How far it has joined the NVSwitch fabric: not-started, in-progress or completed; null "
+        "outside of one. CUDA does not start before it is completed.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    fabric_status_code: Annotated[int | None, _nvlink(Unit.NONE,
+        "NVML's return value of joining the fabric once that is completed, 0 if it worked.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    fabric_bandwidth_degraded: Annotated[bool | None, _nvlink(Unit.NONE,
+        "Whether the fabric gives it less bandwidth than it should.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    fabric_cluster_uuid: Annotated[str | None, _nvlink(Unit.NONE,
+        "NVLink domain that it is part of, the same on all its hosts.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    fabric_clique_id: Annotated[int | None, _nvlink(Unit.NONE,
+        "Part of that domain whose GPUs reach each other over NVLink.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
     # fmt: on

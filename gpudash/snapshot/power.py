@@ -98,4 +98,25 @@ class DevicePower(DeviceActivity, frozen=True, kw_only=True):
     clocks_event_reasons: Annotated[tuple[str, ...] | None, _clocks(Unit.NONE,
         "Why the clocks are not higher, by name; empty when nothing holds them.",
         nvml="nvmlDeviceGetCurrentClocksEventReasons")] = None
+    throttled_sw_power_cap_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which the power limit held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP")] = None
+    throttled_sw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which software, for heat, held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN")] = None
+    throttled_hw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which hardware, for heat, held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN")] = None
+    throttled_hw_power_brake_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which the power brake of the server held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN")] = None
+    throttled_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which a thermal limit of any kind held the clocks.",
+        nvml="NVML_FI_DEV_PERF_POLICY_THERMAL")] = None
+    throttled_sync_boost_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which the slowest GPU of its group held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST")] = None
+    throttled_board_limit_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which a limit of the board held the clocks.",
+        nvml="NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT")] = None
     # fmt: on

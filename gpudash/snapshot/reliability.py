@@ -7,6 +7,7 @@ from typing import Annotated
 
 from gpudash.metric import Group, metric
 from gpudash.snapshot.links import DeviceLinks
+from gpudash.snapshot.xid_event import XidEvent
 from gpudash.units import Unit
 
 _reliability = partial(metric, Group.RELIABILITY)
@@ -53,4 +54,11 @@ class DeviceReliability(DeviceLinks, frozen=True, kw_only=True):
     remapped_rows_failed: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether replacing a row has failed: the board is worn out.",
         nvml="nvmlDeviceGetRemappedRows")] = None
+    recovery_action: Annotated[str | None, _reliability(Unit.NONE,
+        "What the driver asks for to mend the GPU: none, gpu-reset, node-reboot, drain-p2p, "
+        "drain-and-reset, recover-imex-domain, bus-reset or system-reboot.",
+        nvml="NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")] = None
+    xid_events: Annotated[tuple[XidEvent, ...] | None, _reliability(Unit.NONE,
+        "The last XID errors since gpudash began to watch, the newest last; null where the "
+        "driver reports none.", nvml="nvmlEventSetWait_v2")] = None
     # fmt: on

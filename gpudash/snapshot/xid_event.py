@@ -1,0 +1,35 @@
+"""An XID: the driver's numbered report that something went wrong with a GPU."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from functools import partial
+from typing import Annotated
+
+from msgspec import Struct
+
+from gpudash.metric import Group, metric
+from gpudash.units import Unit
+
+_reliability = partial(metric, Group.RELIABILITY)
+
+
+class XidEvent(Struct, frozen=True, kw_only=True):
+    """An XID error that the driver reported while gpudash was watching."""
+
+    # fmt: off
+    code: Annotated[int | None, _reliability(Unit.NONE,
+        "Number in NVIDIA's XID catalogue, null where the driver does not tell it.",
+        nvml="nvmlEventSetWait_v2")]
+    seen_at: Annotated[float, _reliability(Unit.SECOND,
+        "When gpudash was told of it, Unix time.")]
+    gpu_instance_id: Annotated[int | None, _reliability(Unit.NONE,
+        "MIG GPU instance that it hit, null for the whole GPU.")] = None
+    # fmt: on
+
+    def __str__(self) -> str:
+        try:
+            moment = datetime.fromtimestamp(self.seen_at, timezone.utc)
+        except (ValueError, OverflowError, OSError):
+            return f"{self.code or '?'}"
+        return f"{self.code or '?'} at {moment:%H:%M:%S} UTC"
