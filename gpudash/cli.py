@@ -56,6 +56,8 @@ def _run(argv: list[str]) -> int:
         )
     if options.command == "kill":
         return _kill(options)
+    if options.command == "doctor":
+        return _doctor(options)
     if options.once:
         _begin()
         from gpudash.commands import once
@@ -96,6 +98,19 @@ def _kill(options: argparse.Namespace) -> int:
         yes=options.yes,
         read_only=options.read_only,
         demo=options.demo,
+    )
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    _begin()
+    from gpudash.commands import doctor
+
+    return doctor.run(
+        json=options.json,
+        timeout=options.timeout,
+        ascii=options.ascii or not _is_utf8(),
+        color=_color(),
+        config=not options.no_config,
     )
 
 

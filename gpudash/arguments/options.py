@@ -33,6 +33,17 @@ def interval(text: str) -> float:
     return seconds
 
 
+def positive(text: str) -> float:
+    """Return a number above zero; raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
+
+
 _SHARED: dict[str, dict[str, Any]] = {
     "json": {"action": "store_true"},
     "ascii": {"action": "store_true", "help": "draw with ASCII only"},

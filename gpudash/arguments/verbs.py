@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpudash.arguments.options import add_shared
+from gpudash.arguments.options import add_shared, positive
 
 
 class Verb(NamedTuple):
@@ -31,7 +31,14 @@ def _kill(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "read-only", "demo")
 
 
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    timeout = "seconds that a check may take (5)"
+    parser.add_argument("--timeout", type=positive, default=5.0, metavar="S", help=timeout)
+    add_shared(parser, "json", "ascii", json="the checks as one JSON document")
+
+
 VERBS = (
     Verb("topo", "how the GPUs are connected", _topo),
     Verb("kill", "end processes, if you agree", _kill),
+    Verb("doctor", "why gpudash sees what it sees, and what to do", _doctor),
 )

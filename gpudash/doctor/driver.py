@@ -1,0 +1,124 @@
+"""The kernel's side: its module, the GPUs on the bus, and the nodes through which they are used."""
+
+from __future__ import annotations
+
+import re
+
+from gpudash.doctor.check import Check, failed, passed, warned
+from gpudash.doctor.machine import Machine
+from gpudash.text import clean
+
+_BUS = "/sys/bus/pci/devices"
+_NVIDIA, _DISPLAY, _BRIDGE = "0x10de", "0x03", "0x0680"
+_VERSION = re.compile(r"\s(\d{3,4}\.\d+(?:\.\d+)?)\s")
+_WSL_NODE = "/dev/dxg"
+
+
+def checks(machine: Machine) -> list[Check]:
+    """Return how module, bus and nodes stand."""
+    gpus = _on_bus(machine, _DISPLAY)
+    return [_module(machine, gpus), *_bus(machine, gpus), *_nodes(machine), *_fabric(machine)]
+
+
+def module_version(machine: Machine) -> str | None:
+    """Return the version of the loaded kernel module, None where there is none."""
+    text = machine.read("/proc/driver/nvidia/version") or ""
+    found = _VERSION.search(f"{text.partition(chr(10))[0]} ")
+    return found[1] if found else machine.read("/sys/module/nvidia/version")
+
+
+def is_wsl(machine: Machine) -> bool:
+    """Whether this is Linux under Windows, which has no module and no nodes of NVIDIA's."""
+    return "microsoft" in (machine.read("/proc/version") or "").lower()
+
+
+def _module(machine: Machine, gpus: list[str]) -> Check:
+    topic = "kernel module"
+    version = module_version(machine)
+    if version is not None:
+        return passed(topic, f"nvidia {clean(version)} is loaded")
+    if is_wsl(machine):
+        return passed(topic, "Windows drives the GPU; Linux needs no module under WSL")
+    if machine.exists("/sys/module/nouveau"):
+        advice = "blacklist nouveau, install NVIDIA's driver and reboot"
+        return failed(topic, "nouveau drives the GPUs, which offers no NVML", advice)
+    if gpus:
+        advice = "install the driver, then: sudo modprobe nvidia"
+        return failed(topic, "nvidia is not loaded although there are GPUs", advice)
+    return failed(topic, "nvidia is not loaded and there is no NVIDIA GPU on the PCI bus")
+
+
+def _bus(machine: Machine, gpus: list[str]) -> list[Check]:
+    topic = "PCI bus"
+    if not gpus:
+        return []
+    asleep = [gpu for gpu in gpus if _fact(machine, gpu, "power/runtime_status") == "suspended"]
+    unbound = [gpu for gpu in gpus if _driver(machine, gpu) != "nvidia"]
+    count = f"{len(gpus)} NVIDIA GPU{'s' * (len(gpus) != 1)}"
+    if unbound and module_version(machine) is not None:
+        finding = f"{len(unbound)} of {count} not driven by nvidia: {', '.join(unbound)}"
+        return [warned(topic, finding, "vfio-pci holds those given to virtual machines")]
+    sleep = f", {len(asleep)} asleep: gpudash lets them sleep" if asleep else ""
+    return [passed(topic, f"{count}{sleep}")]
+
+
+def _nodes(machine: Machine) -> list[Check]:
+    topic = "device nodes"
+    if is_wsl(machine):
+        return [_wsl_node(machine)]
+    if module_version(machine) is None:
+        return []
+    cards = [f"/dev/{name}" for name in machine.names("/dev") if re.fullmatch(r"nvidia\d+", name)]
+    needed = ["/dev/nvidiactl", *cards]
+    missing = [] if machine.exists("/dev/nvidiactl") else ["/dev/nvidiactl"]
+    if missing or not cards:
+        advice = "sudo nvidia-modprobe -c0 makes them; a container needs them passed in"
+        return [failed(topic, f"missing: {', '.join(missing) or '/dev/nvidia0'}", advice)]
+    closed = [node for node in needed if not machine.is_accessible(node)]
+    if closed:
+        advice = "join the group that owns them: ls -l /dev/nvidia*"
+        return [failed(topic, f"no permission on {', '.join(closed)}", advice)]
+    found = [passed(topic, f"nvidiactl and {len(cards)} of cards, readable and writable")]
+    if not machine.exists("/dev/nvidia-uvm"):
+        advice = "CUDA programs make it when root; else: sudo nvidia-modprobe -c0 -u"
+        found.append(warned(topic, "/dev/nvidia-uvm is missing: CUDA cannot start", advice))
+    return found
+
+
+def _wsl_node(machine: Machine) -> Check:
+    if machine.exists(_WSL_NODE):
+        return passed("device nodes", f"{_WSL_NODE}; under WSL no process can be attributed")
+    advice = "run WSL 2, and update Windows and its NVIDIA driver"
+    return failed("device nodes", f"{_WSL_NODE} is missing: WSL has no GPU", advice)
+
+
+def _fabric(machine: Machine) -> list[Check]:
+    """Look for the manager without which GPUs behind NVSwitches do not start CUDA."""
+    switches = [gpu for gpu in _on_bus(machine, _BRIDGE) if _driver(machine, gpu) is not None]
+    if not switches:
+        return []
+    topic = "fabric manager"
+    for name in machine.names("/proc"):
+        if name.isdecimal() and (machine.read(f"/proc/{name}/comm") or "").startswith("nv-fabric"):
+            return [passed(topic, f"runs, for {len(switches)} NVSwitches")]
+    advice = "outside a container: sudo systemctl start nvidia-fabricmanager"
+    return [warned(topic, f"not seen, although there are {len(switches)} NVSwitches", advice)]
+
+
+def _on_bus(machine: Machine, kind: str) -> list[str]:
+    """Return the addresses of NVIDIA's devices of a PCI class."""
+    return [
+        address
+        for address in machine.names(_BUS)
+        if _fact(machine, address, "vendor") == _NVIDIA
+        and (_fact(machine, address, "class") or "").startswith(kind)
+    ]
+
+
+def _driver(machine: Machine, address: str) -> str | None:
+    target = machine.target(f"{_BUS}/{address}/driver")
+    return target.rpartition("/")[2] if target else None
+
+
+def _fact(machine: Machine, address: str, name: str) -> str | None:
+    return machine.read(f"{_BUS}/{address}/{name}")

@@ -1,0 +1,111 @@
+"""What the driver answers: its versions, its GPUs and their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpudash.cuda_visible import visible_devices
+from gpudash.doctor.check import Check, failed, passed, warned
+from gpudash.doctor.machine import Machine
+from gpudash.labels import index_ranges
+from gpudash.snapshot import Device, Snapshot
+
+_SLOW_SECONDS = 2.0
+
+
+def checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
+    """Return how the driver and its GPUs stand, by a sample that took so many seconds."""
+    gpus = [device for device in snapshot.devices if not device.is_mig]
+    return [
+        _versions(snapshot),
+        _answer(len(gpus), seconds),
+        *_states(gpus),
+        *(warned("readings", fault.message) for fault in snapshot.errors),
+        *_persistence(gpus),
+        *_mig(gpus, snapshot.devices),
+        _order(snapshot, machine),
+    ]
+
+
+def _versions(snapshot: Snapshot) -> Check:
+    host = snapshot.host
+    known = [
+        f"{name} {version}"
+        for name, version in (
+            ("driver", host.driver_version),
+            ("NVML", host.nvml_version),
+            ("CUDA up to", host.cuda_driver_version),
+        )
+        if version
+    ]
+    return passed("driver", ", ".join(known) or "it does not tell its versions")
+
+
+def _answer(count: int, seconds: float) -> Check:
+    plural = "s" * (count != 1)
+    if not count:
+        return failed("GPUs", "the driver knows none", "see: sudo dmesg | grep -i nvrm")
+    finding = f"{count} GPU{plural}, read in {seconds:.2f} s"
+    if seconds > _SLOW_SECONDS:
+        advice = "without persistence each GPU is started anew: sudo nvidia-smi -pm 1"
+        return warned("GPUs", f"{finding}: that is slow", advice)
+    return passed("GPUs", finding)
+
+
+def _states(gpus: Iterable[Device]) -> list[Check]:
+    return [
+        failed(f"GPU {gpu.index}", gpu.fault.message)
+        for gpu in gpus
+        if gpu.fault is not None and gpu.state != "asleep"
+    ]
+
+
+def _persistence(gpus: list[Device]) -> list[Check]:
+    off = [gpu.index for gpu in gpus if gpu.persistence_mode is False]
+    if off:
+        advice = "sudo systemctl enable --now nvidia-persistenced, or: sudo nvidia-smi -pm 1"
+        finding = f"off on GPU {index_ranges(off)}: the first program waits seconds for it to start"
+        return [warned("persistence", finding, advice)]
+    on = [gpu for gpu in gpus if gpu.persistence_mode]
+    return [passed("persistence", "on")] if on else []
+
+
+def _mig(gpus: list[Device], devices: Iterable[Device]) -> list[Check]:
+    parents = {device.parent_uuid for device in devices if device.is_mig}
+    pending = [g.index for g in gpus if g.pending_mig_mode not in (None, g.mig_mode)]
+    empty = [gpu.index for gpu in gpus if gpu.mig_mode and gpu.uuid not in parents]
+    found: list[Check] = []
+    if pending:
+        advice = "end its programs, then: sudo nvidia-smi --gpu-reset -i " + str(pending[0])
+        found.append(
+            warned("MIG", f"a change waits for a reset of GPU {index_ranges(pending)}", advice)
+        )
+    if empty:
+        advice = "sudo nvidia-smi mig -cgi 19 -C makes one; sudo nvidia-smi -mig 0 turns it off"
+        finding = f"on without instances on GPU {index_ranges(empty)}: no program can use it"
+        found.append(warned("MIG", finding, advice))
+    if not found and any(gpu.mig_mode for gpu in gpus):
+        count = sum(device.is_mig for device in devices)
+        found.append(passed("MIG", f"on, {count} instance{'s' * (count != 1)}"))
+    return found
+
+
+def _order(snapshot: Snapshot, machine: Machine) -> Check:
+    """Compare CUDA's numbers with NVML's, by the environment that a program would inherit."""
+    topic = "CUDA order"
+    seen = visible_devices(machine.environ, snapshot.devices)
+    limit = "" if seen.value is None else f"CUDA_VISIBLE_DEVICES={seen.value!r}: "
+    if not seen.devices:
+        return warned(topic, f"{limit}{'; '.join(seen.remarks) or 'CUDA sees no device'}")
+    numbers = f"cuda:0 is GPU {seen.devices[0].index}"
+    if len(seen.devices) > 1:
+        indices = [device.index for device in seen.devices]
+        in_order = indices == sorted(indices)
+        named = index_ranges(indices) if in_order else ", ".join(map(str, indices))
+        numbers = f"cuda:0 to cuda:{len(indices) - 1} are GPU {named}"
+    if seen.is_guess:
+        finding = f"{limit}{numbers}, but {'; '.join(seen.remarks)}"
+        return warned(topic, finding, "export CUDA_DEVICE_ORDER=PCI_BUS_ID, or name them by UUID")
+    if seen.remarks:
+        return warned(topic, f"{limit}{numbers}; {'; '.join(seen.remarks)}")
+    return passed(topic, f"{limit}{numbers}")

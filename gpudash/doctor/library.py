@@ -1,0 +1,70 @@
+"""The driver asked for everything once, in whatever process calls this: it may hold it for ever."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from msgspec import Struct
+
+from gpudash.doctor import driver, gpus, surroundings
+from gpudash.doctor.check import Check, failed, passed
+from gpudash.doctor.machine import Machine
+from gpudash.errors import DriverError
+from gpudash.sources import Source
+from gpudash.text import SafeText, clean
+
+_NAME = "libnvidia-ml.so"
+_UNKNOWN, _MISMATCH = 999, 18
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What the driver had to say, and the newest CUDA that it runs, None if it did not tell."""
+
+    checks: list[Check]
+    cuda_driver_version: str | None = None
+
+
+def answer(source: Source, machine: Machine) -> Answer:
+    """Return how library, driver and GPUs stand."""
+    start = time.monotonic()
+    try:
+        snapshot = source.sample()
+    except DriverError as error:
+        return Answer(checks=[*_library(machine), _refusal(error, machine)])
+    seconds = time.monotonic() - start
+    return Answer(
+        checks=[*_library(machine), *gpus.checks(snapshot, seconds, machine)],
+        cuda_driver_version=snapshot.host.cuda_driver_version,
+    )
+
+
+def _library(machine: Machine) -> list[Check]:
+    path = _loaded(machine)
+    if path is None:
+        return []
+    if "/stubs/" in path:
+        advice = "take the stubs folder out of LD_LIBRARY_PATH"
+        return [failed("library", f"{path} is a stub that answers nothing", advice)]
+    return [passed("library", path)]
+
+
+def _refusal(error: DriverError, machine: Machine) -> Check:
+    finding, _, advice = str(error).partition("; ")
+    module = driver.module_version(machine)
+    if error.code == _MISMATCH and module:
+        loaded = (_loaded(machine) or "").partition(f"{_NAME}.")[2]
+        finding = f"kernel module {clean(module)}, library {loaded or 'of another version'}"
+    if error.code == _UNKNOWN and surroundings.container(machine):
+        finding = "the container's access to the GPUs was revoked (NVML error 999)"
+        advice = "start it again; `systemctl daemon-reload` on the host does this to containers"
+    return failed("driver", finding, advice or None)
+
+
+def _loaded(machine: Machine) -> SafeText | None:
+    """Return the file that NVML was loaded from, None if there was none."""
+    for line in (machine.read("/proc/self/maps") or "").splitlines():
+        path = line.partition("/")[2]
+        if _NAME in path:
+            return clean(os.path.realpath(f"/{path}"))
+    return None

@@ -1,0 +1,58 @@
+"""Made-up machines to examine: files in a folder, symbolic links where a path is told to point."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gpudash.doctor import Check
+from gpudash.doctor.machine import Machine
+
+VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024"
+
+
+def machine(root: Path, *, links: dict[str, str] | None = None, **environ: str) -> Machine:
+    """The machine below `root`, whose links are made now."""
+    for place, target in (links or {}).items():
+        path = root / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+    return Machine(str(root), environ)
+
+
+def put(root: Path, **files: str) -> None:
+    """Write files; `__` in a name is a slash."""
+    for name, text in files.items():
+        write(root, name.replace("__", "/"), text)
+
+
+def write(root: Path, name: str, text: str = "") -> None:
+    """Write a file."""
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def add_gpu(root: Path, address: str = "0000:1a:00.0", driver: str | None = "nvidia") -> None:
+    """Put a GPU on the bus."""
+    folder = f"sys/bus/pci/devices/{address}"
+    write(root, f"{folder}/vendor", "0x10de\n")
+    write(root, f"{folder}/class", "0x030200\n")
+    if driver:
+        os.symlink(f"../../drivers/{driver}", root / folder / "driver")
+
+
+def add_module(root: Path, version: str = VERSION) -> None:
+    """Load the kernel module."""
+    write(root, "proc/driver/nvidia/version", f"{version}\nGCC version: 12.2.0\n")
+
+
+def add_nodes(root: Path, *names: str) -> None:
+    """Make nodes below /dev."""
+    for name in names:
+        write(root, f"dev/{name}")
+
+
+def told(checks: list[Check]) -> dict[str, Check]:
+    """The checks by topic."""
+    return {check.topic: check for check in checks}

@@ -1,0 +1,34 @@
+import os
+import signal
+import time
+
+from gpudash.errand import results
+
+
+def test_what_calls_return() -> None:
+    assert results([lambda: b"one", lambda: b"x" * 1_000_000, lambda: b""], 10) == [
+        b"one",
+        b"x" * 1_000_000,
+        b"",
+    ]
+
+
+def test_one_that_never_returns_is_left_behind() -> None:
+    start = time.monotonic()
+    answers = results([lambda: b"quick", _for_ever], 0.5)
+    assert answers == [b"quick", None]
+    assert time.monotonic() - start < 5
+
+
+def test_one_that_ends_badly() -> None:
+    assert results([_fall], 10) == [None]
+
+
+def _for_ever() -> bytes:
+    signal.pause()
+    return b"never"
+
+
+def _fall() -> bytes:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return b"never"
