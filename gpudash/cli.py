@@ -68,13 +68,17 @@ def _run(argv: list[str]) -> int:
             json=options.json,
             ascii=options.ascii or not _is_utf8(),
             color=_color(),
+            show_secrets=options.show_secrets,
         )
     if options.json:
         _begin()
         from gpudash.commands import stream
 
         return stream.run(
-            demo=options.demo, gpus=_gpus(options), interval=options.interval or _DEFAULT_INTERVAL
+            demo=options.demo,
+            gpus=_gpus(options),
+            interval=options.interval or _DEFAULT_INTERVAL,
+            show_secrets=options.show_secrets,
         )
     from gpudash.commands import watch
 
@@ -98,6 +102,7 @@ def _kill(options: argparse.Namespace) -> int:
         yes=options.yes,
         read_only=options.read_only,
         demo=options.demo,
+        show_secrets=options.show_secrets,
     )
 
 
@@ -133,6 +138,8 @@ def _collector(options: argparse.Namespace) -> list[str]:
         words.append(f"--demo={options.demo}")
     if options.gpu is not None:
         words += ["--gpu", options.gpu]
+    if options.show_secrets:
+        words.append("--show-secrets")
     return words
 
 

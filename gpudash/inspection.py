@@ -10,7 +10,8 @@ from msgspec import Struct
 from gpudash import kin, proc_facts, proc_stat
 from gpudash.cuda_visible import VisibleDevices, visible_devices
 from gpudash.kin import Relative
-from gpudash.secrets import is_secret_name, is_secret_value
+from gpudash.secrets import is_secret_value
+from gpudash.secrets.names import is_secret_name
 from gpudash.snapshot import Process, Snapshot
 from gpudash.text import SafeText, clean, clean_bytes
 
@@ -46,6 +47,8 @@ class Inspection(Struct, frozen=True, kw_only=True):
     """Each behind its parent."""
     environment: tuple[Variable, ...] | None = None
     visible: VisibleDevices | None = None
+    command_line: tuple[SafeText, ...] | None = None
+    """With its secrets, which a snapshot lacks: nothing of this leaves the screen's process."""
     working_directory: SafeText | None = None
     thread_count: int | None = None
     open_file_count: int | None = None
@@ -120,6 +123,7 @@ def _read(process: Process, snapshot: Snapshot) -> Inspection:
         descendants=kin.descendants(pid, most=_RELATIVES),
         environment=environment,
         visible=None if raw is None else visible_devices(_decoded(raw), snapshot.devices),
+        command_line=proc_facts.command_line(pid),
         working_directory=_working_directory(pid),
         thread_count=_count(f"/proc/{pid}/task"),
         open_file_count=open_files,

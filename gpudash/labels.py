@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 
-from gpudash.secrets import mask_arguments
 from gpudash.snapshot import Device, Process, ProcessDevice
 from gpudash.units import ABSENT
 
@@ -83,26 +81,11 @@ def short_command(process: Process) -> str:
     return _command(process, _without_folder(process.command_line))
 
 
-def masked_command(process: Process) -> str:
-    """Return the command line with what looks like a secret masked."""
-    return _command(process, _masked(process.command_line))
-
-
-def masked_short_command(process: Process) -> str:
-    """Return the command line without the program's folder and without secrets."""
-    return _command(process, _without_folder(_masked(process.command_line)))
-
-
 def _without_folder(line: Sequence[str] | None) -> Sequence[str] | None:
     # A title that a process gave itself ("nginx: worker /etc/nginx") is no path.
     if not line or " " in line[0]:
         return line
     return (line[0].rpartition("/")[2] or line[0], *line[1:])
-
-
-@lru_cache(maxsize=2048)
-def _masked(line: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return line and mask_arguments(line)
 
 
 def _command(process: Process, line: Sequence[str] | None) -> str:

@@ -38,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     add("--interval", type=interval, metavar="S", help="seconds between samples (1)")
     add_main(whole, "gpu")
     add_main(whole, "demo")
+    add_main(whole, "show-secrets")
     add("--theme", metavar="NAME", help="the colours of the screen, as F2 there lists them")
     add("--no-config", action="store_true", help="leave the file of settings alone")
     add_main(whole, "read-only")

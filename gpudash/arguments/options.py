@@ -47,6 +47,10 @@ def positive(text: str) -> float:
 _SHARED: dict[str, dict[str, Any]] = {
     "json": {"action": "store_true"},
     "ascii": {"action": "store_true", "help": "draw with ASCII only"},
+    "show-secrets": {
+        "action": "store_true",
+        "help": "show what else is masked: keys, tokens and passwords on command lines",
+    },
     "read-only": {"action": "store_true", "help": "offer no way to signal a process"},
     "gpu": {"metavar": "LIST", "help": "only these: 0,2-3, UUID prefixes, PCI bus ids"},
     "demo": {"metavar": "NAME", "help": f"a simulated host, by default {DEFAULT_DEMO}"},

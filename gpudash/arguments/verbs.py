@@ -28,7 +28,7 @@ def _kill(parser: argparse.ArgumentParser) -> None:
     add("--signal", default="TERM", metavar="NAME", help="TERM, KILL, INT, ... (TERM)")
     add("--tree", action="store_true", help="the processes that they started, too")
     add("--yes", action="store_true", help="do not ask first")
-    add_shared(parser, "read-only", "demo")
+    add_shared(parser, "show-secrets", "read-only", "demo")
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:

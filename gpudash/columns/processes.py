@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudash.health import Level
-from gpudash.labels import masked_command, masked_short_command
+from gpudash.labels import command, short_command
 from gpudash.layout import Column, number
 from gpudash.rows import ProcessRow, sm_utilization_percent
 from gpudash.units import ABSENT, duration, percent, short_size
@@ -150,9 +150,9 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     Column(
         key="command",
         header="COMMAND",
-        text=lambda row: masked_command(row.process),
-        short=lambda row: masked_short_command(row.process),
-        sort_key=lambda row: masked_short_command(row.process),
+        text=lambda row: command(row.process),
+        short=lambda row: short_command(row.process),
+        sort_key=lambda row: short_command(row.process),
         width=30,
         grows=True,
     ),

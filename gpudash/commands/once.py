@@ -11,9 +11,17 @@ from gpudash.snapshot import Snapshot
 from gpudash.sources.local import open_source
 
 
-def run(*, demo: str | None, gpus: Sequence[str], json: bool, ascii: bool, color: bool) -> int:
+def run(
+    *,
+    demo: str | None,
+    gpus: Sequence[str],
+    json: bool,
+    ascii: bool,
+    color: bool,
+    show_secrets: bool = False,
+) -> int:
     """Print a table, or one JSON document, and return the exit status."""
-    source = open_source(demo)
+    source = open_source(demo, show_secrets=show_secrets)
     snapshot = select(source.sample(), gpus)
     if json:
         line = wire.encode(snapshot)

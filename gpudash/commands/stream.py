@@ -11,9 +11,11 @@ from gpudash.sources import Source
 from gpudash.sources.local import open_source
 
 
-def run(*, demo: str | None, gpus: Sequence[str], interval: float) -> int:
+def run(
+    *, demo: str | None, gpus: Sequence[str], interval: float, show_secrets: bool = False
+) -> int:
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal."""
-    source = open_source(demo)
+    source = open_source(demo, show_secrets=show_secrets)
     due = time.monotonic()
     stdout.write(_line(source, gpus))
     quick.settle()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -17,30 +17,45 @@ _COMMAND_LIMIT = 1000
 _MEMBERS = 20
 
 
-def render(row: ProcessRow, members: Sequence[Member], cautions: Sequence[str]) -> str:
+def render(
+    row: ProcessRow,
+    members: Sequence[Member],
+    cautions: Sequence[str],
+    *,
+    show_secrets: bool = False,
+) -> str:
     """Return a process, its command, the members of its tree and the cautions, a line each."""
-    return "".join(f"{line}\n" for line in _lines(row, members, cautions))
+    named = command if show_secrets else _masked
+    return "".join(f"{line}\n" for line in _lines(row, members, cautions, named))
 
 
-def _lines(row: ProcessRow, members: Sequence[Member], cautions: Sequence[str]) -> Iterator[str]:
+def _lines(
+    row: ProcessRow,
+    members: Sequence[Member],
+    cautions: Sequence[str],
+    named: Callable[[Process], str],
+) -> Iterator[str]:
     process = row.process
     age = None if row.age_seconds is None else f"started {duration(row.age_seconds)} ago"
     job = None if process.job is None else process.job.label
     held = f"{size(process.used_gpu_memory_bytes)} on GPU {row.gpus}" if process.devices else None
     parts = (f"PID {process.pid}", process.username, age, job, held or "no GPU memory")
     yield ", ".join(part for part in parts if part)
-    yield f"    {_command(process)}"
+    yield f"    {_cut(named(process))}"
     for member in members[:_MEMBERS]:
         share = size(member.process.used_gpu_memory_bytes) if member.process.devices else ""
         line = f"{member.pid} {member.username or ''} {share}".rstrip()
-        yield f"  {'  ' * member.depth}+ {line}: {_command(member.process)}"
+        yield f"  {'  ' * member.depth}+ {line}: {_cut(named(member.process))}"
     if len(members) > _MEMBERS:
         yield f"    + {len(members) - _MEMBERS} more below it"
     for caution in cautions:
         yield f"  ! {caution}"
 
 
-def _command(process: Process) -> str:
+def _masked(process: Process) -> str:
     line = process.command_line
-    text = command(replace(process, command_line=mask_arguments(line)) if line else process)
+    return command(replace(process, command_line=mask_arguments(line)) if line else process)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _COMMAND_LIMIT else f"{text[:_COMMAND_LIMIT]}…"

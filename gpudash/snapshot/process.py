@@ -79,7 +79,7 @@ class Process(Struct, frozen=True, kw_only=True):
         "Owner, or the uid if it has no name.")] = None
     name: Annotated[str | None, _process(Unit.NONE, "Name of the executable.")] = None
     command_line: Annotated[tuple[str, ...] | None, _process(Unit.NONE,
-        "Program and arguments, cleaned of control characters.")] = None
+        "Program and arguments, made printable; secrets masked unless asked for.")] = None
     cpu_percent: Annotated[float | None, _process(Unit.PERCENT,
         "CPU time, 100 is a core: since the last sample, or over its life in a first one.")] = None
     resident_memory_bytes: Annotated[int | None, _process(Unit.BYTE,

@@ -11,7 +11,10 @@ import os
 import time
 from collections.abc import Collection
 
+from msgspec.structs import replace
+
 from gpudash import proc_facts
+from gpudash.secrets import mask_arguments, mask_text
 from gpudash.snapshot import Fault, Host, Job, Process
 from gpudash.sources.cgroup import LIMIT as CGROUP_LIMIT
 from gpudash.sources.cgroup import job_of
@@ -24,8 +27,8 @@ _SYSTEM_BYTES = 65536
 class LinuxReader:
     """Reads this machine, and remembers the last sample for the CPU shares of the next."""
 
-    def __init__(self) -> None:
-        self._table = ProcessTable(_facts)
+    def __init__(self, *, show_secrets: bool = False) -> None:
+        self._table = ProcessTable(_facts if show_secrets else _masked_facts)
         # Counted from boot, so that the first share is the one since then.
         self._busy_ticks = 0
         self._total_ticks = 0
@@ -128,6 +131,16 @@ def _facts(pid: int) -> Facts | None:
         command_line=arguments,
         job=_job(pid),
     )
+
+
+def _masked_facts(pid: int) -> Facts | None:
+    """Return the facts without the secrets that people pass on command lines."""
+    facts = _facts(pid)
+    if facts is None or facts.command_line is None:
+        return facts
+    # A process may give itself a title, which is then its name and its only argument.
+    name = None if facts.name is None else mask_text(facts.name)
+    return replace(facts, name=name, command_line=mask_arguments(facts.command_line))
 
 
 def _job(pid: int) -> Job | None:

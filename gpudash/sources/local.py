@@ -51,8 +51,10 @@ class LocalSource:
         self._nvml.close()
 
 
-def open_source(demo: str | None = None) -> Source:
+def open_source(demo: str | None = None, *, show_secrets: bool = False) -> Source:
     """Return this machine, or the simulated host `demo`.
+
+    Secrets on command lines are masked where they are read, unless they are asked for.
 
     Raises UsageError for a simulated host that does not exist, GpudashError when a package hides
     nvidia-ml-py. NVML itself is opened by the first sample.
@@ -61,7 +63,9 @@ def open_source(demo: str | None = None) -> Source:
         return _open_demo(demo)
     from gpudash.sources.host import LinuxReader
 
-    return LocalSource(NvmlReader(Library(load()), PciBus()), LinuxReader())
+    return LocalSource(
+        NvmlReader(Library(load()), PciBus()), LinuxReader(show_secrets=show_secrets)
+    )
 
 
 def open_simulated(name: str, clock: Callable[[], float] = time.time) -> Source:

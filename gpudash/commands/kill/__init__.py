@@ -20,6 +20,7 @@ def run(
     yes: bool = False,
     read_only: bool = False,
     demo: str | None = None,
+    show_secrets: bool = False,
 ) -> int:
     """Signal processes that use GPUs; returns 0 if all ended, or got a signal that ends none.
 
@@ -36,13 +37,14 @@ def run(
     from gpudash.sources.local import open_source
 
     numbers, chosen = _numbers(pids), find_signal(signal)
-    source = open_source(demo)
+    source = open_source(demo, show_secrets=show_secrets)
     before = source.sample()
     refuse_host(before.host)
     if not yes and not os.isatty(0):
         raise UsageError("kill asks before it acts and there is no terminal: add --yes")
     with ExitStack() as held:
-        hits = [hit for pid in numbers if (hit := aim(pid, before, whole=tree, held=held))]
+        aimed = (aim(pid, before, tree, held, show_secrets=show_secrets) for pid in numbers)
+        hits = [hit for hit in aimed if hit]
         if not hits or not (yes or _agreed(sum(len(hit.targets) for hit in hits), chosen.name)):
             return ExitStatus.FAILURE
         done = strike(hits, chosen, before, source)

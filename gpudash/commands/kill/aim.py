@@ -27,7 +27,9 @@ class Hit(NamedTuple):
         return self.tree.targets if self.tree else (self.target,)
 
 
-def aim(pid: int, snapshot: Snapshot, *, whole: bool, held: ExitStack) -> Hit | None:
+def aim(
+    pid: int, snapshot: Snapshot, whole: bool, held: ExitStack, *, show_secrets: bool = False
+) -> Hit | None:
     """Pin and print a process; None, with the reason on stderr, when it must not be hit."""
     try:
         row = _row(pid, snapshot)
@@ -40,7 +42,8 @@ def aim(pid: int, snapshot: Snapshot, *, whole: bool, held: ExitStack) -> Hit | 
         os.write(2, f"gpudash: {error}\n".encode(errors="backslashreplace"))
         return None
     members = tree.members if tree else ()
-    stdout.write(render(row, members, cautions(target)).encode(errors="backslashreplace"))
+    text = render(row, members, cautions(target), show_secrets=show_secrets)
+    stdout.write(text.encode(errors="backslashreplace"))
     return Hit(target, tree)
 
 

@@ -39,9 +39,18 @@ class Sight(NamedTuple):
 
     def command(self, process: Process, *, short: bool = False) -> str:
         """Return a command line, secrets in it hidden until asked for."""
-        if process.command_line and not self.shows_secrets:
-            process = replace(process, command_line=_masked(tuple(process.command_line)))
+        if process.command_line:
+            process = replace(process, command_line=self._arguments(process))
         return short_command(process) if short else command(process)
+
+    def _arguments(self, process: Process) -> tuple[str, ...]:
+        line = tuple(process.command_line or ())
+        if not self.shows_secrets:
+            return _masked(line)
+        if self.inspection is None or process.key != self.row.process.key:
+            return line
+        # A snapshot holds no secrets, what was read here does.
+        return self.inspection.command_line or line
 
 
 @lru_cache(maxsize=512)

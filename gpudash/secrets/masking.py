@@ -1,39 +1,16 @@
-"""Secrets in arguments and environments, found by the names and the forms that they have.
-
-A guess that errs on the safe side: what looks like a password, token or key is masked, numbers
-of tokens and tokenizers are not. Every pass is linear in the length of what anybody passes.
-"""
+"""The passes over arguments and free text in which something was found to look like a secret."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+from gpudash.secrets.marks import has_marks
+from gpudash.secrets.names import is_secret_name
 
 MASK = "***"
 """What is shown instead of a secret."""
 
-_NAME_LIMIT = 64
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SECRET = _words(
-    "token secret secrets password passwd passphrase passcode apikey credential credentials "
-    "bearer authorization cookie pat pass pwd sshpass"
-)
-_SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "token", "credentials")
-_SECRET_KEYS = _words(
-    "api access secret private auth signing encryption master storage shared session"
-)
-# What is named is no secret: "password-file", "api_key_env"; "eos_token", "token_id", "two-pass".
-_NAMES_A_PLACE = _words("file path dir stdin prompt env name")
-_COUNTS_BEFORE = _words(
-    "pad eos bos unk sep cls mask stop special image max min num per one two single multi"
-)
-_COUNTS_AFTER = _words("id ids type count limit length len budget")
-_SEGMENT = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _WORD = re.compile(r"[\w.-]+")
 _VALUE = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk-|hf_|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|ASIA|AIza"
@@ -46,33 +23,18 @@ _END_OF_WORD = re.compile(r"[\s\"']")
 _END_OF_HEADER = re.compile(r"[\n\"']")
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether an option or variable of that name holds a secret: `--api-key`, `HF_TOKEN`."""
-    segments = [segment.lower() for segment in _SEGMENT.findall(name[-_NAME_LIMIT:])]
-    return any(_is_secret(segments, place) for place in range(len(segments)))
-
-
-def is_secret_value(value: str) -> bool:
-    """Whether a text has the form of a secret, or holds one: `hf_...`, `://user:password@`."""
-    return mask_text(value) != value
-
-
-def mask_environment(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return names and values with secret values masked."""
-    return tuple(
-        (name, MASK if value and is_secret_name(name) else mask_text(value))
-        for name, value in pairs
-    )
-
-
 def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return arguments with secrets masked: `--token=***`, `--password ***`, `X_API_KEY=***`."""
+    """Return arguments masked one by one; an option of a secret name masks the one behind it."""
     masked: list[str] = []
     secret_follows = False
     for argument in arguments:
         is_option = argument.startswith("-")
         if secret_follows and argument and not is_option:
             masked.append(MASK)
+            secret_follows = False
+            continue
+        if not has_marks(argument):
+            masked.append(argument)
             secret_follows = False
             continue
         word = _WORD.match(argument)
@@ -87,27 +49,12 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def mask_text(text: str) -> str:
-    """Return free text, such as a script passed to a shell, with the secrets in it masked."""
+    """Return text without what follows a secret name, passwords in URLs and known forms."""
     if _PRIVATE_KEY in text:
         return MASK
     text = _masked_by_name(text)
     text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
     return _VALUE.sub(MASK, text)
-
-
-def _is_secret(segments: Sequence[str], place: int) -> bool:
-    word = segments[place]
-    before = segments[place - 1] if place else ""
-    after = segments[place + 1] if place + 1 < len(segments) else ""
-    if after in _NAMES_A_PLACE:
-        return False
-    if word == "key":
-        return before in _SECRET_KEYS
-    if word == "pwd":  # PWD alone is the working directory.
-        return bool(before or after)
-    if word == "pass" or word.endswith("token"):
-        return before not in _COUNTS_BEFORE and after not in _COUNTS_AFTER
-    return word in _SECRET or word.endswith(_SECRET_ENDINGS)
 
 
 def _masked_by_name(text: str) -> str:

@@ -1,0 +1,56 @@
+"""Names of options and variables that hold secrets: `--api-key`, `HF_TOKEN`, not `--tokenizer`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+_NAME_LIMIT = 64
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SECRET = _words(
+    "token secret secrets password passwd passphrase passcode apikey credential credentials "
+    "bearer authorization cookie pat pass pwd sshpass"
+)
+_SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "token", "credentials")
+_SECRET_KEYS = _words(
+    "api access secret private auth signing encryption master storage shared session"
+)
+# What is named is no secret: "password-file", "api_key_env"; "eos_token", "token_id", "two-pass".
+_NAMES_A_PLACE = _words("file path dir stdin prompt env name")
+_COUNTS_BEFORE = _words(
+    "pad eos bos unk sep cls mask stop special image max min num per one two single multi"
+)
+_COUNTS_AFTER = _words("id ids type count limit length len budget")
+_SEGMENT = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether an option or variable of that name holds a secret: `--api-key`, `HF_TOKEN`."""
+    return _is_secret_end(name[-_NAME_LIMIT:])
+
+
+@lru_cache(maxsize=1024)
+def _is_secret_end(name: str) -> bool:
+    segments = [segment.lower() for segment in _SEGMENT.findall(name)]
+    return any(_is_secret(segments, place) for place in range(len(segments)))
+
+
+def _is_secret(segments: Sequence[str], place: int) -> bool:
+    word = segments[place]
+    before = segments[place - 1] if place else ""
+    after = segments[place + 1] if place + 1 < len(segments) else ""
+    if after in _NAMES_A_PLACE:
+        return False
+    if word == "key":
+        return before in _SECRET_KEYS
+    if word == "pwd":  # PWD alone is the working directory.
+        return bool(before or after)
+    if word == "pass" or word.endswith("token"):
+        return before not in _COUNTS_BEFORE and after not in _COUNTS_AFTER
+    return word in _SECRET or word.endswith(_SECRET_ENDINGS)

@@ -1,0 +1,91 @@
+"""Secrets on the command line of a real process: masked in every output, shown when asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import GPUDASH
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+from tests.holders import Holder
+
+pytestmark = pytest.mark.e2e
+
+Holders = Callable[..., list[Holder]]
+
+SECRET = "hunter2-hunter2"
+SHOW = "--show-secrets"
+NAP = "import time; time.sleep(600)"
+JOB = (sys.executable, "-c", NAP, f"--api-key={SECRET}", "--password", SECRET, "--max-tokens", "5")
+
+
+@pytest.fixture
+def told(holders: Holders) -> dict[str, object]:
+    """Settings of the stand-in by which the job with the secrets uses its only GPU."""
+    (job,) = holders(1, JOB)
+    return {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": job.pid}
+
+
+OUTPUTS = [
+    ("--once", "--json"),
+    ("--once",),
+    ("kill", "{pid}", "--yes", "--signal=CONT"),
+]
+
+
+@pytest.mark.parametrize("arguments", OUTPUTS, ids=" ".join)
+def test_outputs_mask_secrets_unless_they_are_asked_for(
+    fakenvml: Path, told: dict[str, object], arguments: tuple[str, ...]
+) -> None:
+    words = [word.format(pid=told["PIDS"]) for word in arguments]
+    masked, shown = printed(fakenvml, told, words), printed(fakenvml, told, [*words, SHOW])
+    assert SECRET not in masked
+    assert "--api-key=***" in masked
+    assert "--max-tokens" in masked
+    assert f"--api-key={SECRET}" in shown
+
+
+def printed(library: Path, told: dict[str, object], words: list[str]) -> str:
+    """What a command prints to a wide terminal."""
+    env = environment(library, **told)
+    with Terminal([*GPUDASH, *words], env=env, columns=300) as terminal:
+        assert terminal.wait_exit() == 0
+        return terminal.raw.decode()
+
+
+def test_the_stream_masks_secrets(fakenvml: Path, told: dict[str, object]) -> None:
+    env = environment(fakenvml, **told)
+    with Terminal([*GPUDASH, "--json", "--interval", "0.1"], env=env, columns=4000) as terminal:
+        terminal.wait_until(lambda: terminal.raw.count(b"--api-key=***") > 2)
+        assert SECRET.encode() not in terminal.raw
+
+
+def test_the_screen_shows_them_for_a_key_or_an_option_alone(
+    fakenvml: Path, told: dict[str, object]
+) -> None:
+    env = environment(fakenvml, **told)
+    with Terminal([*GPUDASH, "--no-config"], env=env, columns=200, rows=50) as terminal:
+        terminal.wait_for("--api-key=***")
+        terminal.settle(0.05)
+        terminal.send("Y")
+        terminal.wait_for("copied the command line")
+        terminal.send("/", SECRET[:5], "enter")
+        terminal.wait_for("No process fits")
+        terminal.send("escape")
+        terminal.wait_for("--api-key=***")
+        terminal.send("K")
+        terminal.wait_for("Kill this process?")
+        terminal.settle(0.4)
+        terminal.send("escape")
+        terminal.wait_for(lambda text: "Kill this process?" not in text)
+        terminal.send("enter")
+        terminal.wait_for("ENVIRONMENT")
+        assert SECRET.encode() not in terminal.raw
+        terminal.send("x")
+        terminal.wait_for(f"--api-key={SECRET}")
+    with Terminal([*GPUDASH, SHOW], env=env, columns=200, rows=50) as terminal:
+        terminal.wait_for(f"--api-key={SECRET}")
