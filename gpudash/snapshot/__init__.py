@@ -14,6 +14,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gpudash.metric import Group, metric
+from gpudash.snapshot.activity import UtilizationSource
 from gpudash.snapshot.device import Device
 from gpudash.snapshot.fault import Fault
 from gpudash.snapshot.finding import Evidence, Finding, FindingLevel
@@ -43,6 +44,7 @@ __all__ = [
     "ProcessDevice",
     "Snapshot",
     "Topology",
+    "UtilizationSource",
     "XidEvent",
 ]
 

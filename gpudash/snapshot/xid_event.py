@@ -22,14 +22,17 @@ class XidEvent(Struct, frozen=True, kw_only=True):
         "Number in NVIDIA's XID catalogue, null where the driver does not tell it.",
         nvml="nvmlEventSetWait_v2")]
     seen_at: Annotated[float, _reliability(Unit.SECOND,
-        "When gpudash was told of it, Unix time.")]
+        "When gpudash was told of it, of several in a row of the last; Unix time.")]
+    count: Annotated[int, _reliability(Unit.COUNT, "How often it came in a row.")] = 1
     gpu_instance_id: Annotated[int | None, _reliability(Unit.NONE,
         "MIG GPU instance that it hit, null for the whole GPU.")] = None
     # fmt: on
 
     def __str__(self) -> str:
+        code = "unknown" if self.code is None else str(self.code)
+        often = f" {self.count} times" if self.count > 1 else ""
         try:
             moment = datetime.fromtimestamp(self.seen_at, timezone.utc)
         except (ValueError, OverflowError, OSError):
-            return f"{self.code or '?'}"
-        return f"{self.code or '?'} at {moment:%H:%M:%S} UTC"
+            return code + often
+        return f"{code}{often} at {moment:%H:%M:%S} UTC"

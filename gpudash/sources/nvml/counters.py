@@ -1,7 +1,6 @@
 """Counters of bytes that only rise, told as rates over the time between two readings of each.
 
-The time is the counters' own: the driver stamps each entry when it reads it. PCIe is never asked
-by nvmlDeviceGetPcieThroughput, which blocks for 20 ms per direction.
+The time is the counters' own: the driver stamps each entry when it reads it.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from gpudash.sources.nvml.answers import FieldAnswer, Scoped
+from gpudash.sources.nvml.slopes import Slopes
 from gpudash.sources.nvml.values import within
 
 _KIB = 1024
 _ALL_LINKS = 0xFFFFFFFF
-_UNKNOWN = 0xFFFFFFFFFFFFFFFF
 _plausible = within(0, 10**14)
 
 
@@ -42,8 +41,7 @@ class Counters:
     def __init__(self) -> None:
         self.links: tuple[int, ...] = ()
         """Its active NVLinks; without any their counters are not asked."""
-        self._before: dict[Scoped, FieldAnswer] = {}
-        self._rates: dict[Scoped, float | None] = {}
+        self._slopes = Slopes()
         self._link_by_link: set[Counter] = set()
         self._absent: set[Counter] = set()
 
@@ -58,7 +56,7 @@ class Counters:
         rates: dict[str, int | None] = {}
         for counter in COUNTERS:
             scopes = self._scopes(counter)
-            parts = [self._rate(scope, answers.get(scope)) for scope in scopes]
+            parts = [self._slopes.per_second(scope, answers.get(scope)) for scope in scopes]
             known = [part for part in parts if part is not None]
             whole = bool(parts) and len(known) == len(parts)
             rates[counter.field] = _plausible(sum(known) * counter.unit_bytes) if whole else None
@@ -87,20 +85,3 @@ class Counters:
                 self._link_by_link.add(counter)
         elif refused and all(scope in refused for scope in scopes):
             self._absent.add(counter)
-
-    def _rate(self, scope: Scoped, answer: FieldAnswer | None) -> float | None:
-        """Return counts per second; a counter that fell back drops the interval."""
-        if answer is None or answer.value == _UNKNOWN:
-            self._before.pop(scope, None)
-            return None
-        before = self._before.get(scope)
-        if before is not None and before.timestamp_us == answer.timestamp_us:
-            return self._rates.get(scope)
-        self._before[scope] = answer
-        self._rates[scope] = None if before is None else _slope(before, answer)
-        return self._rates[scope]
-
-
-def _slope(before: FieldAnswer, after: FieldAnswer) -> float | None:
-    counts, microseconds = after.value - before.value, after.timestamp_us - before.timestamp_us
-    return None if counts < 0 or microseconds < 0 else counts * 1e6 / microseconds

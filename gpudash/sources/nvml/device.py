@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from gpudash.snapshot import Device, DeviceState, Fault
+from gpudash.snapshot import Device, DeviceState, Fault, UtilizationSource
 from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.answers import FieldAnswer
 from gpudash.sources.nvml.counters import COUNTERS
+from gpudash.sources.nvml.fabric import Fabric
 from gpudash.sources.nvml.fans import Fans
 from gpudash.sources.nvml.fields import Fields
 from gpudash.sources.nvml.gpm import Gpm
-from gpudash.sources.nvml.lanes import RETRY_SECONDS, DeviceLost, Lane
+from gpudash.sources.nvml.lanes import DeviceLost, Lane
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.links import active_links
-from gpudash.sources.nvml.readings import (
-    FAST_SECONDS,
-    LANES,
-    SLOW_SECONDS,
-    STATIC,
-    STEADY_SECONDS,
-)
+from gpudash.sources.nvml.links import NvLinks
+from gpudash.sources.nvml.paces import FAST_SECONDS, RETRY_SECONDS, SLOW_SECONDS, STEADY_SECONDS
+from gpudash.sources.nvml.readings import LANES, STATIC
+from gpudash.sources.nvml.slopes import Slopes
+from gpudash.sources.nvml.unified import memory_facts
+from gpudash.sources.nvml.xids import XidWatch
 
 _COUNTED = frozenset(counter.field for counter in COUNTERS)
 _IDENTITY = frozenset(field for reading in STATIC for field, _ in reading.fields)
@@ -28,7 +29,7 @@ _IDENTITY = frozenset(field for reading in STATIC for field, _ in reading.fields
 class DeviceReader:
     """A GPU by its NVML index, read on lanes; keeps its identity when it stops answering."""
 
-    def __init__(self, library: Library, index: int) -> None:
+    def __init__(self, library: Library, index: int, wall_clock: Callable[[], float]) -> None:
         self.index = index
         self.handle: Any = None
         self.openings = 0
@@ -36,6 +37,7 @@ class DeviceReader:
         self._library = library
         self._facts: dict[str, Any] = {}
         self._gpm = Gpm(library)
+        self._xids = XidWatch(library, wall_clock)
         self._mig_mode: bool | None = None
         self._is_outdated = False
         self._retry_at = 0.0
@@ -48,18 +50,25 @@ class DeviceReader:
         if self._is_outdated or (self.handle is None and now >= self._retry_at):
             self._open(now)
         if self.handle is not None:
+            self._xids.fetch(self.handle, now)
             try:
                 self._read_all(now)
             except DeviceLost as lost:
                 self.fail(lost.code, now)
-        return Device(index=self.index, state=self._state, fault=self._fault, **self._facts)
+        return Device(
+            index=self.index,
+            state=self._state,
+            fault=self._fault,
+            xid_events=self._xids.events,
+            **self._facts,
+        )
 
     def asleep(self, bus_id: str | None, name: str | None, uuid: str | None) -> Device:
         """Return the GPU as suspended, without a call that would wake it."""
         identity: dict[str, Any] = {"pci_bus_id": bus_id, "name": name, "uuid": uuid}
         identity.update((f, self._facts[f]) for f in _IDENTITY & self._facts.keys())
         self._forget_handle()
-        return Device(index=self.index, state="asleep", **identity)
+        return Device(index=self.index, state="asleep", xid_events=self._xids.events, **identity)
 
     def reopen(self, index: int) -> None:
         """Ask for the handle again at the next read: the old one died with the driver."""
@@ -69,6 +78,7 @@ class DeviceReader:
     def close(self) -> None:
         """Give back what NVML lent, while it is still open."""
         self._gpm.close()
+        self._xids.close()
 
     def fail(self, code: int, now: float) -> None:
         """Mark the GPU as failed for `code`; it is asked again after a while."""
@@ -93,8 +103,10 @@ class DeviceReader:
         self._lanes = [Lane(readings, seconds) for readings, seconds in LANES]
         self._fields = Fields(self._library)
         self._fans = Fans(self._library)
-        self._has_links = True
-        self._gpm.close()
+        self._links = NvLinks(self._library)
+        self._fabric = Fabric(self._library)
+        self._slopes = Slopes()
+        self.close()
         self._mig_mode = None
         self._is_outdated = False
 
@@ -102,7 +114,7 @@ class DeviceReader:
         self.handle = None
         self._retry_at = 0.0
         self._is_outdated = False
-        self._gpm.close()
+        self.close()
 
     def _read_all(self, now: float) -> None:
         for lane in self._lanes:
@@ -112,15 +124,21 @@ class DeviceReader:
         for field, value in self._gpm.read(self.handle, now).items():
             if field not in _COUNTED or self._facts.get(field) is None:
                 self._facts[field] = value
+        self._facts["utilization_source"] = self._utilization_source()
 
     def _read_lane(self, lane: Lane, now: float) -> None:
         seen = lane.read(self._library, self.handle, self._facts, now)
-        if lane.seconds == FAST_SECONDS and seen and all(seen):
-            raise DeviceLost(seen[0])
+        if lane.seconds == FAST_SECONDS:
+            if seen and all(seen):
+                raise DeviceLost(seen[0])
+            self._facts.update(memory_facts(self._facts))
         if lane.seconds == STEADY_SECONDS:
             self._facts["fan_speeds_percent"] = self._fans.speeds(self.handle)
         if lane.seconds == SLOW_SECONDS:
-            self._take_links()
+            self._take(*self._links.facts(self.handle))
+            self._fields.follow_links(self._links.active)
+            self._take(*self._fabric.facts(self.handle))
+            self._take_replays(now)
             self._compare_mig_mode()
 
     def _compare_mig_mode(self) -> None:
@@ -129,15 +147,21 @@ class DeviceReader:
         self._is_outdated = None not in (mode, self._mig_mode) and mode != self._mig_mode
         self._mig_mode = self._mig_mode if mode is None else mode
 
-    def _take_links(self) -> None:
-        if not self._has_links:
-            return
-        links, code = active_links(self._library, self.handle)
+    def _take(self, facts: dict[str, Any], code: int) -> None:
         if code in codes.DEAD:
             raise DeviceLost(code)
-        self._has_links = code not in codes.PERMANENT
-        self._fields.counters.links = links or ()
-        self._facts["nvlink_count"] = None if links is None else len(links)
+        self._facts.update(facts)
+
+    def _take_replays(self, now: float) -> None:
+        count = self._facts.get("pcie_replay_count")
+        answer = None if count is None else FieldAnswer(count, int(now * 1e6))
+        slope = self._slopes.per_second("pcie_replay_count", answer)
+        self._facts["pcie_replays_per_second"] = None if slope is None else round(slope, 3)
+
+    def _utilization_source(self) -> UtilizationSource | None:
+        if self._facts.get("sm_active_percent") is not None:
+            return "gpm"
+        return None if self._facts.get("gpu_utilization_percent") is None else "kernel-time"
 
     def _fault_of(self, code: int) -> Fault:
         uuid = self._facts.get("uuid")

@@ -7,21 +7,30 @@ from typing import Any
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.answers import FieldAnswers
 from gpudash.sources.nvml.counters import Counters
-from gpudash.sources.nvml.lanes import RETRY_SECONDS, DeviceLost
+from gpudash.sources.nvml.lanes import DeviceLost
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.readings import FIELD_VALUES, STATIC_SECONDS, FieldValue
+from gpudash.sources.nvml.link_errors import LinkErrors
+from gpudash.sources.nvml.paces import RETRY_SECONDS, STATIC_SECONDS
+from gpudash.sources.nvml.readings import FIELD_VALUES, FieldValue
+from gpudash.sources.nvml.throttling import Throttling
 
 _NOT_ASKED = FieldAnswers({}, frozenset(), codes.SUCCESS)
 
 
 class Fields:
-    """The field values of one GPU, each on its pace, with the counters in the same batch."""
+    """The field values of one GPU, each on its pace, with all that counts in the same batch."""
 
     def __init__(self, library: Library) -> None:
-        self.counters = Counters()
+        self._counters = Counters()
+        self._throttling = Throttling()
+        self._link_errors = LinkErrors(library)
         self._library = library
         self._due = dict.fromkeys(FIELD_VALUES, 0.0)
         self._has_call = True
+
+    def follow_links(self, active: tuple[int, ...]) -> None:
+        """Count what goes over these NVLinks, those that are up."""
+        self._counters.links = self._link_errors.links = active
 
     def read(self, handle: Any, now: float) -> dict[str, Any]:
         """Return the fields that were due; those of the counters at each read.
@@ -29,7 +38,8 @@ class Fields:
         Raises DeviceLost when the device says that it is gone.
         """
         wanted = [field for field, due in self._due.items() if now >= due]
-        batch = [(field.id, 0) for field in wanted] + self.counters.wanted()
+        batch = [(field.id, 0) for field in wanted] + self._counters.wanted()
+        batch += self._throttling.wanted(now) + self._link_errors.wanted(now)
         answers = _NOT_ASKED
         if batch and self._has_call:
             answers = self._library.fields(handle, batch)
@@ -37,7 +47,9 @@ class Fields:
             raise DeviceLost(answers.code)
         self._has_call = self._has_call and answers.code not in codes.PERMANENT
         facts = {field.field: self._take(field, answers, now) for field in wanted}
-        facts.update(self.counters.rates(answers.values, answers.refused))
+        facts.update(self._counters.rates(answers.values, answers.refused))
+        facts.update(self._throttling.facts(answers))
+        facts.update(self._link_errors.facts(answers, handle, now))
         return facts
 
     def _take(self, field: FieldValue, answers: FieldAnswers, now: float) -> Any:

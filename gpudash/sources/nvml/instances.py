@@ -12,7 +12,8 @@ from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.gpm import Gpm
 from gpudash.sources.nvml.lanes import DeviceLost, Lane
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.readings import INSTANCE_SECONDS, MIG_LANES
+from gpudash.sources.nvml.paces import INSTANCE_SECONDS
+from gpudash.sources.nvml.readings import MIG_LANES
 
 
 class InstanceReader:
@@ -63,7 +64,9 @@ class InstanceReader:
         gpm = self._gpm.get(number)
         if gpm is None:
             gpm = self._gpm[number] = Gpm(self._library, gpu_instance_id=number)
-        return replace(device, **gpm.read(handle, now))
+        activity = gpm.read(handle, now)
+        source = None if activity["sm_active_percent"] is None else "gpm"
+        return replace(device, utilization_source=source, **activity)
 
     def _close_gpm(self, kept: set[int | None]) -> None:
         for number in self._gpm.keys() - kept:

@@ -6,10 +6,8 @@ from typing import Any
 
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.readings import STATIC_SECONDS, Reading
-
-RETRY_SECONDS = 10.0
-"""How long what failed is left alone before it is asked again: a fact, or a whole GPU."""
+from gpudash.sources.nvml.paces import RETRY_SECONDS, STATIC_SECONDS
+from gpudash.sources.nvml.readings import Reading
 
 
 class DeviceLost(Exception):  # noqa: N818

@@ -110,6 +110,20 @@ class Library:
                 refused.append((entry.fieldId, entry.scopeId))
         return FieldAnswers(values, frozenset(refused), code)
 
+    def filled(self, name: str, structure: str, handle: Any) -> tuple[Any, int]:
+        """Call a function that fills a structure of the module; return (it, 0) or (None, code)."""
+        kind = getattr(self.module, structure, None)
+        if kind is None:
+            return None, codes.FUNCTION_NOT_FOUND
+        filled = kind()
+        place = filled
+        if self._raw:
+            from ctypes import byref
+
+            place = byref(filled)
+        _, code = self.ask(name, handle, place)
+        return (None if code else filled), code
+
     def running_processes(self, handle: Any, kind: str) -> tuple[list[RunningProcess], int]:
         """List the Compute, Graphics or MPSCompute processes of a device in one call."""
         name = f"nvmlDeviceGet{kind}RunningProcesses_v3"

@@ -13,7 +13,7 @@ from gpudash.snapshot import Device, Fault, ProcessDevice, Topology
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.bus import Bus
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.readings import STEADY_SECONDS
+from gpudash.sources.nvml.paces import STEADY_SECONDS
 from gpudash.sources.nvml.roster import NO_LISTING, Gpu, Roster, kernel_address
 from gpudash.sources.nvml.topology import read_topology
 from gpudash.text import SafeText, clean

@@ -1,8 +1,7 @@
 """Which NVML call fills which fields of a device, and how often it is asked.
 
-One line a call. Lanes follow what a call costs the driver and how fast its answer changes:
-static facts once, fast values every tick, steady ones every other second, slow ones rarely; a
-MIG instance's facts whenever it is looked whether it is still the same.
+One line a call; `paces` says what the lanes cost. A MIG instance's facts are read whenever it is
+looked whether it is still the same.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpudash.sources.nvml import values as v
+from gpudash.sources.nvml.paces import (
+    FAST_SECONDS,
+    INSTANCE_SECONDS,
+    SLOW_SECONDS,
+    STATIC_SECONDS,
+    STEADY_SECONDS,
+)
 
 MEMORY_V2 = 0x02000028
 """Version word of nvmlMemory_v2_t."""
-
-STATIC_SECONDS = float("inf")
-FAST_SECONDS = 0.0
-STEADY_SECONDS = 1.9
-INSTANCE_SECONDS = 4.9
-SLOW_SECONDS = 9.9
-"""Just under a whole number of one-second ticks, so that one that comes early still meets it."""
 
 
 class Reading(NamedTuple):
@@ -74,6 +73,7 @@ STATIC = (
         min_power_limit_mw=v.item(0, v.milliwatts),
         max_power_limit_mw=v.item(1, v.milliwatts),
     ),
+    _read("AddressingMode", addressing_mode=v.named(v.ADDRESSING_MODES)),
     _read(
         "DriverModel",
         driver_model=v.item(0, v.named(v.DRIVER_MODELS)),
@@ -171,6 +171,7 @@ FIELD_VALUES = (
     FieldValue(194, "slowdown_tlimit_celsius", v.celsius, STATIC_SECONDS),
     FieldValue(195, "max_memory_tlimit_celsius", v.celsius, STATIC_SECONDS),
     FieldValue(196, "max_operating_tlimit_celsius", v.celsius, STATIC_SECONDS),
+    FieldValue(230, "recovery_action", v.named(v.RECOVERY_ACTIONS), SLOW_SECONDS),
 )
 
 LANES = (

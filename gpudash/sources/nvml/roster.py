@@ -27,7 +27,7 @@ class Gpu:
     ) -> None:
         self.address = address
         """Where the kernel sees it, `0000:1a:00.0`; None if that is not known."""
-        self.reader = DeviceReader(library, index)
+        self.reader = DeviceReader(library, index, wall_clock)
         self.instance_reader = InstanceReader(library)
         self.processes = ProcessReader(library, self.reader, wall_clock)
         self.device = Device(index=index)

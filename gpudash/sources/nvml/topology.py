@@ -79,7 +79,7 @@ def _ancestor(library: Library, one: Any, other: Any) -> str | None:
 def _nvlinks(library: Library, handle: Any) -> _NvLinks:
     direct: dict[Address, int] = {}
     switched = 0
-    for link in active_links(library, handle)[0] or ():
+    for link in active_links(library, handle):
         peer = library.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)[0]
         kind = library.ask("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)[0]
         if kind == _SWITCH or (peer is not None and peer.domain == _NO_DOMAIN):

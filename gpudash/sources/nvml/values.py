@@ -32,7 +32,19 @@ ARCHITECTURES = {
     13: "Rubin",
 }
 COMPUTE_MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
+ADDRESSING_MODES = {0: "none", 1: "hmm", 2: "ats"}
 DRIVER_MODELS = {0: "WDDM", 1: "TCC", 2: "MCDM"}
+
+RECOVERY_ACTIONS = {
+    0: "none",
+    1: "gpu-reset",
+    2: "node-reboot",
+    3: "drain-p2p",
+    4: "drain-and-reset",
+    5: "recover-imex-domain",
+    6: "bus-reset",
+    7: "system-reboot",
+}
 
 EVENT_REASONS = {
     0x1: "gpu-idle",

@@ -56,6 +56,7 @@ FACTS: dict[str, Call] = {
     "Brand": lambda g, _: g.board.brand,
     "Architecture": lambda g, _: g.board.architecture,
     "CudaComputeCapability": lambda g, _: g.board.compute_capability,
+    "AddressingMode": lambda g, _: 1 if g.board.media else None,
     "NumGpuCores": lambda g, _: g.board.core_count,
     "Serial": lambda g, _: (
         str(1_320_000_000_000 + mix(g.identity) % 10**9) if g.board.has_serial else None

@@ -112,6 +112,7 @@ _TABLE: dict[int, Field] = {
     FIELD["PERF_POLICY_POWER"]: (_ULONGLONG, lambda g, now, _: g.capped_nanoseconds(now)),
     FIELD["PERF_POLICY_THERMAL"]: (_ULONGLONG, lambda g, now, _: _thermal_nanoseconds(g, now)),
     FIELD["PERF_POLICY_SYNC_BOOST"]: (_ULONGLONG, lambda g, now, _: 0),
+    FIELD["PERF_POLICY_BOARD_LIMIT"]: (_ULONGLONG, lambda g, now, _: 0),
     FIELD["CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN"]: (
         _ULONGLONG,
         lambda g, now, _: _thermal_nanoseconds(g, now),

@@ -12,6 +12,8 @@ from gpudash.sources.nvml.bus import Identity
 from gpudash.sources.simulated.constants import CONSTANTS
 from gpudash.sources.simulated.device_calls import DEVICE_CALLS
 from gpudash.sources.simulated.errors import NVMLError, NVMLLibraryMismatchError
+from gpudash.sources.simulated.event_calls import EVENT_CALLS, EventSet
+from gpudash.sources.simulated.fabric_calls import FABRIC_CALLS, FabricInfo
 from gpudash.sources.simulated.field_calls import FIELD_CALLS
 from gpudash.sources.simulated.gpm_calls import GPM_CALLS, MetricsGet, Sample, compute
 from gpudash.sources.simulated.gpu import Gpu, Instance
@@ -21,8 +23,16 @@ from gpudash.sources.simulated.process_calls import PROCESS_CALLS
 from gpudash.sources.simulated.results import Handle
 from gpudash.sources.simulated.scene import Scene
 
-_GPU_CALLS = {**DEVICE_CALLS, **FIELD_CALLS, **PROCESS_CALLS, **LINK_CALLS, **GPM_CALLS}
-_PREFIXES = ("nvmlDevice", "nvmlSystem", "nvmlGpm")
+_GPU_CALLS = {
+    **DEVICE_CALLS,
+    **FIELD_CALLS,
+    **PROCESS_CALLS,
+    **LINK_CALLS,
+    **FABRIC_CALLS,
+    **GPM_CALLS,
+    **EVENT_CALLS,
+}
+_PREFIXES = ("nvmlDevice", "nvmlSystem", "nvmlGpm", "nvmlEvent")
 _ADDRESS_LENGTH = len("0000:1a:00.0")
 _C = CONSTANTS
 
@@ -42,6 +52,7 @@ class Library:
             NVMLError=NVMLError,
             NVMLLibraryMismatchError=NVMLLibraryMismatchError,
             c_nvmlGpmMetricsGet_t=MetricsGet,
+            c_nvmlGpuFabricInfo_v2_t=FabricInfo,
             nvmlInit=self._init,
             nvmlInitWithFlags=self._init,
             nvmlShutdown=self._shutdown,
@@ -179,6 +190,9 @@ _HOST_CALLS: dict[str, Callable[..., Any]] = {
     "nvmlSystemGetCudaDriverVersion": lambda library: library._scene.cuda_version,
     "nvmlSystemGetCudaDriverVersion_v2": lambda library: library._scene.cuda_version,
     "nvmlSystemGetProcessName": Library._process_name,
+    "nvmlEventSetCreate": lambda library: EventSet(),
+    "nvmlEventSetFree": lambda library, events: 0,
+    "nvmlEventSetWait_v2": lambda library, events, milliseconds: events.wait(library._clock()),
     "nvmlGpmSampleAlloc": lambda library: Sample(),
     "nvmlGpmSampleFree": lambda library, sample: 0,
     "nvmlGpmMetricsGet": lambda library, request: compute(request),

@@ -97,6 +97,13 @@ class MigSlice(Struct, frozen=True, kw_only=True):
     slices: int
 
 
+class Xid(Struct, frozen=True, kw_only=True):
+    """An XID error that a card reports `every` so many seconds."""
+
+    code: int
+    every: float
+
+
 class Card(Struct, frozen=True, kw_only=True):
     """A board in a slot; links follow from `place`: (socket, root complex, PCIe switch)."""
 
@@ -114,6 +121,7 @@ class Card(Struct, frozen=True, kw_only=True):
     corrected_errors: int = 0
     remapped_rows: int = 0
     pcie_replays: int = 0
+    xids: tuple[Xid, ...] = ()
 
     @property
     def pci_address(self) -> str:

@@ -3,7 +3,16 @@ import pytest
 from gpudash import wire
 from gpudash.errors import DriverError
 from gpudash.snapshot import Device
-from gpudash.sources.nvml import codes, counters, gpm, readings
+from gpudash.sources.nvml import (
+    codes,
+    counters,
+    fabric,
+    gpm,
+    link_errors,
+    links,
+    readings,
+    throttling,
+)
 from gpudash.sources.simulated import NAMES, SimulatedHost
 from tests.sources.nvml.tampering import Machine
 
@@ -26,6 +35,8 @@ def fields_of_the_tables() -> set[str]:
     read = {field for reading in tables for field, _ in reading.fields}
     read |= {value.field for value in readings.FIELD_VALUES}
     read |= {counter.field for counter in counters.COUNTERS}
+    read |= {field for kind in link_errors.KINDS for field in (kind.total, kind.rate)}
+    read |= {*throttling.REASONS.values(), *links.FIELDS, *fabric.FIELDS}
     return read | set(gpm.METRICS.values()) | set(gpm.RATES.values())
 
 
@@ -34,7 +45,8 @@ def test_a_field_that_is_read_is_declared() -> None:
 
 
 def test_a_field_with_an_nvml_call_is_read() -> None:
-    read = {"index", "fan_speeds_percent", "nvlink_count"} | fields_of_the_tables()
+    read = {"index", "fan_speeds_percent", "pcie_replays_per_second", "unified_memory"}
+    read |= {"xid_events"} | fields_of_the_tables()
     fields = wire.json_schema()["$defs"]["Device"]["properties"]
     assert {name for name, field in fields.items() if "x-nvml" in field} == read
 

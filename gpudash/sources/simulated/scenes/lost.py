@@ -6,7 +6,7 @@ from gpudash.snapshot import Job
 from gpudash.sources.simulated.boards import RTX_A6000
 from gpudash.sources.simulated.noise import digits
 from gpudash.sources.simulated.rhythm import Rhythm
-from gpudash.sources.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share
+from gpudash.sources.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share, Xid
 
 _CONTAINER = Job(kind="container", id=digits(64, 4901), runtime="docker")
 
@@ -40,7 +40,13 @@ SCENE = Scene(
         Card(board=RTX_A6000, bus=0x31, place=(0, 0, 0)),
         Card(board=RTX_A6000, bus=0x4B, place=(0, 1, 0)),
         Card(board=RTX_A6000, bus=0xB1, place=(1, 2, 0), state="lost"),
-        Card(board=RTX_A6000, bus=0xCA, place=(1, 3, 0), orphaned=5_324 * MIB),
+        Card(
+            board=RTX_A6000,
+            bus=0xCA,
+            place=(1, 3, 0),
+            orphaned=5_324 * MIB,
+            xids=(Xid(code=45, every=HOUR / 4),),
+        ),
     ),
     programs=tuple(_diffusion(number) for number in range(2)),
     cpu_count=64,
