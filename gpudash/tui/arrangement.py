@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from gpudash.tui.renderables.device_cells import LEAST_CELLS
+
 _FIXED_LINES = 4
 """Header, footer and the headings of both tables."""
 
@@ -18,45 +20,74 @@ _LEAST_CHARTS = 5
 _WIDE = 78
 """Cells that one of two columns of devices needs at least."""
 
+PARTS = ("devices", "processes")
+"""What can have the terminal for itself."""
+
 
 class Arrangement(NamedTuple):
     """Lines of each part; 0 where it is left out."""
 
     host: int
     devices: int
-    """Without the headings."""
+    """Without the headings; 0 where the processes are alone."""
     across: int
     """Columns of devices side by side."""
     charts: int
     spaces: int
     """Blank lines: above the processes, above the charts, above the devices, while there are."""
+    seen: int
+    """Devices in view at once; where that is not all, the last line says which."""
+    compact: bool = False
+    """Whether a device has a few cells of its own in place of a whole row."""
+
+    @property
+    def headed(self) -> int:
+        """Lines of the devices with their headings."""
+        return 1 + self.devices if self.devices else 0
 
     @property
     def upper(self) -> int:
         """Lines between the header and the processes."""
-        return self.host + 1 + self.devices + self.charts + self.spaces
+        return self.host + self.headed + self.charts + self.spaces
+
+    @property
+    def device_lines(self) -> int:
+        """Lines that hold devices, without the headings and the line that tells which."""
+        return -(-self.seen // self.across)
+
+
+class _Shares(NamedTuple):
+    lines: int
+    across: int
+    compact: bool = False
 
 
 def arrange(
-    cells: int, height: int, devices: int, processes: int, hidden: Collection[str] = ()
+    cells: int,
+    height: int,
+    devices: int,
+    processes: int,
+    hidden: Collection[str] = (),
+    *,
+    alone: str = "",
 ) -> Arrangement:
     """Return the best use of a terminal for so many devices and processes.
 
     The processes have a few lines before anything else, then all devices, the host, and the
-    processes again; what is left over is for the charts.
+    processes again; what is left over is for the charts. One of PARTS that is to be `alone` has
+    all but a line or two.
     """
     room = height - _FIXED_LINES
+    if alone:
+        return _alone(cells, room, devices, alone)
     reserved = min(_MOST_RESERVED, max(_LEAST_PROCESSES, room // 5))
-    count = max(1, devices)
-    lines = max(1, min(count, room - reserved))
-    across = 2 if count > lines and cells >= 2 * _WIDE else 1
-    lines = min(lines, -(-count // across))
-    left = room - lines - reserved
+    wanted = -(-max(1, processes) // _PROCESS_STEP) * _PROCESS_STEP
+    shares = _shares(cells, room, reserved, max(1, devices), wanted)
+    left = room - shares.lines - reserved
     host = int(left > 0 and "host" not in hidden)
     left -= host
     spaces = int(left > _SPACE_FROM)
     left -= spaces
-    wanted = -(-max(1, processes) // _PROCESS_STEP) * _PROCESS_STEP
     charts = min(left + reserved - wanted - 1, room // 2)
     if charts < _LEAST_CHARTS or "history" in hidden:
         charts = 0
@@ -66,4 +97,39 @@ def arrange(
     unclaimed = left + reserved - wanted if charts else left
     if host and left > 2 * _SPACE_FROM and unclaimed > 0:
         spaces += 1
-    return Arrangement(host, lines, across, charts, spaces)
+    return _arrangement(shares, devices, host=host, charts=charts, spaces=spaces)
+
+
+def _alone(cells: int, room: int, devices: int, part: str) -> Arrangement:
+    """Return an arrangement of one part, the processes reduced to the selected one."""
+    if part == "processes":
+        return Arrangement(0, 0, 1, 0, 0, 0)
+    return _arrangement(_shares(cells, room, 1, max(1, devices), 1), devices)
+
+
+def _shares(cells: int, room: int, reserved: int, count: int, wanted: int) -> _Shares:
+    """Return the lines of the devices: rows while the processes do not want the room, or cells.
+
+    To show all, they may have three fifths of the room, else half of it.
+    """
+    most = max(1, room - reserved)
+    limit = max(1, min(most, max(room * 3 // 5, room - wanted)))
+    for across in (1, 2):
+        lines = -(-count // across)
+        if lines <= limit and (across == 1 or cells >= across * _WIDE):
+            return _Shares(lines, across)
+    narrowest = max(1, cells // LEAST_CELLS)
+    half = max(1, min(most, max(room // 2, room - wanted)))
+    across = min(narrowest, -(-count // half))
+    lines = -(-count // across)
+    return _Shares(lines if lines <= limit else half, across, compact=True)
+
+
+def _arrangement(
+    shares: _Shares, count: int, *, host: int = 0, charts: int = 0, spaces: int = 0
+) -> Arrangement:
+    lines, across, compact = shares
+    seen = count
+    if count > lines * across:
+        seen = max(1, lines - 1) * across
+    return Arrangement(host, lines, across, charts, spaces, seen, compact)

@@ -31,7 +31,8 @@ def draw(
     panels = picture.panels()
     spacer = picture.device_height - len(panels.devices)
     lines = [*panels.header, *panels.devices, *[[]] * spacer, *panels.processes]
-    lines = lines[: height - 1] + [[]] * (height - 1 - len(lines)) + panels.footer
+    room = max(0, height - len(panels.footer))
+    lines = lines[:room] + [[]] * (room - len(lines)) + panels.footer
     frame = Frame(colors)
     for y, line in enumerate(lines[:height]):
         frame.change(y, frame.cells(fitted(line, cells, theme.base)))

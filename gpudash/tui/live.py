@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.events import Resize
 from textual.geometry import Size
+from textual.screen import Screen
 
 from gpudash.errors import ExitStatus
 from gpudash.feed import Feed, FeedState
@@ -33,6 +34,11 @@ from gpudash.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from textual.driver import Driver
+
+
+class Overview(Screen[None], inherit_bindings=False):
+    """The main screen, on which only the keys of the one table work."""
+
 
 _LINK_RETRY_SECONDS = 0.1
 _SAVE_SECONDS = 1.0
@@ -65,7 +71,7 @@ class LiveApp(OrderedKeys, BackstageApp):
         self.feed = feed
         self.picture = Picture(feed, theme)
         self.preferences.arrange(self.picture)
-        self._device_height = 0
+        self._heights = (0, 1)
         self._owes_draw = self._owes_save = False
         self._terminal_size: Size | None = None
         self._header = Lines(theme.header, id="header")
@@ -75,6 +81,10 @@ class LiveApp(OrderedKeys, BackstageApp):
         self._footer = Footer(theme.label, self.picture.keys, id="footer")
         remap(self, self.preferences.current.keys)
         self._dress_textual()
+
+    def get_default_screen(self) -> Overview:
+        """Return the main screen."""
+        return Overview(id="_default")
 
     def compose(self) -> ComposeResult:
         """Stack the panels."""
@@ -93,7 +103,7 @@ class LiveApp(OrderedKeys, BackstageApp):
         self.lay_out()
         if self.feed.latest is not None:
             self.picture.receive(self.feed.latest)
-        self._devices.styles.height = self._device_height = self.picture.device_height
+        self._fit_panels()
         self.feed.attach(loop, self._receive, self._tick)
         self.set_interval(1.0, self._tick)
 
@@ -156,9 +166,7 @@ class LiveApp(OrderedKeys, BackstageApp):
             with self.one_frame():
                 self.screen.draw()
             return
-        height = self.picture.device_height
-        if self._device_height != height:
-            self._devices.styles.height = self._device_height = height
+        if self._fit_panels():
             self.call_after_refresh(self.redraw)
             return
         if not self._header.size:
@@ -172,6 +180,15 @@ class LiveApp(OrderedKeys, BackstageApp):
             self._footer.show(panels.footer)
             self.draw_prompt()
         self.raise_curtain()
+
+    def _fit_panels(self) -> bool:
+        """Give the panels the heights of what they show; return whether that is a change."""
+        heights = self.picture.device_height, len(self.picture.bottom)
+        if self._heights == heights:
+            return False
+        self._heights = heights
+        self._devices.styles.height, self._footer.styles.height = heights
+        return True
 
     def draw_prompt(self) -> None:
         """Draw what is being typed; for the topic that asks."""

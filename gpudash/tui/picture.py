@@ -11,6 +11,7 @@ from gpudash.rows import DeviceRow, process_rows
 from gpudash.snapshot import EMPTY, Process, Snapshot
 from gpudash.summary import unlisted_memory
 from gpudash.tui.arrangement import Arrangement, arrange
+from gpudash.tui.device_cursor import DeviceCursor
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
 from gpudash.tui.listing import Listing
 from gpudash.tui.renderables.footer import footer
@@ -53,6 +54,9 @@ class Picture:
         """Returns, of some keys, those that work."""
         self.read_only = False
         self.shown = ShownDevices()
+        self.devices = DeviceCursor()
+        self.enlarged = False
+        """Whether the part that has the focus has the terminal for itself."""
         self.theme = theme
         self._feed = feed
         self._faded = faded(theme)
@@ -60,12 +64,12 @@ class Picture:
         """Those of PANELS that are not to be seen."""
         self._upper = Upper(self.history)
         self._upper_drawn: tuple[object, list[Line]] = None, []
+        self._bottom_drawn: tuple[object, list[Line]] = None, []
         self._header_drawn: tuple[object, Line] = None, []
         self._rows_known: tuple[object, list[DeviceRow]] = None, []
         self._notes_known: tuple[object, list[str]] = None, []
         self._paused_at = 0.0
         self._taken = 0
-        self._first_device = 0
         self._cells, self._height = 80, 24
 
     def wear(self, theme: Theme) -> None:
@@ -131,12 +135,24 @@ class Picture:
     def plan(self) -> Arrangement:
         """How the lines of the terminal are shared out."""
         count = len(self.listing.everything) + (len(self.notes) + 1 if self.notes else 0)
-        return arrange(self._cells, self._height, len(self.rows), count, self.hidden)
+        alone = self.focus if self.enlarged else ""
+        return arrange(self._cells, self._height, len(self.rows), count, self.hidden, alone=alone)
 
     @property
-    def device_lines(self) -> int:
-        """Lines of devices: all of them, unless the processes need the room."""
-        return self.plan.devices
+    def focus(self) -> str:
+        """The part that the keys of moving are for: `devices` or `processes`."""
+        return "devices" if self.devices.focused else "processes"
+
+    @property
+    def device(self) -> DeviceRow | None:
+        """The device under the cursor."""
+        return self.devices.row(self.rows)
+
+    def device_at(self, x: int, line: int) -> DeviceRow | None:
+        """Return the device at a place of the panel of devices, if there is one."""
+        plan = self.plan
+        above = plan.host + (plan.spaces > 1 + bool(plan.charts)) + 1
+        return self.devices.at(x, line - above, self.rows, plan, self._cells)
 
     @property
     def device_height(self) -> int:
@@ -144,15 +160,21 @@ class Picture:
         return self.plan.upper
 
     @property
+    def bottom(self) -> list[Line]:
+        """The keys, or what there is to say; that may take more than a line."""
+        told = self.keys, self.notice or self._trouble(), self.theme, self._cells
+        if self._bottom_drawn[0] != told:
+            self._bottom_drawn = told, footer(*told)
+        return self._bottom_drawn[1]
+
+    @property
     def page(self) -> int:
         """Lines of processes that are in view at once."""
-        return max(1, self._height - 3 - self.device_height)
+        return max(1, self._height - 2 - self.device_height - len(self.bottom))
 
-    def scroll_devices(self, lines: int) -> None:
+    def scroll_devices(self, steps: int) -> None:
         """Show later or earlier devices where not all fit."""
-        plan = self.plan
-        last = max(0, len(self.rows) - plan.devices * plan.across)
-        self._first_device = max(0, min(self._first_device + lines, last))
+        self.devices.scroll(steps, self.rows, self.plan)
 
     def scroll_command(self, cells: int) -> None:
         """Show later or earlier parts of the command lines."""
@@ -164,16 +186,20 @@ class Picture:
         stale = self._feed.state in (FeedState.STALE, FeedState.RESTARTING)
         look = self._faded if stale else theme
         top = [self.header()]
-        bottom = [footer(self.keys, self.notice or self._trouble(), theme, cells)]
+        bottom = self.bottom
         if self.snapshot is EMPTY:
             return Panels(top, [], [], bottom)
         page = self.page + 1
-        processes = self.processes.lines(self.listing, self.notes, look, cells, page)
+        processes = self.processes.lines(
+            self.listing, self.notes, look, cells, page, focused=not self.devices.focused
+        )
         return Panels(top, self._upper_lines(look), processes, bottom)
 
     def _upper_lines(self, look: Theme) -> list[Line]:
         plan = self.plan
-        drawn = self._taken, id(look), self._cells, plan, self._first_device, self.hidden, self.rows
+        first, cursor = self.devices.first, self.devices.shown(self.rows)
+        shown = self.hidden, self.rows, first, cursor
+        drawn = self._taken, id(look), self._cells, plan, shown
         if self._upper_drawn[0] != drawn:
             lines = self._upper.lines(
                 self.snapshot.host,
@@ -181,7 +207,8 @@ class Picture:
                 look,
                 self._cells,
                 plan,
-                first=self._first_device,
+                first=first,
+                cursor=cursor,
                 moment=self.moment,
                 hidden=self.hidden,
             )
@@ -229,6 +256,9 @@ class Picture:
     def _trouble(self) -> str:
         if self._feed.error is not None:
             return self._feed.error
+        device = self.device if self.devices.focused else None
+        if device is not None and device.device.fault is not None:
+            return device.device.fault.message
         return "" if self._feed.latest else "reading GPUs…"
 
     @property

@@ -253,10 +253,10 @@ async def test_help_lists_every_key_and_closes() -> None:
         await pilot.press("h")
         await pilot.pause()
         text = "\n".join(screen_lines(app))
-        assert "previous process" in text
+        assert "the one before" in text
         await pilot.press("q")
         await pilot.pause()
-        assert "previous process" not in "\n".join(screen_lines(app))
+        assert "the one before" not in "\n".join(screen_lines(app))
         assert app.is_running
 
 

@@ -11,8 +11,26 @@ PANELS = st.frozensets(st.sampled_from(["host", "history", "sparklines"]))
 
 def test_sixteen_gpus_fit_twenty_four_lines() -> None:
     plan = arrange(80, 24, 16, 40)
-    assert (plan.devices, plan.host, plan.charts) == (16, 0, 0)
-    assert 24 - 2 - plan.upper == 5
+    assert (plan.seen, plan.charts) == (16, 0)
+    assert 24 - 3 - plan.upper >= 10
+
+
+def test_sixty_four_gpus_fit_eighty_columns_beside_eight_processes() -> None:
+    plan = arrange(80, 24, 64, 500)
+    assert (plan.seen, plan.compact) == (64, True)
+    assert 24 - 3 - plan.upper >= 8
+
+
+def test_more_gpus_than_cells_leave_half_the_room_to_the_processes() -> None:
+    plan = arrange(40, 24, 64, 500)
+    assert plan.seen == (plan.devices - 1) * plan.across < 64
+    assert 24 - 3 - plan.upper >= 8
+
+
+def test_part_that_is_alone_has_all_but_a_line() -> None:
+    assert arrange(80, 24, 8, 40, alone="processes").upper == 0
+    devices = arrange(80, 24, 19, 40, alone="devices")
+    assert (devices.devices, devices.compact) == (19, False)
 
 
 def test_eight_gpus_leave_room_for_host_and_eight_processes() -> None:
@@ -32,7 +50,9 @@ def test_one_process_more_seldom_moves_the_charts() -> None:
 
 def test_long_list_stands_in_two_columns_where_it_is_wide() -> None:
     narrow, wide = arrange(120, 60, 64, 9), arrange(200, 60, 64, 9)
-    assert (narrow.across, wide.across) == (1, 2)
+    assert (narrow.across, wide.across) == (2, 2)
+    assert narrow.compact
+    assert not wide.compact
     assert wide.devices * wide.across >= 64
 
 
@@ -49,7 +69,9 @@ def test_processes_keep_their_lines_at_any_size(
     plan = arrange(cells, height, devices, processes, hidden)
     assert min(plan) >= 0
     assert plan.devices >= 1
-    assert plan.devices * plan.across <= max(1, devices) + 1
+    assert plan.seen <= max(1, devices)
+    assert plan.device_lines <= plan.devices
+    assert (plan.seen >= devices) or (plan.device_lines == max(1, plan.devices - 1))
     left = height - 3 - plan.upper
     assert left >= min(3, height - 5)
     if plan.charts:

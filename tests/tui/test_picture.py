@@ -44,16 +44,20 @@ HOSTS = (
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(HOSTS),
+    st.sampled_from(range(len(HOSTS))),
     st.integers(1, 300),
     st.integers(1, 100),
     st.frozensets(st.sampled_from(PANELS)),
+    st.booleans(),
+    st.booleans(),
 )
 def test_any_host_is_drawn_at_any_size(
-    snapshot: Snapshot, cells: int, height: int, hidden: frozenset[str]
+    host: int, cells: int, height: int, hidden: frozenset[str], focused: bool, enlarged: bool
 ) -> None:
+    snapshot = HOSTS[host]
     picture = make_picture(snapshot, (cells, height))
     picture.hidden = hidden
+    picture.devices.focused, picture.enlarged = focused, enlarged
     panels = picture.panels()
     assert len(panels.devices) <= picture.device_height
     if height >= 8 and snapshot.devices:

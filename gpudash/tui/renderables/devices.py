@@ -12,8 +12,10 @@ from gpudash.columns import DEVICE_COLUMNS
 from gpudash.health import status, status_level
 from gpudash.layout import Column
 from gpudash.rows import DeviceRow
+from gpudash.tui.arrangement import Arrangement
+from gpudash.tui.renderables.device_cells import DeviceCells
 from gpudash.tui.renderables.grid import MARGIN, Grid
-from gpudash.tui.renderables.line import Line, cells_of, fitted, spread
+from gpudash.tui.renderables.line import Line, cells_of, fitted, highlighted
 from gpudash.tui.renderables.sparkline import sparkline
 from gpudash.tui.theme import Theme
 from gpudash.tui.trends import Trends
@@ -66,26 +68,39 @@ class DeviceTable:
         rows: Sequence[DeviceRow],
         theme: Theme,
         cells: int,
+        plan: Arrangement,
         *,
         first: int,
-        height: int,
-        across: int = 1,
+        cursor: int | None = None,
         curves: bool = True,
     ) -> list[Line]:
-        """Return the headings and `height` lines of devices from number `first` on."""
-        if not rows:
+        """Return the headings and the devices from number `first` on, as planned.
+
+        The one whose number is `cursor` is highlighted.
+        """
+        if not rows or not plan.devices:
             return []
-        self._grid = self._curved if curves else self._plain
-        room = cells // across
-        visible = rows[first : first + height * across]
-        drawn = self._drawn(rows, visible, room, theme)
+        room = cells // plan.across
+        visible = rows[first : first + plan.seen]
+        if plan.compact:
+            grid = DeviceCells(rows, room, theme)
+            title, drawn = grid.heading(), [grid.draw(row) for row in visible]
+        else:
+            self._grid = self._curved if curves else self._plain
+            drawn = self._drawn(rows, visible, room, theme)
+            title = self._grid.heading(theme)
+        if cursor is not None and first <= cursor < first + len(drawn):
+            drawn[cursor - first] = highlighted(drawn[cursor - first], theme, room)
+        height = plan.device_lines
         blocks = [drawn[start : start + height] for start in range(0, len(drawn), height)]
-        title = self._grid.heading(theme)
         lines = [_beside([title] * max(1, len(blocks)), room, theme)]
-        if len(visible) < len(rows):
-            note = f" {first + 1}-{first + len(visible)} of {len(rows)} ( ) "
-            lines[0] = spread(lines[0], [Segment(note, theme.heading)], cells, theme.base)
         lines += [_beside(line, room, theme) for line in zip_longest(*blocks)]
+        if plan.devices > height and len(visible) < len(rows):
+            note = f" {first + 1}-{first + len(visible)} of {len(rows)}"
+            lines += [[]] * (height + 1 - len(lines))
+            lines.append(
+                [Segment(note, theme.heading), Segment("   ( ) for the others", theme.dim)]
+            )
         return lines
 
     def _drawn(

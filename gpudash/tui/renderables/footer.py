@@ -6,40 +6,71 @@ from collections.abc import Iterable
 
 from rich.segment import Segment
 
-from gpudash.cells import cut, width
+from gpudash.cells import cut, fold, width
 from gpudash.tui.keymap import Key, labelled
-from gpudash.tui.renderables.line import Line, spread
+from gpudash.tui.renderables.line import Line, fitted, spread
 from gpudash.tui.theme import Theme
 
 _GAP = 2
+"""Cells between two keys; one where that lets more of them in."""
 
 
-def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> Line:
-    """Return the labelled keys; a notice takes the room that it needs from the right."""
+_MOST_LINES = 4
+
+
+def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[Line]:
+    """Return the labelled keys; a notice takes the room that it needs from the right.
+
+    One that is longer than the line takes more of them, up to four.
+    """
+    if width(notice) > cells - 2 > 0:
+        return [_told(text, theme, cells) for text in _folded(notice, cells - 2)]
     left: Line = [Segment(" ", theme.label)]
-    for key in _fitting(keys, cells):
-        left += [Segment(key.shown, theme.key), Segment(f" {key.label}  ", theme.label)]
-    text = cut(notice, max(0, cells - 2))
-    right = [Segment(f" {text} ", theme.notice)] if notice else []
-    return spread(left, right, cells, theme.label)
+    fitting, gap = _fitting(keys, cells)
+    for key in fitting:
+        left += [Segment(key.shown, theme.key), Segment(f" {key.label}{' ' * gap}", theme.label)]
+    right = [Segment(f" {cut(notice, max(0, cells - 2))} ", theme.notice)] if notice else []
+    return [spread(left, right, cells, theme.label)]
+
+
+def _folded(notice: str, cells: int) -> list[str]:
+    lines = fold(notice, cells)
+    if len(lines) > _MOST_LINES:
+        lines[_MOST_LINES - 1 :] = [cut(" ".join(lines[_MOST_LINES - 1 :]), cells)]
+    return lines
+
+
+def _told(text: str, theme: Theme, cells: int) -> Line:
+    return fitted([Segment(f" {text}", theme.notice)], cells, theme.notice)
 
 
 def action_at(keys: Iterable[Key], x: int, cells: int) -> str | None:
     """Return the action of the key under cell `x`, None to the right of all keys."""
     right = 1
-    for key in _fitting(keys, cells):
-        right += _cells(key)
+    fitting, gap = _fitting(keys, cells)
+    for key in fitting:
+        right += _cells(key) + gap
         if x < right:
             return key.action
     return None
 
 
-def _fitting(keys: Iterable[Key], cells: int) -> list[Key]:
-    """Return the labelled keys that fit whole, but one that is cut where there is room for none."""
-    room = cells - 1 + _GAP
+def _fitting(keys: Iterable[Key], cells: int) -> tuple[list[Key], int]:
+    """Return the labelled keys that fit whole, and the gap behind each of them."""
+    shown = labelled(keys)
+    loose = _taken(shown, cells, _GAP)
+    if len(loose) == len(shown):
+        return loose, _GAP
+    tight = _taken(shown, cells, 1)
+    return (tight, 1) if len(tight) > len(loose) else (loose, _GAP)
+
+
+def _taken(keys: list[Key], cells: int, gap: int) -> list[Key]:
+    """Return the keys that fit whole, but one that is cut where there is room for none."""
+    room = cells - 1 + gap
     fitting: list[Key] = []
-    for key in labelled(keys):
-        room -= _cells(key)
+    for key in keys:
+        room -= _cells(key) + gap
         if room < 0 and fitting:
             break
         fitting.append(key)
@@ -47,4 +78,4 @@ def _fitting(keys: Iterable[Key], cells: int) -> list[Key]:
 
 
 def _cells(key: Key) -> int:
-    return width(f"{key.shown} {key.label}") + _GAP
+    return width(f"{key.shown} {key.label}")

@@ -8,6 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.cells import cut, width
+from gpudash.tui.theme import Theme
 
 Line = list[Segment]
 """Text with styles, from left to right."""
@@ -54,3 +55,12 @@ def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank:
     """Return one line with `left` at its beginning and `right`, which wins, at its end."""
     end = fitted(right, min(cells, cells_of(right)), blank)
     return joined([*fitted(left, cells - cells_of(end), blank), *end])
+
+
+def highlighted(line: Sequence[Segment], theme: Theme, cells: int, *, focused: bool = True) -> Line:
+    """Return a line in exactly so many cells as the one under the cursor."""
+    over = theme.selected if focused else Style(bgcolor=theme.panel.bgcolor)
+    return joined(
+        Segment(text, (style or theme.base) + over)
+        for text, style, _ in fitted(line, cells, theme.base)
+    )

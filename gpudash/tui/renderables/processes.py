@@ -12,7 +12,7 @@ from gpudash.labels import command
 from gpudash.rows import ProcessRow
 from gpudash.tui.listing import Key, Listing
 from gpudash.tui.renderables.grid import MARGIN, Grid
-from gpudash.tui.renderables.line import Line, fitted, joined, spread
+from gpudash.tui.renderables.line import Line, highlighted, spread
 from gpudash.tui.renderables.position import position
 from gpudash.tui.theme import Theme
 
@@ -56,7 +56,14 @@ class ProcessTable:
             self._shift = max(0, min(self._shift + cells, longest + 1 - column.width))
 
     def lines(
-        self, listing: Listing, notes: Sequence[str], theme: Theme, cells: int, height: int
+        self,
+        listing: Listing,
+        notes: Sequence[str],
+        theme: Theme,
+        cells: int,
+        height: int,
+        *,
+        focused: bool = True,
     ) -> list[Line]:
         """Return headings and processes in `height` lines, and notes where room is left."""
         window = listing.window(height - 1)
@@ -64,7 +71,7 @@ class ProcessTable:
         lines = self._drawn(listing, window, theme, cells)
         if lines:
             place = listing.cursor - window.start
-            lines[place] = _highlighted(lines[place], theme, cells)
+            lines[place] = highlighted(lines[place], theme, cells, focused=focused)
         else:
             word = NOTHING_FITS if listing.everything else NOTHING
             lines = [[Segment(" " * MARGIN + word, theme.dim)]]
@@ -99,13 +106,6 @@ class ProcessTable:
     def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
         titles = self._grid.heading(theme, sorted_by=listing.sort_key, down=listing.descending)
         return spread(titles, position(listing, window, theme, cells), cells, theme.base)
-
-
-def _highlighted(line: Line, theme: Theme, cells: int) -> Line:
-    return joined(
-        Segment(text, (style or theme.base) + theme.selected)
-        for text, style, _ in fitted(line, cells, theme.base)
-    )
 
 
 def _notes(notes: Sequence[str], theme: Theme, cells: int, room: int) -> list[Line]:

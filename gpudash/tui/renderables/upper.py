@@ -32,6 +32,7 @@ class Upper:
         plan: Arrangement,
         *,
         first: int,
+        cursor: int | None,
         moment: float | None,
         hidden: Collection[str],
     ) -> list[Line]:
@@ -47,12 +48,12 @@ class Upper:
             rows,
             theme,
             cells,
+            plan,
             first=first,
-            height=plan.devices,
-            across=plan.across,
+            cursor=cursor,
             curves=curves,
         )
-        lines += table + [[]] * (1 + plan.devices - len(table))
+        lines += table + [[]] * (plan.headed - len(table))
         if plan.charts:
             devices = [row.device for row in rows]
             drawn = charts(devices, self._trends, theme, cells, plan.charts)

@@ -42,6 +42,8 @@ class View(Screen[None]):
         self.first = 0
         """Number of the first line in view."""
         self._total = self._room = 0
+        self._told = 1
+        """Lines of the footer, where something long may be told."""
         self._top = Lines(picture.theme.header, id="header")
         self.body = Lines(picture.theme.base, id="body")
         self._bottom = Footer(picture.theme.label, self.keys, id="footer")
@@ -65,6 +67,11 @@ class View(Screen[None]):
         cells, height = self.body.size
         if not cells:
             return
+        bottom = footer(self.keys, self.picture.notice, self.picture.theme, cells)
+        if self._told != len(bottom):
+            self._bottom.styles.height = self._told = len(bottom)
+            self.call_after_refresh(self.draw)
+            return
         top = self.pinned(cells, height)
         lines = self.lines(cells, height)
         self._room = room = max(0, height - len(top))
@@ -72,7 +79,7 @@ class View(Screen[None]):
         self.first = max(0, min(self.first, self._total - room))
         self._top.show([self.picture.header()])
         self.body.show([*top, *lines[self.first : self.first + room]])
-        self._bottom.show([footer(self.keys, self.picture.notice, self.picture.theme, cells)])
+        self._bottom.show(bottom)
 
     def on_screen_resume(self) -> None:
         """Draw when it is first shown or uncovered."""

@@ -64,6 +64,9 @@ class Filtering(LiveApp):
     def action_tag(self) -> None:
         """Tag the selected process, or take its tag back, and go on to the next."""
         listing = self.picture.listing
+        if self.picture.devices.focused:
+            self.say("Tab goes back to the processes, to choose which")
+            return
         listing.tag()
         listing.move(1)
         self.say("" if listing.rows else "no process is selected")

@@ -12,29 +12,50 @@ _COMMAND_STEP, _END = 8, 1 << 20
 class Moving(LiveApp):
     """Goes through what does not fit the screen."""
 
+    def action_turn(self) -> None:
+        """Give the focus to the devices, or back to the processes."""
+        devices = self.picture.devices
+        devices.focused = not devices.focused and bool(self.picture.rows)
+        self.say("")
+
+    def action_enlarge(self) -> None:
+        """Give the part in focus all the room, or share it out again."""
+        self.picture.enlarged = not self.picture.enlarged
+        self.say("")
+
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
-        self.picture.listing.move(rows)
+        picture = self.picture
+        if picture.devices.focused:
+            picture.devices.move(rows, picture.rows, picture.plan)
+        else:
+            picture.listing.move(rows)
         self.say("")
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by what is in view."""
-        self.action_move(pages * self.picture.page)
+        picture = self.picture
+        page = picture.plan.seen if picture.devices.focused else picture.page
+        self.action_move(pages * page)
 
     def action_move_to(self, index: int) -> None:
-        """Move the cursor to a row, counted from the end if negative."""
-        listing = self.picture.listing
-        listing.move_to(index if index >= 0 else len(listing.rows) + index)
-        self.say("")
+        """Move the cursor to the first row (0) or the last (-1)."""
+        picture = self.picture
+        count = len(picture.rows if picture.devices.focused else picture.listing.rows)
+        self.action_move(count if index else -count)
 
     def action_scroll_devices(self, pages: int) -> None:
         """Show other devices where not all fit."""
-        self.picture.scroll_devices(pages * self.picture.device_lines)
+        self.picture.scroll_devices(pages * self.picture.plan.seen)
         self.redraw()
 
     def action_scroll_command(self, steps: int) -> None:
-        """Show later or earlier parts of the command lines."""
-        self.picture.scroll_command(steps * _COMMAND_STEP)
+        """Show later or earlier parts of the command lines; move between columns of devices."""
+        picture = self.picture
+        if picture.devices.focused and picture.plan.across > 1:
+            self.action_move(steps * picture.plan.device_lines)
+            return
+        picture.scroll_command(steps * _COMMAND_STEP)
         self.redraw()
 
     def action_scroll_command_to(self, end: int) -> None:

@@ -46,10 +46,19 @@ class Opening(LiveApp):
         self.push_screen(screen, self._theme_chosen)
 
     def action_view_device(self) -> None:
-        """Show everything about a GPU."""
+        """Show everything about a GPU: the one under the cursor while the GPUs have the focus."""
         from gpudash.tui.screens.device import DeviceView
 
-        self._open(DeviceView(self.picture))
+        picture = self.picture
+        row = picture.device if picture.devices.focused else None
+        self._open(DeviceView(picture, row.device.key if row else None))
+
+    def action_open(self) -> None:
+        """Show what is under the cursor."""
+        if self.picture.devices.focused:
+            self.action_view_device()
+        else:
+            self.action_view_process()
 
     def action_view_links(self) -> None:
         """Show how the GPUs are connected."""

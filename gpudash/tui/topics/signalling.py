@@ -10,6 +10,9 @@ class Signalling(LiveApp):
 
     def action_kill(self, signal_name: str) -> None:
         """Ask whether to signal what is tagged, or else what is selected."""
+        if self.picture.devices.focused:
+            self.say("Tab goes back to the processes, to choose which")
+            return
         # A read-only screen must not even load what can signal.
         from gpudash.tui.killing import ask
 

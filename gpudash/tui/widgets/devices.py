@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from textual.events import MouseScrollDown, MouseScrollUp
+from textual.events import Click, MouseScrollDown, MouseScrollUp
 from textual.message import Message
 
 from gpudash.tui.widgets.lines import Lines
 
 
 class Devices(Lines):
-    """Shows lines of devices and asks for others when the wheel turns."""
+    """Shows lines of devices; says what was clicked, and asks for others when the wheel turns."""
 
     class Scrolled(Message):
         """The wheel turned over the list."""
@@ -17,6 +17,19 @@ class Devices(Lines):
         def __init__(self, rows: int) -> None:
             super().__init__()
             self.rows = rows
+
+    class Clicked(Message):
+        """A line was clicked: its number, 0 for the first of the panel, and the cell."""
+
+        def __init__(self, line: int, x: int) -> None:
+            super().__init__()
+            self.line = line
+            self.x = x
+
+    def on_click(self, event: Click) -> None:
+        """Tell where."""
+        event.stop()
+        self.post_message(self.Clicked(event.y, event.x))
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         """Ask for later devices."""

@@ -14,13 +14,12 @@ class Processes(Lines):
     """Shows lines of processes; says what was clicked and how far the wheel turned."""
 
     class Clicked(Message):
-        """A line was clicked: its number, 0 for the headings, the cell, and how often."""
+        """A line was clicked: its number, 0 for the headings, and the cell."""
 
-        def __init__(self, line: int, x: int, times: int) -> None:
+        def __init__(self, line: int, x: int) -> None:
             super().__init__()
             self.line = line
             self.x = x
-            self.times = times
 
     class Moved(Message):
         """The wheel asks for the cursor to move."""
@@ -32,7 +31,7 @@ class Processes(Lines):
     def on_click(self, event: Click) -> None:
         """Tell where."""
         event.stop()
-        self.post_message(self.Clicked(event.y, event.x, event.chain))
+        self.post_message(self.Clicked(event.y, event.x))
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         """Move the cursor down."""
