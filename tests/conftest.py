@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.fakenvml.build import CompilerError, build
 from tests.holders import Holder, hold
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
