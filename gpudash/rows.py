@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpudash.labels import device_labels, gpu_ranges
-from gpudash.snapshot import Device, Process, Snapshot
+from gpudash.labels import device_labels, gpu_ranges, mig_labels
+from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
 from gpudash.uses import uses
 
 
@@ -42,20 +42,27 @@ def process_rows(
     snapshot: Snapshot, idle_seconds: Callable[[Process], float | None] | None = None
 ) -> list[ProcessRow]:
     """Return the processes of a snapshot, in its order; `idle_seconds` knows their past."""
-    labels = device_labels(snapshot.devices)
-    mig_labels = {device.key: labels[device.key] for device in snapshot.devices if device.is_mig}
-    memory = {device.key: device.memory_total_bytes for device in snapshot.devices}
     now = snapshot.taken_at.timestamp()
-    return [
-        ProcessRow(
-            process,
-            gpu_ranges(process.devices, mig_labels),
-            None if process.create_time is None else now - process.create_time,
-            _memory_percent(process, memory),
-            idle_seconds(process) if idle_seconds else None,
+    labels = mig_labels(snapshot.devices)
+    memory = {device.key: device.memory_total_bytes for device in snapshot.devices}
+    places: dict[object, _Place] = {}
+    rows = []
+    for process in snapshot.processes:
+        # Many processes share a few sets of devices.
+        where = tuple([(device.index, device.uuid) for device in process.devices])
+        place = places.get(where)
+        if place is None:
+            place = places[where] = _place(process.devices, labels, memory)
+        rows.append(
+            ProcessRow(
+                process,
+                place.gpus,
+                None if process.create_time is None else now - process.create_time,
+                _share(process.used_gpu_memory_bytes, place.memory_total_bytes),
+                idle_seconds(process) if idle_seconds else None,
+            )
         )
-        for process in snapshot.processes
-    ]
+    return rows
 
 
 def sm_utilization_percent(process: Process) -> int | None:
@@ -63,13 +70,21 @@ def sm_utilization_percent(process: Process) -> int | None:
     return process.sm_utilization_percent
 
 
-def _memory_percent(process: Process, memory: Mapping[str, int | None]) -> float | None:
-    """Return the held share of the memory of all its devices; None if one of them is not known."""
-    total = 0
-    for share in process.devices:
-        capacity = memory.get(share.uuid or "")
-        if not capacity:
-            return None
-        total += capacity
-    used = process.used_gpu_memory_bytes
-    return None if used is None or not total else 100 * used / total
+class _Place(NamedTuple):
+    """A set of devices: their labels, and the memory of all, None if one of them is not known."""
+
+    gpus: str
+    memory_total_bytes: int | None
+
+
+def _place(
+    devices: Sequence[ProcessDevice], labels: Mapping[str, str], memory: Mapping[str, int | None]
+) -> _Place:
+    capacities = [memory.get(device.uuid or "") for device in devices]
+    known = [capacity for capacity in capacities if capacity]
+    total = sum(known) if known and len(known) == len(capacities) else None
+    return _Place(gpu_ranges(devices, labels), total)
+
+
+def _share(used: int | None, total: int | None) -> float | None:
+    return None if used is None or total is None else 100 * used / total

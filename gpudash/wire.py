@@ -53,8 +53,11 @@ def json_schema() -> dict[str, Any]:
 def _is_harmless(line: bytes) -> bool:
     """Whether all texts of a valid document are printable, judged from its bytes.
 
-    Printable text needs no escapes but those of the quote and the backslash themselves.
+    Printable text needs no escapes but those of the quote and the backslash themselves, and a
+    valid document has no control character that is not escaped, but the last one of ASCII.
     """
+    if line.isascii() and b"\\" not in line and b"\x7f" not in line:
+        return True
     rest = line.replace(b"\\\\", b"")
     return rest.count(b"\\") == rest.count(b'\\"') and rest.strip().decode().isprintable()
 

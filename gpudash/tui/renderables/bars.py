@@ -24,25 +24,29 @@ def bar(
     """Return a bar of exactly `width` cells; an unknown share leaves it blank."""
     if share is None:
         return [Segment(" " * width, track)]
-    return list(_drawn(_halves(share, width), width, tuple(steps), track, glyphs))
+    pieces = _drawn(_halves(share, width), width, len(steps), glyphs)
+    return [Segment(text, track if step is None else steps[step]) for text, step in pieces]
 
 
 @lru_cache(maxsize=1024)
 def _drawn(
-    halves: int, width: int, steps: tuple[Style, ...], track: Style, glyphs: Glyphs
-) -> tuple[Segment, ...]:
-    """Return a bar with so many lit halves; there are few, and each is drawn often."""
+    halves: int, width: int, steps: int, glyphs: Glyphs
+) -> tuple[tuple[str, int | None], ...]:
+    """Return the texts of a bar with so many lit halves, each with its step, None for the track.
+
+    There are few, and each is drawn often.
+    """
     whole, half = divmod(halves, 2)
-    pieces = []
-    for number, style in enumerate(steps):
-        start, end = number * width // len(steps), (number + 1) * width // len(steps)
+    pieces: list[tuple[str, int | None]] = []
+    for step in range(steps):
+        start, end = step * width // steps, (step + 1) * width // steps
         lit = max(0, min(end, whole) - start)
         tip = glyphs.bar_half if half and start <= whole < end else ""
         if lit or tip:
-            pieces.append(Segment(glyphs.bar_whole * lit + tip, style))
+            pieces.append((glyphs.bar_whole * lit + tip, step))
     rest = width - whole - half
     if rest:
-        pieces.append(Segment(glyphs.bar_track * rest, track))
+        pieces.append((glyphs.bar_track * rest, None))
     return tuple(pieces)
 
 
