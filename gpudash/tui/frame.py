@@ -95,6 +95,17 @@ class Frame:
                     out[base] = (out[base][0] + char, out[base][1])
         return out
 
+    def fitted(self, segments: Iterable[Segment], count: int, blank: Style) -> list[Cell]:
+        """Return the cells of segments cut off or filled up to exactly so many."""
+        out = self.cells(segments)
+        if len(out) > count:
+            # Half of a wide character is none.
+            end = count - (out[count][0] == "")
+            del out[end:]
+        if len(out) < count:
+            out += self.cells([Segment(" " * (count - len(out)), blank)])
+        return out
+
     def row(self, y: int) -> list[Cell]:
         """Return a copy of what row `y` shows, empty if that is not known."""
         return self._rows.get(y, [])[:]

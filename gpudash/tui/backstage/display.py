@@ -20,9 +20,11 @@ from textual.strip import Strip
 
 from gpudash.tui.backstage.driver import QuietDriver
 from gpudash.tui.frame import Frame
+from gpudash.tui.renderables.line import Line, fitted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.style import Style
     from textual.screen import Screen
     from textual.widget import Widget
 
@@ -82,7 +84,7 @@ class BackstageApp(App[int]):
             self._holding = False
             self._flush_frame()
 
-    def write_rows(self, widget: Widget, rows: Mapping[int, Strip]) -> bool:
+    def write_rows(self, widget: Widget, rows: Mapping[int, Line], blank: Style) -> bool:
         """Write rows of a widget straight to the terminal; False if Textual must do it."""
         frame = self._frame
         if frame is None or not self._may_write() or not self._uncovered(widget):
@@ -91,18 +93,22 @@ class BackstageApp(App[int]):
         if place is None or not place[1].contains_region(place[0]):
             return False
         region = place[0]
-        filters = self.get_line_filters() if self.no_color else ()
-        for y, strip in rows.items():
-            shown = strip
-            for line_filter in filters:
-                shown = shown.apply_filter(line_filter, widget.background_colors[1])
+        for y, line in rows.items():
             row = frame.row(region.y + y)
-            row[region.x : region.right] = frame.cells(shown)
+            shown = self._filtered(widget, line, blank) if self.no_color else line
+            row[region.x : region.right] = frame.fitted(shown, region.width, blank)
             frame.change(region.y + y, row)
         widget._styles_cache.set_dirty(*[Region(0, y, region.width, 1) for y in rows])
         if not self._holding:
             self._flush_frame()
         return True
+
+    def _filtered(self, widget: Widget, line: Line, blank: Style) -> Line:
+        """Return a line as Textual's filters leave it."""
+        strip = Strip(fitted(line, widget.region.width, blank))
+        for line_filter in self.get_line_filters():
+            strip = strip.apply_filter(line_filter, widget.background_colors[1])
+        return strip._segments
 
     def _may_write(self) -> bool:
         driver = self._driver
@@ -192,7 +198,10 @@ class BackstageApp(App[int]):
             driver.flush()
 
 
-def repaint(widget: Widget, rows: Mapping[int, Strip]) -> bool:
-    """Write changed rows of a widget past the compositor; False if it must be refreshed."""
+def repaint(widget: Widget, rows: Mapping[int, Line], blank: Style) -> bool:
+    """Write changed rows of a widget past the compositor; False if it must be refreshed.
+
+    `blank` is the look of what no segment covers.
+    """
     app = widget.app
-    return isinstance(app, BackstageApp) and app.write_rows(widget, rows)
+    return isinstance(app, BackstageApp) and app.write_rows(widget, rows, blank)

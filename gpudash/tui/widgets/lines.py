@@ -26,7 +26,7 @@ class Lines(Widget):
         super().__init__(id=id)
         self._blank = blank
         self._lines: Sequence[Line] = ()
-        self._strips: list[Strip] = []
+        self._shown: list[Line] = []
         self._drawn_for = -1
 
     def wear(self, blank: Style) -> None:
@@ -37,21 +37,15 @@ class Lines(Widget):
     def show(self, lines: Sequence[Line]) -> None:
         """Replace the lines; those beyond the panel's height are not drawn."""
         width, height = self.size
-        old, before = self._strips, self._lines if self._drawn_for == width else ()
-        new = [
-            old[y]
-            if y < len(before) and y < len(old) and before[y] == line
-            else Strip(fitted(line, width, self._blank), width)
-            for y, line in enumerate(lines[:height])
-        ]
-        new += [Strip.blank(width, self._blank)] * (height - len(new))
-        self._lines, self._strips, self._drawn_for = lines, new, width
+        before = self._shown if self._drawn_for == width else []
+        shown = [*lines[:height], *[[]] * (height - len(lines))]
+        self._lines, self._shown, self._drawn_for = lines, shown, width
         changed = {
-            y: row
-            for y, row in enumerate(new)
-            if y >= len(old) or (row is not old[y] and row != old[y])
+            y: line
+            for y, line in enumerate(shown)
+            if y >= len(before) or (line is not before[y] and line != before[y])
         }
-        if changed and not repaint(self, changed):
+        if changed and not repaint(self, changed, self._blank):
             self.refresh(*[Region(0, y, width, 1) for y in changed])
 
     def on_resize(self) -> None:
@@ -61,6 +55,5 @@ class Lines(Widget):
     def render_line(self, y: int) -> Strip:
         """Return one line as it was given, or blank."""
         width = self.size.width
-        if y < len(self._strips):
-            return self._strips[y].adjust_cell_length(width, self._blank)
-        return Strip.blank(width, self._blank)
+        line = self._shown[y] if y < len(self._shown) else []
+        return Strip(fitted(line, width, self._blank), width)
