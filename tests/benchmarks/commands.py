@@ -10,8 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PEERS = ("nvitop==1.7.2", "gpustat==1.1.1")
-DEVICES, PROCESSES = 8, 30
-PROCESSES_PER_DEVICE = 4
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the stand-in driver makes believe, and the terminal in which it is watched."""
+
+    devices: int
+    processes: int
+    processes_per_device: int
+    size: tuple[int, int]
+
+
+HOST = Host(devices=8, processes=30, processes_per_device=4, size=(120, 40))
+LARGE_HOST = Host(devices=64, processes=500, processes_per_device=8, size=(200, 60))
 
 
 @dataclass(frozen=True)

@@ -69,11 +69,12 @@ class _Watch:
         """Watch the steady state: CPU, bytes and memory of screen and collector together."""
         begin, read, cpu = self._now(), len(self._terminal.raw), self._tree.cpu_seconds()
         self.until(begin + seconds)
-        passed = self._now() - begin
+        passed, resident = self._now() - begin, self._tree.resident_mib()
         return {
             "cpu_s_per_min": (self._tree.cpu_seconds() - cpu) / passed * 60,
             "bytes_per_s": (len(self._terminal.raw) - read) / passed,
-            "resident_mib": self._tree.resident_mib(),
+            "resident_mib": resident[0],
+            "children_mib": sum(resident[1:]),
         }
 
     def key(self, key: str) -> float:
@@ -83,8 +84,11 @@ class _Watch:
             pass
         start = time.monotonic()
         self._terminal.send(key)
-        self._read(0.8)
-        return (time.monotonic() - start) * 1e3
+        # The emulator here takes its time to read an answer; when it came is what counts.
+        self._terminal.wait_readable(0.8)
+        answered = time.monotonic()
+        self._read(0)
+        return (answered - start) * 1e3
 
     def _read(self, timeout: float) -> bool:
         """Read once; whether anything came."""

@@ -22,9 +22,9 @@ class ProcessTree:
                 self._seconds[pid] = seconds
         return sum(self._seconds.values())
 
-    def resident_mib(self) -> float:
-        """Resident memory of all together, shared pages counted in each."""
-        return sum(map(_resident_bytes, self.pids())) / MIB
+    def resident_mib(self) -> list[float]:
+        """Resident memory of each that is alive, the root first; shared pages count in each."""
+        return [_resident_bytes(pid) / MIB for pid in self.pids()]
 
     def pids(self) -> list[int]:
         """The processes alive, the root first."""

@@ -166,14 +166,14 @@ class Terminal:
     def wait_exit(self, timeout: float = 10) -> int:
         """Read until the program has ended and return its exit status."""
         self.wait_until(lambda: self.exit_status is not None, timeout)
-        while self._open and self._ready(0):
+        while self._open and self.wait_readable(0):
             self.pump(0)
         return self._process.wait()
 
     def settle(self, quiet: float = 0.15, timeout: float = 15) -> str:
         """Read until nothing came for `quiet` seconds, and return the screen."""
         deadline = time.monotonic() + timeout
-        while self._open and self._ready(quiet):
+        while self._open and self.wait_readable(quiet):
             self.pump(0)
             assert time.monotonic() < deadline, f"never quiet for {quiet} s:\n{self.text}"
         return self.text
@@ -183,7 +183,7 @@ class Terminal:
         if not self._open:
             select.select([], [], [], min(max(timeout, 0), 0.05))
             return False
-        if not self._ready(timeout):
+        if not self.wait_readable(timeout):
             return False
         try:
             data = os.read(self._master, 1 << 16)
@@ -195,6 +195,10 @@ class Terminal:
         self.raw += data
         self._write(self._emulator.feed(data))
         return self._open
+
+    def wait_readable(self, timeout: float) -> bool:
+        """Wait until the program has written something, which `pump` will read."""
+        return bool(select.select([self._master], [], [], max(timeout, 0))[0])
 
     def send(self, *keys: str) -> None:
         """Press keys: names of KEYS, anything else as it is."""
@@ -239,9 +243,6 @@ class Terminal:
                 data = data[os.write(self._master, data) :]
             except OSError:
                 return
-
-    def _ready(self, timeout: float) -> bool:
-        return bool(select.select([self._master], [], [], max(timeout, 0))[0])
 
     def _set_size(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
