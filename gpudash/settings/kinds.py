@@ -19,6 +19,8 @@ class Choices(Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    """What keys are called that type no character."""
 
 
 class Checked(NamedTuple):
@@ -111,6 +113,12 @@ class SomeOf(NamedTuple):
         """List the names."""
         return _listed(getattr(choices, self.names))
 
+    def mistaken(self, value: object, choices: Choices) -> list[object]:
+        """Return what a list of a file has beside these names."""
+        names = getattr(choices, self.names)
+        items = value if isinstance(value, list) else []
+        return [item for item in items if _problem(item, names) is not None]
+
 
 class Keys(NamedTuple):
     """The keys of some actions; none takes an action's keys away."""
@@ -125,7 +133,8 @@ class Keys(NamedTuple):
         mistakes: list[tuple[str, str]] = []
         takers: dict[str, str] = {}
         for action, keys in value.items():
-            problem = _problem(action, getattr(choices, self.names)) or _keys_problem(keys)
+            problem = _problem(action, getattr(choices, self.names))
+            problem = problem or _keys_problem(keys, choices.keys)
             if problem is not None:
                 mistakes.append((action, problem))
                 continue
@@ -140,6 +149,7 @@ class Keys(NamedTuple):
         return _listed(getattr(choices, self.names))
 
 
+_MODIFIERS = frozenset({"ctrl", "alt", "shift"})
 _KEYS_EXAMPLE = 'action = ["key"]'
 
 
@@ -170,13 +180,26 @@ def _problem(value: object, names: Collection[str]) -> str | None:
     return f"{shown(value)} is unknown: {nearest(value, names)}choose from {_listed(names)}"
 
 
-def _keys_problem(keys: object) -> str | None:
+def _keys_problem(keys: object, names: Collection[str]) -> str | None:
     if not isinstance(keys, list):
         return f"{shown(keys)} is no list: write {_KEYS_EXAMPLE}"
     for key in keys:
-        if not isinstance(key, str) or not key.isprintable() or not key or " " in key or "," in key:
-            return f'{shown(key)} is no key: choose such as "x", "ctrl+x" or "f9"'
+        if not isinstance(key, str) or not _is_key(key, names):
+            hint = nearest(key, names) if isinstance(key, str) and len(key) > 1 else ""
+            return f'{shown(key)} is no key: {hint}choose such as "x", "ctrl+x" or "f9"'
     return None
+
+
+def _is_key(key: str, names: Collection[str]) -> bool:
+    """Whether a terminal can send it: a character, or a name, either with modifiers before it."""
+    *held, last = [key] if len(key) == 1 else key.split("+")
+    if not set(held) <= _MODIFIERS or len(set(held)) < len(held):
+        return False
+    if len(last) != 1:
+        return last in names
+    if not last.isprintable() or last in " ,":
+        return False
+    return not held or (last == last.lower() and held != ["shift"])
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -9,12 +9,12 @@ from gpudash.errors import SettingsError
 from gpudash.settings import place
 from gpudash.settings.declared import Settings, declared
 from gpudash.settings.document import changed
-from gpudash.settings.kinds import plain
-from gpudash.settings.statements import Path
+from gpudash.settings.kinds import Choices, SomeOf, plain
+from gpudash.settings.statements import Path, parse
 from gpudash.text import clean
 
 
-def save(settings: Settings, path: str, *, since: Settings) -> None:
+def save(settings: Settings, path: str, *, since: Settings, choices: Choices) -> None:
     """Write what differs from `since`, which was loaded or saved last; the rest of the file stays.
 
     Values that were never changed do not enter the file, so that better defaults reach everybody;
@@ -24,7 +24,9 @@ def save(settings: Settings, path: str, *, since: Settings) -> None:
         return
     try:
         text = place.read(path) or ""
-        place.replace(path, changed(text, _changes(settings, since)))
+        changes = _changes(settings, since)
+        _keep_mistakes(changes, parse(text), choices)
+        place.replace(path, changed(text, changes))
     except OSError as error:
         raise _not_saved(path, error.strerror or str(error)) from None
     except (ValueError, SettingsError) as error:
@@ -42,6 +44,14 @@ def _changes(settings: Settings, since: Settings) -> dict[Path, Any]:
         elif new != old:
             changes[(name,)] = new
     return {path: None if value is None else plain(value) for path, value in changes.items()}
+
+
+def _keep_mistakes(changes: dict[Path, Any], document: Mapping[str, Any], choices: Choices) -> None:
+    """Let a list have its mistakes still: its owner is to mend them, or a newer version knows."""
+    for path, value in changes.items():
+        kind = declared()[path[0]].kind
+        if isinstance(kind, SomeOf) and value is not None:
+            changes[path] = [*value, *kind.mistaken(document.get(path[0]), choices)]
 
 
 def _not_saved(path: str, reason: str) -> SettingsError:

@@ -52,6 +52,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     _key("screen.help", "h,question_mark,f1", "h", "help", "this list (also ?, F1)", label="help"),
     _key("screen.palette", "colon,ctrl+p", ":", "palette", "any action by its name (also ^P)"),
     _key("screen.theme", "f2", "F2", "choose_theme", "choose the colours"),
+    _key("screen.mistakes", "exclamation_mark", "!", "mistakes", "mistakes in the settings"),
     _key("screen.redraw", "ctrl+l,f5", "^L", "redraw", "draw everything again (also F5)"),
     _key("screen.suspend", "ctrl+z", "^Z", "suspend_process", "suspend; fg brings it back"),
     _key("time.pause", "p", "p", "pause", "freeze the screen; sampling goes on", label="pause"),

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -124,6 +125,10 @@ class LiveApp(OrderedKeys, BackstageApp):
         self.lay_out()
         self.redraw()
 
+    def hang_up(self) -> None:
+        """Save what was changed: the terminal is gone, and the program about to be."""
+        self.preferences.finish()
+
     def look(self) -> Theme:
         """Return the theme that is wanted, as this terminal can show it."""
         colors = color_system(os.environ)
@@ -210,7 +215,9 @@ class LiveApp(OrderedKeys, BackstageApp):
         loop = asyncio.get_running_loop()
 
         def failed(reason: str) -> None:
-            loop.call_soon_threadsafe(self.say, reason)
+            # Whoever has left meanwhile is told by `finish`.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self.say, reason)
 
         self.preferences.save(failed)
 

@@ -18,7 +18,7 @@ from gpudash.columns import PROCESS_COLUMNS
 from gpudash.errors import SettingsError
 from gpudash.settings import Choices, Settings, load, save
 from gpudash.tui.listing import largest_first
-from gpudash.tui.remapping import actions, clashes, keys_in_force
+from gpudash.tui.remapping import actions, clashes, key_names, keys_in_force
 
 if TYPE_CHECKING:
     from rich.color import ColorSystem
@@ -68,7 +68,7 @@ class Preferences:
             if before is not None:
                 before.join()
             try:
-                save(wanted, path, since=since)
+                save(wanted, path, since=since, choices=choices())
                 self._saved = wanted
             except SettingsError as error:
                 if failed is not None:
@@ -83,6 +83,8 @@ class Preferences:
         self.save(failed)
         if self._saving is not None:
             self._saving.join(_PATIENCE_SECONDS)
+            if self._saving.is_alive() and failed is not None:
+                failed(f"settings not saved to {self._path}: its folder does not answer")
 
     def look(self, *, no_color: bool, color_system: ColorSystem) -> Theme:
         """Return the theme that is wanted, as a terminal of so many colours shows it."""
@@ -108,8 +110,9 @@ class Preferences:
         picture.keys = picture.in_force(picture.keys)
         picture.read_only = settings.read_only
         if self.mistakes:
-            more = f" (and {len(self.mistakes) - 1} more)" if len(self.mistakes) > 1 else ""
-            picture.notice = self.mistakes[0] + more
+            count = len(self.mistakes)
+            more = f"{count} mistakes in the settings, ! lists them: " if count > 1 else ""
+            picture.notice = more + self.mistakes[0]
 
 
 def choices() -> Choices:
@@ -122,6 +125,7 @@ def choices() -> Choices:
         columns=tuple(column.key for column in PROCESS_COLUMNS),
         panels=PANELS,
         actions=actions(),
+        keys=key_names(),
     )
 
 

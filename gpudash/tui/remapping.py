@@ -24,6 +24,11 @@ _RENAMED = {
 UNBOUND = "unbound"
 """What an action without keys is bound to: no key is called that."""
 
+_NAMED = (
+    *("enter", "escape", "tab", "space", "backspace", "delete", "insert"),
+    *("up", "down", "left", "right", "home", "end", "pageup", "pagedown"),
+)
+
 _BY_CHARACTER = {
     "question_mark": "?",
     "slash": "/",
@@ -47,6 +52,12 @@ Remapped = Mapping[str, Sequence[str]]
 def actions() -> tuple[str, ...]:
     """Return the ids of the actions that can be given other keys."""
     return tuple(dict.fromkeys(key.id for key in KEYS if "{key}" not in key.action))
+
+
+def key_names() -> tuple[str, ...]:
+    """Return what keys are called that settings may name, beside the characters themselves."""
+    characters = (_name(chr(code)) for code in range(33, 127))
+    return (*_NAMED, *(f"f{n}" for n in range(1, 25)), *(n for n in characters if len(n) > 1))
 
 
 def keys_in_force(

@@ -156,6 +156,16 @@ def test_what_was_changed_comes_back_the_next_time(config: Path) -> None:
     assert config.read_text() == text
 
 
+def test_change_right_before_the_connection_drops_is_saved(config: Path) -> None:
+    with demo() as terminal:
+        terminal.wait_for("vllm")
+        terminal.send("o")
+        terminal.wait_for(lambda text: "LOAD" not in text)
+        terminal.hang_up()
+        terminal.wait_exit()
+    assert 'hidden_panels = ["host"]' in config.read_text()
+
+
 def test_a_mistake_in_the_settings_is_said(config: Path) -> None:
     config.parent.mkdir()
     config.write_text('sort = "pidd"\n')

@@ -11,6 +11,7 @@ CHOICES = Choices(
     columns=("pid", "user", "gpu_memory", "sm"),
     panels=("host", "sparklines"),
     actions=("kill", "help", "move(1)"),
+    keys=("f1", "f9", "escape", "enter", "tab"),
 )
 
 KEYS = ("q", "ctrl+x", "f9", "é", '"', "\\", "#")

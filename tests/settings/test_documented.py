@@ -37,6 +37,6 @@ def test_saving_into_it_puts_values_below_their_explanation(tmp_path: Path) -> N
     file = tmp_path / "config.toml"
     file.write_text(template(CHOICES))
     changed = replace(Settings(), theme="light", keys={"kill": ("x",)})
-    save(changed, str(file), since=Settings())
+    save(changed, str(file), since=Settings(), choices=CHOICES)
     assert load(str(file), CHOICES) == (changed, [])
     assert '# theme = "dark"\ntheme = "light"\n' in file.read_text()

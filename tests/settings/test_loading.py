@@ -89,7 +89,12 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
             'keys.kil: "kil" is unknown: did you mean kill? choose from kill, help, move(1)',
         ),
         ("[keys]\nkill = 'x'", 'keys.kill: "x" is no list: write action = ["key"]'),
-        ("[keys]\nkill = ['a b']", 'keys.kill: "a b" is no key: choose such as "x", "ctrl+x"'),
+        ("[keys]\nkill = ['zz']", 'keys.kill: "zz" is no key: choose such as "x", "ctrl+x"'),
+        ("[keys]\nkill = ['escap']", 'keys.kill: "escap" is no key: did you mean escape? '),
+        ("[keys]\nkill = ['ctrl+ctrl+x']", 'keys.kill: "ctrl+ctrl+x" is no key'),
+        ("[keys]\nkill = ['ctrl+X']", 'keys.kill: "ctrl+X" is no key'),
+        ("[keys]\nkill = ['shift+k']", 'keys.kill: "shift+k" is no key'),
+        ("[keys]\nkill = ['a b']", 'keys.kill: "a b" is no key: '),
         ("[keys]\nkill = ['x']\nhelp = ['x']", 'keys.help: "x" is a key of kill'),
         ("'\\u001b[2J' = 1", '"\\u001b[2J" is no setting'),
         ('"\\u001b[2J" = 1', '"\\x1b[2J" is no setting'),
@@ -108,11 +113,11 @@ def test_what_is_valid_beside_mistakes_counts(file: Path) -> None:
         interval = "fast"
         theme = "light"
         columns = ["pid", "nothing", "sm"]
-        keys = { kill = ["x"], help = ["x", "F1"], nothing = ["y"] }
+        keys = { kill = ["x"], help = ["x", "f1"], nothing = ["y"] }
     """
     assert len(mistakes(file, text)) == 4
     assert load(str(file), CHOICES)[0] == Settings(
-        theme="light", columns=("pid", "sm"), keys={"kill": ("x",), "help": ("F1",)}
+        theme="light", columns=("pid", "sm"), keys={"kill": ("x",), "help": ("f1",)}
     )
 
 

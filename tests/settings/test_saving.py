@@ -55,9 +55,9 @@ def test_what_was_saved_is_loaded(
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "round" / "config.toml"
     file.unlink(missing_ok=True)
-    save(first, str(file), since=Settings())
+    save(first, str(file), since=Settings(), choices=CHOICES)
     assert load(str(file), CHOICES) == (first, [])
-    save(second, str(file), since=first)
+    save(second, str(file), since=first, choices=CHOICES)
     assert load(str(file), CHOICES) == (second, [])
 
 
@@ -68,7 +68,7 @@ def test_saving_over_a_written_file_keeps_what_it_does_not_know(
     file = tmp_path_factory.getbasetemp() / "over" / "config.toml"
     loaded = written(file)
     before = load(str(file), CHOICES)[1]
-    save(settings, str(file), since=loaded)
+    save(settings, str(file), since=loaded, choices=CHOICES)
     found, mistakes = load(str(file), CHOICES)
     assert found == settings
     assert set(mistakes) <= set(before)
@@ -78,27 +78,32 @@ def test_saving_over_a_written_file_keeps_what_it_does_not_know(
 
 
 def test_only_what_changed_enters_the_file(file: Path) -> None:
-    save(Settings(theme="light"), str(file), since=Settings())
+    save(Settings(theme="light"), str(file), since=Settings(), choices=CHOICES)
     assert file.read_text() == 'theme = "light"\n'
-    save(Settings(theme="light"), str(file), since=Settings(theme="light"))
+    save(Settings(theme="light"), str(file), since=Settings(theme="light"), choices=CHOICES)
     assert file.read_text() == 'theme = "light"\n'
 
 
 def test_nothing_changed_makes_no_file(file: Path) -> None:
-    save(Settings(), str(file), since=Settings())
+    save(Settings(), str(file), since=Settings(), choices=CHOICES)
     assert not file.parent.exists()
 
 
 def test_a_default_chosen_again_stays_in_the_file(file: Path) -> None:
     loaded = written(file, 'theme = "light"\n')
-    save(Settings(), str(file), since=loaded)
+    save(Settings(), str(file), since=loaded, choices=CHOICES)
     assert file.read_text() == 'theme = "dark"\n'
 
 
 def test_other_lines_stay_as_they_were_written(file: Path) -> None:
     loaded = written(file)
     keys = {**loaded.keys, "kill": ("K",), "help": ()}
-    save(replace(loaded, theme="dark", reverse=True, keys=keys), str(file), since=loaded)
+    save(
+        replace(loaded, theme="dark", reverse=True, keys=keys),
+        str(file),
+        since=loaded,
+        choices=CHOICES,
+    )
     assert file.read_text() == WRITTEN.replace(
         'theme = "light"   # in', 'theme = "dark"   # in'
     ).replace('["pid", "nothing"]\n', '["pid", "nothing"]\nreverse = true\n').replace(
@@ -109,7 +114,7 @@ def test_other_lines_stay_as_they_were_written(file: Path) -> None:
 def test_a_change_of_another_in_the_meantime_stays(file: Path) -> None:
     loaded = written(file)
     file.write_text(WRITTEN.replace("interval = 2", "interval = 5"))
-    save(replace(loaded, theme="dark"), str(file), since=loaded)
+    save(replace(loaded, theme="dark"), str(file), since=loaded, choices=CHOICES)
     assert load(str(file), CHOICES)[0] == replace(loaded, theme="dark", interval=5.0)
 
 
@@ -135,7 +140,7 @@ def test_every_way_to_write_toml_is_understood(file: Path, before: str, after: s
     file.write_bytes(before.encode())
     loaded = load(str(file), CHOICES)[0]
     settings = replace(loaded, theme="light", keys={**loaded.keys, "kill": ("K",)})
-    save(settings, str(file), since=loaded)
+    save(settings, str(file), since=loaded, choices=CHOICES)
     assert load(str(file), CHOICES)[0] == settings
     text = file.read_bytes().decode()
     assert after is None or text == after
@@ -145,9 +150,9 @@ def test_every_way_to_write_toml_is_understood(file: Path, before: str, after: s
 
 def test_an_action_loses_its_line_when_it_gets_its_own_keys_back(file: Path) -> None:
     loaded = written(file, 'theme = "light"\nkeys.kill = ["x"]\n')
-    save(replace(loaded, keys={}), str(file), since=loaded)
+    save(replace(loaded, keys={}), str(file), since=loaded, choices=CHOICES)
     assert file.read_text() == 'theme = "light"\n'
-    save(replace(loaded, keys={}), str(file), since=loaded)
+    save(replace(loaded, keys={}), str(file), since=loaded, choices=CHOICES)
     assert file.read_text() == 'theme = "light"\n'
 
 
@@ -157,7 +162,7 @@ def test_a_file_that_cannot_be_changed_is_left_alone(file: Path, text: str) -> N
     file.write_text(text, encoding="latin-1")
     before = file.read_bytes()
     with pytest.raises(SettingsError, match=f"settings not saved to {file}: ") as caught:
-        save(Settings(keys={"kill": ("x",)}), str(file), since=Settings())
+        save(Settings(keys={"kill": ("x",)}), str(file), since=Settings(), choices=CHOICES)
     assert str(caught.value).isprintable()
     assert file.read_bytes() == before
     assert os.listdir(file.parent) == ["config.toml"]
@@ -166,7 +171,7 @@ def test_a_file_that_cannot_be_changed_is_left_alone(file: Path, text: str) -> N
 def test_file_and_folder_are_private(file: Path) -> None:
     previous = os.umask(0)
     try:
-        save(Settings(ascii=True), str(file), since=Settings())
+        save(Settings(ascii=True), str(file), since=Settings(), choices=CHOICES)
     finally:
         os.umask(previous)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -177,7 +182,7 @@ def test_file_and_folder_are_private(file: Path) -> None:
 def test_a_reader_never_sees_half_a_file(file: Path) -> None:
     loaded = written(file)
     with file.open() as reader:
-        save(replace(loaded, theme="dark"), str(file), since=loaded)
+        save(replace(loaded, theme="dark"), str(file), since=loaded, choices=CHOICES)
         assert reader.read() == WRITTEN
 
 
@@ -185,7 +190,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     path = str(tmp_path / "taken" / "gpudash" / "config.toml")
     with pytest.raises(SettingsError, match=f"settings not saved to {path}: ") as caught:
-        save(Settings(ascii=True), path, since=Settings())
+        save(Settings(ascii=True), path, since=Settings(), choices=CHOICES)
     assert str(caught.value).isprintable()
 
 
@@ -208,7 +213,7 @@ def test_an_unwritable_folder_is_one_line(home_of_a_user: Path) -> None:
     loaded = written(file)
     home_of_a_user.chmod(0o500)
     with pytest.raises(SettingsError, match="Permission denied") as caught:
-        save(replace(loaded, ascii=True), str(file), since=loaded)
+        save(replace(loaded, ascii=True), str(file), since=loaded, choices=CHOICES)
     assert str(caught.value).isprintable()
     assert file.read_text() == WRITTEN
 
@@ -217,7 +222,7 @@ def test_a_link_stays_and_its_own_target_is_replaced(file: Path, tmp_path: Path)
     loaded = written(tmp_path / "dotfiles" / "gpudash.toml")
     file.parent.mkdir()
     file.symlink_to("../dotfiles/gpudash.toml")
-    save(replace(loaded, theme="dark"), str(file), since=loaded)
+    save(replace(loaded, theme="dark"), str(file), since=loaded, choices=CHOICES)
     assert file.is_symlink()
     assert load(str(file), CHOICES)[0].theme == "dark"
     assert os.listdir(tmp_path / "dotfiles") == ["gpudash.toml"]
@@ -233,7 +238,7 @@ def test_what_belongs_to_another_user_is_left_alone(file: Path, tmp_path: Path, 
     taken = {"link": file, "target": target, "folder": target.parent}[given]
     os.chown(taken, ANOTHER, -1, follow_symlinks=False)
     with pytest.raises(SettingsError, match="belongs to another user"):
-        save(replace(loaded, theme="dark"), str(file), since=loaded)
+        save(replace(loaded, theme="dark"), str(file), since=loaded, choices=CHOICES)
     assert target.read_text() == WRITTEN
 
 
@@ -241,5 +246,23 @@ def test_what_belongs_to_another_user_is_left_alone(file: Path, tmp_path: Path, 
 def test_no_folder_is_made_in_the_home_of_another(tmp_path: Path) -> None:
     os.chown(tmp_path, ANOTHER, -1)
     with pytest.raises(SettingsError, match="belongs to another user"):
-        save(Settings(ascii=True), str(tmp_path / "a" / "config.toml"), since=Settings())
+        save(
+            Settings(ascii=True),
+            str(tmp_path / "a" / "config.toml"),
+            since=Settings(),
+            choices=CHOICES,
+        )
     assert os.listdir(tmp_path) == []
+
+
+def test_mistakes_in_a_list_outlast_a_change_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('hidden_panels = ["host", "minimap"]  # from a newer version\n')
+    loaded, mistakes = load(str(file), CHOICES)
+    assert len(mistakes) == 1
+    wanted = replace(loaded, hidden_panels=("sparklines",))
+    save(wanted, str(file), since=loaded, choices=CHOICES)
+    assert file.read_text() == (
+        'hidden_panels = ["sparklines", "minimap"]  # from a newer version\n'
+    )
+    assert load(str(file), CHOICES)[0] == wanted

@@ -1,3 +1,4 @@
+import asyncio
 import os
 import threading
 from pathlib import Path
@@ -54,7 +55,7 @@ async def test_mistakes_are_told_and_the_rest_counts(path: Path) -> None:
     app = GpudashApp(HandFeed(), preferences=preferences)
     async with app.run_test(size=(250, 40)) as pilot:
         await pilot.pause()
-        assert "did you mean dark" in screen_lines(app)[-1]
+        assert "did you mean dark" in " ".join(screen_lines(app)[-4:])
         assert app.picture.listing.sort_key == "pid"
 
 
@@ -108,6 +109,63 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     preferences.finish(reasons.append)
     assert len(reasons) == 1
     assert "settings not saved to" in reasons[0]
+
+
+def test_a_change_that_cannot_be_saved_is_told_and_tried_again(path: Path) -> None:
+    path.mkdir()
+    reasons: list[str] = []
+    preferences = Preferences(str(path))
+    preferences.change(sort="pid")
+    preferences.save(reasons.append)
+    preferences.finish(reasons.append)
+    assert [reason.partition(" to ")[0] for reason in reasons] == ["settings not saved"] * 2
+    path.rmdir()
+    preferences.finish(reasons.append)
+    assert 'sort = "pid"' in path.read_text()
+    assert preferences.is_saved
+    assert len(reasons) == 2
+
+
+async def test_a_save_that_fails_after_the_screen_has_gone_is_quiet(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    preferences = Preferences(str(path))
+    app = GpudashApp(HandFeed(), preferences=preferences)
+    path.mkdir()
+
+    def leave() -> None:
+        loop = asyncio.new_event_loop()
+
+        async def change() -> None:
+            app.prefer(sort="pid")
+            app._save()
+
+        loop.run_until_complete(change())
+        loop.close()
+
+    leaving = threading.Thread(target=leave)
+    leaving.start()
+    leaving.join()
+    preferences.finish()
+    assert raised == []
+
+
+async def test_all_mistakes_are_listed_in_whole(path: Path) -> None:
+    path.write_text('theme = "drak"\nintervall = 3\n[keys]\n"view.links" = ["K"]\n')
+    preferences = Preferences(str(path))
+    app = GpudashApp(HandFeed(), preferences=preferences)
+    async with app.run_test(size=(80, 30)) as pilot:
+        await pilot.pause()
+        assert "3 mistakes in the settings, ! lists them" in " ".join(screen_lines(app)[-4:])
+        await pilot.press("exclamation_mark")
+        await pilot.pause()
+        text = " ".join(" ".join(screen_lines(app)).split())
+        assert "3 mistakes in the settings" in text
+        assert "view.links takes the key K from process.kill" in text
+        for mistake in preferences.mistakes:
+            assert "".join(mistake.split()) in text.replace(" ", "")
 
 
 def test_a_folder_that_hangs_does_not_hold_the_end(path: Path) -> None:

@@ -112,7 +112,12 @@ class QuietDriver(LinuxDriver):
 
     def _read(self) -> None:
         """Turn input into messages."""
-        for message in self._parser.feed(self._decode(_read_or_leave(self.fileno))):
+        data = _read(self.fileno)
+        if not data:
+            # There is nothing to restore, and a loop without input would only spin.
+            getattr(self._app, "hang_up", lambda: None)()
+            os._exit(HANGUP_STATUS)
+        for message in self._parser.feed(self._decode(data)):
             self.process_message(message)
         self._await_rest()
 
@@ -124,13 +129,10 @@ class QuietDriver(LinuxDriver):
             self._loop.call_later(_ESCAPE_SECONDS, self._await_rest)
 
 
-def _read_or_leave(descriptor: int) -> bytes:
-    """Read a terminal that has input; at its end leave at once, there is nothing to restore."""
+def _read(descriptor: int) -> bytes:
+    """Read a terminal that has input; nothing at its end."""
     try:
         termios.tcgetattr(descriptor)
-        data = os.read(descriptor, 4096)
+        return os.read(descriptor, 4096)
     except (termios.error, OSError):
-        data = b""
-    if not data:
-        os._exit(HANGUP_STATUS)
-    return data
+        return b""

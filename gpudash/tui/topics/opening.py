@@ -72,6 +72,15 @@ class Opening(LiveApp):
 
         self._open(UsersView(self.picture))
 
+    def action_mistakes(self) -> None:
+        """Show all that is wrong in the file of settings."""
+        from gpudash.tui.screens.mistakes import MistakesView
+
+        if self.preferences.mistakes:
+            self._open(MistakesView(self.picture, self.preferences.mistakes))
+        else:
+            self.say("there is no mistake in the settings")
+
     def action_view_process(self, section: str = "") -> None:
         """Show the selected process, from its `tree` or its `environment` on."""
         row = self.picture.listing.selected
