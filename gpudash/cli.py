@@ -101,6 +101,7 @@ def _kill(options: argparse.Namespace) -> int:
         tree=options.tree,
         yes=options.yes,
         read_only=options.read_only,
+        config=not options.no_config,
         demo=options.demo,
         show_secrets=options.show_secrets,
     )

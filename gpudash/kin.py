@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gpudash import proc_facts, proc_stat
 from gpudash.proc_stat import ProcStat
 from gpudash.snapshot import Process
@@ -48,15 +50,17 @@ def ancestors(pid: int) -> tuple[Relative, ...]:
     return tuple(Relative(process, depth) for process, depth in found if process)[::-1]
 
 
-def descendants(*pids: int, most: int = MOST) -> tuple[Relative, ...]:
+def descendants(*pids: int, most: int = MOST, brief: bool = False) -> tuple[Relative, ...]:
     """Return children (1), grandchildren (2), ..., each behind its parent, at most so many.
 
-    Sessions and process groups do not matter; a process whose parent ended belongs to whoever
-    adopted it. Of several PIDs that are related, the lower one counts.
+    Brief is without owner and command line, whose reading the kernel may hold up. Sessions and
+    process groups do not matter; a process whose parent ended belongs to whoever adopted it. Of
+    several PIDs that are related, the lower one counts.
     """
     boot_time = proc_stat.boot_time()
+    seen = _brief if brief else _process
     relatives = (
-        Relative(_process(child, stat, boot_time), depth)
+        Relative(seen(child, stat, boot_time), depth)
         for child, stat, depth in _below(pids, _stats())
     )
     return tuple(islice(relatives, most))
@@ -86,18 +90,24 @@ def _below(
         pending += [(child, depth + 1) for child in sorted(children.get(pid, ()))[::-1]]
 
 
-def _process(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
-    status = proc_facts.status(pid)
-    arguments = proc_facts.command_line(pid)
-    uid = None if status is None else proc_facts.owner_id(status)
+def _brief(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
     return Process(
         pid=pid,
         devices=(),
-        username=None if uid is None else proc_facts.username(uid),
-        name=None if status is None else proc_facts.name(status, arguments),
-        command_line=arguments,
         create_time=None if boot_time is None else boot_time + stat.started_seconds,
         start_ticks=stat.start_ticks,
         status=stat.status,
         parent_pid=stat.parent_pid,
+    )
+
+
+def _process(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
+    status = proc_facts.status(pid)
+    arguments = proc_facts.command_line(pid)
+    uid = None if status is None else proc_facts.owner_id(status)
+    return replace(
+        _brief(pid, stat, boot_time),
+        username=None if uid is None else proc_facts.username(uid),
+        name=None if status is None else proc_facts.name(status, arguments),
+        command_line=arguments,
     )

@@ -13,6 +13,8 @@ from gpudash.text import SafeText, clean, clean_bytes
 
 _STATUS_BYTES = 65536
 _COMM_BYTES = 15
+_FUNCTION_BYTES = 64
+_NO_LOGIN = 2**32 - 1
 _ARGUMENTS = 512
 _ARGUMENT_LIMIT = 4096
 _COMMAND_LINE_BYTES = 32768
@@ -78,6 +80,18 @@ def holds_a_device(pid: int) -> bool | None:
     except OSError:
         return None
     return any(_link(f"{folder}/{each}").startswith(_DEVICE_NODES) for each in descriptors)
+
+
+def login_id(pid: int) -> int | None:
+    """Return the uid with which its session was logged in, also behind sudo; None if with none."""
+    text = read(pid, "loginuid", _FUNCTION_BYTES) or b""
+    return int(text) if text.isdigit() and int(text) != _NO_LOGIN else None
+
+
+def waits_in(pid: int) -> SafeText | None:
+    """Return the function of the kernel in which it sleeps; only root may see that of others."""
+    name = read(pid, "wchan", _FUNCTION_BYTES) or b""
+    return None if name in (b"", b"0") else clean_bytes(name)
 
 
 def in_first_pid_namespace() -> bool:

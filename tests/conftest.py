@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from gpudash import proc_facts
 from tests.fakenvml.build import CompilerError, build
-from tests.holders import Holder, hold
+from tests.holders import Holder, hold, open_device
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("patient", deadline=None)
@@ -25,6 +27,14 @@ def fakenvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.fail(str(error), pytrace=False)
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of records of everything that a test starts."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder
+
+
 @pytest.fixture
 def holders() -> Iterator[Callable[..., list[Holder]]]:
     """A function that starts n real processes; their PIDs are for the stand-in's PIDS."""
@@ -37,3 +47,20 @@ def holders() -> Iterator[Callable[..., list[Holder]]]:
     yield start
     for holder in started:
         holder.end()
+
+
+@pytest.fixture
+def gpu_holder(holders: Callable[..., list[Holder]]) -> Callable[..., Holder]:
+    """A function that starts a process with a node of the driver open; skips without rights."""
+
+    def start(command: str = "exec sleep 600") -> Holder:
+        (holder,) = holders(1, open_device(command))
+        deadline = time.monotonic() + 10
+        while not proc_facts.holds_a_device(holder.pid):
+            if not holder.alive:
+                pytest.skip("a mount namespace, and in it a /dev of its own, cannot be made here")
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return holder
+
+    return start

@@ -30,6 +30,12 @@ def hold(count: int, argv: Sequence[str] = ("sleep", "600")) -> list[Holder]:
     return [Holder(argv) for _ in range(count)]
 
 
+def open_device(command: str = "exec sleep 600") -> list[str]:
+    """Return what runs a shell command with a node of the driver open, seen by itself alone."""
+    node = "mount -t tmpfs none /dev && : >/dev/nvidia0 && exec 9</dev/nvidia0"
+    return ["unshare", "--mount", "sh", "-c", f"{node} && {command}"]
+
+
 def pid_list(holders: Iterable[Holder]) -> str:
     """Return their PIDs as the stand-in's PIDS setting wants them."""
     return ",".join(str(holder.pid) for holder in holders)

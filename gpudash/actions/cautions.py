@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from gpudash import kin, proc_facts, proc_stat
 from gpudash.actions.target import Target
@@ -23,22 +24,31 @@ _DISPLAYS = (
 )
 
 
-def cautions(target: Target) -> tuple[str, ...]:
-    """Return sentences about what else would be hit, the gravest first; empty for a plain job."""
+class Caution(NamedTuple):
+    """A sentence about what else would be hit; a grave one wants to be agreed to twice."""
+
+    text: str
+    grave: bool = False
+
+
+def cautions(target: Target) -> tuple[Caution, ...]:
+    """Return what else would be hit, the gravest first; empty for a plain job."""
     process = target.process
     stat = proc_stat.read(process.pid)
     status = proc_facts.status(process.pid) or b""
-    found = (
-        _daemon(process, stat),
-        _display(process),
-        _container(status),
-        _ancestor(process),
+    grave = (_daemon(process, stat), _display(process), _container(status), _ancestor(process))
+    other = (
+        _graphics(process),
+        _client(process),
         _owner(process, proc_facts.owner_id(status)),
         _session(process, stat),
         _stranger(process, status),
         _unprotected(target),
     )
-    return tuple(sentence for sentence in found if sentence)
+    return (
+        *(Caution(sentence, grave=True) for sentence in grave if sentence),
+        *(Caution(sentence) for sentence in other if sentence),
+    )
 
 
 def _daemon(process: Process, stat: proc_stat.ProcStat | None) -> str | None:
@@ -53,8 +63,18 @@ def _daemon(process: Process, stat: proc_stat.ProcStat | None) -> str | None:
 def _display(process: Process) -> str | None:
     if process.name in _DISPLAYS:
         return "it is a display server: the desktop ends with it"
-    if "G" in process.type:
+    return None
+
+
+def _graphics(process: Process) -> str | None:
+    if "G" in process.type and process.name not in _DISPLAYS:
         return "it draws graphics (type G): it may be part of the desktop"
+    return None
+
+
+def _client(process: Process) -> str | None:
+    if "M" in process.type:
+        return "it is a client of MPS: the other clients of its server may fail with it"
     return None
 
 
@@ -88,11 +108,10 @@ def _session(process: Process, stat: proc_stat.ProcStat | None) -> str | None:
 
 
 def _stranger(process: Process, status: bytes) -> str | None:
-    """Doubt a PID within a namespace: the driver's number may be meant for the one outside."""
-    inside = not proc_facts.in_first_pid_namespace()
-    if not status or not inside or proc_facts.holds_a_device(process.pid) is not False:
+    """Doubt figures within a namespace: the driver may mean the process of that PID outside."""
+    if not status or not process.devices or proc_facts.in_first_pid_namespace():
         return None
-    return "it has no NVIDIA device open: the driver may mean a process outside this container"
+    return "this is a PID namespace: GPUs and memory may be those of a process outside"
 
 
 def _unprotected(target: Target) -> str | None:

@@ -6,7 +6,7 @@ import itertools
 import os
 
 from gpudash import proc_facts, proc_stat
-from gpudash.actions.target import Target, exited, open_pidfd
+from gpudash.actions.target import Target, open_pidfd
 from gpudash.errors import ActionError
 from gpudash.snapshot import Host, Process
 from gpudash.text import clean
@@ -19,7 +19,13 @@ def pin(process: Process, host: Host) -> Target:
     """
     refuse_host(host)
     _refuse_by_pid(process)
-    return hold(process, open_pidfd(process.pid))
+    target = hold(process, open_pidfd(process.pid))
+    try:
+        _refuse_stranger(process)
+    except ActionError:
+        target.close()
+        raise
+    return target
 
 
 def hold(process: Process, descriptor: int | None) -> Target:
@@ -75,6 +81,15 @@ def _refuse_by_pid(process: Process) -> None:
         raise ActionError(f"start time of PID {pid} is not known: it might have been reused")
 
 
+def _refuse_stranger(process: Process) -> None:
+    """Raise if the driver may mean a process outside: it tells PIDs of the host's namespace."""
+    if not process.devices or proc_facts.in_first_pid_namespace():
+        return
+    if not proc_facts.holds_a_device(process.pid):
+        reason = "the driver means another process, outside this PID namespace"
+        raise ActionError(f"PID {process.pid} has no NVIDIA device open here: {reason}")
+
+
 def _compare(target: Target) -> None:
     """Raise unless the process that is pinned is the one that the snapshot shows."""
     process = target.process
@@ -85,7 +100,7 @@ def _compare(target: Target) -> None:
     )
     # Alive now, it was so when its stat was read: that line cannot be a later process's.
     if not target.alive() and (stat is None or is_same):
-        raise ActionError(exited(pid))
+        raise ActionError(target.end)
     if stat is None:
         raise ActionError(f"PID {pid} cannot be signalled: /proc hides it")
     if not is_same:

@@ -10,7 +10,7 @@ import time
 from types import TracebackType
 from typing import Literal, NamedTuple
 
-from gpudash import proc_stat
+from gpudash import proc_facts, proc_stat
 from gpudash.errors import ActionError
 from gpudash.snapshot import Process
 from gpudash.text import SafeText, clean_bytes
@@ -30,6 +30,16 @@ class Standing(NamedTuple):
     state: State
     parent_pid: int | None = None
     parent_name: SafeText | None = None
+    waits_in: SafeText | None = None
+    """Function of the kernel that an uninterruptible one is stuck in, where it may be seen."""
+
+    @property
+    def unreaped(self) -> str:
+        """Who keeps a zombie: `zombie: parent 4100 (torchrun) must reap it`, empty for none."""
+        if self.state != "zombie":
+            return ""
+        name = f" ({self.parent_name})" if self.parent_name else ""
+        return f"zombie: parent {self.parent_pid}{name} must reap it"
 
 
 class Target:
@@ -51,7 +61,7 @@ class Target:
         """
         pid = self.process.pid
         if not self.alive():
-            raise ActionError(exited(pid))
+            raise ActionError(self.end)
         try:
             if self._descriptor is None:
                 self._send_unpinned(signal_number)
@@ -86,7 +96,18 @@ class Target:
         states = {stat.status}
         if stat.status == "zombie":
             states = {thread.status for thread in proc_stat.threads(self.process.pid)}
-        return Standing("uninterruptible" if _BLOCKED in states else "alive", stat.parent_pid)
+        if _BLOCKED not in states:
+            return Standing("alive", stat.parent_pid)
+        waits_in = proc_facts.waits_in(self.process.pid)
+        return Standing("uninterruptible", stat.parent_pid, waits_in=waits_in)
+
+    @property
+    def end(self) -> str:
+        """The reason that nothing can be sent once it has ended."""
+        standing = self.state()
+        if standing.state != "zombie":
+            return exited(self.process.pid)
+        return f"PID {self.process.pid} already exited, {standing.unreaped}; nothing was sent"
 
     def wait(self, timeout_seconds: float) -> bool:
         """Wait for its end; return whether it came in time."""

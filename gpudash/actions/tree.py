@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
@@ -79,16 +80,20 @@ class Tree:
         """The root and all members, parents before their children."""
         return (self.root, *(member.target for member in self.members))
 
-    def rescan(self) -> bool:
-        """Add what was started since the last scan; return whether there was anything."""
+    def rescan(self, *, brief: bool = False) -> bool:
+        """Add what was started since the last scan; return whether there was anything.
+
+        A brief scan never waits for the kernel and leaves out owners and command lines.
+        """
         held = {self.root.process.pid: 0, **{member.pid: member.depth for member in self.members}}
-        relatives = kin.descendants(*(t.process.pid for t in self.targets if t.alive()))
+        roots = (t.process.pid for t in self.targets if t.alive())
+        relatives = kin.descendants(*roots, brief=brief)
         # Those that still run had no other process under their PID while /proc was read.
         depths = {t.process.pid: held[t.process.pid] for t in self.targets if t.alive()}
         found: list[Member] = []
         for process, _ in relatives:
             above = depths.get(process.parent_pid or 0)
-            if above is None or process.pid in held or is_own(process.pid, process.parent_pid):
+            if above is None or process.pid in held or _is_own(process, brief=brief):
                 continue
             if len(self.members) + len(found) >= kin.MOST:
                 break
@@ -115,7 +120,7 @@ class Tree:
 
         Returns those that did not get it although they still run.
         """
-        self.rescan()
+        self.rescan(brief=True)
         rest = [target for target in self.targets if target.alive()]
         still = {target.process.key for target in rest}
         refusals = send_all(rest, signal_number)
@@ -143,15 +148,22 @@ class Tree:
         stopped = 0
         for _ in range(_SCANS):
             fresh = self.targets[stopped:]
-            send_all(fresh, signal.SIGSTOP)
-            _wait_for_stop(fresh)
+            deaf = {refusal.process.key for refusal in send_all(fresh, signal.SIGSTOP)}
+            _wait_for_stop([target for target in fresh if target.process.key not in deaf])
             stopped += len(fresh)
-            if not self.rescan():
+            if not self.rescan(brief=True):
                 break
 
 
+def _is_own(process: Process, *, brief: bool) -> bool:
+    """Whether it is gpudash's own; what it started may be its collector, and is not asked then."""
+    if brief and process.parent_pid == os.getpid():
+        return True
+    return is_own(process.pid, process.parent_pid)
+
+
 def _wait_for_stop(targets: Iterable[Target]) -> None:
-    """Wait until all have stopped, for a moment at most: some may not be ours to stop."""
+    """Wait until all have stopped, for a moment at most: a debugger may hold some."""
     deadline = time.monotonic() + _STOP_SECONDS
     for target in targets:
         while (stat := proc_stat.read(target.process.pid)) and stat.status not in _CANNOT_FORK:
@@ -166,6 +178,15 @@ def tree(root: Target, known: Iterable[Process] = ()) -> tuple[Member, ...]:
     `known` are the processes of a snapshot, which say what a member holds.
     """
     return Tree(root, known).members
+
+
+def members(trees: Iterable[Tree]) -> tuple[Member, ...]:
+    """Return the members of several trees, each once however they are related."""
+    found: dict[tuple[int, float | None], Member] = {}
+    for each in trees:
+        for member in each.members:
+            found.setdefault(member.process.key, member)
+    return tuple(found.values())
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     add_main(whole, "demo")
     add_main(whole, "show-secrets")
     add("--theme", metavar="NAME", help="the colours of the screen, as F2 there lists them")
-    add("--no-config", action="store_true", help="leave the file of settings alone")
+    add_main(whole, "no-config")
     add_main(whole, "read-only")
     add_main(whole, "ascii")
     add("--json-schema", action="store_true", help="print the JSON Schema of the documents")

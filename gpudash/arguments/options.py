@@ -52,6 +52,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "show what else is masked: keys, tokens and passwords on command lines",
     },
     "read-only": {"action": "store_true", "help": "offer no way to signal a process"},
+    "no-config": {"action": "store_true", "help": "leave the file of settings alone"},
     "gpu": {"metavar": "LIST", "help": "only these: 0,2-3, UUID prefixes, PCI bus ids"},
     "demo": {"metavar": "NAME", "help": f"a simulated host, by default {DEFAULT_DEMO}"},
 }
@@ -63,7 +64,8 @@ def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> No
     They have no default there: what stood before the name would be undone by it.
     """
     for name in names:
-        declared = {**_SHARED[name], **({"help": helps[name]} if name in helps else {})}
+        told = helps.get(name.replace("-", "_"))
+        declared = {**_SHARED[name], **({"help": told} if told else {})}
         parser.add_argument(f"--{name}", default=argparse.SUPPRESS, **declared)
 
 

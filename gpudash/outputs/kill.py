@@ -1,15 +1,13 @@
-"""What `gpudash kill` shows before it asks: whom it hits, and what goes with them."""
+"""What `gpudash kill` shows: before it asks whom it hits, afterwards what came of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec.structs import replace
-
-from gpudash.actions import Member
+from gpudash.actions import Member, Report
+from gpudash.actions.naming import masked_command
 from gpudash.labels import command
 from gpudash.rows import ProcessRow
-from gpudash.secrets import mask_arguments
 from gpudash.snapshot import Process
 from gpudash.units import duration, size
 
@@ -25,8 +23,22 @@ def render(
     show_secrets: bool = False,
 ) -> str:
     """Return a process, its command, the members of its tree and the cautions, a line each."""
-    named = command if show_secrets else _masked
+    named = command if show_secrets else masked_command
     return "".join(f"{line}\n" for line in _lines(row, members, cautions, named))
+
+
+def told(report: Report) -> Iterator[str]:
+    """Yield a line for each process that was meant, and one for what they held together."""
+    below = report.ended_below
+    for place, line in enumerate(report.lines()):
+        hint = ": --signal KILL ends it" if line.outcome.offer_kill else ""
+        ended = f"; {below} below ended too" if below and not place else ""
+        yield f"{line.text}{hint}{ended}"
+    if len(report.roots) > 1 and report.memory:
+        yield report.memory
+    if report.survivors:
+        pids = " ".join(str(target.process.pid) for target in report.survivors)
+        yield f"to end them: gpudash kill --signal KILL {pids}"
 
 
 def _lines(
@@ -50,11 +62,6 @@ def _lines(
         yield f"    + {len(members) - _MEMBERS} more below it"
     for caution in cautions:
         yield f"  ! {caution}"
-
-
-def _masked(process: Process) -> str:
-    line = process.command_line
-    return command(replace(process, command_line=mask_arguments(line)) if line else process)
 
 
 def _cut(text: str) -> str:

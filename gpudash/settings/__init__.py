@@ -9,8 +9,8 @@ from __future__ import annotations
 from gpudash.settings.declared import Settings, declared
 from gpudash.settings.documented import template
 from gpudash.settings.kinds import Choices
-from gpudash.settings.loading import load
+from gpudash.settings.loading import is_read_only, load
 from gpudash.settings.place import path
 from gpudash.settings.saving import save
 
-__all__ = ["Choices", "Settings", "declared", "load", "path", "save", "template"]
+__all__ = ["Choices", "Settings", "declared", "is_read_only", "load", "path", "save", "template"]

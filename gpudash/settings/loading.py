@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpudash.errors import SettingsError
 from gpudash.settings import place
 from gpudash.settings.declared import Settings, declared
 from gpudash.settings.kinds import Choices, nearest, shown
@@ -11,6 +12,7 @@ from gpudash.settings.statements import parse
 from gpudash.text import clean
 
 _MOST_BROKEN_LINES = 10
+_READ_ONLY = "read_only"
 
 
 def load(path: str, choices: Choices) -> tuple[Settings, list[str]]:
@@ -29,6 +31,24 @@ def load(path: str, choices: Choices) -> tuple[Settings, list[str]]:
     document, mistakes = _parsed(text)
     values, wrong = _checked(document, choices)
     return Settings(**values), [_line(path, mistake) for mistake in mistakes + wrong]
+
+
+def is_read_only(path: str) -> bool:
+    """Return whether a file forbids to signal processes; False without a file.
+
+    Raises SettingsError where that cannot be told, for then it may.
+    """
+    try:
+        text = place.read(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SettingsError(_line(path, f"cannot be read: {reason}")) from None
+    document, mistakes = _parsed(text or "")
+    values, wrong = _checked({_READ_ONLY: document.get(_READ_ONLY, False)}, Choices())
+    unseen = mistakes if _READ_ONLY not in document else []
+    for mistake in (*wrong, *unseen):
+        raise SettingsError(_line(path, mistake))
+    return bool(values[_READ_ONLY])
 
 
 def _checked(document: dict[str, Any], choices: Choices) -> tuple[dict[str, Any], list[str]]:

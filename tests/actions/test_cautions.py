@@ -16,6 +16,7 @@ from tests.actions.shown import WAIT_SECONDS, pinned, shown
 from tests.factories import make_process_device
 from tests.holders import Holder
 
+GpuHolders = Callable[..., Holder]
 Holders = Callable[..., list[Holder]]
 NOBODY = 65534
 
@@ -27,7 +28,7 @@ def plain(holders: Holders) -> Holder:
 
 def warned(pid: int, **overrides: object) -> str:
     with pinned(pid, **overrides) as target:
-        return "\n".join(cautions(target))
+        return "\n".join(caution.text for caution in cautions(target))
 
 
 def until(pid: int, condition: Callable[[proc_stat.ProcStat], bool]) -> None:
@@ -98,7 +99,7 @@ def test_graphics_are_doubted_by_type(plain: Holder) -> None:
 
 def test_one_that_the_kernel_does_not_pin_is_told(plain: Holder) -> None:
     with Target(shown(plain.pid), None) as target:
-        assert "cannot pin it" in "\n".join(cautions(target))
+        assert "cannot pin it" in "\n".join(caution.text for caution in cautions(target))
 
 
 def test_the_init_of_a_container_is_told(holders: Holders) -> None:
@@ -113,14 +114,25 @@ def test_the_init_of_a_container_is_told(holders: Holders) -> None:
     assert "init of a container" in warned(children[0].pid)
 
 
-def test_a_pid_that_may_be_meant_for_another_namespace_is_doubted(
-    plain: Holder, monkeypatch: pytest.MonkeyPatch
+def test_figures_within_a_namespace_are_doubted(
+    gpu_holder: GpuHolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    doubt = "outside this container"
+    job = gpu_holder()
+    doubt = "those of a process outside"
+    assert doubt not in warned(job.pid)
     monkeypatch.setattr(proc_facts, "in_first_pid_namespace", lambda: False)
-    assert doubt in warned(plain.pid)
-    monkeypatch.setattr(proc_facts, "in_first_pid_namespace", lambda: True)
-    assert doubt not in warned(plain.pid)
+    assert doubt in warned(job.pid)
+    assert doubt not in warned(job.pid, devices=())
+
+
+def test_what_is_no_plain_job_is_grave_and_said_first(plain: Holder) -> None:
+    devices = (make_process_device(type="M"),)
+    with pinned(plain.pid, name="nvidia-cuda-mps-server", devices=devices) as target:
+        first, *rest = cautions(target)
+    assert first.grave
+    assert "MPS server" in first.text
+    assert not any(caution.grave for caution in rest)
+    assert any("client of MPS" in caution.text for caution in rest)
 
 
 def test_names_are_harmless(holders: Holders) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from gpudash import proc_stat
+from gpudash import proc_facts, proc_stat
 from gpudash.actions import pin
 from gpudash.errors import ActionError
 from gpudash.snapshot import Host, Process
@@ -141,7 +141,11 @@ def test_a_zombie_has_exited() -> None:
             target.send(signal.SIGKILL)
             assert target.wait(WAIT_SECONDS)
         assert psutil.Process(child.pid).status() == "zombie"
-        assert refusal(process) == f"PID {child.pid} already exited; nothing was sent"
+        parent = f"{os.getpid()} ({psutil.Process().name()})"
+        assert refusal(process) == (
+            f"PID {child.pid} already exited, zombie: parent {parent} must reap it; "
+            "nothing was sent"
+        )
 
 
 def test_the_process_of_another_user_is_named(
@@ -191,6 +195,21 @@ def test_a_process_that_is_hidden_is_refused_with_the_reason(victim: Holder) -> 
     )
     assert refusal(process).endswith("belongs to another PID namespace")
     assert "start time" in refusal(make_process(pid=victim.pid, create_time=None))
+
+
+def test_a_pid_of_the_driver_that_holds_no_device_in_a_namespace_is_refused(
+    victim: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proc_facts, "in_first_pid_namespace", lambda: False)
+    before = len(os.listdir("/proc/self/fd"))
+    reason = refusal(shown(victim.pid))
+    assert reason == (
+        f"PID {victim.pid} has no NVIDIA device open here: the driver means another process, "
+        "outside this PID namespace"
+    )
+    assert len(os.listdir("/proc/self/fd")) == before
+    # A launcher that a person names is no PID of the driver's.
+    pin(shown(victim.pid, devices=()), HERE).close()
 
 
 def test_a_kernel_thread_is_refused() -> None:

@@ -11,7 +11,7 @@ from gpudash import kin
 from gpudash.actions import Tree, tree
 from tests.actions.family import Family
 from tests.actions.shown import WAIT_SECONDS, pinned, shown
-from tests.factories import make_process_device
+from tests.factories import make_process, make_process_device
 
 GRANDPARENT = "sleep 600 & setsid sleep 600 & sh -c 'sleep 600 & wait' & wait"
 FORKING = """
@@ -32,8 +32,12 @@ DEAF_CHILD = "sh -c 'trap \"\" TERM; sleep 600 & sleep 600' & trap 'exit 0' TERM
 def family() -> Iterator[Family]:
     """A shell, two children, one in a session of its own, and a third with a child."""
     with Family(("sh", "-c", GRANDPARENT)) as family:
-        family.until(lambda alive: len(alive) == 5)
+        family.until(lambda alive: len(alive) == 5 and _sleepers(alive) == 3)
         yield family
+
+
+def _sleepers(pids: set[int]) -> int:
+    return sum((kin.process_of(pid) or make_process()).name == "sleep" for pid in pids)
 
 
 def test_members_are_children_and_theirs_in_any_session(family: Family) -> None:

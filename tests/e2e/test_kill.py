@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,11 +16,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gpudash import proc_stat
 from tests.actions.family import Family
 from tests.e2e.run import tell
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
+from tests.pid_reuse import start_as
 
 pytestmark = pytest.mark.e2e
 
@@ -35,25 +39,34 @@ cli._run = lambda words: kill.run(**eval(words[0]))
 {first}
 cli.main(sys.argv[1:])
 """
+IMPATIENT = """
+from gpudash.actions import patience
+patience.END_SECONDS, patience.ROOT_FIRST_SECONDS = 1.0, 0.5
+patience.RELEASE_SECONDS = 2.5
+"""
 AS_NOBODY = """
 import ctypes, pynvml
-import gpudash.commands.kill.strike, gpudash.sources.host, gpudash.sources.local
+import gpudash.commands.kill.carry_out, gpudash.sources.host, gpudash.sources.local
 ctypes.CDLL("libnvidia-ml.so.1")
 os.setuid(65534)
 """
 
 
-def command(*pids: object, first: str = "", **options: object) -> list[str]:
+def command(*pids: object, first: str = IMPATIENT, **options: object) -> list[str]:
     told = {"pids": [str(pid) for pid in pids], **options}
     return [sys.executable, "-c", KILL.format(first=first), repr(told)]
 
 
 def kill(
-    *pids: object, library: Path, first: str = "", settings: dict[str, object], **options: object
+    *pids: object,
+    library: Path,
+    first: str = IMPATIENT,
+    settings: dict[str, object],
+    **options: object,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*pids, first=first, **options),
-        env=environment(library, DEVICES=2, PROCS_PER_DEVICE=1, **settings),
+        env=environment(library, **{"DEVICES": 2, "PROCS_PER_DEVICE": 1, **settings}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -64,12 +77,12 @@ def kill(
 @contextmanager
 def forgotten_after(holder: Holder, control: Path) -> Iterator[dict[str, object]]:
     """Settings of a driver that lists a process until it has ended."""
-    tell(control, PIDS=holder.pid)
+    tell(control, PIDS=holder.pid, LOAD="idle")
 
     def forget() -> None:
         while holder.alive:
             time.sleep(0.01)
-        tell(control, PROCS_PER_DEVICE=0)
+        tell(control, PROCS_PER_DEVICE=0, LOAD="idle")
 
     watcher = threading.Thread(target=forget)
     watcher.start()
@@ -101,7 +114,7 @@ def test_an_ignored_sigterm_is_told_and_sigkill_ends_it(fakenvml: Path, holders:
     settings: dict[str, object] = {"PIDS": deaf.pid}
     run = kill(deaf.pid, library=fakenvml, settings=settings, yes=True)
     assert run.returncode == 1
-    assert "ignored SIGTERM for 5 s: --signal KILL ends it" in run.stdout
+    assert "ignored SIGTERM for 1 s: --signal KILL ends it" in run.stdout
     assert deaf.alive
     run = kill(deaf.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")
     assert run.returncode == 0
@@ -123,7 +136,7 @@ def test_a_launcher_goes_with_its_tree(fakenvml: Path, signal: str) -> None:
         run = kill(family.pid, library=fakenvml, settings=settings, **options)
         assert run.returncode == 0
         assert f"+ {worker}" in run.stdout
-        assert "with 1 below it" in run.stdout
+        assert "; 1 below ended too" in run.stdout
         assert family.alive() == set()
 
 
@@ -151,7 +164,9 @@ def test_a_job_of_another_user_is_not_permitted(fakenvml: Path, holders: Holders
         pytest.skip("only root can become another user")
     (job,) = holders(1)
     settings: dict[str, object] = {"PIDS": job.pid}
-    run = kill(job.pid, library=fakenvml, settings=settings, first=AS_NOBODY, yes=True)
+    run = kill(
+        job.pid, library=fakenvml, settings=settings, first=AS_NOBODY, yes=True, config=False
+    )
     assert run.returncode == 1
     assert f"not permitted: PID {job.pid} is owned by root; try sudo gpudash" in run.stdout
     assert "it is root's" in run.stdout
@@ -163,7 +178,7 @@ def test_a_job_of_another_user_is_not_permitted(fakenvml: Path, holders: Holders
     [
         ({}, 2, "no terminal: add --yes"),
         ({"signal": "KIL"}, 2, "did you mean KILL?"),
-        ({"read_only": True}, 1, "read-only"),
+        ({"read_only": True}, 1, "read-only (--read-only): nothing was sent"),
         ({"demo": "dgx-h100", "yes": True}, 1, "the host is simulated"),
         ({"demo": "nowhere", "yes": True}, 2, "dgx-h100"),
     ],
@@ -185,6 +200,117 @@ def test_what_is_no_pid_is_bad_usage(fakenvml: Path, pid: str) -> None:
     run = kill(pid, library=fakenvml, settings={}, yes=True)
     assert run.returncode == 2
     assert "is no PID" in run.stderr
+
+
+@pytest.mark.parametrize("ticks", [-1, 0])
+def test_a_start_that_is_named_too_must_be_that_of_the_process(
+    fakenvml: Path, holders: Holders, ticks: int
+) -> None:
+    (job,) = holders(1)
+    stat = proc_stat.read(job.pid)
+    assert stat is not None
+    name = f"{job.pid}:{stat.start_ticks + ticks}"
+    run = kill(name, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
+    assert run.returncode == (1 if ticks else 0)
+    assert job.alive == bool(ticks)
+    assert ("now belongs to another process" in run.stderr) == bool(ticks)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("read_only = true", "gpudash is read-only ("),
+        ('read_only = "no"', "read_only: "),
+        ("read_only = tru", "line 1 is no TOML"),
+    ],
+)
+def test_the_settings_that_forbid_signals_hold_here_too(
+    fakenvml: Path, holders: Holders, config: Path, text: str, words: str
+) -> None:
+    config.parent.mkdir()
+    config.write_text(text)
+    (job,) = holders(1)
+    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True)
+    assert run.returncode == 1
+    assert words in run.stderr
+    assert "nothing was sent" in run.stderr
+    assert run.stderr.count("\n") == 1
+    assert job.alive
+    freely = {"yes": True, "config": False, "signal": "KILL"}
+    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, **freely)
+    assert run.returncode == 0
+    assert not job.alive
+
+
+def test_settings_about_other_things_do_not_matter(
+    fakenvml: Path, holders: Holders, config: Path
+) -> None:
+    config.parent.mkdir()
+    config.write_text('theme = "none such"\nread_only = false\ncolumns = what\n')
+    (job,) = holders(1)
+    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert not job.alive
+
+
+def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(
+    fakenvml: Path, holders: Holders, tmp_path: Path
+) -> None:
+    (job,) = holders(1)
+    control = tmp_path / "control"
+    tell(control, PIDS=job.pid, LOAD="idle")
+
+    def lose() -> None:
+        while job.alive:
+            time.sleep(0.01)
+        tell(control, PIDS=job.pid, LOAD="idle", LOST="1", PROCS_PER_DEVICE=0)
+
+    watcher = threading.Thread(target=lose)
+    watcher.start()
+    settings: dict[str, object] = {"CONTROL": control, "PIDS": job.pid}
+    run = kill(job.pid, library=fakenvml, settings=settings, yes=True)
+    watcher.join()
+    assert run.returncode == 0
+    assert (
+        "freed on GPU 0; whether memory came free on GPU 1 is not known: it is lost" in run.stdout
+    )
+
+
+def test_what_was_sent_is_recorded(fakenvml: Path, holders: Holders, state: Path) -> None:
+    (job,) = holders(1)
+    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
+    assert run.returncode == 0
+    (line,) = (state / "gpudash" / "audit.jsonl").read_text().splitlines()
+    entry = json.loads(line)
+    assert (entry["pid"], entry["signal"], entry["result"]) == (job.pid, "KILL", "sent")
+
+
+def test_a_record_that_cannot_be_kept_is_told(
+    fakenvml: Path, holders: Holders, state: Path
+) -> None:
+    (job,) = holders(1)
+    state.write_text("no folder")
+    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
+    assert run.returncode == 0
+    assert "not recorded in audit.jsonl: Not a directory" in run.stderr
+    assert not job.alive
+
+
+def test_memory_that_children_keep_is_told_with_what_ends_them(
+    fakenvml: Path, gpu_holder: Callable[..., Holder]
+) -> None:
+    job = gpu_holder("(sleep 600 & exec sleep 600)")
+    (child,) = psutil.Process(job.pid).children()
+    settings: dict[str, object] = {"PIDS": job.pid}
+    run = kill(job.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")
+    assert run.returncode == 0
+    assert f"its child {child.pid} still runs and has a GPU open" in run.stdout
+    hint = f"to end them: gpudash kill --signal KILL {child.pid}"
+    assert run.stdout.splitlines()[-1] == hint
+    assert child.is_running()
+    run = kill(child.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")
+    assert run.returncode == 0
+    assert f"killed {child.pid}" in run.stdout
 
 
 def test_read_only_does_not_even_load_what_can_signal(fakenvml: Path) -> None:
@@ -210,3 +336,49 @@ def test_it_asks_on_the_terminal(fakenvml: Path, holders: Holders, answer: str, 
         terminal.send(answer, "enter")
         assert terminal.wait_exit() == (0 if ends else 1)
         assert job.alive != ends
+
+
+def test_a_pid_that_is_reused_while_it_asks_is_spared(fakenvml: Path, holders: Holders) -> None:
+    (job,) = holders(1)
+    env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
+    with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
+        terminal.wait_for("Send SIGKILL to this process? [y/N]")
+        job.end()
+        innocent = start_as(job.pid, ("sleep", "600"))
+        try:
+            terminal.send("y", "enter")
+            terminal.wait_for("already exited")
+            terminal.wait_exit()
+            assert innocent.poll() is None
+        finally:
+            innocent.kill()
+            innocent.wait()
+
+
+@pytest.fixture
+def daemon(holders: Holders, tmp_path: Path) -> Holder:
+    """A process by the name of a daemon of the driver."""
+    program = tmp_path / "nv-hostengine"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    (daemon,) = holders(1, (str(program), "600"))
+    while psutil.Process(daemon.pid).name() != program.name:
+        os.sched_yield()
+    return daemon
+
+
+def test_yes_does_not_answer_for_a_daemon(fakenvml: Path, daemon: Holder) -> None:
+    run = kill(daemon.pid, library=fakenvml, settings={"PIDS": daemon.pid}, yes=True)
+    assert run.returncode == 2
+    assert "is no plain job and there is no terminal to confirm it on" in run.stderr
+    assert "it is DCGM's engine" in run.stdout
+    assert daemon.alive
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_a_daemon_wants_its_pid_typed(fakenvml: Path, daemon: Holder, right: bool) -> None:
+    env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=daemon.pid)
+    with Terminal(command(daemon.pid, signal="KILL", yes=True), env=env) as terminal:
+        terminal.wait_for(f"type {daemon.pid} to send it")
+        terminal.send(str(daemon.pid) if right else "y", "enter")
+        assert terminal.wait_exit() == (0 if right else 1)
+        assert daemon.alive != right

@@ -58,12 +58,12 @@ def test_a_kill_reports_what_the_driver_gave_back(
 ) -> None:
     (job,) = holders(1)
     control = tmp_path / "control"
-    tell(control, PIDS=job.pid)
+    tell(control, PIDS=job.pid, LOAD="idle")
     with watching(fakenvml, CONTROL=control, PIDS=job.pid) as terminal:
         terminal.wait_for(str(job.pid))
         ask(terminal, "K", "Kill this process?")
         press_until(terminal, "y", lambda: not job.alive)
-        tell(control, PROCS_PER_DEVICE=0)
+        tell(control, PROCS_PER_DEVICE=0, LOAD="idle")
         terminal.wait_for(re.compile(rf"killed {job.pid} .*: [\d.]+ [GM]iB freed on GPU 0-1"))
         terminal.send("down")
         terminal.wait_for(lambda text: "freed" not in text)

@@ -6,67 +6,95 @@ import os
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from gpudash import kin, stdout
-from gpudash.actions import Target, Tree, cautions, pin
-from gpudash.errors import ActionError
+from gpudash import kin, proc_facts, stdout
+from gpudash.actions import Caution, Hit, Tree, cautions, pin
+from gpudash.errors import ActionError, UsageError
 from gpudash.outputs.kill import render
 from gpudash.rows import ProcessRow, process_rows
 from gpudash.snapshot import Process, Snapshot
 from gpudash.units import ABSENT
 
 
-class Hit(NamedTuple):
-    """A process that will be signalled, with its tree if that was asked for."""
+class Named(NamedTuple):
+    """A process as a person names it: `4242`, or `4242:303585` with the ticks of its start."""
 
-    target: Target
-    tree: Tree | None
+    pid: int
+    start_ticks: int | None = None
+
+
+def named(word: str) -> Named:
+    """Return what a word names; raises UsageError if it is no PID."""
+    pid, colon, ticks = word.partition(":")
+    numbers = (pid, ticks) if colon else (pid,)
+    if not all(number.isascii() and number.isdecimal() for number in numbers):
+        raise UsageError(f"{word!r} is no PID; see gpudash kill --help")
+    return Named(int(pid), int(ticks) if colon else None)
+
+
+class Aimed(NamedTuple):
+    """A process that was pinned and shown, and what else would be hit with it."""
+
+    hit: Hit
+    cautions: tuple[Caution, ...]
 
     @property
-    def targets(self) -> tuple[Target, ...]:
-        """It and what is below it."""
-        return self.tree.targets if self.tree else (self.target,)
+    def grave(self) -> bool:
+        """Whether it is no plain job and wants an answer of its own."""
+        return any(caution.grave for caution in self.cautions)
+
+    @property
+    def reach(self) -> int:
+        """How many processes the signal is meant for."""
+        tree = self.hit.tree if self.hit.whole else None
+        return 1 if tree is None else len(tree.targets)
 
 
 def aim(
-    pid: int, snapshot: Snapshot, whole: bool, held: ExitStack, *, show_secrets: bool = False
-) -> Hit | None:
+    name: Named, snapshot: Snapshot, *, whole: bool, held: ExitStack, show_secrets: bool = False
+) -> Aimed | None:
     """Pin and print a process; None, with the reason on stderr, when it must not be hit."""
     try:
-        row = _row(pid, snapshot)
+        row = _row(name, snapshot)
         target = held.enter_context(pin(row.process, snapshot.host))
-        tree = Tree(target, snapshot.processes) if whole else None
-        if tree is not None:
-            held.callback(tree.close)
-        _refuse_without_gpu(row.process, tree, snapshot)
+        tree = Tree(target, snapshot.processes)
+        held.callback(tree.close)
+        _refuse_without_gpu(row.process, tree, whole=whole)
     except ActionError as error:
         os.write(2, f"gpudash: {error}\n".encode(errors="backslashreplace"))
         return None
-    members = tree.members if tree else ()
-    text = render(row, members, cautions(target), show_secrets=show_secrets)
+    warned = cautions(target)
+    sentences = [caution.text for caution in warned]
+    members = tree.members if whole else ()
+    text = render(row, members, sentences, show_secrets=show_secrets)
     stdout.write(text.encode(errors="backslashreplace"))
-    return Hit(target, tree)
+    return Aimed(Hit(target, tree, whole), warned)
 
 
-def _row(pid: int, snapshot: Snapshot) -> ProcessRow:
-    for row in process_rows(snapshot):
-        if row.process.pid == pid:
-            return row
-    process = kin.process_of(pid)
-    if process is None:
-        raise ActionError(f"there is no process of PID {pid}")
-    now = snapshot.taken_at.timestamp()
-    age = None if process.create_time is None else max(0.0, now - process.create_time)
-    return ProcessRow(process, ABSENT, age)
+def _row(name: Named, snapshot: Snapshot) -> ProcessRow:
+    """Return the process of a PID; raises ActionError if it is none or not the one meant."""
+    row = next((each for each in process_rows(snapshot) if each.process.pid == name.pid), None)
+    if row is None:
+        process = kin.process_of(name.pid)
+        if process is None:
+            raise ActionError(f"there is no process of PID {name.pid}")
+        now = snapshot.taken_at.timestamp()
+        age = None if process.create_time is None else max(0.0, now - process.create_time)
+        row = ProcessRow(process, ABSENT, age)
+    if name.start_ticks not in (None, row.process.start_ticks):
+        raise ActionError(f"PID {name.pid} now belongs to another process; nothing was sent")
+    return row
 
 
-def _refuse_without_gpu(process: Process, tree: Tree | None, snapshot: Snapshot) -> None:
-    """Raise unless the process, or one of the tree, uses a GPU."""
-    if process.devices or (tree and any(member.process.devices for member in tree.members)):
-        return
+def _refuse_without_gpu(process: Process, tree: Tree, *, whole: bool) -> None:
+    """Raise unless the process, or one of the tree if that is meant, uses a GPU.
+
+    The driver does not list who has a GPU open without a context of their own, as forked workers.
+    """
+    below = sum(bool(member.process.devices) for member in tree.members)
     pid = process.pid
-    holders = {each.pid for each in snapshot.processes}
-    below = holders & {relative.process.pid for relative in kin.descendants(pid)}
+    if process.devices or (whole and below) or proc_facts.holds_a_device(pid):
+        return
     if below:
-        count = "one process" if len(below) == 1 else f"{len(below)} processes"
+        count = "one process" if below == 1 else f"{below} processes"
         raise ActionError(f"PID {pid} uses no GPU itself, {count} below it: add --tree")
     raise ActionError(f"PID {pid} uses no GPU: `kill {pid}` ends it if it is meant")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from gpudash.actions import Member, Refusal, Target, Tree, cautions, pin_all
+from gpudash.actions import Caution, Hit, Member, Refusal, Target, Tree, cautions, members, pin_all
 from gpudash.labels import gpu_ranges, mig_labels
 from gpudash.rows import ProcessRow
 from gpudash.snapshot import Process, Snapshot
@@ -38,13 +38,19 @@ class Aim:
     @property
     def members(self) -> tuple[Member, ...]:
         """All below the targets that are no targets themselves, each once."""
-        seen = {target.process.key for target in self.targets}
-        found: list[Member] = []
-        for tree in self.trees or ():
-            if tree.root in self.targets:
-                found += [each for each in tree.members if each.process.key not in seen]
-                seen |= {each.process.key for each in tree.members}
-        return tuple(found)
+        roots = {target.process.key for target in self.targets}
+        below = members(tree for tree in self.trees or () if tree.root in self.targets)
+        return tuple(member for member in below if member.process.key not in roots)
+
+    @property
+    def grave(self) -> bool:
+        """Whether one of those that still run is no plain job and wants a second answer."""
+        return any(caution.grave for caution in self.cautions)
+
+    def hits(self, *, whole: bool) -> tuple[Hit, ...]:
+        """Return what a signal is for, with what is below them if `whole`."""
+        trees = {tree.root: tree for tree in self.trees or ()}
+        return tuple(Hit(target, trees.get(target), whole) for target in self.targets)
 
     def processes(self, *, whole: bool) -> tuple[Process, ...]:
         """Return those that a signal is for, with all below them if `whole`.
@@ -78,12 +84,15 @@ class Aim:
         self._let_go()
 
     def _look(self) -> None:
-        trees = tuple(Tree(target, self.snapshot.processes) for target in self.targets)
-        with self._lock:
-            self._looking, self.trees = False, trees
-            closed = self._closed
-        if closed:
-            self._let_go()
+        trees: list[Tree] = []
+        try:
+            trees += (Tree(target, self.snapshot.processes) for target in self.targets)
+        finally:
+            with self._lock:
+                self._looking, self.trees = False, tuple(trees)
+                closed = self._closed
+            if closed:
+                self._let_go()
 
     def _let_go(self) -> None:
         for tree in self.trees or ():
@@ -105,20 +114,21 @@ def gpus(processes: Iterable[Process], snapshot: Snapshot) -> str:
     return gpu_ranges(unique.values(), mig_labels(snapshot.devices))
 
 
-def _merged(targets: Sequence[Target]) -> Iterator[str]:
+def _merged(targets: Sequence[Target]) -> Iterator[Caution]:
     """Say each caution once, with whom it is about where there are several."""
-    about: dict[str, list[int]] = {}
+    about: dict[Caution, list[int]] = {}
     for target in targets:
-        blocked = (_BLOCKED,) if target.state().state == "uninterruptible" else ()
-        for sentence in (*cautions(target), *blocked):
-            about.setdefault(sentence, []).append(target.process.pid)
-    for sentence, pids in about.items():
-        if len(targets) == 1:
-            yield sentence
-        elif len(pids) == len(targets):
-            yield f"{sentence} (all of them)"
-        else:
-            named = (
-                ", ".join(map(str, pids)) if len(pids) <= _MOST_NAMED else f"{len(pids)} of them"
-            )
-            yield f"{named}: {sentence}"
+        blocked = (Caution(_BLOCKED),) if target.state().state == "uninterruptible" else ()
+        for caution in (*cautions(target), *blocked):
+            about.setdefault(caution, []).append(target.process.pid)
+    for caution, pids in sorted(about.items(), key=lambda item: not item[0].grave):
+        yield caution._replace(text=_about(caution.text, pids, len(targets)))
+
+
+def _about(sentence: str, pids: Sequence[int], count: int) -> str:
+    if count == 1:
+        return sentence
+    if len(pids) == count:
+        return f"{sentence} (all of them)"
+    few = len(pids) <= _MOST_NAMED
+    return f"{', '.join(map(str, pids)) if few else f'{len(pids)} of them'}: {sentence}"

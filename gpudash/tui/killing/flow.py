@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpudash.actions import Signal, find_signal
+from gpudash.actions import Report, Sending, Signal, find_signal, record, strike
+from gpudash.actions.strike import Record, Steps
+from gpudash.errors import ActionError
 from gpudash.tui.killing.aim import Aim
-from gpudash.tui.killing.strike import strike
 from gpudash.tui.screens.kill import Answer, KillScreen
 from gpudash.tui.screens.view import View
 
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from gpudash.tui.live import LiveApp
 
 _LOOK_SECONDS = 0.1
+_STEP_SECONDS = 0.05
 _OFFER = ": send SIGKILL?"
 
 
@@ -49,22 +53,53 @@ def _put(app: LiveApp, aim: Aim, signal: Signal, offer: str = "") -> None:
 
 
 async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
-    """Do it, and offer SIGKILL to those that ignore a weaker signal."""
-    handed_on = False
+    """Do it, and offer SIGKILL to those that ignore a weaker signal or keep memory in use."""
+    handed_on, troubles = False, list[str]()
     try:
         history = app.picture.history
-        result = await strike(
-            aim, answer.signal, whole=answer.whole, latest=lambda: history.latest, say=app.say
+        report = await _driven(
+            strike(
+                aim.hits(whole=answer.whole),
+                answer.signal,
+                history.latest,
+                latest=lambda: history.latest,
+                say=app.say,
+                record=_recorder(troubles),
+            )
         )
-        app.say(result.text)
-        if result.stubborn:
-            aim.keep(result.stubborn)
+        told = "; ".join([report.summary, *troubles])
+        app.say(told)
+        if report.stubborn:
+            aim.keep(report.stubborn)
             await _free(app)
             handed_on = True
-            _put(app, aim, find_signal("KILL"), f"{result.text}{_OFFER}")
+            _put(app, aim, find_signal("KILL"), f"{told}{_OFFER}")
     finally:
         if not handed_on:
             aim.close()
+
+
+async def _driven(steps: Steps) -> Report:
+    """Let a strike take its steps, and the screen live between them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            report: Report = end.value
+            return report
+        await asyncio.sleep(_STEP_SECONDS)
+
+
+def _recorder(troubles: list[str]) -> Record:
+    """Return what keeps a record, in a thread: a home that hangs must not hold the screen."""
+
+    def written(sendings: Sequence[Sending]) -> None:
+        try:
+            record(sendings)
+        except ActionError as error:
+            troubles.append(str(error))
+
+    return lambda sendings: threading.Thread(target=written, args=(sendings,), daemon=True).start()
 
 
 async def _free(app: LiveApp) -> None:

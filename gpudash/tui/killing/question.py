@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from gpudash.actions import Member, Signal
+from gpudash.actions.naming import masked_command
 from gpudash.health import Level
-from gpudash.labels import command, device_labels
+from gpudash.labels import device_labels
 from gpudash.rows import ProcessRow
-from gpudash.secrets import mask_arguments
 from gpudash.snapshot import Process, Snapshot
 from gpudash.tui.killing.aim import Aim, gpus
 from gpudash.units import ABSENT, duration, size
@@ -23,6 +21,7 @@ _VERBS = {
     "STOP": "Pause",
     "CONT": "Resume",
 }
+_REFUSED = "refused"
 _MEMBERS = 200
 _INDENTED = 8
 
@@ -43,11 +42,19 @@ class Entry(NamedTuple):
     whole: bool = False
 
 
+class Notice(NamedTuple):
+    """A sentence that must be read first: why something is refused, or what else would be hit."""
+
+    label: str
+    text: str
+    level: Level = "warn"
+
+
 class Question(NamedTuple):
     """Everything that the dialog says; without an action there is nothing to be done."""
 
     title: str
-    warnings: tuple[tuple[str, Level], ...]
+    notices: tuple[Notice, ...]
     facts: tuple[Fact, ...]
     entries: tuple[Entry, ...]
     action: str | None
@@ -57,20 +64,28 @@ class Question(NamedTuple):
     """Whether those below go with it, None if there are none."""
 
 
-def question(aim: Aim, signal: Signal, *, whole: bool, offer: str = "") -> Question:
-    """Return the question; `offer` is what it asks after a signal that was ignored."""
+def question(
+    aim: Aim, signal: Signal, *, whole: bool, offer: str = "", again: bool = False
+) -> Question:
+    """Return the question; `offer` is what it asks after a signal that was ignored.
+
+    Once more, where that is no plain job, it is put in other words.
+    """
     possible = bool(aim.living)
     members = aim.members
     verb = _VERBS.get(signal.name, f"Send SIG{signal.name}")
     title = offer or _title(aim, verb if signal.name in _VERBS else f"{verb} to")
+    if again:
+        title = f"No plain job is meant. {verb} all the same?"
+        verb = f"{verb} all the same"
     return Question(
         title if possible else _reason(aim),
-        tuple(_warnings(aim)),
+        tuple(_notices(aim)),
         tuple(_facts(aim, signal, whole=whole, brief=bool(offer))),
         tuple(_entries(aim, members if whole else ())),
         verb if possible else None,
-        signal if possible and not offer else None,
-        whole if possible and members else None,
+        signal if possible and not offer and not again else None,
+        whole if possible and members and not again else None,
     )
 
 
@@ -87,18 +102,23 @@ def _reason(aim: Aim) -> str:
     return f"{'This process' if one else 'These processes'} cannot be signalled"
 
 
-def _warnings(aim: Aim) -> Iterator[tuple[str, Level]]:
+def _notices(aim: Aim) -> Iterator[Notice]:
     if len(aim.rows) == 1:
-        yield from ((refusal.reason, "critical") for refusal in aim.refusals)
+        yield from (Notice(_REFUSED, each.reason, "critical") for each in aim.refusals)
     elif aim.refusals:
         reasons = {refusal.reason for refusal in aim.refusals}
         why = f": {reasons.pop()}" if len(reasons) == 1 else ", see below"
-        yield f"{len(aim.refusals)} of {len(aim.rows)} cannot be signalled{why}", "critical"
+        count = f"{len(aim.refusals)} of {len(aim.rows)}"
+        yield Notice(_REFUSED, f"{count} cannot be signalled{why}", "critical")
     living = len(aim.living)
     if 0 < living < len(aim.targets):
-        yield f"{len(aim.targets) - living} of {len(aim.targets)} have ended by themselves", "warn"
+        gone = len(aim.targets) - living
+        verb = "has" if gone == 1 else "have"
+        text = f"{gone} of {len(aim.targets)} {verb} ended: nothing is sent there"
+        yield Notice("ended", text)
     if living:
-        yield from ((sentence, "warn") for sentence in aim.cautions)
+        for caution in aim.cautions:
+            yield Notice("warning", caution.text, "critical" if caution.grave else "warn")
 
 
 def _facts(aim: Aim, signal: Signal, *, whole: bool, brief: bool) -> Iterator[Fact]:
@@ -114,6 +134,8 @@ def _facts(aim: Aim, signal: Signal, *, whole: bool, brief: bool) -> Iterator[Fa
         owners = {row.process.username or "not known" for row in aim.rows}
         yield Fact("owners", (", ".join(sorted(owners)),))
     held = aim.processes(whole=whole)
+    if brief and not any(process.devices for process in held):
+        return
     yield Fact("frees" if signal.ends and aim.targets else "holds", (_held(held, aim.snapshot),))
     shares = _shares(held, aim.snapshot)
     if len(shares) > 1 and not brief:
@@ -157,7 +179,7 @@ def _children(aim: Aim, signal: Signal, *, whole: bool) -> str:
 
 def _entries(aim: Aim, members: tuple[Member, ...]) -> Iterator[Entry]:
     if len(aim.rows) == 1:
-        yield Entry("command", _command(aim.rows[0].process), whole=True)
+        yield Entry("command", masked_command(aim.rows[0].process), whole=True)
     else:
         refused = {refusal.process.key: refusal.reason for refusal in aim.refusals}
         ended = {each.process.key for each in aim.targets} - {e.process.key for e in aim.living}
@@ -175,17 +197,12 @@ def _entries(aim: Aim, members: tuple[Member, ...]) -> Iterator[Entry]:
 
 def _told(row: ProcessRow) -> str:
     process = row.process
-    held = f"{size(process.used_gpu_memory_bytes)} on GPU {row.gpus}"
+    held = process.devices and f"{size(process.used_gpu_memory_bytes)} on GPU {row.gpus}"
     parts = (process.username, duration(row.age_seconds), held)
-    return f"{', '.join(part for part in parts if part)}: {_command(process)}"
+    return f"{', '.join(part for part in parts if part)}: {masked_command(process)}"
 
 
 def _member(member: Member) -> str:
     held = size(member.process.used_gpu_memory_bytes) if member.process.devices else ""
     words = " ".join(part for part in (str(member.pid), member.username, held) if part)
-    return f"{'  ' * min(member.depth - 1, _INDENTED)}+ {words}: {_command(member.process)}"
-
-
-def _command(process: Process) -> str:
-    line = process.command_line
-    return command(replace(process, command_line=mask_arguments(line)) if line else process)
+    return f"{'  ' * min(member.depth - 1, _INDENTED)}+ {words}: {masked_command(member.process)}"

@@ -65,16 +65,16 @@ def draw(
     """Return the box for a width, in at most so many lines; `button` is the one in focus."""
     room = max(_LEAST_CELLS, cells - 2 * _INDENT)
     title = _plain(fold(question.title, room), theme.header_strong)
-    warnings = _warnings(question, theme, room)
+    notices = _notices(question, theme, room)
     facts = [line for fact in question.facts for line in _fact(fact, theme, room)]
     # Why nothing can be done is read before about whom.
-    told = [*warnings, *facts] if question.action is None else [*facts, *warnings]
+    told = [*notices, *facts] if question.action is None else [*facts, *notices]
     body = [line for entry in question.entries for line in _entry(entry, theme, room)]
     foot = foot_rows(question, theme, button, room)
     spare = height - len(title) - len(told) - len(foot) - _BLANKS
     shown = min(len(body), _MOST_ENTRIES, max(spare, _LEAST_ENTRIES))
     if shown > spare:
-        return _cramped(title, [*warnings, *facts, *body], foot, theme, height, first)
+        return _cramped(title, [*notices, *facts, *body], foot, theme, height, first)
     first = max(0, min(first, len(body) - shown))
     hint = _hint(first, len(body) - first - shown, theme)
     rows = [
@@ -125,15 +125,15 @@ def _plain(texts: Sequence[str], style: Style) -> list[Line]:
     return [[Segment(text, style)] for text in texts]
 
 
-def _warnings(question: Question, theme: Theme, room: int) -> list[Line]:
+def _notices(question: Question, theme: Theme, room: int) -> list[Line]:
     lines: list[Line] = []
-    for text, level in question.warnings:
-        style, refused = on_panel(level, theme), level == "critical"
-        mark = f"{theme.glyphs.cross if refused else '!'} "
+    before = ""
+    for label, text, level in question.notices:
+        mark = f"{theme.glyphs.cross if label == 'refused' else '!'} "
         texts = fold(text, room - LABEL - len(mark))
         marked = [f"{mark if not number else '  '}{part}" for number, part in enumerate(texts)]
-        label = "refused" if refused else "" if lines else "warning"
-        lines += _labelled(label, marked, style, theme)
+        lines += _labelled("" if label == before else label, marked, on_panel(level, theme), theme)
+        before = label
     return lines
 
 

@@ -62,7 +62,7 @@ class KillScreen(ModalScreen["Answer | None"]):
         self._aim, self._signal, self._look, self._offer = aim, signal, look, offer
         self._clock = clock
         self._obeys_from = clock() + (_OFFER_GUARD_SECONDS if offer else _GUARD_SECONDS)
-        self._whole = False
+        self._whole = self._again = False
         self._button = CANCEL
         self._first = 0
         self._seen: object = None
@@ -97,7 +97,8 @@ class KillScreen(ModalScreen["Answer | None"]):
 
     def _drawing(self) -> Drawing:
         cells, height = self.app.size
-        asked = question(self._aim, self._signal, whole=self._whole, offer=self._offer)
+        told = {"whole": self._whole, "again": self._again}
+        asked = question(self._aim, self._signal, offer=self._offer, **told)
         if asked.action is None:
             self._button = CANCEL
         width = box_width(cells)
@@ -121,7 +122,12 @@ class KillScreen(ModalScreen["Answer | None"]):
         self.dismiss(None)
 
     def action_answer(self) -> None:
-        """Close with the signal that is chosen."""
+        """Close with the signal that is chosen, asked once more where that is no plain job."""
+        if self._aim.grave and not self._again:
+            self._again, self._button = True, CANCEL
+            self._obeys_from = self._clock() + _GUARD_SECONDS
+            self._fit()
+            return
         self.dismiss(Answer(self._signal, self._whole))
 
     def action_press(self) -> None:
@@ -138,12 +144,14 @@ class KillScreen(ModalScreen["Answer | None"]):
 
     def action_tree(self) -> None:
         """Take those below along, or leave them."""
+        if self._again:
+            return
         self._whole = bool(self._aim.members) and not self._whole
         self._fit()
 
     def action_signal(self, name: str) -> None:
         """Choose a signal."""
-        if not self._offer:
+        if not self._offer and not self._again:
             self._signal = find_signal(name)
             self._fit()
 
@@ -154,7 +162,7 @@ class KillScreen(ModalScreen["Answer | None"]):
 
     def action_choose_signal(self) -> None:
         """Choose one of all signals, by its name or number."""
-        if self._offer:
+        if self._offer or self._again:
             return
         from gpudash.tui.choices import Choice
         from gpudash.tui.screens.choose import ChooseScreen

@@ -14,6 +14,6 @@ class Signalling(LiveApp):
             self.say("Tab goes back to the processes, to choose which")
             return
         # A read-only screen must not even load what can signal.
-        from gpudash.tui.killing import ask
+        from gpudash.tui.killing.flow import ask
 
         ask(self, signal_name)

@@ -1,10 +1,10 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.color import ColorSystem
 
 from gpudash.actions import find_signal, signals
 from gpudash.cells import width
-from gpudash.tui.killing.question import Entry, Fact, Question
+from gpudash.tui.killing.question import Entry, Fact, Notice, Question
 from gpudash.tui.renderables.question import Drawing, draw
 from gpudash.tui.theme import look
 
@@ -16,7 +16,7 @@ LONG = " ".join(f"--option-{number}" for number in range(200))
 def asked(**overrides: object) -> Question:
     fields: dict[str, object] = {
         "title": "Kill this process?",
-        "warnings": (("it is root's", "warn"),),
+        "notices": (Notice("warning", "it is root's"),),
         "facts": (
             Fact("PID", ("4242",)),
             Fact("frees", ("16.0 GiB on GPU 0-1",)),
@@ -48,6 +48,7 @@ def test_it_never_takes_more_lines_than_there_are(
     assert all(spot.line < len(drawing.lines) for spot in drawing.spots)
 
 
+@settings(deadline=None)
 @given(st.integers(8, 60), st.integers(30, 120))
 def test_scrolling_shows_the_whole_command(height: int, cells: int) -> None:
     seen: set[str] = set()
@@ -62,14 +63,19 @@ def test_scrolling_shows_the_whole_command(height: int, cells: int) -> None:
 
 
 def test_a_warning_and_a_refusal_have_marks_of_their_own() -> None:
-    question = asked(warnings=(("it is init", "critical"), ("it is root's", "warn")))
+    question = asked(
+        notices=(Notice("refused", "it is init", "critical"), Notice("warning", "it is root's"))
+    )
     text = "\n".join(texts(drawn(question, 76, 24)))
     assert "✗ it is init" in text
-    assert "! it is root's" in text
+    assert "refused   ✗ it is init" in text
+    assert "warning   ! it is root's" in text
 
 
 def test_why_nothing_can_be_done_comes_first() -> None:
-    question = asked(warnings=(("it is init", "critical"),), action=None, signal=None, whole=None)
+    question = asked(
+        notices=(Notice("refused", "it is init", "critical"),), action=None, signal=None, whole=None
+    )
     lines = texts(drawn(question, 76, 24))
     place = next(number for number, line in enumerate(lines) if "it is init" in line)
     assert place < next(number for number, line in enumerate(lines) if "PID" in line)

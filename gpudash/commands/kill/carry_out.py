@@ -1,0 +1,53 @@
+"""Sending the signal from the shell, and printing what came of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from gpudash import stdout
+from gpudash.actions import Hit, Report, Sending, Signal, record, strike
+from gpudash.actions.strike import Latest
+from gpudash.errors import ActionError, DriverError
+from gpudash.outputs.kill import told
+from gpudash.snapshot import Snapshot
+from gpudash.sources import Source
+
+_LOOK_SECONDS = 0.05
+
+
+def carry_out(hits: Sequence[Hit], signal: Signal, before: Snapshot, source: Source) -> bool:
+    """Signal all, wait, and print a line for each; returns whether all went well."""
+    newest = before
+
+    def latest() -> Snapshot:
+        nonlocal newest
+        # What became of the processes is worth saying without the driver, too.
+        with suppress(DriverError):
+            newest = source.sample()
+        return newest
+
+    report = _driven(hits, signal, before, latest)
+    lines = "".join(f"{line}\n" for line in told(report))
+    stdout.write(lines.encode(errors="backslashreplace"))
+    return report.done
+
+
+def _driven(hits: Sequence[Hit], signal: Signal, before: Snapshot, latest: Latest) -> Report:
+    steps = strike(hits, signal, before, latest=latest, record=_record)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            report: Report = end.value
+            return report
+        stdout.wait(_LOOK_SECONDS)
+
+
+def _record(sendings: Sequence[Sending]) -> None:
+    """Keep a record; a signal that was sent cannot be taken back where that fails."""
+    try:
+        record(sendings)
+    except ActionError as error:
+        os.write(2, f"gpudash: {error}\n".encode(errors="backslashreplace"))
