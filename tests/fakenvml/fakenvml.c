@@ -36,6 +36,14 @@
  *   GARBAGE=fn:dev[:_:after_n],...   that call succeeds and returns nonsense: 37100 %,
  *                         0xffffffff, a process at 2147483632 %, names that are no UTF-8
  *   LOST=dev[:after_n],...  after n calls on it, every call on dev says GPU_IS_LOST
+ *   NAME=TEXT             another product name, such as NVIDIA GB10
+ *   GPM=1                 performance monitoring, as Hopper has it
+ *   RISE=dev:field[.link]:n,...  that field value counts n a second: 74 or 271 nanoseconds of
+ *                         throttling, 161 to 163 errors of a link; 94 PCIe replays
+ *   LINK_DOWN=dev:link,...   that NVLink is not up
+ *   FABRIC=state[:status[:health]]  what nvmlDeviceGetGpuFabricInfoV tells; none without it
+ *   ORPHANED=dev:MiB,...  memory in use that no process owns
+ *   XID=dev:code,...      errors that are reported whenever the control file is read anew
  *   COUNT=PATH            live table of calls per function (mapped file; %p = pid)
  *   TRACE=1               every call on stderr
  * fn may leave out its version suffix (nvmlDeviceGetComputeRunningProcesses means _v3 too).
@@ -112,7 +120,7 @@ static u64 proc_mem(gpu_t *g, int slot) {
 }
 static u32 proc_sm(gpu_t *g, int slot) { u32 n = (u32)(C.procs ? C.procs : 1); return (util(g) + hash((u32)g->index, (u32)slot) % 5) / n; }
 static u64 mem_used(gpu_t *g) {
-    u64 u = 3 * MIB;
+    u64 u = 3 * MIB + g->orphaned;
     int n = (int)nproc(g);
     for (int i = 0; i < n; i++) u += proc_mem(g, g->mig >= 0 ? g->mig + i * MAXMIG : i);
     for (int i = 0; i < C.gprocs && g->mig < 0; i++) u += proc_mem(g, C.procs + i);
@@ -124,7 +132,7 @@ static int island(gpu_t *g) { return g->index / 4; }
 static int numa(int i) { return C.devices > 1 && i >= C.devices / 2; }
 /* the peer at the other end of a link; -1 switch, -2 link is off */
 static int peer(gpu_t *g, u32 link) {
-    if (link >= NLINK || C.topo == NOLINK) return -2;
+    if (link >= NLINK || C.topo == NOLINK || g->down >> link & 1) return -2;
     if (C.topo == NVSWITCH) return -1;
     int first = island(g) * 4, k = (int)link / 4, p = first + k;
     if (p >= g->index) p++;
@@ -141,6 +149,17 @@ static void fill_pci(int i, pci_t *p, int ext) {
     snprintf(p->busIdLegacy, sizeof p->busIdLegacy, "%04X:%02X:00.0", p->domain, p->bus);
     p->devId = C.model == SXM ? 0x20B210DE : C.model == PCIE ? 0x26B910DE : 0x268410DE;
     if (ext) { p->subId = 0x146310DE; snprintf(p->busId, sizeof p->busId, "%08X:%02X:00.0", p->domain, p->bus); }
+}
+
+/* What a counter that the settings let rise has counted. */
+static u64 risen(gpu_t *g, u32 field, long link) {
+    u64 n = 0;
+    for (int i = 0; i < nrises; i++) {
+        rise_t *r = &rises[i];
+        if (r->dev == g->index && r->field == field && (r->link < 0 || r->link == link))
+            n += (u64)((now() - 1.7e9) * r->per_second);
+    }
+    return n;
 }
 
 /* ---- library and system ----------------------------------------------------------- */
@@ -220,7 +239,7 @@ API ret_t nvmlDeviceGetHandleBySerial(const char *s, void **h) {
 
 /* ---- identity --------------------------------------------------------------------- */
 API ret_t nvmlDeviceGetName(void *h, char *s, u32 n) {
-    ANY(h); if (g->mig < 0) return str(s, n, "%s", LIE(UNTEXT, MODELNAME[C.model]));
+    ANY(h); if (g->mig < 0) return str(s, n, "%s", LIE(UNTEXT, *C.name ? C.name : MODELNAME[C.model]));
     static const char *prof[] = { "3g.40gb", "2g.20gb", "1g.10gb" };
     return str(s, n, "%s MIG %s", MODELNAME[C.model], prof[g->mig]);
 }
@@ -267,7 +286,7 @@ API ret_t nvmlDeviceGetCurrPcieLinkGeneration(void *h, u32 *v) { DEV(h); NEED(v)
 API ret_t nvmlDeviceGetCurrPcieLinkWidth(void *h, u32 *v) { DEV(h); NEED(v); *v = 16; return OK; }
 API ret_t nvmlDeviceGetPcieLinkMaxSpeed(void *h, u32 *v) { DEV(h); NEED(v); *v = 16000; return OK; }
 API ret_t nvmlDeviceGetPcieSpeed(void *h, u32 *v) { DEV(h); NEED(v); *v = 16000; return OK; }
-API ret_t nvmlDeviceGetPcieReplayCounter(void *h, u32 *v) { DEV(h); NEED(v); *v = 0; return OK; }
+API ret_t nvmlDeviceGetPcieReplayCounter(void *h, u32 *v) { DEV(h); NEED(v); *v = LIE(NONE32, (u32)risen(g, 94, 0)); return OK; }
 API ret_t nvmlDeviceGetPcieThroughput(void *h, u32 c, u32 *v) {
     DEV(h); NEED(v); if (c > 1) return INVALID;
     if (C.pcie_ms) pause_us(C.pcie_ms * 1e3);
@@ -445,7 +464,9 @@ API ret_t nvmlDeviceGetNumaNodeId(void *h, u32 *v) { DEV(h); NEED(v); *v = (u32)
 API ret_t nvmlDeviceGetNvLinkState(void *h, u32 link, u32 *v) { DEV(h); NEED(v); LINKOK(); *v = peer(g, link) != -2; return OK; }
 API ret_t nvmlDeviceGetNvLinkVersion(void *h, u32 link, u32 *v) { DEV(h); NEED(v); LINKOK(); *v = 3; return OK; }
 API ret_t nvmlDeviceGetNvLinkCapability(void *h, u32 link, u32 c, u32 *v) { DEV(h); NEED(v); LINKOK(); if (c > 5) return INVALID; *v = c == 4 ? 0 : peer(g, link) != -2; return OK; }
-API ret_t nvmlDeviceGetNvLinkErrorCounter(void *h, u32 link, u32 c, u64 *v) { DEV(h); NEED(v); LINKOK(); (void)c; *v = 0; return OK; }
+API ret_t nvmlDeviceGetNvLinkErrorCounter(void *h, u32 link, u32 c, u64 *v) { DEV(h); NEED(v); LINKOK(); if (c > 3) return INVALID;
+    static const u32 field[] = { 161, 162, 163, 163 }; *v = LIE(NONE64, risen(g, field[c], link)); return OK;
+}
 API ret_t nvmlDeviceGetNvLinkRemotePciInfo_v2(void *h, u32 link, pci_t *p) {
     DEV(h); NEED(p); LINKOK(); int q = peer(g, link);
     if (q == -2) return UNSUPPORTED;
@@ -473,7 +494,9 @@ API ret_t nvmlDeviceGetFieldValues(void *h, int n, field_t *f) {
         case 1: case 2: if (C.model == GEFORCE) x->ret = UNSUPPORTED; x->type = 1; x->v.u = 1; break;
         case 3: case 5: x->v.ull = g->index % 8 == 3 ? 2 : 0; if (C.model == GEFORCE) x->ret = UNSUPPORTED; break;
         case 4: case 6: if (C.model == GEFORCE) x->ret = UNSUPPORTED; break;
-        case 74: case 75: case 76: case 77: case 78: case 79: case 80: case 81: x->v.ull = 0; break;
+        case 74: case 75: case 76: case 77: case 78: case 79: case 80: case 81:
+        case 269: case 270: case 271: x->v.ull = risen(g, x->id, -1); break;
+        case 161: case 162: case 163: islink = 1; x->v.ull = risen(g, x->id, link); break;
         case 82: if (C.model == GEFORCE) x->ret = UNSUPPORTED; x->type = 1; x->v.u = temp_c(g) + 6; break;
         case 83: case 191: x->v.ull = (u64)((now() - 1.7e9) * 200e3); break;
         case 90: islink = 1; x->type = 1; x->v.u = 25000; break;
@@ -518,11 +541,15 @@ API ret_t nvmlDeviceGetAttributes_v2(void *h, attr_t *a) {
 }
 API ret_t nvmlDeviceGetAttributes(void *h, attr_t *a) { return nvmlDeviceGetAttributes_v2(h, a); }
 
-/* ---- events: a set that never fires ----------------------------------------------- */
-API ret_t nvmlEventSetCreate(void **s) { SYS(); NEED(s); *s = malloc(8); return OK; }
-API ret_t nvmlEventSetFree(void *s) { SYS(); free(s); return OK; }
-API ret_t nvmlDeviceRegisterEvents(void *h, u64 t, void *s) { DEV(h); (void)t; NEED(s); return OK; }
-API ret_t nvmlEventSetWait_v2(void *s, event_t *e, u32 ms) { SYS(); NEED(s); (void)e; pause_us(ms * 1e3); return TIMEOUT; }
-API ret_t nvmlEventSetWait(void *s, event_t *e, u32 ms) { return nvmlEventSetWait_v2(s, e, ms); }
+/* ---- the NVSwitch fabric ---------------------------------------------------------- */
+API ret_t nvmlDeviceGetGpuFabricInfoV(void *h, fabric_t *f) {
+    DEV(h); NEED(f); ONLY(C.fabric);
+    if (f->version != 0x02000024) return BAD_VERSION;
+    memset(f->cluster, 0xab, sizeof f->cluster);
+    f->status = C.fabric_status; f->clique = 1; f->state = (u32)C.fabric; f->health = (u32)C.fabric_health;
+    return OK;
+}
 
+#include "gpm.h"
+#include "events.h"
 #include "unsupported.h"

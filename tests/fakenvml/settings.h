@@ -20,6 +20,9 @@ enum model { SXM, PCIE, GEFORCE };
 enum topo { ISLANDS, NVSWITCH, NOLINK };
 enum load { WAVE, IDLE, BUSY };
 
+typedef struct { int dev; u32 code; } xid_t;
+typedef struct { int dev; u32 field; long link; double per_second; } rise_t;
+
 typedef struct gpu {
     u32 magic;
     int index, mig;             /* mig: -1 = a whole GPU, else instance number */
@@ -28,17 +31,20 @@ typedef struct gpu {
     u32 gi;
     u64 ncalls;
     long lostAfter;             /* -1 = never */
+    u64 orphaned;               /* bytes that no process owns */
+    u64 down;                   /* NVLinks that are not up, a bit each */
 } gpu_t;
 
 static struct {
-    int devices, procs, gprocs, mig, spin, trace;
+    int devices, procs, gprocs, mig, spin, trace, gpm;
+    int fabric, fabric_status, fabric_health;
     enum model model;
     enum topo topo;
     enum load load;
     double frozen;
     long latency_us, pcie_ms, init_ms;
     int init_err;
-    char driver[80];
+    char driver[80], name[96];
     u32 pids[MAXPIDS];
     int npids;
 } C;
@@ -47,6 +53,10 @@ enum fault { HANG, FAIL, GARBAGE };
 typedef struct { enum fault fault; char fn[80]; int dev; double arg; long after, seen; } rule_t;
 static rule_t rules[MAXRULES];
 static int nrules;
+static xid_t xids[MAXRULES];
+static rise_t rises[MAXRULES];
+static int nxids, nrises;
+static unsigned settings_read;   /* how often they were */
 
 static gpu_t gpus[MAXDEV], migs[MAXMIG];
 static pthread_rwlock_t settings_lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -142,12 +152,56 @@ static void read_lost(void) {
     free(copy);
 }
 
+/* Calls `take` with each word of a list that commas separate. */
+static void each_word(const char *key, void (*take)(const char *)) {
+    const char *s = setting(key);
+    if (!s) return;
+    char *copy = strdup(s), *save = 0;
+    for (char *t = strtok_r(copy, ",", &save); t; t = strtok_r(0, ",", &save)) take(t);
+    free(copy);
+}
+
+static int is_device(int dev) { return dev >= 0 && dev < C.devices; }
+
+static void take_xid(const char *t) {
+    xid_t x;
+    if (nxids < MAXRULES && sscanf(t, "%d:%u", &x.dev, &x.code) == 2 && is_device(x.dev)) xids[nxids++] = x;
+}
+
+static void take_rise(const char *t) {
+    rise_t r = { 0, 0, -1, 0 };
+    if (nrises == MAXRULES) return;
+    if (sscanf(t, "%d:%u.%ld:%lf", &r.dev, &r.field, &r.link, &r.per_second) == 4
+        || (r.link = -1, sscanf(t, "%d:%u:%lf", &r.dev, &r.field, &r.per_second) == 3)) rises[nrises++] = r;
+}
+
+static void take_orphaned(const char *t) {
+    int dev; u64 mib;
+    if (sscanf(t, "%d:%llu", &dev, &mib) == 2 && is_device(dev)) gpus[dev].orphaned = mib * MIB;
+}
+
+static void take_down(const char *t) {
+    int dev; u32 link;
+    if (sscanf(t, "%d:%u", &dev, &link) == 2 && is_device(dev) && link < 64) gpus[dev].down |= 1ull << link;
+}
+
+static void read_troubles(void) {
+    const char *s = setting("FABRIC");
+    C.fabric = C.fabric_status = C.fabric_health = 0;
+    if (s) sscanf(s, "%d:%d:%d", &C.fabric, &C.fabric_status, &C.fabric_health);
+    nxids = nrises = 0;
+    each_word("XID", take_xid);
+    each_word("RISE", take_rise);
+    each_word("ORPHANED", take_orphaned);
+    each_word("LINK_DOWN", take_down);
+}
+
 static void make_devices(void) {
     static const u64 slice[MAXMIG] = { 40, 20, 10 };
     for (int i = 0; i < C.devices; i++)
-        gpus[i] = (gpu_t){ MAGIC, i, -1, 0, MODELMEM[C.model], NONE32, 0, -1 };
+        gpus[i] = (gpu_t){ MAGIC, i, -1, 0, MODELMEM[C.model], NONE32, 0, -1, 0, 0 };
     for (int i = 0; C.mig && i < MAXMIG; i++)
-        migs[i] = (gpu_t){ MAGIC, 0, i, &gpus[0], slice[i] * GIB, (u32)(i + 1), 0, -1 };
+        migs[i] = (gpu_t){ MAGIC, 0, i, &gpus[0], slice[i] * GIB, (u32)(i + 1), 0, -1, 0, 0 };
 }
 
 static void read_settings(void) {
@@ -162,6 +216,8 @@ static void read_settings(void) {
     C.mig = (int)number("MIG", 0);
     C.spin = (int)number("SPIN", 0);
     C.trace = (int)number("TRACE", 0);
+    C.gpm = number("GPM", 0) != 0;
+    snprintf(C.name, sizeof C.name, "%.95s", (s = setting("NAME")) ? s : "");
     C.latency_us = number("LATENCY_US", 0);
     C.pcie_ms = number("PCIE_MS", 0);
     C.init_ms = number("INIT_MS", 0);
@@ -179,6 +235,8 @@ static void read_settings(void) {
     read_rules("FAIL", FAIL);
     read_rules("GARBAGE", GARBAGE);
     read_lost();
+    read_troubles();
+    settings_read++;
 }
 
 static void refresh_settings(void) {

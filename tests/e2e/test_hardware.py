@@ -1,0 +1,85 @@
+"""What the hardware reports, from the stand-in's C structures to the document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpudash.snapshot import Device
+from tests.e2e.run import gpudash, tell
+from tests.e2e.test_stream import streaming
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_machine_in_trouble_is_told_as_it_is(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    told = {
+        "DEVICES": 2,
+        "TOPO": "nvswitch",
+        "GPM": 1,
+        "RISE": "0:74:5e8",
+        "LINK_DOWN": "1:4",
+        "FABRIC": "2",
+    }
+    tell(control, **told)
+    with streaming(fakenvml, CONTROL=control) as stream:
+        first = stream.next()
+        stream.until(lambda snapshot: snapshot.devices[1].xid_events == ())
+        tell(control, **told, XID="1:79")
+        seen = stream.until(
+            lambda snapshot: (
+                snapshot.devices[1].xid_events
+                and snapshot.devices[0].throttled_sw_power_cap_percent is not None
+            )
+        )
+    assert first.devices[0].throttled_sw_power_cap_percent is None
+    healthy, broken = seen.devices
+    assert healthy.throttled_sw_power_cap_percent == pytest.approx(50, abs=1)
+    assert healthy.throttled_hw_power_brake_percent == 0
+    assert healthy.xid_events == ()
+    assert [event.code for event in broken.xid_events or ()] == [79]
+    assert (broken.nvlink_count, broken.nvlink_inactive_links) == (11, (4,))
+    assert broken.fabric_state == "in-progress"
+    assert broken.recovery_action == "none"
+    assert broken.utilization_source == "gpm"
+    assert broken.sm_active_percent is not None
+
+
+def test_instances_tell_their_own_activity(fakenvml: Path) -> None:
+    with streaming(fakenvml, DEVICES=1, MIG=1, GPM=1, LOAD="busy") as stream:
+        stream.next()
+        seen = stream.until(lambda snapshot: snapshot.devices[-1].sm_active_percent is not None)
+    instances = [device for device in seen.devices if device.is_mig]
+    assert [device.sm_active_percent for device in instances] == [90.0, 45.0, 30.0]
+    assert {device.utilization_source for device in instances} == {"gpm"}
+
+
+def test_shared_memory_is_the_hosts_and_never_zero(fakenvml: Path) -> None:
+    result = gpudash(
+        "--once",
+        "--json",
+        library=fakenvml,
+        DEVICES=1,
+        MODEL="geforce",
+        NAME="NVIDIA GB10",
+        FAIL="nvmlDeviceGetMemoryInfo:*:3",
+    )
+    device: Device = result.snapshot.devices[0]
+    assert device.unified_memory is True
+    assert device.memory_total_bytes == result.snapshot.host.memory_total_bytes
+    assert device.memory_used_bytes == result.snapshot.host.memory_used_bytes
+
+
+def test_garbage_in_every_counter_is_no_rate(fakenvml: Path) -> None:
+    lies = "nvmlDeviceGetFieldValues:*,nvmlGpmMetricsGet:*,nvmlDeviceGetPcieReplayCounter:*"
+    with streaming(fakenvml, DEVICES=1, GPM=1, GARBAGE=lies) as stream:
+        for _ in range(25):
+            device = stream.next().devices[0]
+    rates = {
+        name: getattr(device, name)
+        for name in device.__struct_fields__
+        if name.endswith("_per_second") or name.startswith("throttled_")
+    }
+    assert set(rates.values()) == {None}
