@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
 
-from gpudash.snapshot import Fault, Host, Process, Snapshot
+from gpudash.snapshot import Fault, Holder, Host, Process, Snapshot
 
 
 class Source(Protocol):
@@ -24,6 +24,15 @@ class Source(Protocol):
         ...
 
 
+class Holders(NamedTuple):
+    """Who has which GPU open although the driver does not list it."""
+
+    of_minor: Mapping[int, tuple[Holder, ...]]
+    """By the minor number of the GPU's node."""
+    complete: bool
+    """Whether all processes of the host were looked at."""
+
+
 class HostReader(Protocol):
     """The operating system's half of a snapshot: the machine and its processes."""
 
@@ -39,6 +48,13 @@ class HostReader(Protocol):
         A process that started after the driver listed its PID, at `listed_at` seconds since boot,
         is another one: the one that was listed has exited. What may not be seen is None; a
         process that is gone or hidden says so in `hidden_reason`. Nothing raises.
+        """
+        ...
+
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Holders | None:
+        """Return who has the nodes of these GPUs open but is not `listed`; None for no GPU.
+
+        A search takes time: what it has not reached yet is not complete.
         """
         ...
 

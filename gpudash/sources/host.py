@@ -10,16 +10,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from gpudash import proc_facts
 from gpudash.secrets import mask_arguments, mask_text
 from gpudash.snapshot import Fault, Host, Job, Process
+from gpudash.sources import Holders
 from gpudash.sources.cgroup import LIMIT as CGROUP_LIMIT
 from gpudash.sources.cgroup import job_of
 from gpudash.sources.processes import Facts, ProcessTable, in_pid_namespace
 from gpudash.text import clean
+
+if TYPE_CHECKING:
+    from gpudash.sources.holder_search import HolderSearch
 
 _SYSTEM_BYTES = 65536
 
@@ -28,7 +33,9 @@ class LinuxReader:
     """Reads this machine, and remembers the last sample for the CPU shares of the next."""
 
     def __init__(self, *, show_secrets: bool = False) -> None:
-        self._table = ProcessTable(_facts if show_secrets else _masked_facts)
+        self._read_facts = _facts if show_secrets else _masked_facts
+        self._table = ProcessTable(self._read_facts)
+        self._search: HolderSearch | None = None
         # Counted from boot, so that the first share is the one since then.
         self._busy_ticks = 0
         self._total_ticks = 0
@@ -61,6 +68,16 @@ class LinuxReader:
         Ask for all PIDs of a sample at once: what is known of the others is forgotten.
         """
         return self._table.sample(pids, listed_at)
+
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Holders | None:
+        """Return who has the nodes of these GPUs open but is not `listed`; None for no GPU."""
+        if self._search is None:
+            if not minors:
+                return None
+            from gpudash.sources.holder_search import HolderSearch
+
+            self._search = HolderSearch(self._read_facts)
+        return self._search.holders(minors, listed)
 
     def faults(self) -> tuple[Fault, ...]:
         """Return what keeps the reader from seeing everything: no /proc, or a PID namespace."""

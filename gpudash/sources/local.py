@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gpudash.errors import UsageError
 from gpudash.snapshot import Process, ProcessDevice, Snapshot
 from gpudash.sources import HostReader, Source
+from gpudash.sources.memory import explained
 from gpudash.sources.nvml import Library, NvmlReader, PciBus, load
 
 
@@ -32,7 +33,7 @@ class LocalSource:
         nvml = self._nvml.read()
         host = self._host.host()
         processes = self._host.processes(nvml.processes.keys(), nvml.listed_at)
-        return Snapshot(
+        snapshot = Snapshot(
             taken_at=taken_at,
             host=replace(
                 host,
@@ -45,6 +46,7 @@ class LocalSource:
             topology=nvml.topology,
             errors=nvml.faults + self._host.faults(),
         )
+        return explained(snapshot, self._host)
 
     def close(self) -> None:
         """Let go of the driver."""

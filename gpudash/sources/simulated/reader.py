@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from math import pi, sin
 
 from gpudash.snapshot import Fault, Host, Process
+from gpudash.sources import Holders
 from gpudash.sources.simulated.lifetimes import boot_time, start_time
 from gpudash.sources.simulated.noise import key, mix, wobble
 from gpudash.sources.simulated.scene import Program, Scene
@@ -48,6 +49,11 @@ class SimulatedReader:
         """Return one entry for every PID; one that the scene does not have is gone."""
         now = self._clock()
         return {pid: self._process(pid, now) for pid in pids}
+
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Holders | None:
+        """Return the holders that the scene declares; its cards are numbered like their nodes."""
+        cards = self._scene.cards
+        return Holders({minor: cards[minor].holders for minor in minors}, True) if minors else None
 
     def faults(self) -> tuple[Fault, ...]:
         """Return nothing: all of a simulated host is visible."""

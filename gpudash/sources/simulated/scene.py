@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudash.snapshot import Job
+from gpudash.snapshot import Holder, Job
 from gpudash.sources.simulated.rhythm import IDLE, Rhythm
 
 MIB = 1 << 20
@@ -115,6 +115,7 @@ class Card(Struct, frozen=True, kw_only=True):
     inlet: float = 26.0
     power_limit: float | None = None
     orphaned: int = 0
+    holders: tuple[Holder, ...] = ()
     slices: tuple[MigSlice, ...] = ()
     mig: bool = False
     display: bool = False

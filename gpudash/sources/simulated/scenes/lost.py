@@ -1,14 +1,24 @@
-"""Four cards: GPU 2 fell off the bus, GPU 3 keeps memory whose owner is in no list."""
+"""Four cards: GPU 2 fell off the bus, GPU 3 is held by workers that outlived their parent."""
 
 from __future__ import annotations
 
-from gpudash.snapshot import Job
+from gpudash.snapshot import Holder, Job
 from gpudash.sources.simulated.boards import RTX_A6000
 from gpudash.sources.simulated.noise import digits
 from gpudash.sources.simulated.rhythm import Rhythm
 from gpudash.sources.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share, Xid
 
 _CONTAINER = Job(kind="container", id=digits(64, 4901), runtime="docker")
+
+_ORPHANS = tuple(
+    Holder(
+        pid=58_704 + number,
+        start_ticks=41_217_733 + 3 * number,
+        username="erin",
+        command_line=("python", "train.py", "--num-workers=2"),
+    )
+    for number in range(2)
+)
 
 
 def _diffusion(number: int) -> Program:
@@ -45,6 +55,7 @@ SCENE = Scene(
             bus=0xCA,
             place=(1, 3, 0),
             orphaned=5_324 * MIB,
+            holders=_ORPHANS,
             xids=(Xid(code=45, every=HOUR / 4),),
         ),
     ),
