@@ -1,0 +1,48 @@
+"""What must not grow while a process runs: its memory, its descriptors, its threads."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+_LOOKS, _PAUSE_SECONDS = 5, 0.03
+
+
+class Vitals(NamedTuple):
+    """One process at one moment."""
+
+    resident_mib: float
+    proportional_mib: float
+    """Resident memory, shared pages counted by their share (Pss)."""
+    descriptors: int
+    threads: int
+
+
+def vitals(pid: int) -> Vitals:
+    """Look at a process several times; descriptors that are open for a moment do not count.
+
+    Raises ProcessLookupError when it is gone.
+    """
+    try:
+        memory = _fields(Path(f"/proc/{pid}/smaps_rollup"))
+        least = min(_descriptors(pid) for _ in range(_LOOKS))
+        threads = int(_fields(Path(f"/proc/{pid}/status"))["Threads"])
+    except FileNotFoundError:
+        raise ProcessLookupError(pid) from None
+    return Vitals(_mib(memory["Rss"]), _mib(memory["Pss"]), least, threads)
+
+
+def _descriptors(pid: int) -> int:
+    time.sleep(_PAUSE_SECONDS)
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def _fields(path: Path) -> dict[str, str]:
+    pairs = (line.partition(":") for line in path.read_text().splitlines())
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def _mib(kib: str) -> float:
+    return int(kib.removesuffix("kB")) / 1024
