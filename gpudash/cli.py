@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpudash import arguments, quick, stdout
@@ -12,6 +12,8 @@ from gpudash.errors import ExitStatus, GpudashError
 
 if TYPE_CHECKING:
     import argparse
+
+    _Look = Callable[[argparse.Namespace, Callable[[], None]], int]
 
 _DEFAULT_INTERVAL = 1.0
 
@@ -44,32 +46,13 @@ def _run(argv: list[str]) -> int:
     if options.json_schema:
         return _print_schema()
     if options.command == "topo":
-        _begin()
-        from gpudash.commands import topo
-
-        return topo.run(
-            demo=options.demo,
-            gpus=_gpus(options),
-            json=options.json,
-            p2p=options.p2p,
-            color=_color(),
-        )
+        return _look(options, _topo)
     if options.command == "kill":
         return _kill(options)
     if options.command == "doctor":
         return _doctor(options)
     if options.once:
-        _begin()
-        from gpudash.commands import once
-
-        return once.run(
-            demo=options.demo,
-            gpus=_gpus(options),
-            json=options.json,
-            ascii=options.ascii or not _is_utf8(),
-            color=_color(),
-            show_secrets=options.show_secrets,
-        )
+        return _look(options, _once)
     if options.json:
         _begin()
         from gpudash.commands import stream
@@ -83,6 +66,49 @@ def _run(argv: list[str]) -> int:
     from gpudash.commands import watch
 
     return watch.run(_collector(options), config=not options.no_config, **_for_this_run(options))
+
+
+def _look(options: argparse.Namespace, command: _Look) -> int:
+    """Run a command that looks at the driver once, in a child that may be left behind."""
+    if options.demo is not None:
+        _begin()
+        return command(options, lambda: None)
+    from gpudash import apart
+
+    _let_ctrl_c_end_us()
+
+    def work(alive: Callable[[], None]) -> int:
+        quick.begin()
+        return command(options, alive)
+
+    return apart.run(work, options.timeout)
+
+
+def _once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
+    from gpudash.commands import once
+    from gpudash.sources.local import open_once
+
+    shown = options.show_secrets
+    return once.run(
+        open_once(options.demo, options.timeout, alive, show_secrets=shown),
+        gpus=_gpus(options),
+        json=options.json,
+        ascii=options.ascii or not _is_utf8(),
+        color=_color(),
+    )
+
+
+def _topo(options: argparse.Namespace, alive: Callable[[], None]) -> int:
+    from gpudash.commands import topo
+    from gpudash.sources.local import open_once
+
+    return topo.run(
+        open_once(options.demo, options.timeout, alive),
+        gpus=_gpus(options),
+        json=options.json,
+        p2p=options.p2p,
+        color=_color(),
+    )
 
 
 def _gpus(options: argparse.Namespace) -> Sequence[str]:
@@ -165,11 +191,16 @@ def _is_utf8() -> bool:
 
 
 def _begin() -> None:
-    """Start quickly, and let Ctrl-C end us at once, also within a call that never returns."""
+    """Start quickly, and be ended by Ctrl-C."""
+    _let_ctrl_c_end_us()
+    quick.begin()
+
+
+def _let_ctrl_c_end_us() -> None:
+    """Let Ctrl-C end us at once, also within a call that never returns."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    quick.begin()
 
 
 def _reopen_standard_streams() -> None:

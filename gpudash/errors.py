@@ -22,13 +22,38 @@ class ExitStatus:
     FAILURE = 1
     USAGE = 2
     NO_GPU = 6
+    NO_ANSWER = 10
     GPU_IS_LOST = 15
     RESET_REQUIRED = 16
     DATA = 65
     OUTPUT = 74
+    HANGUP = 129
     INTERRUPTED = 130
     BROKEN_PIPE = 141
     TERMINATED = 143
+
+
+MEANINGS: dict[int, str] = {
+    ExitStatus.OK: "all is well",
+    ExitStatus.FAILURE: "an action was declined, or failed",
+    ExitStatus.USAGE: "bad usage; no terminal to show the screen on",
+    4: "no permission to use the driver",
+    ExitStatus.NO_GPU: "there is no GPU",
+    9: "the driver is not loaded",
+    ExitStatus.NO_ANSWER: "the driver, or a GPU, did not answer in `--timeout`; all other GPUs are "
+    "complete",
+    12: "libnvidia-ml.so.1 was not found",
+    ExitStatus.GPU_IS_LOST: "a GPU is lost; the output is complete all the same",
+    ExitStatus.RESET_REQUIRED: "a GPU needs a reset; the output is complete all the same",
+    18: "driver and library versions differ",
+    ExitStatus.DATA: "what was read is no document of gpudash",
+    ExitStatus.OUTPUT: "the output could not be written",
+    ExitStatus.HANGUP: "the terminal went away",
+    ExitStatus.INTERRUPTED: "ended by Ctrl-C",
+    ExitStatus.BROKEN_PIPE: "the reader went away",
+    ExitStatus.TERMINATED: "ended by SIGTERM",
+}
+"""What each exit status means; the others from 1 to 30, and 999 as 231, are NVML's as well."""
 
 
 class GpudashError(Exception):

@@ -11,6 +11,7 @@ Level = Literal["unknown", "ok", "warn", "critical"]
 
 _STATES: dict[str, tuple[str, Level]] = {
     "asleep": ("asleep", "unknown"),
+    "not-answering": ("NO ANSWER", "critical"),
     "lost": ("LOST", "critical"),
     "reset-required": ("RESET", "critical"),
     "failed": ("FAILED", "critical"),

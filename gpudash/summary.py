@@ -12,6 +12,7 @@ from gpudash.uses import notable, uses
 # In the order of the sentence; what needs a person comes first.
 _WORDS = (
     "LOST",
+    "not answering",
     "needing a reset",
     "failed",
     "hot",

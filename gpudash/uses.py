@@ -14,6 +14,7 @@ _STATES = {
     "reset-required": "needing a reset",
     "failed": "failed",
     "asleep": "asleep",
+    "not-answering": "not answering",
 }
 
 

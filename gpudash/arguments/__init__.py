@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from gpudash import __version__
-from gpudash.arguments.options import DEFAULT_DEMO, Parser, add_main, interval
+from gpudash.arguments.options import DEFAULT_DEMO, DEFAULT_TIMEOUT, Parser, add_main, interval
 from gpudash.arguments.verbs import VERBS
 
 __all__ = ["parse", "parser"]
@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add("--once", action="store_true", help="print the state once, as a table")
     add_main(whole, "json", help="JSON: a line per interval, with --once one document")
     add("--interval", type=interval, metavar="S", help="seconds between samples (1)")
+    add_main(whole, "timeout", default=DEFAULT_TIMEOUT)
     add_main(whole, "gpu")
     add_main(whole, "demo")
     add_main(whole, "show-secrets")

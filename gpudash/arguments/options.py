@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from gpudash.errors import UsageError
 
 DEFAULT_DEMO = "dgx-h100"
+DEFAULT_TIMEOUT = 10.0
 
 _MIN_INTERVAL, _MAX_INTERVAL = 0.1, 3600.0
 
@@ -44,6 +45,19 @@ def positive(text: str) -> float:
     return number
 
 
+def timeout(text: str) -> float:
+    """Return how long a call of the driver may take; raises ArgumentTypeError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = float("nan")
+    if not _MIN_INTERVAL <= seconds <= _MAX_INTERVAL:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no timeout: choose {_MIN_INTERVAL:g} to {_MAX_INTERVAL:g} seconds"
+        )
+    return seconds
+
+
 _SHARED: dict[str, dict[str, Any]] = {
     "json": {"action": "store_true"},
     "ascii": {"action": "store_true", "help": "draw with ASCII only"},
@@ -53,6 +67,11 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     "read-only": {"action": "store_true", "help": "offer no way to signal a process"},
     "no-config": {"action": "store_true", "help": "leave the file of settings alone"},
+    "timeout": {
+        "type": timeout,
+        "metavar": "S",
+        "help": f"seconds that the driver has to answer a single look ({DEFAULT_TIMEOUT:g})",
+    },
     "gpu": {"metavar": "LIST", "help": "only these: 0,2-3, UUID prefixes, PCI bus ids"},
     "demo": {"metavar": "NAME", "help": f"a simulated host, by default {DEFAULT_DEMO}"},
 }
@@ -69,6 +88,6 @@ def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> No
         parser.add_argument(f"--{name}", default=argparse.SUPPRESS, **declared)
 
 
-def add_main(parser: argparse.ArgumentParser, name: str, **other: str) -> None:
+def add_main(parser: argparse.ArgumentParser, name: str, **other: Any) -> None:
     """Add a shared option to the parser of `gpudash` itself, with its default."""
     parser.add_argument(f"--{name}", **{**_SHARED[name], **other})

@@ -21,7 +21,7 @@ class Verb(NamedTuple):
 
 def _topo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--p2p", action="store_true", help="peer access between them, too")
-    add_shared(parser, "json", "gpu", "demo", json="one JSON document")
+    add_shared(parser, "json", "gpu", "timeout", "demo", json="one JSON document")
 
 
 def _kill(parser: argparse.ArgumentParser) -> None:

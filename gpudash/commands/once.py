@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpudash import stdout, wire
-from gpudash.errors import ExitStatus
+from gpudash.errors import DriverError, ExitStatus
+from gpudash.labels import index_ranges
 from gpudash.selection import select
 from gpudash.snapshot import Snapshot
-from gpudash.sources.local import open_source
+from gpudash.sources import Source
 
 
-def run(
-    *,
-    demo: str | None,
-    gpus: Sequence[str],
-    json: bool,
-    ascii: bool,
-    color: bool,
-    show_secrets: bool = False,
-) -> int:
-    """Print a table, or one JSON document, and return the exit status."""
-    source = open_source(demo, show_secrets=show_secrets)
-    snapshot = select(source.sample(), gpus)
+def run(source: Source, *, gpus: Sequence[str], json: bool, ascii: bool, color: bool) -> int:
+    """Print a table, or one JSON document, and return the exit status.
+
+    Raises DriverError as `exit_status` does.
+    """
+    snapshot = select(sample(source), gpus)
     if json:
         line = wire.encode(snapshot)
         stdout.write((wire.pretty(line) if stdout.is_terminal() else line) + b"\n")
@@ -34,14 +29,32 @@ def run(
     return exit_status(snapshot)
 
 
+def sample(source: Source) -> Snapshot:
+    """Return the host as it is; raises DriverError where the driver cannot even be opened."""
+    snapshot = source.sample()
+    for fault in snapshot.errors:
+        if fault.source == "nvml" and fault.code == ExitStatus.NO_ANSWER:
+            raise DriverError(ExitStatus.NO_ANSWER, _unanswered("", fault.message))
+    return snapshot
+
+
 def exit_status(snapshot: Snapshot) -> int:
     """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
 
-    6, NVML's "not found", when there is none.
+    6, NVML's "not found", when there is none. Raises DriverError, 10, where a GPU did not answer.
     """
     if not snapshot.devices:
         return ExitStatus.NO_GPU
+    silent = [device for device in snapshot.devices if device.state == "not-answering"]
+    if silent:
+        gpus = f"GPU {index_ranges(device.index for device in silent)}: "
+        reason = silent[0].fault.message if silent[0].fault else ""
+        raise DriverError(ExitStatus.NO_ANSWER, _unanswered(gpus, reason))
     states = {device.state for device in snapshot.devices}
     if "lost" in states:
         return ExitStatus.GPU_IS_LOST
     return ExitStatus.RESET_REQUIRED if "reset-required" in states else ExitStatus.OK
+
+
+def _unanswered(whose: str, reason: str) -> str:
+    return f"{whose}{reason}; sudo dmesg | grep -i xid may say why, --timeout waits longer"

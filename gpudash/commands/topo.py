@@ -7,15 +7,17 @@ from collections.abc import Sequence
 import msgspec
 
 from gpudash import stdout
-from gpudash.commands.once import exit_status
+from gpudash.commands.once import exit_status, sample
 from gpudash.selection import select
-from gpudash.sources.local import open_source
+from gpudash.sources import Source
 
 
-def run(*, demo: str | None, gpus: Sequence[str], json: bool, p2p: bool, color: bool) -> int:
-    """Print the matrix with its legend, with `p2p` the peer access too, or all of it as JSON."""
-    source = open_source(demo)
-    snapshot = select(source.sample(), gpus)
+def run(source: Source, *, gpus: Sequence[str], json: bool, p2p: bool, color: bool) -> int:
+    """Print the matrix with its legend, with `p2p` the peer access too, or all of it as JSON.
+
+    Raises DriverError where the driver, or a GPU, does not answer.
+    """
+    snapshot = select(sample(source), gpus)
     if json:
         line = msgspec.json.encode(snapshot.topology)
         text = msgspec.json.format(line, indent=2) if stdout.is_terminal() else line

@@ -22,6 +22,7 @@ _PAGE = 80
 _IDENTITY = frozenset({"index", "name"})
 _USES: dict[str, Style] = {
     "LOST": "red",
+    "not answering": "red",
     "needing a reset": "red",
     "failed": "red",
     "busy": "green",

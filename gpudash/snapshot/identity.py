@@ -12,7 +12,7 @@ from gpudash.snapshot.fault import Fault
 from gpudash.snapshot.holder import Holder
 from gpudash.units import Unit
 
-DeviceState = Literal["ok", "asleep", "lost", "reset-required", "failed"]
+DeviceState = Literal["ok", "asleep", "not-answering", "lost", "reset-required", "failed"]
 
 _identity = partial(metric, Group.IDENTITY)
 _state = partial(metric, Group.STATE)
@@ -53,8 +53,9 @@ class DeviceIdentity(Struct, frozen=True, kw_only=True):
         "Number of CUDA cores.", nvml="nvmlDeviceGetNumGpuCores")] = None
 
     state: Annotated[DeviceState, _state(Unit.NONE,
-        "ok, asleep (powered down, not woken to be read), lost (off the bus), reset-required, "
-        "or failed (its calls fail for another reason).")] = "ok"
+        "ok, asleep (powered down, not woken to be read), not-answering (a call to it has not come "
+        "back), lost (off the bus), reset-required, or failed (its calls fail for another "
+        "reason).")] = "ok"
     fault: Annotated[Fault | None, _state(Unit.NONE,
         "Why the state is not ok, null if it is or if asleep.")] = None
 

@@ -15,6 +15,7 @@ from gpudash.snapshot import Process, ProcessDevice, Snapshot
 from gpudash.sources import HostReader, Source
 from gpudash.sources.memory import explained
 from gpudash.sources.nvml import Library, NvmlReader, PciBus, load
+from gpudash.sources.nvml.tasks import STEADY, Patience, no_news, once
 
 
 class LocalSource:
@@ -53,8 +54,10 @@ class LocalSource:
         self._nvml.close()
 
 
-def open_source(demo: str | None = None, *, show_secrets: bool = False) -> Source:
-    """Return this machine, or the simulated host `demo`.
+def open_source(
+    demo: str | None = None, *, show_secrets: bool = False, patience: Patience = STEADY
+) -> Source:
+    """Return this machine, or the simulated host `demo`; `patience` is that with the driver.
 
     Secrets on command lines are masked where they are read, unless they are asked for.
 
@@ -65,9 +68,19 @@ def open_source(demo: str | None = None, *, show_secrets: bool = False) -> Sourc
         return _open_demo(demo)
     from gpudash.sources.host import LinuxReader
 
-    return LocalSource(
-        NvmlReader(Library(load()), PciBus()), LinuxReader(show_secrets=show_secrets)
-    )
+    nvml = NvmlReader(Library(load()), PciBus(), patience=patience)
+    return LocalSource(nvml, LinuxReader(show_secrets=show_secrets))
+
+
+def open_once(
+    demo: str | None,
+    seconds: float,
+    alive: Callable[[], None] = no_news,
+    *,
+    show_secrets: bool = False,
+) -> Source:
+    """Return the same for a single look: each call has `seconds`, `alive` is called at answers."""
+    return open_source(demo, show_secrets=show_secrets, patience=once(seconds, alive))
 
 
 def open_simulated(name: str, clock: Callable[[], float] = time.time) -> Source:

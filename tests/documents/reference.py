@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from gpudash import wire
+from gpudash.errors import MEANINGS
 from gpudash.filtering import TERMS
 from gpudash.settings.declared import Declared, declared
 from gpudash.settings.document import rendered
@@ -26,8 +27,14 @@ README = Path(__file__).parents[2] / "README.md"
 def written() -> str:
     """Return README.md with its tables made anew."""
     text = README.read_text(encoding="utf-8")
-    tables = (("keys", keys()), ("terms", terms()), ("settings", settings()), ("fields", fields()))
-    for name, table in tables:
+    tables = {
+        "keys": keys(),
+        "terms": terms(),
+        "settings": settings(),
+        "statuses": statuses(),
+        "fields": fields(),
+    }
+    for name, table in tables.items():
         block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         text = block.sub(lambda match, table=table: f"{match[1]}{table}{match[2]}", text)
     return text
@@ -68,6 +75,12 @@ def settings() -> str:
 
 def _default(each: Declared) -> str:
     return rendered(plain(each.default))
+
+
+def statuses() -> str:
+    """Return the table of the exit statuses."""
+    rows = [f"| {status} | {meaning} |" for status, meaning in sorted(MEANINGS.items())]
+    return "\n".join(["| exit status | means |", "|---|---|", *rows, ""])
 
 
 def fields() -> str:

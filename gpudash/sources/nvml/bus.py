@@ -20,6 +20,9 @@ class Identity(NamedTuple):
     uuid: str | None
 
 
+UNKNOWN = Identity(None, None)
+
+
 class Bus(Protocol):
     """The NVIDIA GPUs on a PCI bus, by address such as `0000:1a:00.0`."""
 

@@ -63,12 +63,17 @@ class DeviceReader:
             **self._facts,
         )
 
+    def identity(self) -> dict[str, Any]:
+        """Return what is true of it whatever it does now, also while a call is under way."""
+        known = {field: self._facts[field] for field in _IDENTITY & self._facts.keys()}
+        return {**known, "xid_events": self._xids.events}
+
     def asleep(self, bus_id: str | None, name: str | None, uuid: str | None) -> Device:
         """Return the GPU as suspended, without a call that would wake it."""
         identity: dict[str, Any] = {"pci_bus_id": bus_id, "name": name, "uuid": uuid}
-        identity.update((f, self._facts[f]) for f in _IDENTITY & self._facts.keys())
+        identity.update(self.identity())
         self._forget_handle()
-        return Device(index=self.index, state="asleep", xid_events=self._xids.events, **identity)
+        return Device(index=self.index, state="asleep", **identity)
 
     def reopen(self, index: int) -> None:
         """Ask for the handle again at the next read: the old one died with the driver."""

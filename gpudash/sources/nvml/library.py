@@ -8,6 +8,7 @@ when a process starts in between.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -187,6 +188,22 @@ class Library:
                 return (buffer[: count.value] if code == codes.SUCCESS else None), code
             capacity = max(count.value, capacity) * 2
         return None, codes.INSUFFICIENT_SIZE
+
+
+def call_under_way(thread: int) -> str | None:
+    """Return the NVML function that a thread is in, None if it is in none.
+
+    Looked up in the thread itself, so that noting each call costs nothing.
+    """
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code in _ASKING:
+            return str(frame.f_locals["name"])
+        frame = frame.f_back
+    return None
+
+
+_ASKING = frozenset({Library.ask.__code__, Library._list.__code__})
 
 
 def _number(entry: Any) -> int | float | None:

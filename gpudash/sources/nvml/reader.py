@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpudash.errors import DriverError
 from gpudash.snapshot import Device, Fault, ProcessDevice, Topology
 from gpudash.sources.nvml import codes
-from gpudash.sources.nvml.bus import Bus
+from gpudash.sources.nvml.bus import UNKNOWN, Bus
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.paces import STEADY_SECONDS
-from gpudash.sources.nvml.roster import NO_LISTING, Gpu, Roster, kernel_address
+from gpudash.sources.nvml.roster import Gpu, Roster
+from gpudash.sources.nvml.silence import seen_by_kernel, silence
+from gpudash.sources.nvml.tasks import Patience, Task, run
 from gpudash.sources.nvml.topology import read_topology
-from gpudash.text import SafeText, clean
+from gpudash.sources.nvml.versions import Versions, read_versions
 
 _SUSPENDED = frozenset({"suspended", "suspending"})
-
-
-class Versions(Struct, frozen=True, kw_only=True):
-    """The driver's versions, None where it does not tell."""
-
-    driver_version: SafeText | None = None
-    nvml_version: SafeText | None = None
-    cuda_driver_version: str | None = None
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -55,10 +48,13 @@ class NvmlReader:
         bus: Bus,
         clock: Callable[[], float] = since_boot,
         wall_clock: Callable[[], float] = time.time,
+        patience: Patience | None = None,
     ) -> None:
         self._library = library
         self._bus = bus
         self._clock = clock
+        self._patience = patience
+        self._kept_seconds = patience.first if patience else 0.0
         self._roster = Roster(library, wall_clock)
         self._on_bus: tuple[str, ...] = ()
         self._is_open = False
@@ -67,38 +63,95 @@ class NvmlReader:
         self._topology_of: tuple[str | None, ...] | None = None
         self._processes_due = 0.0
         self._listed_at: float | None = None
+        self._following: Task[None] | None = None
+        self._connecting: Task[Topology | None] | None = None
 
     def read(self) -> Reading:
         """Read what is due.
 
         Raises DriverError when NVML cannot be used at all. A GPU that sleeps is not woken: while
-        all do, NVML is not even opened.
+        all do, NVML is not even opened. What does not answer is left out, and says so.
         """
         now = self._clock()
         states = self._bus.power_states()
-        self._follow(states)
-        list_processes = self._is_open and now >= self._processes_due
+        if not self._attend(states):
+            return self._silence(states)
+        ready = [gpu for gpu in self._roster.gpus if not gpu.is_out]
+        list_processes = self._is_open and (
+            now >= self._processes_due or any(gpu.was_silent for gpu in ready)
+        )
         if list_processes:
             self._processes_due = now + STEADY_SECONDS
             self._listed_at = self._clock()
-        for gpu in self._roster.gpus:
-            if gpu.address is not None and states.get(gpu.address) in _SUSPENDED:
-                gpu.device = gpu.reader.asleep(gpu.address, *self._bus.identity(gpu.address))
-                gpu.instances, gpu.listing = (), NO_LISTING
-                continue
-            gpu.device = gpu.reader.read(now)
-            gpu.address = kernel_address(gpu.device.pci_bus_id) or gpu.address
-            gpu.instances = gpu.instance_reader.read(gpu.reader.handle, gpu.device, now)
-            self._read_processes(gpu, list_processes)
+        tasks = {gpu: gpu.send(now, list_processes) for gpu in self._awake(ready, states)}
+        is_first = not all(gpu.is_known for gpu in self._roster.gpus)
+        run([*tasks.values()], self._patience, first=is_first)
+        self._settle(tasks)
         self._reopen_if_dead()
         return self._reading()
 
     def close(self) -> None:
-        """Let go of the driver; the next read opens it again."""
+        """Let go of the driver, unless a call is under way; the next read opens it again."""
+        if not self._is_held:
+            self._close()
+
+    def _close(self) -> None:
         if self._is_open:
             self._roster.close()
             self._library.close()
         self._is_open = False
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether a call has not come back, below which nothing may be closed."""
+        out = (self._following, self._connecting)
+        return any(each is not None and each.is_out for each in out) or any(
+            gpu.is_out for gpu in self._roster.gpus
+        )
+
+    def _attend(self, states: dict[str, str]) -> bool:
+        """Open NVML if that is due; False while the driver does not answer to it."""
+        if self._following is None:
+            if self._is_open and (self._is_held or not states or tuple(states) == self._on_bus):
+                return True
+            self._following = Task(lambda: self._follow(states))
+            run([self._following], self._patience, first=True)
+        if self._following.is_out:
+            return False
+        following, self._following = self._following, None
+        following.outcome()
+        return True
+
+    def _awake(self, gpus: Iterable[Gpu], states: dict[str, str]) -> Iterable[Gpu]:
+        """Yield the GPUs that may be asked; the others are asleep."""
+        for gpu in gpus:
+            if gpu.address is not None and states.get(gpu.address) in _SUSPENDED:
+                gpu.sleep(self._bus.identity(gpu.address))
+            else:
+                yield gpu
+
+    def _settle(self, sent: Collection[Gpu]) -> None:
+        """Show what the tasks of this tick brought, and for which GPUs the driver is silent."""
+        for gpu in self._roster.gpus:
+            if gpu.task is None:
+                continue
+            if gpu in sent and not gpu.is_out:
+                gpu.take(gpu.task.outcome())
+            elif not gpu.is_known or gpu.task.seconds > self._kept_seconds:
+                identity = self._bus.identity(gpu.address) if gpu.address else UNKNOWN
+                gpu.take_silence(identity, silence(gpu.task))
+
+    def _silence(self, states: dict[str, str]) -> Reading:
+        """Return what is known while the driver does not even let itself be opened."""
+        assert self._following is not None
+        message = silence(self._following)
+        fault = Fault(source="nvml", code=codes.TIMEOUT, message=message)
+        if not self._roster.gpus:
+            devices = seen_by_kernel(self._bus, states, fault)
+            return Reading(devices=devices, processes={}, faults=(fault,))
+        for gpu in self._roster.gpus:
+            gpu.take_silence(UNKNOWN, message)
+        return Reading(devices=self._devices(), processes={}, faults=(fault,))
 
     def _follow(self, states: dict[str, str]) -> None:
         """Open NVML, once more if the GPUs on the bus are others: it counts them when opened.
@@ -108,7 +161,7 @@ class NvmlReader:
         on_bus = tuple(states)
         changed = bool(on_bus) and on_bus != self._on_bus
         if changed:
-            self.close()
+            self._close()
         if self._is_open:
             return
         self._on_bus = on_bus
@@ -118,20 +171,13 @@ class NvmlReader:
             return
         self._library.open()
         self._is_open = True
-        self._versions = _versions(self._library)
+        self._versions = read_versions(self._library)
         self._processes_due = 0.0
         try:
             self._roster.count(on_bus)
         except DriverError:
-            self.close()
+            self._close()
             raise
-
-    def _read_processes(self, gpu: Gpu, due: bool) -> None:
-        if gpu.reader.handle is None:
-            gpu.listing = NO_LISTING
-        elif due:
-            gpu.listing = gpu.processes.read(gpu.device, gpu.instances)
-        gpu.device = replace(gpu.device, memory_unaccounted_bytes=gpu.listing.unaccounted_bytes)
 
     def _reopen_if_dead(self) -> None:
         """Close NVML when every GPU says it is not initialised: the driver was reloaded."""
@@ -162,12 +208,18 @@ class NvmlReader:
 
     def _refresh_topology(self) -> None:
         """Read the topology when the set of readable GPUs has changed."""
-        present = [gpu for gpu in self._roster.gpus if gpu.reader.handle is not None]
+        connecting = self._connecting
+        if connecting is not None and connecting.is_out:
+            return
+        present = [gpu for gpu in self._roster.gpus if gpu.is_readable]
         uuids = tuple(gpu.device.uuid for gpu in present)
         if uuids != self._topology_of:
-            self._topology_of = uuids
+            self._topology_of, self._topology = uuids, None
             pairs = [(gpu.device, gpu.reader.handle) for gpu in present]
-            self._topology = read_topology(self._library, pairs)
+            self._connecting = Task(lambda: read_topology(self._library, pairs))
+            run([self._connecting], self._patience, first=True)
+        if self._connecting is not None and not self._connecting.is_out:
+            self._topology, self._connecting = self._connecting.outcome(), None
 
     def _faults(self) -> Iterable[Fault]:
         if self._is_open and not self._roster.gpus:
@@ -181,14 +233,3 @@ class NvmlReader:
                     message=f"GPU {gpu.device.index}: processes unknown: "
                     f"{codes.text(gpu.listing.code)}",
                 )
-
-
-def _versions(library: Library) -> Versions:
-    driver, _ = library.ask("nvmlSystemGetDriverVersion")
-    nvml, _ = library.ask("nvmlSystemGetNVMLVersion")
-    cuda, _ = library.ask("nvmlSystemGetCudaDriverVersion_v2")
-    return Versions(
-        driver_version=clean(driver) if driver else None,
-        nvml_version=clean(nvml) if nvml else None,
-        cuda_driver_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
-    )

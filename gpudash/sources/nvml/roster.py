@@ -7,20 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gpudash.errors import DriverError
 from gpudash.snapshot import Device, Fault
 from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.bus import Identity
 from gpudash.sources.nvml.device import DeviceReader
 from gpudash.sources.nvml.instances import InstanceReader
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.processes import Listing, ProcessReader
+from gpudash.sources.nvml.tasks import Task
 
 NO_LISTING = Listing((), codes.SUCCESS, None)
+SILENCE = Listing((), codes.TIMEOUT, None)
+"""The processes of a GPU to which a call has not come back."""
+
+
+class Look(NamedTuple):
+    """What one tick saw of a GPU."""
+
+    device: Device
+    instances: tuple[Device, ...]
+    listing: Listing
 
 
 class Gpu:
-    """One GPU with all that is read of it on its own pace."""
+    """One GPU with all that is read of it on its own pace.
+
+    While its task is out, the readers belong to the thread that is on it.
+    """
 
     def __init__(
         self, library: Library, index: int, address: str | None, wall_clock: Callable[[], float]
@@ -33,6 +51,65 @@ class Gpu:
         self.device = Device(index=index)
         self.instances: tuple[Device, ...] = ()
         self.listing = NO_LISTING
+        self.task: Task[Look] | None = None
+        self.is_known = False
+        """Whether it was ever read."""
+
+    @property
+    def is_out(self) -> bool:
+        """Whether a call to it has not come back."""
+        return self.task is not None and self.task.is_out
+
+    @property
+    def was_silent(self) -> bool:
+        """Whether it was last taken for hung, so that its processes are not known."""
+        return self.listing is SILENCE
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it can be asked now."""
+        return not self.is_out and self.reader.handle is not None
+
+    def send(self, now: float, list_processes: bool) -> Task[Look]:
+        """Return the task of this tick."""
+        self.task = Task(lambda: self._look(now, list_processes))
+        return self.task
+
+    def take(self, look: Look) -> None:
+        """Show what the task brought."""
+        self.device, self.instances, self.listing = look
+        self.is_known = True
+        self.address = kernel_address(self.device.pci_bus_id) or self.address
+
+    def sleep(self, identity: Identity) -> None:
+        """Show it asleep, without a call that would wake it."""
+        self.task = None
+        self.device = self.reader.asleep(self.address, *identity)
+        self.instances, self.listing = (), NO_LISTING
+
+    def take_silence(self, identity: Identity, message: str) -> None:
+        """Show no values: those of before are not true any more."""
+        uuid = self.reader.identity().get("uuid") or identity.uuid
+        known = {"pci_bus_id": self.address, "name": identity.name}
+        self.device = Device(
+            index=self.reader.index,
+            state="not-answering",
+            fault=Fault(source="nvml", code=codes.TIMEOUT, uuid=uuid, message=message),
+            **{**known, **self.reader.identity(), "uuid": uuid},
+        )
+        self.instances, self.listing = (), SILENCE
+
+    def _look(self, now: float, list_processes: bool) -> Look:
+        device = self.reader.read(now)
+        instances = self.instance_reader.read(self.reader.handle, device, now)
+        listing = self.listing
+        if self.reader.handle is None:
+            listing = NO_LISTING
+        elif list_processes:
+            listing = self.processes.read(device, instances)
+        return Look(
+            replace(device, memory_unaccounted_bytes=listing.unaccounted_bytes), instances, listing
+        )
 
     def close(self) -> None:
         """Give back what NVML lent, while it is still open."""
@@ -53,7 +130,8 @@ class Roster:
         """Ask NVML, just opened, for its GPUs; `on_bus` are the addresses that the kernel shows.
 
         NVML numbers GPUs in PCI order. Where it does not count those that the kernel shows, as in
-        a container, that says nothing, and each is asked for its address.
+        a container, that says nothing, and each is asked for its address, to tell it from those
+        of before.
 
         Raises DriverError when NVML does not count them.
         """
@@ -61,8 +139,10 @@ class Roster:
         if code:
             raise DriverError(code, codes.driver_message(code))
         indices = range(count)
-        by_order = len(on_bus) == len(indices)
-        self.arrange(list(on_bus) if by_order else [self._address(index) for index in indices])
+        if len(on_bus) == count:
+            self.arrange(on_bus)
+        else:
+            self.arrange([self._address(index) if self.gpus else None for index in indices])
 
     def arrange(self, addresses: Sequence[str | None]) -> None:
         """Number the GPUs at these addresses, and take note of those that are gone."""

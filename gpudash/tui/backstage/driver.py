@@ -17,9 +17,10 @@ from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
+from gpudash.errors import ExitStatus
 from gpudash.tui.backstage.outlet import Outlet
 
-HANGUP_STATUS = 129
+HANGUP_STATUS = ExitStatus.HANGUP
 _ENTER_SCREEN = "\x1b[?1049h"
 _ESCAPE_SECONDS = 0.1
 _STANDARD_ERROR = 2

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpudash.sources.nvml import Bus, Identity, Library, NvmlReader, Reading
+from gpudash.sources.nvml.tasks import Patience
 from gpudash.sources.simulated import SimulatedHost
 
 
@@ -40,7 +41,8 @@ class Tampered:
 class Machine:
     """A simulated host, its tampered driver and a clock that the test moves."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, patience: Patience | None = None) -> None:
+        self._patience = patience
         self.now = 1_800_000_000.0
         self.wall_seconds_ahead = 0.0
         self.host = SimulatedHost(name, clock=lambda: self.now)
@@ -55,7 +57,11 @@ class Machine:
     def _reader(self, bus: Bus) -> NvmlReader:
         library = Library(self.driver)
         return NvmlReader(
-            library, bus, lambda: self.now, lambda: self.now + self.wall_seconds_ahead
+            library,
+            bus,
+            lambda: self.now,
+            lambda: self.now + self.wall_seconds_ahead,
+            self._patience,
         )
 
 

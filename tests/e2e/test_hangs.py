@@ -1,0 +1,149 @@
+"""Calls into the driver that never come back: the prompt does, and so do the other GPUs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.run import GPUDASH, complete, gpudash
+from tests.fakenvml.build import environment
+
+pytestmark = pytest.mark.e2e
+
+TIMEOUT = "1"
+LATEST = 1 + 3.0
+"""Seconds after which a look with that timeout must have answered."""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nvmlDeviceGetHandleByIndex",
+        "nvmlDeviceGetUUID",
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetComputeRunningProcesses",
+        "nvmlDeviceGetFieldValues",
+    ],
+)
+def test_one_gpu_hangs_and_the_others_are_complete(fakenvml: Path, call: str) -> None:
+    run = gpudash(
+        *("--once", "--json", "--timeout", TIMEOUT),
+        library=fakenvml,
+        DEVICES=4,
+        HANG=f"{call}:2:inf",
+    )
+    assert run.status == 10
+    assert run.seconds < LATEST
+    assert run.stderr.count("\n") == 1
+    assert run.stderr.startswith("gpudash: GPU 2: driver not answering 1 s")
+    assert call in run.stderr
+    devices = run.snapshot.devices
+    assert [device.state for device in devices] == ["ok", "ok", "not-answering", "ok"]
+    assert all(complete(device) for device in devices if device.index != 2)
+    assert devices[2].memory_used_bytes is None
+
+
+def test_table_shows_the_gpu_that_hangs(fakenvml: Path) -> None:
+    run = gpudash(
+        *("--once", "--timeout", TIMEOUT),
+        library=fakenvml,
+        DEVICES=2,
+        HANG="nvmlDeviceGetPowerUsage:1:inf",
+    )
+    assert run.status == 10
+    assert "NO ANSWER" in run.text
+    assert "1 not answering" in run.text
+
+
+@pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetCount"])
+@pytest.mark.parametrize("command", [("--once",), ("--once", "--json"), ("topo",)])
+def test_driver_that_does_not_even_open_is_one_line(
+    fakenvml: Path, call: str, command: tuple[str, ...]
+) -> None:
+    run = gpudash(*command, "--timeout", TIMEOUT, library=fakenvml, HANG=f"{call}:*:inf")
+    assert run.status == 10
+    assert run.seconds < LATEST
+    assert run.stdout == b""
+    assert run.stderr.count("\n") == 1
+    assert call in run.stderr
+
+
+def test_topology_of_the_others_is_printed(fakenvml: Path) -> None:
+    run = gpudash(
+        *("topo", "--json", "--timeout", TIMEOUT),
+        library=fakenvml,
+        DEVICES=3,
+        HANG="nvmlDeviceGetName:0:inf",
+    )
+    assert run.status == 10
+    assert run.document["indices"] == [1, 2]
+
+
+def test_all_gpus_hang_at_once(fakenvml: Path) -> None:
+    run = gpudash(
+        *("--once", "--json", "--timeout", TIMEOUT),
+        library=fakenvml,
+        DEVICES=8,
+        HANG="nvmlDeviceGetName:*:inf",
+    )
+    assert run.status == 10
+    assert run.seconds < LATEST
+    assert {device.state for device in run.snapshot.devices} == {"not-answering"}
+    assert "GPU 0-7" in run.stderr
+
+
+def test_slow_gpus_are_waited_for_while_they_answer_one_by_one(fakenvml: Path) -> None:
+    run = gpudash(
+        *("--once", "--json", "--timeout", TIMEOUT),
+        library=fakenvml,
+        DEVICES=4,
+        HANG="nvmlDeviceGetHandleByIndex:*:0.4",
+    )
+    assert run.status == 0
+    assert all(complete(device) for device in run.snapshot.devices)
+
+
+def test_a_child_that_hangs_is_left_behind_and_ends(fakenvml: Path) -> None:
+    process = subprocess.Popen(
+        [*GPUDASH, "--once", "--timeout", TIMEOUT],
+        env=environment(fakenvml, HANG="nvmlInitWithFlags:*:inf"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    children: list[psutil.Process] = []
+    deadline = time.monotonic() + LATEST
+    while not children and time.monotonic() < deadline:
+        children = psutil.Process(process.pid).children()
+    assert process.wait(LATEST) == 10
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert children
+    assert alive == []
+
+
+def test_a_stopped_child_does_not_hold_the_prompt(fakenvml: Path) -> None:
+    process = subprocess.Popen(
+        [*GPUDASH, "--once", "--timeout", TIMEOUT],
+        env=environment(fakenvml, HANG="nvmlInitWithFlags:*:inf"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    children: list[psutil.Process] = []
+    while not children:
+        children = psutil.Process(process.pid).children()
+    children[0].send_signal(signal.SIGSTOP)
+    _, error = process.communicate(timeout=LATEST + 5)
+    assert process.returncode == 10
+    assert error == "gpudash: no answer in 1 s; --timeout waits longer\n"
+
+
+@pytest.mark.parametrize("text", ["0", "soon", "nan", "1e9"])
+def test_timeout_that_is_none_is_told(fakenvml: Path, text: str) -> None:
+    run = gpudash("--once", "--timeout", text, library=fakenvml)
+    assert run.status == 2
+    assert "0.1 to 3600" in run.stderr
