@@ -93,6 +93,13 @@ class Child:
         """Return the exit status, negative for a signal, None while it runs."""
         return self._process.poll()
 
+    def await_status(self, timeout_seconds: float) -> int | None:
+        """Return the exit status of one that has closed its pipes, None if it lingers."""
+        try:
+            return self._process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
     def abandon(self) -> None:
         """Kill it and its session, close the pipes, and do not wait for its death."""
         if self._process.poll() is None:

@@ -13,6 +13,8 @@ from gpudash.errors import ExitStatus, GpudashError
 if TYPE_CHECKING:
     import argparse
 
+    from gpudash.picking import Wish
+
     _Look = Callable[[argparse.Namespace, Callable[[], None]], int]
 
 _DEFAULT_INTERVAL = 1.0
@@ -51,6 +53,15 @@ def _run(argv: list[str]) -> int:
         return _kill(options)
     if options.command == "doctor":
         return _doctor(options)
+    if options.command in ("pick", "wait"):
+        return _pick(options)
+    if options.command == "run":
+        return _lease_and_run(options)
+    if options.command == "leases":
+        _begin()
+        from gpudash.commands import leases
+
+        return leases.run(_collector(options), json=options.json, color=_color())
     if options.once:
         return _look(options, _once)
     if options.json:
@@ -143,6 +154,48 @@ def _doctor(options: argparse.Namespace) -> int:
         ascii=options.ascii or not _is_utf8(),
         color=_color(),
         config=not options.no_config,
+    )
+
+
+def _wish(options: argparse.Namespace) -> Wish:
+    from gpudash.picking import Wish
+
+    return Wish(
+        count=options.count,
+        min_free_bytes=options.min_free,
+        max_utilization_percent=options.max_util,
+        model=options.model,
+        linked=options.linked,
+        share=options.share,
+    )
+
+
+def _pick(options: argparse.Namespace) -> int:
+    _begin()
+    from gpudash.commands import pick
+
+    wait = options.command == "wait"
+    return pick.run(
+        _collector(options),
+        _wish(options),
+        window=options.window,
+        format=options.format,
+        wait=wait,
+        timeout=options.timeout if wait else None,
+    )
+
+
+def _lease_and_run(options: argparse.Namespace) -> int:
+    _begin()
+    from gpudash.commands import run
+
+    return run.run(
+        _collector(options),
+        _wish(options),
+        options.argv,
+        window=options.window,
+        wait=options.wait,
+        timeout=options.timeout,
     )
 
 

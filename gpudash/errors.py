@@ -27,6 +27,7 @@ class ExitStatus:
     RESET_REQUIRED = 16
     DATA = 65
     OUTPUT = 74
+    TOO_FEW_GPUS = 75
     HANGUP = 129
     INTERRUPTED = 130
     BROKEN_PIPE = 141

@@ -29,6 +29,7 @@ class Group(Enum):
     TOPOLOGY = "Topology"
     DOCUMENT = "Document"
     FINDING = "Finding"
+    LEASE = "Lease"
 
 
 def metric(group: Group, unit: Unit, help: str, *, nvml: str | None = None) -> msgspec.Meta:

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Sequence
 
 from gpudash import __version__
-from gpudash.arguments.options import DEFAULT_DEMO, DEFAULT_TIMEOUT, Parser, add_main, interval
+from gpudash.arguments.options import DEFAULT_DEMO, DEFAULT_TIMEOUT, Parser, add_main
+from gpudash.arguments.values import interval
 from gpudash.arguments.verbs import VERBS
 
 __all__ = ["parse", "parser"]
@@ -71,10 +72,14 @@ def _add_commands(whole: argparse.ArgumentParser) -> None:
 
 
 def _with_demo_name(argv: Sequence[str]) -> list[str]:
-    """Give a bare `--demo` its name, so that it does not swallow the command behind it."""
+    """Give a bare `--demo` its name, so that it does not swallow the command behind it.
+
+    What stands behind `run` is another program's.
+    """
     words: list[str] = []
-    for place, word in enumerate(argv):
+    end = argv.index("run") if "run" in argv else len(argv)
+    for place, word in enumerate(argv[:end]):
         following = argv[place + 1] if place + 1 < len(argv) else "-"
         bare = word == "--demo" and (following.startswith("-") or following in _NAMES)
         words.append(f"--demo={DEFAULT_DEMO}" if bare else word)
-    return words
+    return [*words, *argv[end:]]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn
 
+from gpudash.arguments.values import timeout
 from gpudash.errors import UsageError
 
 DEFAULT_DEMO = "dgx-h100"
 DEFAULT_TIMEOUT = 10.0
-
-_MIN_INTERVAL, _MAX_INTERVAL = 0.1, 3600.0
 
 
 class Parser(argparse.ArgumentParser):
@@ -19,43 +18,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
         raise UsageError(f"{message}; see {self.prog} --help")
-
-
-def interval(text: str) -> float:
-    """Return seconds between samples; raises ArgumentTypeError."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = float("nan")
-    if not _MIN_INTERVAL <= seconds <= _MAX_INTERVAL:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no interval: choose {_MIN_INTERVAL:g} to {_MAX_INTERVAL:g} seconds"
-        )
-    return seconds
-
-
-def positive(text: str) -> float:
-    """Return a number above zero; raises ArgumentTypeError."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return number
-
-
-def timeout(text: str) -> float:
-    """Return how long a call of the driver may take; raises ArgumentTypeError."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = float("nan")
-    if not _MIN_INTERVAL <= seconds <= _MAX_INTERVAL:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no timeout: choose {_MIN_INTERVAL:g} to {_MAX_INTERVAL:g} seconds"
-        )
-    return seconds
 
 
 _SHARED: dict[str, dict[str, Any]] = {

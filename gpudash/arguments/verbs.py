@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpudash.arguments.options import add_shared, positive
+from gpudash.arguments.options import add_shared
+from gpudash.arguments.values import count, percentage, size, span, timeout
 
 _NOTHING_SENT = "send nothing, as with GPUDASH_READ_ONLY=1 or read_only in the settings"
 
@@ -41,13 +42,53 @@ def _kill(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:
-    timeout = "seconds that a check may take (5)"
-    parser.add_argument("--timeout", type=positive, default=5.0, metavar="S", help=timeout)
+    text = "seconds that a check may take (5)"
+    parser.add_argument("--timeout", type=timeout, default=5.0, metavar="S", help=text)
     add_shared(parser, "json", "ascii", json="the checks as one JSON document")
+
+
+def _wish(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-n", "--count", type=count, default=1, metavar="N", help="how many GPUs (1)")
+    add("--min-free", type=size, default=0, metavar="SIZE", help="free memory each: 20GiB")
+    add("--max-util", type=percentage, default=10.0, metavar="P", help="utilization, percent (10)")
+    add("--model", metavar="TEXT", help="a part of the product's name: H100")
+    add("--linked", action="store_true", help="all of them connected by NVLink")
+    add("--share", action="store_true", help="take also those on which others compute")
+    add("--for", type=span, default=2.0, dest="window", metavar="T", help="judged over (2s)")
+    add_shared(parser, "gpu")
+
+
+def _pick(parser: argparse.ArgumentParser) -> None:
+    _wish(parser)
+    parser.add_argument("--format", choices=("uuid", "index"), default="uuid", help="(uuid)")
+    add_shared(parser, "demo")
+
+
+def _wait(parser: argparse.ArgumentParser) -> None:
+    _pick(parser)
+    parser.add_argument("--timeout", type=span, metavar="T", help="give up after: 2h")
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    _wish(parser)
+    add = parser.add_argument
+    add("--wait", action="store_true", help="until they are free, in turn with others who wait")
+    add("--no-wait", action="store_false", dest="wait", help="exit with 75 if they are not (so)")
+    add("--timeout", type=span, metavar="T", help="with --wait: give up after: 2h")
+    add("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run on them")
+
+
+def _leases(parser: argparse.ArgumentParser) -> None:
+    add_shared(parser, "json", "gpu", "demo", json="one JSON document")
 
 
 VERBS = (
     Verb("topo", "how the GPUs are connected", _topo),
     Verb("kill", "end processes, if you agree", _kill),
+    Verb("pick", "print free GPUs: CUDA_VISIBLE_DEVICES=$(gpudash pick)", _pick),
+    Verb("wait", "the same, but wait until they are free", _wait),
+    Verb("run", "run a command on free GPUs that nobody else gets: run -n 2 -- CMD", _run),
+    Verb("leases", "who has GPUs by gpudash run, and whether they use them", _leases),
     Verb("doctor", "why gpudash sees what it sees, and what to do", _doctor),
 )

@@ -21,6 +21,7 @@ from gpudash.snapshot.finding import Evidence, Finding, FindingLevel
 from gpudash.snapshot.holder import Holder
 from gpudash.snapshot.host import Host
 from gpudash.snapshot.identity import DeviceState
+from gpudash.snapshot.lease import Lease
 from gpudash.snapshot.process import Job, JobKind, Process, ProcessDevice
 from gpudash.snapshot.topology import P2PStatus, Topology
 from gpudash.snapshot.xid_event import XidEvent
@@ -39,6 +40,7 @@ __all__ = [
     "Host",
     "Job",
     "JobKind",
+    "Lease",
     "P2PStatus",
     "Process",
     "ProcessDevice",
@@ -73,6 +75,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         "What could not be read beyond a single device.")] = ()
     findings: Annotated[tuple[Finding, ...] | None, _document(Unit.NONE,
         "What is wrong or wasteful, the worst first; null if nobody has looked.")] = None
+    leases: Annotated[tuple[Lease, ...], _document(Unit.NONE,
+        "GPUs that somebody has reserved with `gpudash run`.")] = ()
     # fmt: on
 
 

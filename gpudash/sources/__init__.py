@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from gpudash.snapshot import Fault, Holder, Host, Process, Snapshot
+from gpudash.snapshot import Device, Fault, Holder, Host, Lease, Process, Snapshot
 
 
 class Source(Protocol):
@@ -56,6 +56,10 @@ class HostReader(Protocol):
 
         A search takes time: what it has not reached yet is not complete.
         """
+        ...
+
+    def leases(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
+        """Return who has reserved which of the GPUs; nothing raises."""
         ...
 
     def faults(self) -> tuple[Fault, ...]:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from gpudash import proc_facts
 from gpudash.secrets import mask_arguments, mask_text
-from gpudash.snapshot import Fault, Host, Job, Process
+from gpudash.snapshot import Device, Fault, Host, Job, Lease, Process
 from gpudash.sources import Holders
 from gpudash.sources.cgroup import LIMIT as CGROUP_LIMIT
 from gpudash.sources.cgroup import job_of
+from gpudash.sources.leases import LeaseTable
 from gpudash.sources.processes import Facts, ProcessTable, in_pid_namespace
 from gpudash.text import clean
 
@@ -36,6 +37,7 @@ class LinuxReader:
         self._read_facts = _facts if show_secrets else _masked_facts
         self._table = ProcessTable(self._read_facts)
         self._search: HolderSearch | None = None
+        self._leases = LeaseTable()
         # Counted from boot, so that the first share is the one since then.
         self._busy_ticks = 0
         self._total_ticks = 0
@@ -78,6 +80,10 @@ class LinuxReader:
 
             self._search = HolderSearch(self._read_facts)
         return self._search.holders(minors, listed)
+
+    def leases(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
+        """Return who has reserved which of the GPUs."""
+        return self._leases.sample(devices, processes)
 
     def faults(self) -> tuple[Fault, ...]:
         """Return what keeps the reader from seeing everything: no /proc, or a PID namespace."""

@@ -34,6 +34,7 @@ class LocalSource:
         nvml = self._nvml.read()
         host = self._host.host()
         processes = self._host.processes(nvml.processes.keys(), nvml.listed_at)
+        joined = _joined(processes, nvml.processes)
         snapshot = Snapshot(
             taken_at=taken_at,
             host=replace(
@@ -43,9 +44,10 @@ class LocalSource:
                 cuda_driver_version=nvml.versions.cuda_driver_version,
             ),
             devices=nvml.devices,
-            processes=_joined(processes, nvml.processes),
+            processes=joined,
             topology=nvml.topology,
             errors=nvml.faults + self._host.faults(),
+            leases=self._host.leases(nvml.devices, joined),
         )
         return explained(snapshot, self._host)
 

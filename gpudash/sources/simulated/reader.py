@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from math import pi, sin
 
-from gpudash.snapshot import Fault, Host, Process
+from gpudash.snapshot import Device, Fault, Host, Lease, Process
 from gpudash.sources import Holders
 from gpudash.sources.simulated.lifetimes import boot_time, start_time
 from gpudash.sources.simulated.noise import key, mix, wobble
@@ -55,6 +55,16 @@ class SimulatedReader:
         cards = self._scene.cards
         return Holders({minor: cards[minor].holders for minor in minors}, True) if minors else None
 
+    def leases(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
+        """Return the leases that the scene's programs hold."""
+        now = self._clock()
+        return tuple(
+            _lease(device, program, self._process(program.pid, now))
+            for device in devices
+            for program in self._scene.programs
+            if device.uuid is not None and not device.is_mig and device.index in program.leases
+        )
+
     def faults(self) -> tuple[Fault, ...]:
         """Return nothing: all of a simulated host is visible."""
         return ()
@@ -96,3 +106,17 @@ class SimulatedReader:
         swing = sin(2 * pi * now / _LOAD_PERIOD)
         one, five, fifteen = (round(base * (1 + part * swing), 2) for part in (0.08, 0.04, 0.01))
         return one, five, fifteen
+
+
+def _lease(device: Device, program: Program, process: Process) -> Lease:
+    assert device.uuid is not None
+    return Lease(
+        uuid=device.uuid,
+        index=device.index,
+        pid=process.pid,
+        start_ticks=process.start_ticks,
+        create_time=process.create_time,
+        username=process.username,
+        name=process.name,
+        is_used=any(share.gpu == device.index for share in program.shares),
+    )

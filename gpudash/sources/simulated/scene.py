@@ -159,6 +159,7 @@ class Program(Struct, frozen=True, kw_only=True):
     lifetime: float = DAY
     status: str = "sleeping"
     parent_pid: int = 1
+    leases: tuple[int, ...] = ()
 
 
 class Scene(Struct, frozen=True, kw_only=True):

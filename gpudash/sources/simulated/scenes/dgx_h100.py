@@ -62,6 +62,7 @@ def _rank(number: int) -> Program:
         lifetime=2 * DAY,
         status="running",
         parent_pid=412_861,
+        leases=(number,),
     )
 
 

@@ -1,0 +1,61 @@
+"""Words of the command line into values; each raises ArgumentTypeError with what would do."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+
+from gpudash import quantities
+from gpudash.quantities import Quantity
+
+_LEAST_SECONDS, _MOST_SECONDS = 0.1, 3600.0
+
+
+def interval(text: str) -> float:
+    """Return seconds between samples."""
+    return _seconds(text, "interval")
+
+
+def timeout(text: str) -> float:
+    """Return how long a call of the driver may take."""
+    return _seconds(text, "timeout")
+
+
+def count(text: str) -> int:
+    """Return how many, one at least."""
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= 1024):
+        raise ArgumentTypeError(f"{text!r} is no number of GPUs: choose 1 or more")
+    return int(text)
+
+
+def size(text: str) -> int:
+    """Return bytes of `20GiB`."""
+    return int(_value(quantities.size(text), text, "no size: write 20GiB, or 500M"))
+
+
+def percentage(text: str) -> float:
+    """Return percent of `10` or `10%`."""
+    return _value(quantities.percentage(text), text, "no percentage: write 10, or 2.5%")
+
+
+def span(text: str) -> float:
+    """Return seconds of `90`, `90s`, `10m` or `1h30m`."""
+    plain = quantities.percentage(text) if text.replace(".", "", 1).isdecimal() else None
+    return _value(plain or quantities.span(text), text, "no time: write 90s, 10m or 1h30m")
+
+
+def _seconds(text: str, what: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = float("nan")
+    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
+        raise ArgumentTypeError(
+            f"{text!r} is no {what}: choose {_LEAST_SECONDS:g} to {_MOST_SECONDS:g} seconds"
+        )
+    return seconds
+
+
+def _value(quantity: Quantity | None, text: str, problem: str) -> float:
+    if quantity is None:
+        raise ArgumentTypeError(f"{text!r} is {problem}")
+    return quantity.value

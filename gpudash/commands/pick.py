@@ -1,0 +1,62 @@
+"""`gpudash pick`: the GPUs that are free, as a value for CUDA_VISIBLE_DEVICES."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from typing import Literal
+
+from gpudash import stdout
+from gpudash.errors import ExitStatus
+from gpudash.kin import ancestor_pids
+from gpudash.patience import Patience, require_possible
+from gpudash.picking import Wish, choose
+from gpudash.snapshot import Device, Snapshot
+from gpudash.survey import open_survey
+
+Format = Literal["uuid", "index"]
+
+
+def run(
+    collector: Sequence[str],
+    wish: Wish,
+    *,
+    window: float,
+    format: Format,
+    wait: bool = False,
+    timeout: float | None = None,
+) -> int:
+    """Print GPUs that fit the wish, nothing and exit status 75 when there are too few.
+
+    With `wait` that is told while they are waited for, `timeout` seconds at most.
+    """
+    patience = Patience(timeout if wait else 0, since=time.monotonic())
+    lineage = {os.getpid(), *ancestor_pids(os.getpid())}
+    with closing(open_survey(collector, window)) as survey:
+        survey.fill()
+        while True:
+            samples = tuple(survey.samples)
+            choice = choose(samples, wish, os.environ, own=_own(samples[-1], lineage))
+            if choice.devices:
+                patience.end()
+                stdout.write(f"{value(choice.devices, format)}\n".encode())
+                return ExitStatus.OK
+            if wait:
+                require_possible(survey.samples[-1], wish)
+            if not patience.goes_on(choice.lack):
+                return ExitStatus.TOO_FEW_GPUS
+            survey.go_on()
+
+
+def _own(now: Snapshot, lineage: Collection[int]) -> set[str]:
+    """Return the GPUs that are leased for what asks: `gpudash run` is an ancestor of it."""
+    return {lease.uuid for lease in now.leases if lease.pid in lineage}
+
+
+def value(devices: Sequence[Device], format: Format = "uuid") -> str:
+    """Return a value for CUDA_VISIBLE_DEVICES."""
+    if format == "uuid" or any(device.is_mig for device in devices):
+        return ",".join(device.uuid or "" for device in devices)
+    return ",".join(str(device.index) for device in devices)

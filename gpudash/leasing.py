@@ -1,0 +1,152 @@
+"""Taking leases: all GPUs of a wish or none, and the turn of those who wait for them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gpudash import locks, proc_facts
+from gpudash.errors import GpudashError
+from gpudash.patience import Patience
+from gpudash.picking import Wish, choose
+from gpudash.picking.candidates import sort_out
+from gpudash.snapshot import Device
+from gpudash.survey import Survey
+
+_ROUNDS = 5
+_RETRY_SECONDS = 0.05
+_NO_PLACE = (
+    "no place for leases: {}; GPUs need their directory in /sys/bus/pci/devices, or "
+    "GPUDASH_LOCK_DIR a folder with a file for each UUID, all of it root's"
+)
+
+
+class Leased(NamedTuple):
+    """GPUs that are ours as long as the descriptors, or copies of them, are open."""
+
+    devices: tuple[Device, ...]
+    descriptors: tuple[int, ...]
+
+    def release(self) -> None:
+        """Give them back."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+def lease(survey: Survey, wish: Wish) -> Leased | str:
+    """Lease GPUs that fit, and return them, or in a line what is missing.
+
+    Two who want several may be in each other's way for a moment, so it is tried a few times.
+    Raises GpudashError where there is no place for leases.
+    """
+    for attempt in range(_ROUNDS):
+        excluded: set[str] = set()
+        found = _lease_once(survey, wish, excluded)
+        if isinstance(found, Leased) or not excluded or wish.count == 1:
+            return found
+        time.sleep(random.uniform(1, 2 + attempt) * _RETRY_SECONDS)
+        survey.go_on()
+    return found
+
+
+@contextmanager
+def turn(patience: Patience) -> Iterator[bool]:
+    """Wait to be the first of those who wait; yield whether it is so, False when time is up."""
+    path = locks.turnstile()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise GpudashError(_NO_PLACE.format(f"{path}: {error.strerror}")) from None
+    try:
+        yield _lock(descriptor, path, patience)
+    finally:
+        os.close(descriptor)
+
+
+def _lease_once(survey: Survey, wish: Wish, excluded: set[str]) -> Leased | str:
+    """Choose and lease; add to `excluded` the UUIDs that somebody else was quicker to take."""
+    while True:
+        choice = choose(tuple(survey.samples), wish, os.environ, excluded=excluded)
+        if not choice.devices:
+            return choice.lack
+        taken = _take_all(choice.devices, excluded)
+        if taken is None:
+            continue
+        # Whoever does not lease may have come in between.
+        survey.go_on()
+        gone = _unfit(survey, wish, choice.devices)
+        if not gone:
+            return taken
+        taken.release()
+        excluded |= gone
+
+
+def _take_all(devices: Sequence[Device], excluded: set[str]) -> Leased | None:
+    """Take every lock in the order of the indices, or none: nobody holds some and waits."""
+    taken: list[int] = []
+    for device in devices:
+        descriptor = _take(device)
+        if descriptor is None:
+            excluded.add(device.uuid or "")
+            Leased(tuple(devices), tuple(taken)).release()
+            return None
+        taken.append(descriptor)
+    return Leased(tuple(devices), tuple(taken))
+
+
+def _take(device: Device) -> int | None:
+    bus_id = None if device.is_mig else device.pci_bus_id
+    path = locks.place(device.uuid, bus_id)
+    if path is None:
+        what = "a MIG instance has no directory" if device.is_mig else "no PCI bus id is known"
+        raise GpudashError(_NO_PLACE.format(what))
+    try:
+        return locks.take(path)
+    except OSError as error:
+        reason = f"{path}: {error.strerror}" if error.strerror else str(error)
+        raise GpudashError(_NO_PLACE.format(reason)) from None
+
+
+def _unfit(survey: Survey, wish: Wish, devices: Sequence[Device]) -> set[str]:
+    """Return the UUIDs of those that do not fit any more."""
+    own = {device.uuid or "" for device in devices}
+    candidates, _ = sort_out(tuple(survey.samples), wish, os.environ, own)
+    return own - {each.device.uuid or "" for each in candidates}
+
+
+def _lock(descriptor: int, path: str, patience: Patience) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        patience.tell(f"others wait already, {_first_in_line(path)} first")
+    seconds = patience.seconds_left
+    before = signal.signal(signal.SIGALRM, _time_up)
+    if seconds is not None:
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except TimeoutError:
+        return False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return True
+
+
+def _first_in_line(path: str) -> str:
+    key = locks.key(path)
+    pid = locks.holders().get(key, 0) if key else 0
+    status = proc_facts.status(pid) if pid else None
+    uid = None if status is None else proc_facts.owner_id(status)
+    return "somebody" if uid is None else f"{proc_facts.username(uid)} (PID {pid})"
+
+
+def _time_up(_number: int, _frame: object) -> None:
+    raise TimeoutError

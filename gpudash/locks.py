@@ -1,0 +1,107 @@
+"""The locks that leases are: one for each GPU, kept by the kernel and gone with their holder.
+
+A lease is a flock on a file that nobody but root can replace: the sysfs directory of the GPU's PCI
+device, which is there on every host, for every user. Containers see a sysfs of their own; there
+GPUDASH_LOCK_DIR names a folder of the host that they share, with one file per UUID.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterable
+
+_SYSFS = "/sys/bus/pci/devices"
+_LOCKS = "/proc/locks"
+_LOCKS_BYTES = 1 << 22
+_VARIABLE = "GPUDASH_LOCK_DIR"
+
+Key = tuple[int, int, int]
+"""A file as /proc/locks names it: major and minor number of its file system, inode."""
+
+
+def folder() -> str | None:
+    """Return the folder of lock files that the administrator gave, None for sysfs."""
+    return os.environ.get(_VARIABLE) or None
+
+
+def place(uuid: str | None, pci_bus_id: str | None) -> str | None:
+    """Return the path whose lock is the lease of a GPU, None where there can be none."""
+    shared = folder()
+    if shared is not None:
+        return None if not uuid or "/" in uuid else f"{shared}/{uuid}"
+    if not pci_bus_id:
+        return None
+    # NVML writes the domain with eight digits and in upper case, the kernel with four.
+    domain, _, rest = pci_bus_id.lower().partition(":")
+    return f"{_SYSFS}/{domain[-4:]}:{rest}" if "/" not in rest else None
+
+
+def turnstile() -> str:
+    """Return the path whose lock the first of those who wait holds."""
+    return folder() or _SYSFS
+
+
+def take(path: str) -> int | None:
+    """Return a descriptor that holds the lock as long as it, or a copy in a child, is open.
+
+    None when somebody else holds it. Raises OSError when there is no such place, PermissionError
+    when somebody but root could put another file there.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _require_root(path, os.fstat(descriptor))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def key(path: str) -> Key | None:
+    """Return how /proc/locks names a path, None where it does not exist."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return os.major(status.st_dev), os.minor(status.st_dev), status.st_ino
+
+
+def holders() -> dict[Key, int]:
+    """Return the PID that holds each flock of this machine, as far as its namespace is ours.
+
+    0 stands for a holder that this PID namespace does not see.
+    """
+    try:
+        with open(_LOCKS, "rb") as file:
+            text = file.read(_LOCKS_BYTES).decode("latin-1")
+    except OSError:
+        return {}
+    return parse(text.splitlines())
+
+
+def parse(lines: Iterable[str]) -> dict[Key, int]:
+    """Return the holders of exclusive flocks in the lines of /proc/locks; waiters are left out."""
+    found: dict[Key, int] = {}
+    for line in lines:
+        words = line.split()
+        if len(words) < 6 or words[1] != "FLOCK" or words[3] != "WRITE":
+            continue
+        try:
+            major, minor, inode = words[5].split(":")
+            found[int(major, 16), int(minor, 16), int(inode)] = max(int(words[4]), 0)
+        except ValueError:
+            continue
+    return found
+
+
+def _require_root(path: str, status: os.stat_result) -> None:
+    """Raise PermissionError unless only root can replace what was opened."""
+    folder = os.stat(os.path.dirname(path))
+    writable = folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if status.st_uid != 0 or folder.st_uid != 0 or (writable and not folder.st_mode & stat.S_ISVTX):
+        raise PermissionError(f"{path} is no place for leases: others than root can replace it")

@@ -1,0 +1,77 @@
+"""Waiting in sight of the one who waits: what is missing, who has it, how long it takes already."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+from gpudash.cells import cut
+from gpudash.errors import UsageError
+from gpudash.picking import Wish
+from gpudash.picking.candidates import possible
+from gpudash.snapshot import Snapshot
+from gpudash.units import duration
+
+_SAY_AGAIN_SECONDS = 60.0
+_ERASE = "\r\x1b[K"
+
+
+class Patience:
+    """Time to wait, `seconds` at most and for ever with None, and the line that tells of it."""
+
+    def __init__(self, seconds: float | None, *, since: float) -> None:
+        self._since = since
+        self._deadline = None if seconds is None else since + seconds
+        self._on_terminal = os.isatty(2)
+        self._say_at = since
+        self._line_stands = False
+
+    def goes_on(self, lack: str) -> bool:
+        """Tell what is missing, and whether there is time left to wait for it."""
+        now = time.monotonic()
+        if self._deadline is not None and now >= self._deadline:
+            self.end()
+            _say(f"gpudash: {lack}\n")
+            return False
+        self.tell(lack)
+        return True
+
+    def tell(self, lack: str) -> None:
+        """Show a line on a terminal that is replaced each time, else a line a minute."""
+        now = time.monotonic()
+        text = f"gpudash: waiting {duration(now - self._since)}: {lack}"
+        if self._on_terminal:
+            columns = os.get_terminal_size(2).columns
+            _say(_ERASE + cut(text, max(columns - 1, 1)))
+            self._line_stands = True
+        elif now >= self._say_at:
+            _say(f"{text}\n")
+            self._say_at = now + _SAY_AGAIN_SECONDS
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._line_stands:
+            _say(_ERASE)
+            self._line_stands = False
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time left, None for ever."""
+        if self._deadline is None:
+            return None
+        return max(self._deadline - time.monotonic(), 0.0)
+
+
+def require_possible(now: Snapshot, wish: Wish, environ: Mapping[str, str] = os.environ) -> None:
+    """Raise UsageError for what could never be, whoever leaves: it would be waited for in vain."""
+    most = possible(now, wish, environ)
+    if most < wish.count:
+        raise UsageError(
+            f"{wish.count} such GPU{'s' * (wish.count != 1)} will never be free: "
+            f"{most or 'none'} of this host's GPUs {'is' if most == 1 else 'are'} like that"
+        )
+
+
+def _say(text: str) -> None:
+    os.write(2, text.encode(errors="backslashreplace"))

@@ -1,0 +1,93 @@
+"""The last few samples of a collector, for those who need some before they go on."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from gpudash.child import Child
+from gpudash.errors import GpudashError, WireError
+from gpudash.snapshot import Snapshot
+from gpudash.wire import decode
+
+_NO_ANSWER = 10
+_REAP_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0
+_FAREWELL_SECONDS = 0.5
+_COUNT = 5
+_LEAST_INTERVAL = 0.1
+
+
+class SilenceError(GpudashError):
+    """The driver did not answer in time."""
+
+    exit_status = _NO_ANSWER
+
+
+class Survey:
+    """A collector in a child of its own, and the samples that it gave last, oldest first."""
+
+    def __init__(self, argv: Sequence[str], *, interval: float, keep: int) -> None:
+        self.samples: deque[Snapshot] = deque(maxlen=keep)
+        self._interval = interval
+        try:
+            self._child = Child([*argv, "--interval", str(interval)])
+        except OSError as error:
+            raise GpudashError(f"the collector cannot be started: {error}") from None
+
+    def next(self, timeout_seconds: float) -> Snapshot | None:
+        """Return a sample that arrives within this time, the newest of several, None for none.
+
+        Raises GpudashError with the collector's own last line and status when it has ended.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            self._child.wait(max(deadline - time.monotonic(), 0))
+            lines, ended = self._child.read()
+            fresh = [snapshot for line in lines if (snapshot := _decoded(line))]
+            self.samples.extend(fresh)
+            if fresh:
+                return fresh[-1]
+            if ended:
+                raise self._end()
+            if time.monotonic() >= deadline:
+                return None
+
+    def go_on(self) -> None:
+        """Wait for the next sample; raises SilenceError if it is overdue."""
+        patience = _PATIENCE_SECONDS + 3 * self._interval
+        if self.next(patience) is None:
+            raise SilenceError(f"the driver did not answer in {patience:g} s")
+
+    def fill(self) -> None:
+        """Wait until as many samples are there as are kept."""
+        while len(self.samples) < (self.samples.maxlen or 1):
+            self.go_on()
+
+    def close(self) -> None:
+        """End the collector; one that the driver holds is left behind after a moment."""
+        self._child.abandon()
+        self._child.await_status(_FAREWELL_SECONDS)
+
+    def _end(self) -> GpudashError:
+        status = self._child.await_status(_REAP_SECONDS)
+        message = self._child.last_error or f"the collector ended with status {status}"
+        error = GpudashError(message.removeprefix("gpudash: "))
+        error.exit_status = status if status is not None and status > 0 else error.exit_status
+        return error
+
+
+def open_survey(argv: Sequence[str], window_seconds: float) -> Survey:
+    """Return a survey of a collector over so many seconds; of one sample if that is too short."""
+    interval = window_seconds / (_COUNT - 1)
+    if interval < _LEAST_INTERVAL:
+        return Survey(argv, interval=_LEAST_INTERVAL, keep=1)
+    return Survey(argv, interval=interval, keep=_COUNT)
+
+
+def _decoded(line: bytes) -> Snapshot | None:
+    try:
+        return decode(line)
+    except WireError:
+        return None

@@ -1,0 +1,43 @@
+"""A stand-in of idle GPUs and a folder with a place for the lease of each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.e2e.run import GPUDASH, gpudash
+from tests.fakenvml.build import environment
+
+
+@contextmanager
+def places(library: Path, devices: int = 8) -> Iterator[dict[str, str]]:
+    """Yield an environment in which idle GPUs can be leased; only root can make the places."""
+    told = {"DEVICES": devices, "LOAD": "idle", "TOPO": "islands"}
+    snapshot = gpudash("--once", "--json", library=library, **told).snapshot
+    with tempfile.TemporaryDirectory(prefix="leases-", dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        for device in snapshot.devices:
+            Path(folder, device.uuid or "").touch()
+        yield {**environment(library, **told), "GPUDASH_LOCK_DIR": folder}
+
+
+def start(environ: dict[str, str], *words: str) -> subprocess.Popen[str]:
+    """Start gpudash with these words; its output can be read."""
+    return subprocess.Popen(
+        [*GPUDASH, *words],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Return status, output and errors of one that ends."""
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err

@@ -1,0 +1,187 @@
+"""`gpudash pick`, `wait`, `run` and `leases` as processes on idle GPUs of the stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from tests.e2e.leasing import finish, places, start
+from tests.e2e.run import gpudash
+
+pytestmark = pytest.mark.e2e
+
+HOLD = ("--for", "0", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 600")
+
+
+@pytest.fixture
+def environ(fakenvml: Path) -> Iterator[dict[str, str]]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make the places for leases that nobody else could replace")
+    with places(fakenvml) as found:
+        yield found
+
+
+def test_pick_prints_uuids_or_nothing(fakenvml: Path) -> None:
+    words = ("pick", "--for", "0", "-n", "2")
+    run = gpudash(*words, library=fakenvml, LOAD="idle", DEVICES=8)
+    assert run.status == 0
+    assert [each[:4] for each in run.text.strip().split(",")] == ["GPU-", "GPU-"]
+    indices = gpudash(*words, "--format", "index", library=fakenvml, LOAD="idle", DEVICES=8)
+    assert indices.text == "0,1\n"
+    nothing = gpudash(*words, "--min-free", "500GiB", library=fakenvml, LOAD="idle", DEVICES=8)
+    assert (nothing.status, nothing.stdout) == (75, b"")
+    assert nothing.stderr.startswith("gpudash: 2 GPUs wanted, 0 free: ")
+    assert nothing.stderr.count("\n") == 1
+
+
+def test_a_busy_host_has_none(fakenvml: Path) -> None:
+    run = gpudash("pick", "--for", "0.4", library=fakenvml, LOAD="busy", DEVICES=2)
+    assert (run.status, run.stdout) == (75, b"")
+
+
+@pytest.mark.parametrize("words", [("--min-free", "20"), ("-n", "0"), ("--max-util", "x")])
+def test_a_bad_wish_is_one_line(fakenvml: Path, words: tuple[str, str]) -> None:
+    run = gpudash("pick", *words, library=fakenvml)
+    assert (run.status, run.stdout, run.stderr.count("\n")) == (2, b"", 1)
+
+
+def test_the_command_has_its_status_environment_and_lease(environ: dict[str, str]) -> None:
+    script = "echo $CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES; exit 7"
+    status, out, err = finish(
+        start(environ, "run", "--for", "0", "-n", "2", "--", "sh", "-c", script)
+    )
+    assert (status, err) == (7, "")
+    order, devices = out.split()
+    assert order == "PCI_BUS_ID"
+    assert len(devices.split(",")) == 2
+
+
+def test_a_command_dies_by_its_own_signal(environ: dict[str, str]) -> None:
+    status, _, _ = finish(start(environ, "run", "--for", "0", "--", "sh", "-c", "kill -TERM $$"))
+    assert status == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(("command", "status"), [("no-such-program", 127), ("/etc/passwd", 126)])
+def test_a_command_that_cannot_be_run(environ: dict[str, str], command: str, status: int) -> None:
+    found = finish(start(environ, "run", "--for", "0", "--", command))
+    assert found[0] == status
+    assert found[2].count("\n") == 1
+
+
+def test_eight_at_once_get_eight_distinct_ones(environ: dict[str, str]) -> None:
+    for _ in range(3):
+        holders = [start(environ, "run", "--no-wait", *HOLD) for _ in range(8)]
+        try:
+            found = [_line(holder) for holder in holders]
+            assert len(set(found)) == 8
+            assert all(each.startswith("GPU-") for each in found)
+        finally:
+            _end(*holders)
+
+
+def test_leases_are_told_and_respected(environ: dict[str, str]) -> None:
+    holder = start(environ, "run", "-n", "7", *HOLD)
+    try:
+        taken = _line(holder).split(",")
+        _, out, _ = finish(start(environ, "leases", "--json"))
+        leases = json.loads(out)
+        assert [lease["uuid"] for lease in leases] == taken
+        assert {lease["pid"] for lease in leases} == {holder.pid}
+        assert {lease["is_used"] for lease in leases} == {False}
+        status, out, err = finish(start(environ, "pick", "--for", "0", "-n", "2"))
+        assert (status, out) == (75, "")
+        assert f"(PID {holder.pid}" in err
+        status, out, _ = finish(start(environ, "run", "--for", "0", "-n", "2", "--", "true"))
+        assert status == 75
+    finally:
+        _end(holder)
+
+
+def test_pick_inside_a_lease_names_what_is_leased(environ: dict[str, str]) -> None:
+    words = ("-m", "gpudash", "pick", "--for", "0")
+    inside = start(environ, "run", "--for", "0", "--", sys.executable, *words)
+    status, out, err = finish(inside)
+    assert (status, err) == (0, "")
+    assert out.startswith("GPU-")
+
+
+def test_the_next_one_starts_as_soon_as_the_holder_is_killed(environ: dict[str, str]) -> None:
+    holder = start(environ, "run", "-n", "8", *HOLD)
+    _line(holder)
+    waiting = start(environ, "run", "--wait", *HOLD)
+    assert waiting.stderr is not None
+    assert "waiting" in waiting.stderr.readline()
+    killed_at = time.monotonic()
+    _end(holder)
+    try:
+        assert _line(waiting).startswith("GPU-")
+        assert time.monotonic() - killed_at < 5
+    finally:
+        _end(waiting)
+
+
+def test_waiting_has_an_end(environ: dict[str, str]) -> None:
+    holder = start(environ, "run", "-n", "8", *HOLD)
+    _line(holder)
+    try:
+        for verb in ("wait", "run"):
+            words = [verb, "--for", "0", "--timeout", "1s"]
+            command = ["--wait", "--", "true"] if verb == "run" else []
+            status, out, err = finish(start(environ, *words, *command))
+            assert (status, out) == (75, "")
+            assert "leased by" in err
+    finally:
+        _end(holder)
+
+
+def test_what_can_never_be_is_not_waited_for(environ: dict[str, str]) -> None:
+    status, _, err = finish(start(environ, "wait", "--for", "0", "--model", "H900"))
+    assert status == 2
+    assert "will never be free" in err
+
+
+def test_jobs_that_wait_never_overlap(environ: dict[str, str], tmp_path: Path) -> None:
+    script = f"echo begin $$ $CUDA_VISIBLE_DEVICES >> {tmp_path}/log; sleep 0.1; "
+    script += f"echo end $$ $CUDA_VISIBLE_DEVICES >> {tmp_path}/log"
+    jobs = [
+        start(
+            environ, "run", "--wait", "--for", "0", "-n", str(3 + n % 4), "--", "sh", "-c", script
+        )
+        for n in range(8)
+    ]
+    assert [finish(job)[0] for job in jobs] == [0] * len(jobs)
+    held: dict[str, str] = {}
+    for line in (tmp_path / "log").read_text().splitlines():
+        event, pid, devices = line.split()
+        for device in devices.split(","):
+            if event == "begin":
+                assert held.setdefault(device, pid) == pid
+            else:
+                del held[device]
+    assert held == {}
+
+
+def test_places_that_anybody_could_replace_are_refused(environ: dict[str, str]) -> None:
+    os.chmod(environ["GPUDASH_LOCK_DIR"], 0o777)
+    status, _, err = finish(start(environ, "run", "--for", "0", "--", "true"))
+    assert status == 1
+    assert "others than root can replace it" in err
+
+
+def _line(process: Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def _end(*processes: Popen[str]) -> None:
+    for process in processes:
+        process.kill()
+        process.communicate()
