@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -33,8 +34,12 @@ class _Container(NamedTuple):
     runtime: str | None
 
 
+@lru_cache(maxsize=128)
 def job_of(text: str) -> Job | None:
-    """Return the job that a cgroup file names, None for a login shell or a bare process."""
+    """Return the job that a cgroup file names, None for a login shell or a bare process.
+
+    All processes of a job are in few cgroups, and seldom leave them.
+    """
     paths = _paths(text[:LIMIT])
     container = _first(_container, paths)
     id_ = container and container.id

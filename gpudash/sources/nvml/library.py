@@ -1,16 +1,15 @@
 """The door to NVML: pynvml, or anything that offers its functions, asked without exceptions.
 
 Every NVML call can fail, so `ask` answers `(value, code)`; what a code means for a metric, a
-device or the whole driver is decided by who asked. Two lists are read through the C functions
-themselves, with a buffer that is large enough at once: pynvml asks twice, and loses the race
-when a process starts in between.
+device or the whole driver is decided by who asked. Arrays are read through the C functions
+themselves, lists with a buffer that is large enough at once: pynvml asks twice, and loses the
+race when a process starts in between.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from gpudash.errors import DriverError, GpudashError
@@ -23,11 +22,10 @@ from gpudash.sources.nvml.answers import (
     RunningProcess,
     Scoped,
 )
+from gpudash.sources.nvml.arrays import field_values, listed, plain, wider
 
 _NO_MEMORY = 0xFFFFFFFFFFFFFFFF
 _NO_INSTANCE = 0xFFFFFFFF
-_BUFFER = 64
-_GROWTHS = 6
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
@@ -99,7 +97,7 @@ class Library:
 
     def fields(self, handle: Any, ids: Sequence[Scoped]) -> FieldAnswers:
         """Read field values in one batch."""
-        entries, code = self.ask("nvmlDeviceGetFieldValues", handle, list(ids))
+        entries, code = self._field_values(handle, ids)
         values: dict[Scoped, FieldAnswer] = {}
         refused: list[Scoped] = []
         for entry in entries or ():
@@ -148,7 +146,7 @@ class Library:
         """List the utilization samples of processes that are newer than `since_us`."""
         name = "nvmlDeviceGetProcessUtilization"
         if self._raw:
-            structure = self.module.c_nvmlProcessUtilizationSample_t
+            structure = plain(self.module.c_nvmlProcessUtilizationSample_t)
             entries, code = self._list(name, handle, structure, since_us)
         else:
             entries, code = self.ask(name, handle, since_us)
@@ -165,29 +163,23 @@ class Library:
         ], code
 
     def _list_processes(self, name: str, handle: Any) -> tuple[Any, int]:
-        structure = self.module.c_nvmlProcessInfo_v2_t
-        return self._list(name, handle, _wider(structure) if self._wide_processes else structure)
+        structure = plain(self.module.c_nvmlProcessInfo_v2_t)
+        return self._list(name, handle, wider(structure) if self._wide_processes else structure)
 
     def _list(
         self, name: str, handle: Any, structure: Any, *trailing: int
     ) -> tuple[Sequence[Any] | None, int]:
-        """Call a C function that fills an array, growing the array while it is too small."""
-        from ctypes import byref, c_uint, c_ulonglong
+        function, code = self.ask("_nvmlGetFunctionPointer", name)
+        return (None, code) if code else listed(function, handle, structure, *trailing)
 
+    def _field_values(self, handle: Any, ids: Sequence[Scoped]) -> tuple[Any, int]:
+        name = "nvmlDeviceGetFieldValues"
+        if not self._raw:
+            return self.ask(name, handle, list(ids))
         function, code = self.ask("_nvmlGetFunctionPointer", name)
         if code:
             return None, code
-        extra = [c_ulonglong(value) for value in trailing]
-        capacity = _BUFFER
-        for _ in range(_GROWTHS):
-            count, buffer = c_uint(capacity), (structure * capacity)()
-            # The utilization call takes its array before its count, the process lists after it.
-            array_first = (buffer, byref(count)) if trailing else (byref(count), buffer)
-            code = function(handle, *array_first, *extra)
-            if code != codes.INSUFFICIENT_SIZE:
-                return (buffer[: count.value] if code == codes.SUCCESS else None), code
-            capacity = max(count.value, capacity) * 2
-        return None, codes.INSUFFICIENT_SIZE
+        return field_values(function, handle, plain(self.module.c_nvmlFieldValue_t), ids)
 
 
 def call_under_way(thread: int) -> str | None:
@@ -224,11 +216,3 @@ def _lists_wide_processes(driver_version: str | None) -> bool:
     except ValueError:
         return False
     return major == 535 and 43 <= minor < 86
-
-
-@lru_cache(maxsize=1)
-def _wider(structure: Any) -> Any:
-    """Return pynvml's structure with the fifth field; once, as ctypes keeps its types for ever."""
-    from ctypes import c_ulonglong
-
-    return type("WideProcess", (structure,), {"_fields_": [("usedGpuCcMemory", c_ulonglong)]})
