@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpudash import arguments, quick, stdout
 from gpudash.errors import ExitStatus, GpudashError
+from gpudash.text import clean
 
 if TYPE_CHECKING:
     import argparse
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         status = ExitStatus.INTERRUPTED
     except GpudashError as error:
-        os.write(2, f"gpudash: {error}\n".encode(errors="backslashreplace"))
+        os.write(2, f"gpudash: {clean(str(error))}\n".encode())
         status = error.exit_status
     # A driver call may still hold a thread of this process: nothing more is waited for.
     os._exit(status)

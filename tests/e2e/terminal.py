@@ -39,6 +39,7 @@ KEYS = {
     "space": " ",
     "backspace": "\x7f",
     "f1": "\x1bOP",
+    "f2": "\x1bOQ",
     "f9": "\x1b[20~",
     "f10": "\x1b[21~",
     "ctrl+c": "\x03",

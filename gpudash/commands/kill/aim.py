@@ -12,6 +12,7 @@ from gpudash.errors import ActionError, UsageError
 from gpudash.outputs.kill import render
 from gpudash.rows import ProcessRow, process_rows
 from gpudash.snapshot import Process, Snapshot
+from gpudash.text import clean
 from gpudash.units import ABSENT
 
 
@@ -60,7 +61,7 @@ def aim(
         held.callback(tree.close)
         _refuse_without_gpu(row.process, tree, whole=whole)
     except ActionError as error:
-        os.write(2, f"gpudash: {error}\n".encode(errors="backslashreplace"))
+        os.write(2, f"gpudash: {clean(str(error))}\n".encode())
         return None
     warned = cautions(target)
     sentences = [caution.text for caution in warned]

@@ -1,0 +1,85 @@
+"""A process, a driver and files whose every text attacks the terminal that shows it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+MARKUP = "[/x][@click=app.leave]"
+ATTACK = (
+    "\x1b]0;owned\x07"  # the title
+    "\x1b]52;c;b3duZWQ=\x07"  # the clipboard
+    "\x1b[97;5;3m\x1b[13;66H\x1bc"  # looks, cursor, reset
+    "\x9b95m\x9d0;c1\x9c"  # the same as C1
+    "\u202eltr\u2066\u200b\ufeff\u2028"  # bidi, zero width, separators
+    "\nforged\r\x08\x7f\x0e"
+    f"{MARKUP}"
+).encode() + b"\xff\xfe\xed\xa0\x80"
+
+SHOWN = r"\x1b]0;owned\x07"
+"""What is to be seen of an attack, where there is room for it."""
+
+_SENT = (
+    "\x1b]0;owned",
+    "\x1b]52;c;b3duZWQ=",
+    "\x1b[97;5;3m",
+    "\x1b[13;66H",
+    "\x1bc",
+    "\x1b[31mGPU",
+)
+_OURS = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|\][0-9]+;[^\x07\x1b]*(?:\x07|\x1b\\)|[>=78])")
+"""Forms of sequences that a screen or a coloured table may be made of."""
+
+_OBEYED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+_JOB = """
+import subprocess, sys
+open("/proc/self/comm", "wb").write(b"\\x1b]0;owned\\x07")
+attack = sys.argv[1]
+subprocess.Popen([attack, "600"], executable="sleep").wait()
+"""
+
+
+def forbidden(raw: bytes) -> list[str]:
+    """What a terminal was sent of an attack: its sequences, and anything else that it obeys."""
+    text = raw.decode("utf-8", "surrogateescape")
+    rest = _OURS.sub("", text)
+    obeyed = {char for char in rest if unicodedata.category(char) in _OBEYED} - {"\r", "\n"}
+    return [sent for sent in _SENT if sent in text] + sorted(map(ascii, obeyed))
+
+
+@contextmanager
+def attacker(folder: Path) -> Iterator[int]:
+    """A process of hostile name, arguments, environment, folder and child; yields its PID."""
+    script = folder / "job.py"
+    script.write_text(_JOB)
+    where = os.fsencode(folder) + b"/" + ATTACK.replace(b"/", b"")
+    os.mkdir(where)
+    argv = [sys.executable, str(script), ATTACK, b"x" * 100_000]
+    variables = {
+        b"ATTACK": ATTACK,
+        b"B" + ATTACK.replace(b"=", b""): b"1",
+        b"CUDA_VISIBLE_DEVICES": b"0," + ATTACK,
+    }
+    process = subprocess.Popen(argv, env=variables, cwd=where, start_new_session=True)
+    try:
+        _await_child(process.pid)
+        yield process.pid
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
+
+
+def _await_child(pid: int) -> None:
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    deadline = time.monotonic() + 10
+    while not children.read_text():
+        assert time.monotonic() < deadline, "the hostile process has no child"
+        time.sleep(0.01)

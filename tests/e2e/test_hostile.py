@@ -1,0 +1,159 @@
+"""No byte of a hostile process, driver or file reaches the terminal as more than text."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.hostile import ATTACK, SHOWN, attacker, forbidden
+from tests.e2e.run import GPUDASH
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+
+pytestmark = pytest.mark.e2e
+
+DRIVER = "5\x1b]0;owned\x07\x1b[97;5;3m\u202e[/x]"
+
+GPU = "G\x9b31m\x1b]0;owned\x07\u202eP[/x]U"
+GPU_NAME = r"G\x9b31m"
+WRONG = "gpu:\x1b[200~\x9b31m\u202e\x1b]0;owned\x07\x1b[201~"
+PASTE = f"\x1b[200~cmd:{ATTACK.decode('utf-8', 'ignore')}\x1b[201~"
+
+
+@pytest.fixture(scope="module")
+def hostile(fakenvml: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """An environment in which a hostile process uses both GPUs of a hostile driver."""
+    with attacker(tmp_path_factory.mktemp("hostile")) as pid:
+        yield environment(
+            fakenvml,
+            DEVICES=2,
+            PROCS_PER_DEVICE=1,
+            PIDS=pid,
+            DRIVER=DRIVER,
+            NAME=GPU,
+        )
+
+
+def screen(env: dict[str, str], *options: str) -> Terminal:
+    argv = [*GPUDASH, "--interval", "0.2", *options]
+    return Terminal(argv, env=env, columns=200, rows=50)
+
+
+JOURNEYS: dict[str, list[tuple[str, str]]] = {
+    "a GPU, the links and the users": [
+        ("d", GPU_NAME),
+        ("l", "Power usage"),
+        ("escape", GPU_NAME),
+        ("x", "Share of the"),
+        ("escape", "COMMAND"),
+        ("m", "P2P read"),
+        ("escape", "COMMAND"),
+        ("u", "IDLE-MEM"),
+    ],
+    "a process": [("enter", r"\nforged\r"), ("t", SHOWN), ("e", f"B{SHOWN}"), ("x", f"B{SHOWN}")],
+    "questions": [
+        (" ", SHOWN),
+        ("K", "Kill this process?"),
+        ("t", "[x] with the children"),
+        *[("pagedown", "more")] * 2,
+        ("pagedown", "with it"),
+        ("s", "USR1"),
+    ],
+    "lists": [
+        ("h", "suspend"),
+        ("escape", SHOWN),
+        (":", "Screen: quit"),
+        ("escape", SHOWN),
+        ("s", "GPU-MEM"),
+        ("escape", SHOWN),
+        ("C", "COMMAND"),
+        ("escape", SHOWN),
+        ("f2", "nord"),
+        ("escape", SHOWN),
+        ("g", "GPU 1"),
+    ],
+    "a filter": [("/", "/"), (PASTE, "0;owned"), ("escape", SHOWN), ("/", "/"), (WRONG, "gpu:")],
+    "moments": [
+        ("$", "xxxxxxxx"),
+        ("^", SHOWN),
+        ("Y", "copied the command line"),
+        ("y", "copied the PID"),
+        ("[", SHOWN),
+        ("p", SHOWN),
+    ],
+}
+"""Where the screen is led: each key, and what is to be seen after it."""
+
+
+PATIENCE = {"K": 0.4, "escape": 0.15}
+"""Seconds: a question takes no keys that were typed before it was seen, Escape none behind it."""
+
+
+@pytest.mark.parametrize("journey", JOURNEYS)
+def test_screens_show_attacks_as_text(hostile: dict[str, str], journey: str) -> None:
+    with screen(hostile, "--no-config") as terminal:
+        terminal.wait_until(lambda: 1000 in terminal.modes)
+        for key, awaited in JOURNEYS[journey]:
+            terminal.send(key)
+            terminal.wait_for(awaited)
+            terminal.settle(PATIENCE.get(key, 0.05))
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.wait_exit() == 128 + signal.SIGTERM
+        assert forbidden(terminal.raw) == []
+
+
+def test_a_hostile_file_of_settings_and_its_folder_are_told_as_text(
+    hostile: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "\x1b]0;owned\x07\x9b31m"
+    folder.mkdir()
+    path = folder / "config.toml"
+    path.write_text('"\\u001b]0;owned\\u0007[/x]" = 1\ntheme = "\\u009b31m\\u202e[/x]"\n')
+    with screen({**hostile, "GPUDASH_CONFIG": str(path)}) as terminal:
+        terminal.wait_for(SHOWN)
+        terminal.settle(0.05)
+        terminal.send("q")
+        assert terminal.wait_exit() == 0
+        assert SHOWN in terminal.text
+        assert forbidden(terminal.raw) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--once",),
+        ("--once", "--ascii"),
+        ("--once", "--json"),
+        ("topo",),
+        ("topo", "--p2p", "--json"),
+        ("doctor",),
+        ("doctor", "--json"),
+        ("kill", "PID", "--yes", "--signal=CONT"),
+        ("kill", "PID", "--yes", "--tree", "--signal=CONT"),
+        ("kill", "1", "\x1b]0;owned\x07"),
+        ("--gpu", "\x1b]0;owned\x07\x9b31m\u202e\n", "--once"),
+        ("--theme", "\x1b]0;owned\x07\x9b31m\u202e\n"),
+        ("--demo=\x1b]0;owned\x07\x9b31m\u202e\n", "--once"),
+        ("--\x1b]0;owned\x07\x9b31m\u202e\n",),
+        ("\x1b]0;owned\x07\x9b31m\u202e\n",),
+    ],
+    ids=lambda arguments: ascii(" ".join(arguments)),
+)
+def test_outputs_and_errors_are_text(hostile: dict[str, str], arguments: tuple[str, ...]) -> None:
+    words = [word.replace("PID", hostile["FAKENVML_PIDS"]) for word in arguments]
+    with Terminal([*GPUDASH, *words], env=hostile, columns=400, rows=100) as terminal:
+        terminal.wait_exit()
+        assert terminal.text.strip()
+        assert forbidden(terminal.raw) == []
+
+
+def test_the_stream_is_text(hostile: dict[str, str]) -> None:
+    argv = [*GPUDASH, "--json", "--interval", "0.1"]
+    with Terminal(argv, env=hostile, columns=400) as terminal:
+        terminal.wait_until(lambda: terminal.raw.count(b"\n") > 2)
+        assert b"0;owned" in terminal.raw
+        assert forbidden(terminal.raw) == []
