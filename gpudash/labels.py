@@ -59,7 +59,7 @@ def _ranges(numbers: Iterable[int]) -> list[str]:
 
 def short_name(device: Device) -> str:
     """Return the product without the words that all share: `H100 80GB HBM3`, `GTX 1080 Ti`."""
-    name = device.name
+    name: str | None = device.name
     if name is None:
         return ABSENT
     if device.is_mig and "MIG " in name:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from msgspec.structs import replace
 
@@ -92,7 +92,7 @@ def _address(bus_id: str) -> str:
     return f"{(domain or '0')[-4:].rjust(4, '0')}:{rest}:{end}"
 
 
-def _processes(snapshot: Snapshot, uuids: set[str]) -> list[Process]:
+def _processes(snapshot: Snapshot, uuids: Set[str]) -> list[Process]:
     kept = []
     for process in snapshot.processes:
         devices = tuple(device for device in process.devices if device.uuid in uuids)
@@ -114,7 +114,7 @@ def _findings(findings: Sequence[Finding], devices: Sequence[Device]) -> tuple[F
     )
 
 
-def _topology(topology: Topology, uuids: set[str]) -> Topology:
+def _topology(topology: Topology, uuids: Set[str]) -> Topology:
     kept = [place for place, uuid in enumerate(topology.uuids) if uuid in uuids]
     return Topology(
         uuids=tuple(topology.uuids[i] for i in kept),

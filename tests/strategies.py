@@ -12,13 +12,14 @@ import msgspec
 from hypothesis import strategies as st
 
 from gpudash.snapshot import Snapshot
-from gpudash.text import clean
+from gpudash.text import SafeText, clean
 
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     int: st.integers(-(2**63), 2**64 - 1),
     float: st.floats(allow_nan=False, allow_infinity=False),
     str: st.text(max_size=20).map(clean),
+    SafeText: st.text(max_size=20).map(clean),
     type(None): st.none(),
     datetime: st.datetimes(timezones=st.just(timezone.utc)),
 }

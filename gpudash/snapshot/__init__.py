@@ -25,6 +25,7 @@ from gpudash.snapshot.lease import Lease
 from gpudash.snapshot.process import Job, JobKind, Process, ProcessDevice
 from gpudash.snapshot.topology import P2PStatus, Topology
 from gpudash.snapshot.xid_event import XidEvent
+from gpudash.text import SafeText
 from gpudash.units import Unit
 
 __all__ = [
@@ -80,5 +81,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     # fmt: on
 
 
-EMPTY = Snapshot(host=Host(hostname=""), taken_at=datetime(1970, 1, 1, tzinfo=timezone.utc))
+EMPTY = Snapshot(
+    host=Host(hostname=SafeText("")), taken_at=datetime(1970, 1, 1, tzinfo=timezone.utc)
+)
 """The snapshot before the first one: no host, no devices."""

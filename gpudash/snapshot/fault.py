@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from gpudash.metric import Group, metric
+from gpudash.text import SafeText
 from gpudash.units import Unit
 
 _state = partial(metric, Group.STATE)
@@ -18,7 +19,7 @@ class Fault(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     source: Annotated[str, _state(Unit.NONE, "What failed: nvml, host or processes.")]
-    message: Annotated[str, _state(Unit.NONE, "What failed and what to do, one line.")]
+    message: Annotated[SafeText, _state(Unit.NONE, "What failed and what to do, one line.")]
     code: Annotated[int | None, _state(Unit.NONE,
         "NVML's return value, null for other sources.")] = None
     uuid: Annotated[str | None, _state(Unit.NONE,

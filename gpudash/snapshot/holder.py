@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from gpudash.metric import Group, metric
+from gpudash.text import SafeText
 from gpudash.units import Unit
 
 _memory = partial(metric, Group.MEMORY)
@@ -20,9 +21,9 @@ class Holder(Struct, frozen=True, kw_only=True):
     pid: Annotated[int, _memory(Unit.NONE, "Process id, as /proc shows it.")]
     start_ticks: Annotated[int | None, _memory(Unit.COUNT,
         "When it started in clock ticks since boot; with the PID its identity.")] = None
-    username: Annotated[str | None, _memory(Unit.NONE,
+    username: Annotated[SafeText | None, _memory(Unit.NONE,
         "Owner, or the uid if it has no name.")] = None
-    command_line: Annotated[tuple[str, ...] | None, _memory(Unit.NONE,
+    command_line: Annotated[tuple[SafeText, ...] | None, _memory(Unit.NONE,
         "Program and arguments, cleaned of control characters.")] = None
     # fmt: on
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from gpudash.metric import Group, metric
+from gpudash.text import SafeText
 from gpudash.units import Unit
 
 _host = partial(metric, Group.HOST)
@@ -17,11 +18,11 @@ class Host(Struct, frozen=True, kw_only=True):
     """The machine and its driver."""
 
     # fmt: off
-    hostname: Annotated[str, _host(Unit.NONE, "Name of the host.")]
+    hostname: Annotated[SafeText, _host(Unit.NONE, "Name of the host.")]
     simulated: Annotated[bool, _host(Unit.NONE, "Whether all this is made up (--demo).")] = False
-    driver_version: Annotated[str | None, _host(Unit.NONE,
+    driver_version: Annotated[SafeText | None, _host(Unit.NONE,
         "NVIDIA driver.", nvml="nvmlSystemGetDriverVersion")] = None
-    nvml_version: Annotated[str | None, _host(Unit.NONE,
+    nvml_version: Annotated[SafeText | None, _host(Unit.NONE,
         "NVML.", nvml="nvmlSystemGetNVMLVersion")] = None
     cuda_driver_version: Annotated[str | None, _host(Unit.NONE,
         "Highest CUDA that the driver supports.", nvml="nvmlSystemGetCudaDriverVersion_v2")] = None

@@ -10,6 +10,7 @@ from msgspec import Struct
 from gpudash.metric import Group, metric
 from gpudash.snapshot.fault import Fault
 from gpudash.snapshot.holder import Holder
+from gpudash.text import SafeText
 from gpudash.units import Unit
 
 DeviceState = Literal["ok", "asleep", "not-answering", "lost", "reset-required", "failed"]
@@ -26,23 +27,23 @@ class DeviceIdentity(Struct, frozen=True, kw_only=True):
     index: Annotated[int, _identity(Unit.NONE,
         "NVML's index, in PCI order; of a MIG instance its number within the parent.",
         nvml="nvmlDeviceGetIndex")]
-    uuid: Annotated[str | None, _identity(Unit.NONE,
+    uuid: Annotated[SafeText | None, _identity(Unit.NONE,
         "Identity, stable over reboots; null only if the GPU was lost before it was read.",
         nvml="nvmlDeviceGetUUID")] = None
-    parent_uuid: Annotated[str | None, _identity(Unit.NONE,
+    parent_uuid: Annotated[SafeText | None, _identity(Unit.NONE,
         "The GPU that a MIG instance is part of, else null.")] = None
-    name: Annotated[str | None, _identity(Unit.NONE,
+    name: Annotated[SafeText | None, _identity(Unit.NONE,
         "Product name.", nvml="nvmlDeviceGetName")] = None
-    pci_bus_id: Annotated[str | None, _identity(Unit.NONE,
+    pci_bus_id: Annotated[SafeText | None, _identity(Unit.NONE,
         "PCI address as domain:bus:device.function.", nvml="nvmlDeviceGetPciInfo")] = None
     minor_number: Annotated[int | None, _identity(Unit.NONE,
         "N of the device node /dev/nvidiaN.", nvml="nvmlDeviceGetMinorNumber")] = None
-    serial: Annotated[str | None, _identity(Unit.NONE,
+    serial: Annotated[SafeText | None, _identity(Unit.NONE,
         "Serial number printed on the board; consumer boards have none.",
         nvml="nvmlDeviceGetSerial")] = None
-    board_part_number: Annotated[str | None, _identity(Unit.NONE,
+    board_part_number: Annotated[SafeText | None, _identity(Unit.NONE,
         "Part number programmed into the board.", nvml="nvmlDeviceGetBoardPartNumber")] = None
-    vbios_version: Annotated[str | None, _identity(Unit.NONE,
+    vbios_version: Annotated[SafeText | None, _identity(Unit.NONE,
         "Version of the VBIOS.", nvml="nvmlDeviceGetVbiosVersion")] = None
     architecture: Annotated[str | None, _identity(Unit.NONE,
         "Chip architecture by name.", nvml="nvmlDeviceGetArchitecture")] = None

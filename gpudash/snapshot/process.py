@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from gpudash.metric import Group, metric
+from gpudash.text import SafeText
 from gpudash.units import Unit
 
 JobKind = Literal["container", "pod", "slurm", "unit"]
@@ -50,11 +51,12 @@ class Job(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     kind: Annotated[JobKind, _process(Unit.NONE, "container, pod, slurm or unit.")]
-    id: Annotated[str, _process(Unit.NONE, "Container id, pod uid, Slurm job id or unit name.")]
-    step: Annotated[str | None, _process(Unit.NONE, "Step of a Slurm job.")] = None
-    runtime: Annotated[str | None, _process(Unit.NONE,
+    id: Annotated[SafeText, _process(Unit.NONE,
+        "Container id, pod uid, Slurm job id or unit name.")]
+    step: Annotated[SafeText | None, _process(Unit.NONE, "Step of a Slurm job.")] = None
+    runtime: Annotated[SafeText | None, _process(Unit.NONE,
         "docker, cri-containerd, libpod, ...")] = None
-    container: Annotated[str | None, _process(Unit.NONE,
+    container: Annotated[SafeText | None, _process(Unit.NONE,
         "Container id within a pod or Slurm job.")] = None
     # fmt: on
 
@@ -75,10 +77,10 @@ class Process(Struct, frozen=True, kw_only=True):
     pid: Annotated[int, _process(Unit.NONE, "Process id as the driver tells it.")]
     devices: Annotated[tuple[ProcessDevice, ...], _process(Unit.NONE,
         "The devices it uses, in the order of their indices.")]
-    username: Annotated[str | None, _process(Unit.NONE,
+    username: Annotated[SafeText | None, _process(Unit.NONE,
         "Owner, or the uid if it has no name.")] = None
-    name: Annotated[str | None, _process(Unit.NONE, "Name of the executable.")] = None
-    command_line: Annotated[tuple[str, ...] | None, _process(Unit.NONE,
+    name: Annotated[SafeText | None, _process(Unit.NONE, "Name of the executable.")] = None
+    command_line: Annotated[tuple[SafeText, ...] | None, _process(Unit.NONE,
         "Program and arguments, made printable; secrets masked unless asked for.")] = None
     cpu_percent: Annotated[float | None, _process(Unit.PERCENT,
         "CPU time, 100 is a core: since the last sample, or over its life in a first one.")] = None

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from gpudash.snapshot import Job
-from gpudash.text import clean
+from gpudash.text import SafeText, clean
 
 LIMIT = 16384
 """Characters that are looked at: twelve v1 hierarchies with paths of a kilobyte and more."""
@@ -30,8 +30,8 @@ _Found = TypeVar("_Found")
 
 
 class _Container(NamedTuple):
-    id: str
-    runtime: str | None
+    id: SafeText
+    runtime: SafeText | None
 
 
 @lru_cache(maxsize=128)
@@ -81,22 +81,23 @@ def _container(path: _Path) -> _Container | None:
         if len(id_) < _CONTAINER_ID_LENGTH or not _HEX.issuperset(id_):
             continue
         if not head:
-            return _Container(id_, "docker" if path[:index][-1:] == ["docker"] else None)
+            runtime = "docker" if path[:index][-1:] == ["docker"] else ""
+            return _Container(clean(id_), clean(runtime) or None)
         runtime = head[:-1].rpartition(":")[2]
         # conmon watches over a container of podman or CRI-O from outside of it.
         if head[-1] in "-:" and not runtime.endswith("conmon"):
-            return _Container(id_, clean(runtime, _NAME_LIMIT) or None)
+            return _Container(clean(id_), clean(runtime, _NAME_LIMIT) or None)
     return None
 
 
-def _pod(path: _Path) -> str | None:
+def _pod(path: _Path) -> SafeText | None:
     for name in path:
         if match := _POD.search(name):
-            return match[1].replace("_", "-")
+            return clean(match[1].replace("_", "-"))
     return None
 
 
-def _slurm(path: _Path) -> tuple[str, str | None] | None:
+def _slurm(path: _Path) -> tuple[SafeText, SafeText | None] | None:
     """Find `job_ID` and `step_STEP` below a directory of Slurm's."""
     below_slurm = False
     for name, child in pairwise([*path, ""]):
@@ -108,7 +109,7 @@ def _slurm(path: _Path) -> tuple[str, str | None] | None:
     return None
 
 
-def _unit(path: _Path) -> str | None:
+def _unit(path: _Path) -> SafeText | None:
     """Find the innermost unit that somebody started, not the login it was started from."""
     for name in reversed(path):
         if name.endswith((".service", ".scope")) and not _NO_JOB.fullmatch(name):

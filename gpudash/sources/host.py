@@ -22,7 +22,7 @@ from gpudash.sources.cgroup import LIMIT as CGROUP_LIMIT
 from gpudash.sources.cgroup import job_of
 from gpudash.sources.leases import LeaseTable
 from gpudash.sources.processes import Facts, ProcessTable, in_pid_namespace
-from gpudash.text import clean
+from gpudash.text import SafeText, clean
 
 if TYPE_CHECKING:
     from gpudash.sources.holder_search import HolderSearch
@@ -96,7 +96,7 @@ class LinuxReader:
             )
         else:
             return ()
-        return (Fault(source="processes", message=message),)
+        return (Fault(source="processes", message=clean(message)),)
 
     def _share_of_cpu(self) -> float | None:
         ticks = _cpu_ticks()
@@ -162,8 +162,9 @@ def _masked_facts(pid: int) -> Facts | None:
     if facts is None or facts.command_line is None:
         return facts
     # A process may give itself a title, which is then its name and its only argument.
-    name = None if facts.name is None else mask_text(facts.name)
-    return replace(facts, name=name, command_line=mask_arguments(facts.command_line))
+    name = None if facts.name is None else SafeText(mask_text(facts.name))
+    masked = tuple(map(SafeText, mask_arguments(facts.command_line)))
+    return replace(facts, name=name, command_line=masked)
 
 
 def _job(pid: int) -> Job | None:

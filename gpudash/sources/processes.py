@@ -16,6 +16,7 @@ from msgspec import Struct
 from gpudash import proc_stat
 from gpudash.proc_stat import ProcStat
 from gpudash.snapshot import Job, Process
+from gpudash.text import SafeText
 
 _FACTS_SECONDS = 10.0
 _EXITED = "exited"
@@ -27,9 +28,9 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 class Facts(Struct, frozen=True, kw_only=True):
     """What exec, setproctitle or a scheduler changes now and then, and nothing else does."""
 
-    username: str | None = None
-    name: str | None = None
-    command_line: tuple[str, ...] | None = None
+    username: SafeText | None = None
+    name: SafeText | None = None
+    command_line: tuple[SafeText, ...] | None = None
     job: Job | None = None
 
 

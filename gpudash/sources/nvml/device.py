@@ -21,6 +21,7 @@ from gpudash.sources.nvml.readings import LANES, STATIC
 from gpudash.sources.nvml.slopes import Slopes
 from gpudash.sources.nvml.unified import memory_facts
 from gpudash.sources.nvml.xids import XidWatch
+from gpudash.text import clean
 
 _COUNTED = frozenset(counter.field for counter in COUNTERS)
 _IDENTITY = frozenset(field for reading in STATIC for field, _ in reading.fields)
@@ -170,7 +171,7 @@ class DeviceReader:
 
     def _fault_of(self, code: int) -> Fault:
         uuid = self._facts.get("uuid")
-        message = codes.device_message(self.index, code)
+        message = clean(codes.device_message(self.index, code))
         return Fault(source="nvml", code=code, uuid=uuid, message=message)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gpudash.snapshot import Device, ProcessDevice
@@ -136,7 +136,7 @@ def _entry(
     device: Device,
     key: Key,
     row: tuple[str, int | None],
-    uuids: dict[tuple[int | None, int | None], str | None],
+    uuids: Mapping[tuple[int | None, int | None], str | None],
     busy: Utilization | None,
 ) -> ProcessDevice:
     _, gpu_instance, compute_instance = key

@@ -18,6 +18,7 @@ from gpudash.sources.nvml.silence import seen_by_kernel, silence
 from gpudash.sources.nvml.tasks import Patience, Task, run
 from gpudash.sources.nvml.topology import read_topology
 from gpudash.sources.nvml.versions import Versions, read_versions
+from gpudash.text import clean
 
 _SUSPENDED = frozenset({"suspended", "suspending"})
 
@@ -223,13 +224,14 @@ class NvmlReader:
 
     def _faults(self) -> Iterable[Fault]:
         if self._is_open and not self._roster.gpus:
-            yield Fault(source="nvml", code=codes.NOT_FOUND, message="no GPU was found")
+            yield Fault(source="nvml", code=codes.NOT_FOUND, message=clean("no GPU was found"))
         for gpu in self._roster.gpus:
             if gpu.listing.code:
                 yield Fault(
                     source="processes",
                     code=gpu.listing.code,
                     uuid=gpu.device.uuid,
-                    message=f"GPU {gpu.device.index}: processes unknown: "
-                    f"{codes.text(gpu.listing.code)}",
+                    message=clean(
+                        f"GPU {gpu.device.index}: processes unknown: {codes.text(gpu.listing.code)}"
+                    ),
                 )

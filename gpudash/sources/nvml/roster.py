@@ -20,6 +20,7 @@ from gpudash.sources.nvml.instances import InstanceReader
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.processes import Listing, ProcessReader
 from gpudash.sources.nvml.tasks import Task
+from gpudash.text import SafeText, clean
 
 NO_LISTING = Listing((), codes.SUCCESS, None)
 SILENCE = Listing((), codes.TIMEOUT, None)
@@ -87,7 +88,7 @@ class Gpu:
         self.device = self.reader.asleep(self.address, *identity)
         self.instances, self.listing = (), NO_LISTING
 
-    def take_silence(self, identity: Identity, message: str) -> None:
+    def take_silence(self, identity: Identity, message: SafeText) -> None:
         """Show no values: those of before are not true any more."""
         uuid = self.reader.identity().get("uuid") or identity.uuid
         known = {"pci_bus_id": self.address, "name": identity.name}
@@ -200,7 +201,7 @@ def kernel_address(bus_id: str | bytes | None) -> str | None:
 
 
 def _tombstone(device: Device, index: int) -> Device:
-    message = f"GPU {device.index} was removed: the NVIDIA driver no longer has it"
+    message = clean(f"GPU {device.index} was removed: the NVIDIA driver no longer has it")
     return Device(
         index=index,
         uuid=device.uuid,

@@ -9,16 +9,17 @@ from gpudash.snapshot import Device, Fault
 from gpudash.sources.nvml.bus import Bus
 from gpudash.sources.nvml.library import call_under_way
 from gpudash.sources.nvml.tasks import Task
+from gpudash.text import SafeText, clean
 from gpudash.units import duration
 
 _LONG_SECONDS = 100.0
 
 
-def silence(task: Task[Any]) -> str:
+def silence(task: Task[Any]) -> SafeText:
     """Return for how long a task is out, and in which call."""
     call, seconds = call_under_way(task.thread), task.seconds
     span = f"{seconds:.0f} s" if seconds < _LONG_SECONDS else duration(seconds)
-    return f"driver not answering {span}" + (f", in {call}" if call else "")
+    return clean(f"driver not answering {span}" + (f", in {call}" if call else ""))
 
 
 def seen_by_kernel(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[Device, ...]:
@@ -26,7 +27,7 @@ def seen_by_kernel(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[De
     return tuple(
         Device(
             index=index,
-            pci_bus_id=address,
+            pci_bus_id=clean(address),
             state="not-answering",
             fault=fault,
             **bus.identity(address)._asdict(),

@@ -10,6 +10,7 @@ from gpudash.sources import Holders
 from gpudash.sources.simulated.lifetimes import boot_time, start_time
 from gpudash.sources.simulated.noise import key, mix, wobble
 from gpudash.sources.simulated.scene import Program, Scene
+from gpudash.text import clean
 
 _GONE = "exited"
 _LOAD_PERIOD = 280.0
@@ -30,7 +31,7 @@ class SimulatedReader:
         scene, now = self._scene, self._clock()
         used = scene.memory_used + sum(p.resident_memory for p in scene.programs)
         return Host(
-            hostname=scene.hostname,
+            hostname=clean(scene.hostname),
             simulated=True,
             cpu_count=scene.cpu_count,
             cpu_percent=round(min(100.0, self._cpu_percent(now)), 1),
@@ -77,9 +78,9 @@ class SimulatedReader:
         return Process(
             pid=pid,
             devices=(),
-            username=program.username,
-            name=program.command_line[0].rpartition("/")[2],
-            command_line=program.command_line,
+            username=clean(program.username),
+            name=clean(program.command_line[0].rpartition("/")[2]),
+            command_line=tuple(map(clean, program.command_line)),
             cpu_percent=round(self._share(program, now), 1),
             resident_memory_bytes=program.resident_memory,
             create_time=started,

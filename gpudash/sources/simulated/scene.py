@@ -10,8 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudash.snapshot import Holder, Job
+from gpudash.snapshot import Holder, Job, JobKind
 from gpudash.sources.simulated.rhythm import IDLE, Rhythm
+from gpudash.text import clean
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -160,6 +161,11 @@ class Program(Struct, frozen=True, kw_only=True):
     status: str = "sleeping"
     parent_pid: int = 1
     leases: tuple[int, ...] = ()
+
+
+def job(*, kind: JobKind, **names: str) -> Job:
+    """Return a job whose names are given as its fields."""
+    return Job(kind=kind, **{field: clean(name) for field, name in names.items()})
 
 
 class Scene(Struct, frozen=True, kw_only=True):

@@ -6,11 +6,10 @@ GPUs 0-3 train one model (GPU 2 is hot and power-capped), 4-5 serve another, 5 w
 
 from __future__ import annotations
 
-from gpudash.snapshot import Job
 from gpudash.sources.simulated.boards import H100_SXM
 from gpudash.sources.simulated.noise import digits
 from gpudash.sources.simulated.rhythm import Rhythm
-from gpudash.sources.simulated.scene import DAY, GIB, HOUR, MIB, Card, Program, Scene, Share
+from gpudash.sources.simulated.scene import DAY, GIB, HOUR, MIB, Card, Program, Scene, Share, job
 
 _BUSES = (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0xDF)
 _HOT = 2
@@ -20,9 +19,9 @@ _STRAGGLER = Rhythm(level=98, swing=2, period=31)
 _SERVING = Rhythm(level=54, swing=24, period=71)
 _RANKING = Rhythm(level=9, swing=5, period=23)
 
-_SLURM = Job(kind="slurm", id="184203", step="0")
-_SERVER = Job(kind="container", id=digits(64, 4711), runtime="docker")
-_POD = Job(
+_SLURM = job(kind="slurm", id="184203", step="0")
+_SERVER = job(kind="container", id=digits(64, 4711), runtime="docker")
+_POD = job(
     kind="pod",
     id="7c1d0f52-93ab-4e0d-8a56-2f0b6c1e9d34",
     runtime="cri-containerd",
@@ -111,7 +110,7 @@ _NOTEBOOK = Program(
         "/home/bob/.local/share/jupyter/runtime/kernel-5e0c1f2a.json",
     ),
     shares=(Share(gpu=6, memory=60 * GIB),),
-    job=Job(kind="unit", id="jupyter-bob.service"),
+    job=job(kind="unit", id="jupyter-bob.service"),
     cpu_percent=0.1,
     resident_memory=7 * GIB,
     lifetime=9 * HOUR,

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from gpudash.snapshot import Holder, Job
+from gpudash.snapshot import Holder
 from gpudash.sources.simulated.boards import RTX_A6000
 from gpudash.sources.simulated.noise import digits
 from gpudash.sources.simulated.rhythm import Rhythm
-from gpudash.sources.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share, Xid
+from gpudash.sources.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share, Xid, job
+from gpudash.text import clean
 
-_CONTAINER = Job(kind="container", id=digits(64, 4901), runtime="docker")
+_CONTAINER = job(kind="container", id=digits(64, 4901), runtime="docker")
 
 _ORPHANS = tuple(
     Holder(
         pid=58_704 + number,
         start_ticks=41_217_733 + 3 * number,
-        username="erin",
-        command_line=("python", "train.py", "--num-workers=2"),
+        username=clean("erin"),
+        command_line=tuple(map(clean, ("python", "train.py", "--num-workers=2"))),
     )
     for number in range(2)
 )
@@ -35,7 +36,7 @@ def _diffusion(number: int) -> Program:
                 bandwidth=0.55,
             ),
         ),
-        job=_CONTAINER if number else Job(kind="slurm", id="77120", step="0"),
+        job=_CONTAINER if number else job(kind="slurm", id="77120", step="0"),
         cpu_percent=130.0,
         resident_memory=14 * GIB,
         lifetime=20 * HOUR,

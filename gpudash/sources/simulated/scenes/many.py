@@ -6,7 +6,7 @@ from gpudash.snapshot import Job
 from gpudash.sources.simulated.boards import L40S
 from gpudash.sources.simulated.noise import digits, unit
 from gpudash.sources.simulated.rhythm import IDLE, Rhythm
-from gpudash.sources.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share
+from gpudash.sources.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share, job
 
 _CARDS, _PROGRAMS = 64, 500
 _USERS = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
@@ -19,15 +19,15 @@ _COMMANDS = (
 )
 
 
-def _job(number: int) -> Job:
+def _job_of(number: int) -> Job:
     """Return a job of each kind in turn."""
     if number % 4 == 0:
-        return Job(kind="slurm", id=str(200_000 + number // 4), step="0")
+        return job(kind="slurm", id=str(200_000 + number // 4), step="0")
     if number % 4 == 1:
-        return Job(kind="container", id=digits(64, 5000 + number), runtime="docker")
+        return job(kind="container", id=digits(64, 5000 + number), runtime="docker")
     if number % 4 == 2:
-        return Job(kind="pod", id=f"00000000-0000-4000-8000-{number:012x}", runtime="crio")
-    return Job(kind="unit", id=f"inference@{number}.service")
+        return job(kind="pod", id=f"00000000-0000-4000-8000-{number:012x}", runtime="crio")
+    return job(kind="unit", id=f"inference@{number}.service")
 
 
 def _program(number: int) -> Program:
@@ -48,7 +48,7 @@ def _program(number: int) -> Program:
                 decoder=0.8 if command == 4 else 0.0,
             ),
         ),
-        job=_job(number),
+        job=_job_of(number),
         cpu_percent=40 * unit(number, 3),
         resident_memory=int((1 + 6 * unit(number, 4)) * GIB),
         lifetime=(2 + 40 * unit(number, 5)) * HOUR,

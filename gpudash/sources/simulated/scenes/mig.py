@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpudash.snapshot import Job
 from gpudash.sources.simulated.boards import A100_PCIE
 from gpudash.sources.simulated.noise import digits
 from gpudash.sources.simulated.rhythm import Rhythm
@@ -16,6 +15,7 @@ from gpudash.sources.simulated.scene import (
     Program,
     Scene,
     Share,
+    job,
 )
 
 _SLICES = (
@@ -65,7 +65,7 @@ SCENE = Scene(
                     gpu=0, slot=0, memory=31_744 * MIB, rhythm=Rhythm(level=38, swing=4, period=29)
                 ),
             ),
-            job=Job(
+            job=job(
                 kind="pod",
                 id="e1b7b0aa-5a52-4bb5-9f0c-6f8f8d9d3c11",
                 runtime="cri-containerd",
@@ -81,7 +81,7 @@ SCENE = Scene(
             username="bob",
             command_line=("python3", "-m", "ipykernel_launcher", "-f", "/tmp/kernel-81.json"),
             shares=(Share(gpu=0, slot=1, memory=4_608 * MIB),),
-            job=Job(kind="unit", id="jupyter-bob.service"),
+            job=job(kind="unit", id="jupyter-bob.service"),
             cpu_percent=0.2,
             lifetime=6 * HOUR,
         ),
@@ -97,7 +97,7 @@ SCENE = Scene(
                     bandwidth=0.7,
                 ),
             ),
-            job=Job(kind="slurm", id="184377", step="batch"),
+            job=job(kind="slurm", id="184377", step="batch"),
             cpu_percent=100.0,
             lifetime=DAY,
             status="running",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gpudash.snapshot import Job
 from gpudash.sources.simulated.boards import GTX_1080_TI
 from gpudash.sources.simulated.rhythm import IDLE, Rhythm
-from gpudash.sources.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share
+from gpudash.sources.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share, job
 
 _BUSES = (0x04, 0x05, 0x08, 0x09, 0x84, 0x85, 0x88, 0x89)
 _WORKING = Rhythm(level=78, swing=14, period=19, pulse=-60, every=240, lasting=20)
@@ -25,7 +24,7 @@ _HOLDER = Program(
         )
         for gpu in range(8)
     ),
-    job=Job(kind="unit", id="session-41.scope"),
+    job=job(kind="unit", id="session-41.scope"),
     cpu_percent=386.0,
     resident_memory=29 * GIB,
     lifetime=31 * HOUR,

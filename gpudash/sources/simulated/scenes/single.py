@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gpudash.snapshot import Job
 from gpudash.sources.simulated.boards import RTX_4090
 from gpudash.sources.simulated.rhythm import Rhythm
-from gpudash.sources.simulated.scene import DAY, GIB, HOUR, MIB, Card, Program, Scene, Share
+from gpudash.sources.simulated.scene import DAY, GIB, HOUR, MIB, Card, Program, Scene, Share, job
 
 SCENE = Scene(
     name="single",
@@ -25,7 +24,7 @@ SCENE = Scene(
                     intensity=0.4,
                 ),
             ),
-            job=Job(kind="unit", id="session-2.scope"),
+            job=job(kind="unit", id="session-2.scope"),
             cpu_percent=3.0,
             resident_memory=180 * MIB,
             lifetime=2 * DAY,
@@ -35,7 +34,7 @@ SCENE = Scene(
             username="alice",
             command_line=("/usr/bin/gnome-shell",),
             shares=(Share(gpu=0, type="G", memory=212 * MIB, intensity=0.4),),
-            job=Job(kind="unit", id="org.gnome.Shell@x11.service"),
+            job=job(kind="unit", id="org.gnome.Shell@x11.service"),
             cpu_percent=5.0,
             resident_memory=420 * MIB,
             lifetime=2 * DAY,
@@ -54,7 +53,7 @@ SCENE = Scene(
                     bandwidth=0.35,
                 ),
             ),
-            job=Job(kind="unit", id="app-gnome-blender-18442.scope"),
+            job=job(kind="unit", id="app-gnome-blender-18442.scope"),
             cpu_percent=212.0,
             resident_memory=11 * GIB,
             lifetime=5 * HOUR,
@@ -75,7 +74,7 @@ SCENE = Scene(
                     encoder=2.5,
                 ),
             ),
-            job=Job(kind="unit", id="app-gnome-obs-19007.scope"),
+            job=job(kind="unit", id="app-gnome-obs-19007.scope"),
             cpu_percent=24.0,
             resident_memory=640 * MIB,
             lifetime=3 * HOUR,
