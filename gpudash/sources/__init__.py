@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from gpudash.snapshot import Device, Fault, Holder, Host, Lease, Process, Snapshot
 
@@ -24,7 +26,7 @@ class Source(Protocol):
         ...
 
 
-class Holders(NamedTuple):
+class Holders(Struct, frozen=True):
     """Who has which GPU open although the driver does not list it."""
 
     of_minor: Mapping[int, tuple[Holder, ...]]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.answers import FieldAnswers
 from gpudash.sources.nvml.counters import Counters
 from gpudash.sources.nvml.lanes import DeviceLost
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.link_errors import LinkErrors
 from gpudash.sources.nvml.paces import RETRY_SECONDS, STATIC_SECONDS
 from gpudash.sources.nvml.readings import FIELD_VALUES, FieldValue
-from gpudash.sources.nvml.throttling import Throttling
+
+if TYPE_CHECKING:
+    from gpudash.sources.nvml.link_errors import LinkErrors
+    from gpudash.sources.nvml.throttling import Throttling
 
 _NOT_ASKED = FieldAnswers({}, frozenset(), codes.SUCCESS)
 
@@ -22,15 +24,23 @@ class Fields:
 
     def __init__(self, library: Library) -> None:
         self._counters = Counters()
-        self._throttling = Throttling()
-        self._link_errors = LinkErrors(library)
+        self._throttling: Throttling | None = None
+        self._link_errors: LinkErrors | None = None
         self._library = library
         self._due = dict.fromkeys(FIELD_VALUES, 0.0)
         self._has_call = True
 
     def follow_links(self, active: tuple[int, ...]) -> None:
         """Count what goes over these NVLinks, those that are up."""
-        self._counters.links = self._link_errors.links = active
+        self._counters.links = active
+
+    def start_slow(self) -> None:
+        """Begin with what tells nothing in a first tick, which may be the only one."""
+        if self._throttling is None:
+            from gpudash.sources.nvml.link_errors import LinkErrors
+            from gpudash.sources.nvml.throttling import Throttling
+
+            self._throttling, self._link_errors = Throttling(), LinkErrors(self._library)
 
     def read(self, handle: Any, now: float) -> dict[str, Any]:
         """Return the fields that were due; those of the counters at each read.
@@ -39,7 +49,9 @@ class Fields:
         """
         wanted = [field for field, due in self._due.items() if now >= due]
         batch = [(field.id, 0) for field in wanted] + self._counters.wanted()
-        batch += self._throttling.wanted(now) + self._link_errors.wanted(now)
+        if self._throttling is not None and self._link_errors is not None:
+            self._link_errors.links = self._counters.links
+            batch += self._throttling.wanted(now) + self._link_errors.wanted(now)
         answers = _NOT_ASKED
         if batch and self._has_call:
             answers = self._library.fields(handle, batch)
@@ -48,8 +60,9 @@ class Fields:
         self._has_call = self._has_call and answers.code not in codes.PERMANENT
         facts = {field.field: self._take(field, answers, now) for field in wanted}
         facts.update(self._counters.rates(answers.values, answers.refused))
-        facts.update(self._throttling.facts(answers))
-        facts.update(self._link_errors.facts(answers, handle, now))
+        if self._throttling is not None and self._link_errors is not None:
+            facts.update(self._throttling.facts(answers))
+            facts.update(self._link_errors.facts(answers, handle, now))
         return facts
 
     def _take(self, field: FieldValue, answers: FieldAnswers, now: float) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.answers import FieldAnswer, FieldAnswers, Scoped
@@ -12,7 +14,7 @@ from gpudash.sources.nvml.paces import SLOW_SECONDS, Pace
 from gpudash.sources.nvml.slopes import Slopes
 
 
-class Kind(NamedTuple):
+class Kind(Struct, frozen=True):
     """One kind of error: the field values that count it, the older call, what it fills."""
 
     ids: tuple[int, ...]
@@ -43,7 +45,7 @@ class LinkErrors:
         self.links: tuple[int, ...] = ()
         """The NVLinks that are up; without any nothing is asked."""
         self._library = library
-        self._pace = Pace(SLOW_SECONDS, slow_start=True)
+        self._pace = Pace(SLOW_SECONDS)
         self._ids = {kind: list(kind.ids) for kind in KINDS}
         self._has_call = True
         self._slopes = Slopes()

@@ -30,21 +30,16 @@ SLOW_SECONDS = 9.9
 RETRY_SECONDS = 10.0
 """How long what failed is left alone before it is asked again: a fact, or a whole GPU."""
 
-_SLOW_START_SECONDS = 0.05
-
 
 class Pace:
-    """When something is due; what starts slowly is not in a first tick."""
+    """When something is due: at once, and then every so many seconds."""
 
-    def __init__(self, seconds: float, slow_start: bool = False) -> None:
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._delay = _SLOW_START_SECONDS if slow_start else 0.0
-        self._due: float | None = None
+        self._due = 0.0
 
     def is_due(self, now: float) -> bool:
         """Whether it is time, and if so, count from now to the next one."""
-        if self._due is None:
-            self._due = now + self._delay
         if now < self._due:
             return False
         self._due = now + self._seconds

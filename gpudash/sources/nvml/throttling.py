@@ -30,7 +30,7 @@ class Throttling:
     """The counters of one GPU, each asked until the driver refuses it."""
 
     def __init__(self) -> None:
-        self._pace = Pace(STEADY_SECONDS, slow_start=True)
+        self._pace = Pace(STEADY_SECONDS)
         self._left = dict(REASONS)
         self._slopes = Slopes()
         self._asked: list[Scoped] = []

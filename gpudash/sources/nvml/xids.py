@@ -32,7 +32,7 @@ class XidWatch:
         self._start_anew()
 
     def fetch(self, handle: Any, now: float) -> None:
-        """Take what has been reported; the first time it is due, ask for the reports."""
+        """Take what has been reported, once the reports were asked for."""
         if self._set is None and self._is_supported and self._pace.is_due(now):
             self._register(handle)
         if self._set is not None:
@@ -49,7 +49,7 @@ class XidWatch:
 
     def _start_anew(self) -> None:
         self._is_supported = True
-        self._pace = Pace(RETRY_SECONDS, slow_start=True)
+        self._pace = Pace(RETRY_SECONDS)
 
     def _register(self, handle: Any) -> None:
         types, code = self._library.ask("nvmlDeviceGetSupportedEventTypes", handle)

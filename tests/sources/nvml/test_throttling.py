@@ -23,13 +23,8 @@ def read(
     return throttling.facts(FieldAnswers(answers, turned_down, 0))
 
 
-def test_a_first_tick_asks_for_nothing() -> None:
-    assert Throttling().wanted(0.0) == []
-
-
 def test_a_share_is_over_the_time_between_two_readings() -> None:
     throttling = Throttling()
-    throttling.wanted(0.0)
     assert read(throttling, 1.0, {POWER: 5})["throttled_sw_power_cap_percent"] is None
     facts = read(throttling, 3.0, {POWER: NANOSECONDS // 2 + 5})
     assert facts["throttled_sw_power_cap_percent"] == 25.0
@@ -48,7 +43,6 @@ def test_a_share_is_over_the_time_between_two_readings() -> None:
 )
 def test_a_share_is_possible_or_none(counted: int, share: float | None) -> None:
     throttling = Throttling()
-    throttling.wanted(0.0)
     read(throttling, 1.0, {POWER: 2 * NANOSECONDS})
     after = counted if counted > 100 * NANOSECONDS else 2 * NANOSECONDS + counted
     facts = read(throttling, 3.0, {POWER: after})
@@ -57,7 +51,6 @@ def test_a_share_is_possible_or_none(counted: int, share: float | None) -> None:
 
 def test_what_is_refused_is_asked_once() -> None:
     throttling = Throttling()
-    throttling.wanted(0.0)
     read(throttling, 1.0, {POWER: 0}, refused=(BRAKE,))
     assert {number for number, _ in throttling.wanted(3.0)} == set(REASONS) - {BRAKE}
 
