@@ -20,7 +20,9 @@ def _idle(row: ProcessRow) -> str:
     seconds = row.idle_seconds
     if seconds is None or seconds >= _HOUR:
         return duration(seconds)
-    return f"{seconds // _MINUTE:.0f}m" if seconds >= _MINUTE else f"{seconds // 10 * 10:.0f}s"
+    if seconds >= _MINUTE:
+        return f"{seconds // _MINUTE:.0f}m"
+    return "<10s" if 0 < seconds < 10 else f"{seconds // 10 * 10:.0f}s"
 
 
 def _idle_level(row: ProcessRow) -> Level:

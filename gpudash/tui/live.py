@@ -30,7 +30,6 @@ from gpudash.tui.widgets.devices import Devices
 from gpudash.tui.widgets.footer import Footer
 from gpudash.tui.widgets.lines import Lines
 from gpudash.tui.widgets.processes import Processes
-from gpudash.tui.widgets.prompt import HEIGHT as PROMPT_HEIGHT
 from gpudash.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ class LiveApp(OrderedKeys, BackstageApp):
     def lay_out(self) -> None:
         """Give the picture what the terminal has, less the prompt, which is a line higher."""
         cells, height = self._terminal_size or self.size
-        covered = PROMPT_HEIGHT - 1 if self.prompt.is_open else 0
+        covered = self.prompt.height - 1 if self.prompt.is_open else 0
         self.picture.resize(cells, max(1, height - covered))
         self._footer.set_class(self.prompt.is_open, "-covered")
 

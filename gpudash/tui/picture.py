@@ -220,7 +220,14 @@ class Picture:
         interval, marks = self._feed.interval, self._marks()
         drawn = self._taken, id(self.theme), self._cells, interval, marks
         if self._header_drawn[0] != drawn:
-            line = header(self.snapshot, self.theme, self._cells, interval=interval, marks=marks)
+            line = header(
+                self.snapshot,
+                self.theme,
+                self._cells,
+                interval=interval,
+                marks=marks,
+                read_only=self.read_only,
+            )
             self._header_drawn = drawn, line
         return self._header_drawn[1]
 

@@ -111,8 +111,8 @@ class Preferences:
         picture.read_only = settings.read_only
         if self.mistakes:
             count = len(self.mistakes)
-            more = f"{count} mistakes in the settings, ! lists them: " if count > 1 else ""
-            picture.notice = more + self.mistakes[0]
+            several = f"{count} mistakes in the settings: ! lists them"
+            picture.notice = several if count > 1 else self.mistakes[0]
 
 
 def choices() -> Choices:

@@ -52,6 +52,7 @@ def test_hidden_process_keeps_its_memory() -> None:
     [
         (None, "-", "unknown"),
         (0.0, "0s", "unknown"),
+        (7.0, "<10s", "unknown"),
         (47.0, "40s", "unknown"),
         (61.0, "1m", "warn"),
         (3 * 3600.0, "3h00m", "warn"),

@@ -163,4 +163,22 @@ async def test_a_prompt_is_shown_at_any_size() -> None:
             await pilot.resize_terminal(*size)
             await pilot.pause()
             assert len(screen_lines(app)) == size[1]
-        assert "/ gpu:x alice" in screen_lines(app)[-2]
+        assert "/ gpu:x alice" in screen_lines(app)[-3]
+
+
+async def test_a_long_complaint_is_told_in_whole_and_gives_its_lines_back() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot(40))
+        await pilot.press("slash")
+        await type_in(pilot, "nothing:3")
+        await pilot.pause()
+        text = " ".join(line.strip() for line in screen_lines(app)[-4:])
+        assert "is no term: quote it" in text
+        assert "rss>1G age>2h idle>10m" in text
+        for _letter in "nothing:3":
+            await pilot.press("backspace")
+        await pilot.pause()
+        assert screen_lines(app)[-2].startswith(" / ")
+        assert "Enter keep" in screen_lines(app)[-1]

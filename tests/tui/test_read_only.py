@@ -43,6 +43,7 @@ async def test_no_key_that_signals_is_offered() -> None:
         await pilot.pause()
         assert len(app.screen_stack) == 1
         assert "kill" not in screen_lines(app)[-1]
+        assert "READ-ONLY" in screen_lines(app)[0]
         bound = {active.binding.action for active in app.screen.active_bindings.values()}
         assert not [action for action in bound if "kill" in action]
         for opening in ("h", "colon"):

@@ -119,6 +119,15 @@ class Grid(Generic[Row]):
                 segments += self._value(place, row, theme, gap)
         return segments
 
+    @property
+    def starts(self) -> list[int]:
+        """The cells at which the columns begin."""
+        starts, x = [], MARGIN
+        for place in self.places:
+            starts.append(x)
+            x += place.cells + GAP
+        return starts
+
     def column_at(self, x: int) -> str | None:
         """Return the key of the column that cell `x` of a row belongs to."""
         right = MARGIN

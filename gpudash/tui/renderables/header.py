@@ -17,12 +17,20 @@ _BETWEEN = "   "
 
 
 def header(
-    snapshot: Snapshot, theme: Theme, cells: int, *, interval: float, marks: Sequence[str]
+    snapshot: Snapshot,
+    theme: Theme,
+    cells: int,
+    *,
+    interval: float,
+    marks: Sequence[str],
+    read_only: bool = False,
 ) -> Line:
     """Return host, summary and versions at the left; marks, time of the sample, interval right."""
     right: Line = []
     if snapshot.host.simulated:
         right.append(Segment("DEMO  ", theme.header_strong))
+    if read_only:
+        right.append(Segment("READ-ONLY  ", theme.header_strong))
     for mark in marks:
         right += [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)]
     known = bool(snapshot.host.hostname)

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from rich.segment import Segment
 
-from gpudash.cells import cut
+from gpudash.cells import cut, width
 from gpudash.tui.listing import Listing
-from gpudash.tui.renderables.line import Line
+from gpudash.tui.renderables.line import Line, cells_of
 from gpudash.tui.theme import Theme
 
-_MOST_FILTER = 3
-"""The filter takes at most one of so many parts of the line."""
+_LEAST_FILTER = 10
+"""Cells of the filter below which less important parts are left out."""
 
 
 def position(listing: Listing, window: range, theme: Theme, cells: int) -> Line:
-    """Return `/alice  3 of 20  2 tagged  1-10 of 40`, of this only what says something."""
-    line: Line = []
-    if listing.filter.text.strip():
-        text = cut(listing.filter.text.strip(), max(1, cells // _MOST_FILTER))
-        line.append(Segment(f" /{text} ", theme.mark))
+    """Return `/alice  3 of 20  2 tagged  1-10 of 40`, of this what says something and fits."""
+    parts: Line = []
     if listing.matching < len(listing.everything):
-        line.append(Segment(f" {share(listing)} ", theme.sorted))
+        parts.append(Segment(f" {share(listing)} ", theme.sorted))
     if tagged := len(listing.tagged_rows):
-        line.append(Segment(f" {tagged} tagged ", theme.mark))
+        parts.append(Segment(f" {tagged} tagged ", theme.mark))
     if len(window) < len(listing.rows):
         text = f" {window.start + 1}-{window.stop} of {len(listing.rows)} "
-        line.append(Segment(text, theme.heading))
-    return line
+        parts.append(Segment(text, theme.heading))
+    typed = listing.filter.text.strip()
+    needed = min(width(typed), _LEAST_FILTER) + 3 if typed else 0
+    while parts and cells_of(parts) + needed > cells:
+        parts.pop()
+    if typed:
+        text = cut(typed, max(1, cells - cells_of(parts) - 3))
+        parts.insert(0, Segment(f" /{text} ", theme.mark))
+    return parts
 
 
 def share(listing: Listing) -> str:

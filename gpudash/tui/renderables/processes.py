@@ -12,12 +12,15 @@ from gpudash.labels import command
 from gpudash.rows import ProcessRow
 from gpudash.tui.listing import Key, Listing
 from gpudash.tui.renderables.grid import MARGIN, Grid
-from gpudash.tui.renderables.line import Line, highlighted, spread
+from gpudash.tui.renderables.line import Line, cells_of, fitted, highlighted, spread
 from gpudash.tui.renderables.position import position
 from gpudash.tui.theme import Theme
 
 NOTHING = "No running processes found"
 NOTHING_FITS = "No process fits"
+
+_LEAST_POSITION = 26
+"""Cells that are left for what part is shown, even where the last column has fewer."""
 
 _ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
@@ -104,8 +107,15 @@ class ProcessTable:
         return line
 
     def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
+        """Return the headings, and what part is shown in place of the last of them at most."""
         titles = self._grid.heading(theme, sorted_by=listing.sort_key, down=listing.descending)
-        return spread(titles, position(listing, window, theme, cells), cells, theme.base)
+        whole = position(listing, window, theme, cells)
+        taken = len("".join(segment.text for segment in titles).rstrip())
+        if taken + cells_of(whole) > cells:
+            start = max((x for x in self._grid.starts if x <= cells - _LEAST_POSITION), default=0)
+            titles = fitted(titles, max(0, start - 1), theme.base)
+            whole = position(listing, window, theme, cells - start)
+        return spread(titles, whole, cells, theme.base)
 
 
 def _notes(notes: Sequence[str], theme: Theme, cells: int, room: int) -> list[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.cells import cut, width
+from gpudash.cells import fold, width
 from gpudash.errors import FilterError
 from gpudash.tui.editor import Editor
 from gpudash.tui.renderables.line import Line, cells_of, joined, spread
@@ -13,6 +13,7 @@ from gpudash.tui.theme import Theme
 
 _CARET = "^"
 _LEAST_INPUT = 12
+_MOST_COMPLAINT = 4
 
 
 def typed(
@@ -45,8 +46,10 @@ def typed(
     return spread(joined(line), tail, cells, theme.header)
 
 
-def complaint(sign: str, editor: Editor, error: FilterError, theme: Theme, cells: int) -> Line:
-    """Return what is wrong, beside carets under the wrong word where both fit."""
+def complaint(
+    sign: str, editor: Editor, error: FilterError, theme: Theme, cells: int
+) -> list[Line]:
+    """Return what is wrong, beside carets under the wrong word where both fit, else in whole."""
     lead = width(f" {sign} ")
     start, end, _cursor = editor.view(cells - lead)
     left = min(max(error.start, start), end)
@@ -55,12 +58,12 @@ def complaint(sign: str, editor: Editor, error: FilterError, theme: Theme, cells
     carets = _CARET * max(1, width(editor.text[left:right]))
     text = str(error)
     if column + len(carets) + 1 + width(text) < cells:
-        shown = f"{' ' * column}{carets} {text}"
+        shown = [f"{' ' * column}{carets} {text}"]
     elif width(text) + 2 < column:
-        shown = f"{' ' * (column - width(text) - 1)}{text} {carets}"
+        shown = [f"{' ' * (column - width(text) - 1)}{text} {carets}"]
     else:
-        shown = " " + cut(text, max(0, cells - 2))
-    return spread([Segment(shown, theme.notice)], [], cells, theme.label)
+        shown = [f" {line}" for line in fold(text, cells - 2)[:_MOST_COMPLAINT]]
+    return [spread([Segment(line, theme.notice)], [], cells, theme.label) for line in shown]
 
 
 def advice(texts: list[tuple[str, str]], theme: Theme, cells: int) -> Line:

@@ -79,11 +79,14 @@ class Filtering(LiveApp):
         note, error = share(self.picture.listing), self._filter_error
         top = typed(_SIGN, editor, look, cells, note=note, error=error)
         if error is not None:
-            self.prompt.show([top, complaint(_SIGN, editor, error, look, cells)])
-            return
-        keys = [("Enter", "keep"), ("Esc", "take back")]
-        terms = [(term.example, "") for term in TERMS]
-        self.prompt.show([top, advice(keys + terms, look, cells)])
+            below = complaint(_SIGN, editor, error, look, cells)
+        else:
+            keys = [("Enter", "keep"), ("Esc", "take back")]
+            terms = [(term.example, "") for term in TERMS]
+            below = [advice(keys + terms, look, cells)]
+        if self.prompt.fit(1 + len(below)):
+            self._cover()
+        self.prompt.show([top, *below])
 
     async def on_prompt_changed(self, _message: Prompt.Changed) -> None:
         """Show what fits so far, without regard to a word that is wrong or not yet whole."""

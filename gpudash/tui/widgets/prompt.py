@@ -1,4 +1,4 @@
-"""The two lines in which something is typed while the screen above goes on."""
+"""The lines in which something is typed while the screen above goes on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.message import Message
 from gpudash.tui.editor import Editor
 from gpudash.tui.widgets.lines import Lines
 
-HEIGHT = 2
+_HEIGHT = 2
 
 _KEEP = frozenset({"enter"})
 _ABANDON = frozenset({"escape", "ctrl+c", "ctrl+g"})
@@ -19,7 +19,7 @@ class Prompt(Lines, can_focus=True):
     """Takes every key while it has the focus; what is drawn in it is given, as in all panels."""
 
     DEFAULT_CSS = f"""
-    Prompt {{ height: {HEIGHT}; }}
+    Prompt {{ height: {_HEIGHT}; }}
     """
 
     class Changed(Message):
@@ -42,6 +42,14 @@ class Prompt(Lines, can_focus=True):
         super().__init__(blank, id=id)
         self.editor = Editor()
         self.display = False
+        self.height = _HEIGHT
+
+    def fit(self, lines: int) -> bool:
+        """Take as many lines as there are to be shown; return whether that is a change."""
+        if self.height == lines:
+            return False
+        self.styles.height = self.height = lines
+        return True
 
     @property
     def is_open(self) -> bool:
