@@ -67,8 +67,11 @@ def _mixed(colors: Palette) -> Theme:
         return Style(color=color, bgcolor=background, bold=bold or None)
 
     surface, inverse = colors.surface, colors.background
+    selected = Style(bgcolor=colors.selected)
     if inverse == "default":
         inverse = "black"
+        # None of sixteen lets all the other colours be read on it.
+        selected = Style(color=inverse, bgcolor=colors.selected, bold=False)
     return Theme(
         base=on(colors.text),
         dim=on(colors.dim),
@@ -88,7 +91,7 @@ def _mixed(colors: Palette) -> Theme:
         sorted=on(colors.accent, bold=True),
         key=on(colors.accent, surface, bold=True),
         label=on(colors.dim, surface),
-        selected=Style(bgcolor=colors.selected),
+        selected=selected,
         panel=on(colors.text, surface),
         panel_dim=on(colors.dim, surface),
         button=on(colors.text, colors.track),

@@ -59,8 +59,14 @@ def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank:
 
 def highlighted(line: Sequence[Segment], theme: Theme, cells: int, *, focused: bool = True) -> Line:
     """Return a line in exactly so many cells as the one under the cursor."""
-    over = theme.selected if focused else Style(bgcolor=theme.panel.bgcolor)
+    over = theme.selected if focused else _receding(theme.panel)
     return joined(
         Segment(text, (style or theme.base) + over)
         for text, style, _ in fitted(line, cells, theme.base)
     )
+
+
+def _receding(panel: Style) -> Style:
+    """Return what marks the cursor of a part without the focus."""
+    ground = panel.bgcolor
+    return Style(bold=True) if ground is None or ground.is_default else Style(bgcolor=ground)
