@@ -1,9 +1,13 @@
+import ast
 import importlib
 import random
+import re
+from pathlib import Path
 
 import pytest
 
 from gpudash.feed import FeedState
+from gpudash.tui import backstage
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.backstage import PRIVATE
 from tests.factories import make_snapshot
@@ -32,6 +36,39 @@ def test_private_names_exist_in_this_textual(owner: str) -> None:
     slots = {slot for base in cls.__mro__ for slot in getattr(base, "__slots__", ())}
     for private in PRIVATE[owner]:
         assert hasattr(cls, private) or private in code | slots, f"{owner} lost {private}"
+
+
+SOURCES = Path(backstage.__file__).parent
+
+
+def walked(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+def defined(nodes: list[ast.AST]) -> set[str]:
+    """The names of functions, and of attributes that are set."""
+    functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+    fields = {n.target.id for n in nodes if isinstance(n, ast.AnnAssign) and is_name(n.target)}
+    return functions | fields | {n.attr for n in attributes(nodes) if isinstance(n.ctx, ast.Store)}
+
+
+def is_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name)
+
+
+def attributes(nodes: list[ast.AST]) -> list[ast.Attribute]:
+    private = re.compile("_[^_]")
+    return [n for n in nodes if isinstance(n, ast.Attribute) and private.match(n.attr)]
+
+
+OURS = {name for path in SOURCES.parent.rglob("*.py") for name in defined(walked(path))}
+
+
+@pytest.mark.parametrize("path", sorted(SOURCES.parent.rglob("*.py")), ids=lambda path: path.stem)
+def test_every_private_name_of_textual_is_used_backstage_and_listed(path: Path) -> None:
+    used = {node.attr for node in attributes(walked(path))} - OURS - {"_exit", "_replace"}
+    listed = {name for names in PRIVATE.values() for name in names}
+    assert used <= (listed if path.parent == SOURCES else set())
 
 
 KEYS = ["j", "k", "pagedown", "end", "home", "full_stop", "comma", "r", "p", "h", "escape", "K"]
