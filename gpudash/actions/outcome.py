@@ -20,11 +20,6 @@ class Outcome(NamedTuple):
     offer_kill: bool = False
     """Whether SIGKILL would help."""
 
-    @property
-    def question(self) -> str:
-        """The text, with SIGKILL offered where that would help."""
-        return f"{self.text}: send SIGKILL?" if self.offer_kill else self.text
-
 
 def outcome(
     process: Process,

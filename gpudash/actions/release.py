@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from gpudash.labels import gpu_ranges, mig_labels
-from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
+from gpudash.snapshot import Device, Holder, Process, ProcessDevice, Snapshot
 from gpudash.units import size
 
 _NOT_ANSWERING = {"lost": "is lost", "asleep": "is asleep", "reset-required": "needs a reset"}
@@ -35,6 +35,8 @@ class Release(NamedTuple):
     """Nobody is listed for them and the device has as much in use as before."""
     unknown: tuple[tuple[str, Share], ...] = ()
     """Of which nothing can be said, and why."""
+    holders: tuple[Holder, ...] = ()
+    """Who has devices open whose memory stays in use, as far as that was looked for."""
 
     @property
     def settled(self) -> bool:
@@ -97,7 +99,15 @@ def release(held: Iterable[Share], before: Snapshot, after: Snapshot) -> Release
     kept = _kept_devices(freed, before, after)
     unlisted = tuple(share for share in freed if share.device.uuid in kept)
     freed = [share for share in freed if share.device.uuid not in kept]
-    return Release(before, tuple(freed), tuple(listed), unlisted, tuple(unknown))
+    holders = _holders((*listed, *unlisted), after)
+    return Release(before, tuple(freed), tuple(listed), unlisted, tuple(unknown), holders)
+
+
+def _holders(kept: Iterable[Share], after: Snapshot) -> tuple[Holder, ...]:
+    devices = [_device(share.device, after) for share in kept]
+    uuids = {uuid for device in devices if device for uuid in (device.uuid, device.parent_uuid)}
+    found = [h for device in after.devices if device.uuid in uuids for h in device.holders or ()]
+    return tuple({(holder.pid, holder.start_ticks): holder for holder in found}.values())
 
 
 def _doubt(share: Share, after: Snapshot) -> str | None:

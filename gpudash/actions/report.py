@@ -52,6 +52,13 @@ class Report(NamedTuple):
         return ignored or self.survivors
 
     @property
+    def offer(self) -> str:
+        """The question whether to end those by SIGKILL."""
+        if self.stubborn != self.survivors:
+            return "send SIGKILL?"
+        return "kill it, too?" if len(self.survivors) == 1 else "kill them, too?"
+
+    @property
     def summary(self) -> str:
         """One line about all."""
         lines = list(self.lines())
@@ -95,13 +102,16 @@ class Report(NamedTuple):
 
     def _kept_by(self) -> str:
         """Return who keeps the memory, as far as that is known."""
-        if not self.survivors:
+        if self.survivors:
+            pids = [str(target.process.pid) for target in self.survivors]
+            if len(pids) == 1:
+                return f"its child {pids[0]} still runs and has a GPU open"
+            return f"{_some(pids)} that it started still run and have GPUs open"
+        if self.release is None or not self.release.holders:
             return ""
-        pids = [str(target.process.pid) for target in self.survivors]
-        if len(pids) == 1:
-            return f"its child {pids[0]} still runs and has a GPU open"
-        named = f" ({', '.join(pids)})" if len(pids) <= _MOST_NAMED else ""
-        return f"{len(pids)} processes that it started{named} still run and have GPUs open"
+        holders = [str(holder) for holder in self.release.holders]
+        who = f"{holders[0]} has" if len(holders) == 1 else f"{_some(holders)} have"
+        return f"{who} a GPU open without being listed"
 
     @property
     def ended_below(self) -> int:
@@ -113,3 +123,9 @@ class Report(NamedTuple):
         if not self.signal.ends:
             return f"{name} sent to {done} of {count} processes"
         return f"{done} of {count} processes ended after {name}"
+
+
+def _some(names: list[str]) -> str:
+    few = len(names) <= _MOST_NAMED
+    named = f" ({', '.join(names)})" if few else ""
+    return f"{len(names)} processes{named}"

@@ -16,10 +16,8 @@ from gpudash.snapshot import Host, Process
 from tests.actions.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process
 from tests.holders import Holder
-from tests.pid_reuse import start_as
 
 NOBODY = 65534
-ROUNDS_OF_REUSE = 50
 
 Holders = Callable[..., list[Holder]]
 
@@ -106,19 +104,6 @@ def test_a_process_of_which_only_the_unix_time_is_known_is_compared_by_it(victim
     pin(shown(victim.pid, start_ticks=None), HERE).close()
     before = psutil.Process(victim.pid).create_time() - proc_stat.TICK_SECONDS
     assert "another process" in refusal(shown(victim.pid, start_ticks=None, create_time=before))
-
-
-def test_a_pid_reused_after_pinning_is_never_hit(holders: Holders) -> None:
-    for _ in range(ROUNDS_OF_REUSE):
-        (first,) = holders(1)
-        with pin(shown(first.pid), HERE) as target:
-            first.end()
-            innocent = start_as(first.pid, ("sleep", "600"))
-            with pytest.raises(ActionError, match="already exited"):
-                target.send(signal.SIGKILL)
-            assert innocent.poll() is None
-            innocent.terminate()
-            assert innocent.wait(WAIT_SECONDS) == -signal.SIGTERM
 
 
 def test_an_exit_before_pinning_is_reported(victim: Holder) -> None:

@@ -69,6 +69,18 @@ def test_a_kill_reports_what_the_driver_gave_back(
         terminal.wait_for(lambda text: "freed" not in text)
 
 
+def test_keys_that_are_typed_ahead_do_not_answer(fakenvml: Path, holders: Holders) -> None:
+    (job,) = holders(1)
+    with watching(fakenvml, PIDS=job.pid) as terminal:
+        terminal.wait_for(str(job.pid))
+        terminal.settle(0.05)
+        terminal.send("K", *["y"] * 20)
+        terminal.wait_for("Kill this process?")
+        terminal.settle(0.4)
+        assert "Kill this process?" in terminal.text
+        assert job.alive
+
+
 def test_an_ignored_sigterm_is_followed_by_the_offer_of_sigkill(
     fakenvml: Path, holders: Holders
 ) -> None:

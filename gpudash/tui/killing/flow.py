@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.1
 _STEP_SECONDS = 0.05
-_OFFER = ": send SIGKILL?"
 
 
 def ask(app: LiveApp, signal_name: str) -> None:
@@ -39,7 +38,9 @@ def ask(app: LiveApp, signal_name: str) -> None:
     _put(app, aim, find_signal(signal_name))
 
 
-def _put(app: LiveApp, aim: Aim, signal: Signal, offer: str = "") -> None:
+def _put(app: LiveApp, aim: Aim, signal: Signal, told: str = "", offer: str = "") -> None:
+    """Put the question; `told` is what it leaves behind if nothing is sent."""
+
     def answered(answer: Answer | None) -> None:
         if answer is not None:
             app.say("")
@@ -47,7 +48,7 @@ def _put(app: LiveApp, aim: Aim, signal: Signal, offer: str = "") -> None:
             return
         ended = bool(aim.targets) and not aim.living
         aim.close()
-        app.say("ended by itself; nothing was sent" if ended else offer.removesuffix(_OFFER))
+        app.say("ended by itself; nothing was sent" if ended else told)
 
     app.push_screen(KillScreen(aim, signal, app.picture.theme, offer=offer), answered)
 
@@ -57,7 +58,7 @@ async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
     handed_on, troubles = False, list[str]()
     try:
         history = app.picture.history
-        report = await _driven(
+        report = await driven(
             strike(
                 aim.hits(whole=answer.whole),
                 answer.signal,
@@ -73,13 +74,13 @@ async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
             aim.keep(report.stubborn)
             await _free(app)
             handed_on = True
-            _put(app, aim, find_signal("KILL"), f"{told}{_OFFER}")
+            _put(app, aim, find_signal("KILL"), told, f"{told}: {report.offer}")
     finally:
         if not handed_on:
             aim.close()
 
 
-async def _driven(steps: Steps) -> Report:
+async def driven(steps: Steps) -> Report:
     """Let a strike take its steps, and the screen live between them."""
     while True:
         try:

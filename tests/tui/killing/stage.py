@@ -42,7 +42,8 @@ class Stage:
 
     @property
     def footer(self) -> str:
-        return screen_lines(self.app)[-1]
+        """Its last two lines: a long notice takes both."""
+        return " ".join(" ".join(screen_lines(self.app)[-2:]).split())
 
     async def until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + 10

@@ -79,3 +79,25 @@ async def test_a_signal_that_does_not_end_is_reported_as_sent(victim: Any) -> No
         await on.pilot.press("y")
         await on.reports(f"SIGSTOP sent to {victim.pid} (alice)")
         assert psutil.Process(victim.pid).status() == psutil.STATUS_STOPPED
+
+
+async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> None:
+    async with stage() as on:
+        screen = await on.ask(process_for(victim.pid, name="nv-fabricmanager"))
+        assert "it runs the NVLink fabric" in on.text
+        await on.pilot.press("y")
+        await on.shows("No plain job is meant. Kill all the same?")
+        await on.pilot.press("y")
+        assert on.app.screen is screen, "a key that is held down must not answer twice"
+        assert victim.poll() is None
+        screen._obeys_from = 0.0
+        await on.pilot.press("s", "t", "right", "enter")
+        await on.closed()
+        assert victim.poll() is None
+        await on.pilot.press("K")
+        screen = await on.asked()
+        await on.pilot.press("y")
+        screen._obeys_from = 0.0
+        await on.pilot.press("y")
+        await on.reports("killed")
+        assert victim.wait(5) == -9

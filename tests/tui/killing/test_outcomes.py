@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from gpudash.actions import patience
 from gpudash.tui.screens.kill import KillScreen
+from tests.factories import make_device
+from tests.holders import Holder
 from tests.tui.killing.stage import Start, host_of, process_for, stage
 
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); signal.pause()"
@@ -82,3 +87,59 @@ async def test_the_offer_waits_for_another_question_and_can_be_refused(
         await on.reports("ignored SIGTERM for 0 s")
         assert "?" not in on.footer.split("ignored")[1]
         assert deaf.poll() is None
+
+
+async def test_children_that_keep_the_memory_are_offered_to_be_killed(
+    gpu_holder: Callable[..., Holder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    job = gpu_holder("(sleep 600 & exec sleep 600)")
+    (child,) = psutil.Process(job.pid).children()
+    async with stage() as on:
+        process = process_for(job.pid)
+        await on.ask(process)
+        await on.shows("children  1, with no GPU memory: they stay")
+        await on.pilot.press("y")
+        await on.reports(f"killed {job.pid}")
+        for _ in range(3):
+            on.feed.give(host_of(process))
+            await on.pilot.pause(0.1)
+        screen = await on.asked()
+        await on.shows(f"its child {child.pid} still runs")
+        await on.shows("kill it, too?")
+        assert "on GPU -" not in on.text
+        assert screen._aim.rows[0].process.pid == child.pid
+        await on.pilot.press("y")
+        await on.reports(f"killed {child.pid}")
+        assert not child.is_running()
+
+
+async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(
+    victim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.pilot.press("y")
+        await on.reports(f"killed {victim.pid}")
+        lost = (make_device(index=0), make_device(index=1, state="lost"))
+        for _ in range(3):
+            on.feed.give(host_of(devices=lost))
+            await on.pilot.pause(0.1)
+        await on.reports("1.0 GiB freed on GPU 0; whether memory came free on GPU 1 is not known")
+
+
+async def test_what_is_sent_is_recorded(victim: Any, state: Path) -> None:
+    file = state / "gpudash" / "audit.jsonl"
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.pilot.press("y")
+        await on.until(lambda: file.exists() and str(victim.pid) in file.read_text())
+
+
+async def test_a_record_that_cannot_be_kept_is_told(victim: Any, state: Path) -> None:
+    state.write_text("no folder")
+    async with stage() as on:
+        await on.ask(process_for(victim.pid, devices=()))
+        await on.pilot.press("y")
+        await on.reports("not recorded in audit.jsonl: Not a directory")

@@ -99,7 +99,7 @@ from gpudash import kin
 from gpudash.actions import find_signal
 from gpudash.rows import ProcessRow
 from gpudash.tui.killing.aim import Aim
-from gpudash.tui.killing.flow import _driven
+from gpudash.tui.killing.flow import driven
 from gpudash.actions import strike
 from tests.actions.shown import HERE, shown
 from tests.factories import make_snapshot
@@ -108,5 +108,5 @@ process = kin.process_of(int(sys.argv[1]))
 snapshot = make_snapshot(1, host=HERE, processes=(process,))
 aim = Aim([ProcessRow(process, "0", 1.0)], snapshot)
 work = strike(aim.hits(whole=False), find_signal("KILL"), snapshot, latest=lambda: snapshot)
-print(asyncio.run(_driven(work)).summary)
+print(asyncio.run(driven(work)).summary)
 """

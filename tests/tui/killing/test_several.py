@@ -48,3 +48,28 @@ async def test_one_of_several_that_ends_by_itself_is_marked(start: Start) -> Non
         assert "it has ended by itself" in on.text
         await on.pilot.press("y")
         assert two.wait(5) == -9
+
+
+async def test_one_that_ended_and_one_that_is_refused_have_labels_of_their_own(
+    start: Start,
+) -> None:
+    one, two = start(), start()
+    async with stage() as on:
+        on.feed.give(host_of(process_for(one.pid), process_for(two.pid), process_of(1, pid=1)))
+        on.app.picture.listing.tagged = {row.process.key for row in on.app.picture.listing.rows}
+        await on.pilot.press("K")
+        await on.asked()
+        one.kill()
+        one.wait()
+        await on.shows("ended     ! 1 of 2 has ended: nothing is sent there")
+        assert "refused   ✗ 1 of 3 cannot be signalled" in on.text
+
+
+async def test_one_without_gpu_memory_is_not_given_a_gpu(start: Start) -> None:
+    one, two = start(), start()
+    async with stage() as on:
+        on.feed.give(host_of(process_for(one.pid), process_for(two.pid, devices=())))
+        on.app.picture.listing.tagged = {row.process.key for row in on.app.picture.listing.rows}
+        await on.pilot.press("K")
+        await on.asked()
+        assert "on GPU -" not in on.text
