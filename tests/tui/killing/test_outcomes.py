@@ -111,7 +111,7 @@ async def test_children_that_keep_the_memory_are_offered_to_be_killed(
         assert screen._aim.rows[0].process.pid == child.pid
         await on.pilot.press("y")
         await on.reports(f"killed {child.pid}")
-        assert not child.is_running()
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
 async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(

@@ -1,0 +1,79 @@
+"""In a PID namespace the driver still tells PIDs of the host: nobody innocent may be hit."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import GPUDASH
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+from tests.holders import open_device
+
+pytestmark = pytest.mark.e2e
+
+NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c")
+INNOCENT = "sleep 600"
+WAIT = "until [ -e /proc/$job/fd/9 ]; do kill -0 $job || exit 9; done; "
+
+
+@pytest.fixture(autouse=True)
+def rights() -> None:
+    run = subprocess.run((*NAMESPACE, "true"), capture_output=True, text=True)
+    if run.returncode:
+        pytest.skip(f"no PID namespace can be made here: {run.stderr.strip()}")
+
+
+def inside(job: str, then: str) -> list[str]:
+    """A command that starts a job in a namespace, has the driver list its PID, and goes on."""
+    return [*NAMESPACE, f"{job} & job=$!; export FAKENVML_PIDS=$job; {then}"]
+
+
+def run(library: Path, job: str, then: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        inside(job, then),
+        env=environment(library, DEVICES=1, PROCS_PER_DEVICE=1),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_the_shell_refuses_a_pid_that_means_another_process(fakenvml: Path) -> None:
+    kill = f"{shlex.join(GPUDASH)} kill $job --yes --signal KILL; echo status $?"
+    done = run(fakenvml, INNOCENT, f"{kill}; kill -0 $job && echo alive")
+    assert "has no NVIDIA device open here: the driver means another process" in done.stderr
+    assert done.stdout.split() == ["status", "1", "alive"]
+
+
+def test_the_shell_refuses_a_launcher_above_it_too(fakenvml: Path) -> None:
+    kill = f"{shlex.join(GPUDASH)} kill $job --tree --yes --signal KILL; echo status $?"
+    done = run(fakenvml, "sh -c 'sleep 600; :'", f"{kill}; kill -0 $job && echo alive")
+    assert done.stdout.split() == ["status", "1", "alive"]
+
+
+def test_one_that_has_a_device_open_can_be_ended_with_a_word_of_doubt(fakenvml: Path) -> None:
+    holder = shlex.join(open_device())
+    kill = f"{shlex.join(GPUDASH)} kill $job --yes --signal KILL"
+    done = run(fakenvml, holder, f"{WAIT}{kill}; echo status $?; wait $job; echo $?")
+    if done.returncode == 9:
+        pytest.skip("a /dev of its own cannot be made here")
+    assert "this is a PID namespace" in done.stdout
+    assert done.stdout.split()[-3:] == ["status", "0", "137"]
+
+
+def test_the_screen_refuses_with_the_reason(fakenvml: Path) -> None:
+    argv = inside(INNOCENT, f"{shlex.join(GPUDASH)} --interval 0.2; kill -0 $job && echo alive")
+    env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1)
+    with Terminal(argv, env=env, columns=100, rows=30) as terminal:
+        terminal.wait_for("sleep 600")
+        terminal.settle(0.05)
+        terminal.send("K")
+        terminal.wait_for("This process cannot be signalled")
+        terminal.wait_for("has no NVIDIA device open here")
+        terminal.settle(0.4)
+        terminal.send("y", "q", "q")
+        terminal.wait_for("alive")
