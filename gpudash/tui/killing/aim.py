@@ -55,9 +55,9 @@ class Aim:
     def processes(self, *, whole: bool) -> tuple[Process, ...]:
         """Return those that a signal is for, with all below them if `whole`.
 
-        Where every one is refused, those that were chosen.
+        Where none of them runs or every one is refused, those that were chosen.
         """
-        chosen = tuple(target.process for target in self.targets)
+        chosen = tuple(target.process for target in self.living or self.targets)
         if not chosen:
             return tuple(row.process for row in self.rows)
         return chosen + (tuple(member.process for member in self.members) if whole else ())

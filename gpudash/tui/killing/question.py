@@ -90,7 +90,7 @@ def question(
 
 
 def _title(aim: Aim, verb: str) -> str:
-    count = len(aim.targets)
+    count = len(aim.living)
     return f"{verb} this process?" if count == 1 else f"{verb} these {count} processes?"
 
 
@@ -131,7 +131,7 @@ def _facts(aim: Aim, signal: Signal, *, whole: bool, brief: bool) -> Iterator[Fa
             if row.process.job is not None:
                 yield Fact("job", (row.process.job.label,))
     else:
-        owners = {row.process.username or "not known" for row in aim.rows}
+        owners = {each.username or "not known" for each in aim.processes(whole=False)}
         yield Fact("owners", (", ".join(sorted(owners)),))
     held = aim.processes(whole=whole)
     if brief and not any(process.devices for process in held):

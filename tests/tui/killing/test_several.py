@@ -45,6 +45,8 @@ async def test_one_of_several_that_ends_by_itself_is_marked(start: Start) -> Non
         one.kill()
         one.wait()
         await on.shows("1 of 2 has ended: nothing is sent there")
+        assert "Kill this process?" in on.text
+        assert "frees     2.0 GiB on GPU 0-1" in on.text
         assert "it has ended by itself" in on.text
         await on.pilot.press("y")
         assert two.wait(5) == -9
