@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpudash.actions import Report, Sending, Signal, find_signal, record, strike
-from gpudash.actions.strike import Record, Steps
-from gpudash.errors import ActionError
+from gpudash.actions import Report, Signal, find_signal, strike
+from gpudash.actions.strike import Steps
 from gpudash.tui.killing.aim import Aim
+from gpudash.tui.killing.recorder import Recorder
 from gpudash.tui.screens.kill import Answer, KillScreen
 from gpudash.tui.screens.view import View
 
@@ -55,7 +53,7 @@ def _put(app: LiveApp, aim: Aim, signal: Signal, told: str = "", offer: str = ""
 
 async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
     """Do it, and offer SIGKILL to those that ignore a weaker signal or keep memory in use."""
-    handed_on, troubles = False, list[str]()
+    handed_on, recorder = False, Recorder()
     try:
         history = app.picture.history
         report = await driven(
@@ -65,10 +63,10 @@ async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
                 history.latest,
                 latest=lambda: history.latest,
                 say=app.say,
-                record=_recorder(troubles),
+                record=recorder,
             )
         )
-        told = "; ".join([report.summary, *troubles])
+        told = "; ".join([report.summary, *await recorder.troubles()])
         app.say(told)
         if report.stubborn:
             aim.keep(report.stubborn)
@@ -89,18 +87,6 @@ async def driven(steps: Steps) -> Report:
             report: Report = end.value
             return report
         await asyncio.sleep(_STEP_SECONDS)
-
-
-def _recorder(troubles: list[str]) -> Record:
-    """Return what keeps a record, in a thread: a home that hangs must not hold the screen."""
-
-    def written(sendings: Sequence[Sending]) -> None:
-        try:
-            record(sendings)
-        except ActionError as error:
-            troubles.append(str(error))
-
-    return lambda sendings: threading.Thread(target=written, args=(sendings,), daemon=True).start()
 
 
 async def _free(app: LiveApp) -> None:
