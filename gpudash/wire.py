@@ -17,6 +17,10 @@ from gpudash.text import clean
 
 _encoder = msgspec.json.Encoder()
 
+_LEAST, _MOST = -(2**63), 2**64 - 1
+_MANY_DIGITS = b"0" * len(str(2**63))
+_DIGITS_AS_ZEROS = bytes(ord("0") if byte in b"0123456789" else byte for byte in range(256))
+
 
 def encode(snapshot: Snapshot) -> bytes:
     """Return a snapshot as one line of UTF-8 JSON without its newline."""
@@ -26,10 +30,13 @@ def encode(snapshot: Snapshot) -> bytes:
 def decode(line: bytes) -> Snapshot:
     """Return the snapshot of one line, its texts made harmless whoever wrote them.
 
-    Raises WireError for anything that is not one: cut off, no JSON, or a value of a wrong type.
+    Raises WireError for anything that is not one: cut off, no JSON, a value of a wrong type, or a
+    number with which nobody can reckon.
     """
     try:
         snapshot = _decoder().decode(line)
+        if _may_exceed(line) and _exceeds(msgspec.to_builtins(snapshot)):
+            raise WireError("not a gpudash snapshot: a number of more than 64 bits")
         return snapshot if _is_harmless(line) else _cleaned(snapshot)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"not a gpudash snapshot: {error}") from None
@@ -60,6 +67,20 @@ def _is_harmless(line: bytes) -> bool:
         return True
     rest = line.replace(b"\\\\", b"")
     return rest.count(b"\\") == rest.count(b'\\"') and rest.strip().decode().isprintable()
+
+
+def _may_exceed(line: bytes) -> bool:
+    """Whether somewhere in a document stand so many digits that they may be too large a number."""
+    return _MANY_DIGITS in line.translate(_DIGITS_AS_ZEROS)
+
+
+def _exceeds(value: Any) -> bool:
+    """Whether a number cannot be had from any driver, and overflows a float perhaps."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_exceeds, value))
+    if isinstance(value, dict):
+        return any(map(_exceeds, value.values()))
+    return isinstance(value, int) and not _LEAST <= value <= _MOST
 
 
 def _cleaned(snapshot: Snapshot) -> Snapshot:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.secrets import is_secret_value, mask_arguments, mask_text
+from gpudash.secrets import is_secret_value, mask_arguments, mask_text, masking
+from gpudash.secrets.marks import has_marks
 from gpudash.secrets.names import is_secret_name
 
 SECRET = (
@@ -19,6 +20,68 @@ PLAIN = (
     "SSH_AUTH_SOCK KEYBOARD --num-keys key --password-file API_KEY_ENV --two-pass passes "
     "secretary PATIENCE --key-dim bypass XDG_SESSION_ID GPG_KEY"
 )
+
+PIECES = [
+    "api",
+    "Api",
+    "access",
+    "auth",
+    "private",
+    "key",
+    "KEY",
+    "to",
+    "ken",
+    "Token",
+    "sec",
+    "ret",
+    "pass",
+    "word",
+    "wd",
+    "phrase",
+    "code",
+    "pwd",
+    "PWD",
+    "cred",
+    "ential",
+    "bearer",
+    "authoriz",
+    "ation",
+    "cookie",
+    "pat",
+    "PAT",
+    "id",
+    "file",
+    "hf_",
+    "sk-",
+    "gh",
+    "p_",
+    "glpat-",
+    "xoxb-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "eyJ",
+    "pypi-",
+    "nvapi-",
+    "npm_",
+    "r8_",
+    "dop_v1_",
+    "://",
+    "@",
+    ":",
+    "=",
+    "'",
+    '"',
+    "-",
+    "_",
+    ".",
+    "/",
+    "a",
+    "A",
+    "0",
+    "abcdefghijklmnop",
+]
+"""What names and values of secrets are made of, and what stands around them."""
 
 LENGTH = 100_000
 CPU_SECONDS = 2.0
@@ -100,6 +163,14 @@ def test_masking_keeps_the_count_and_needs_no_second_pass(arguments: list[str]) 
 @given(st.sampled_from(["--token=", "HF_TOKEN=", "password: "]), st.text(min_size=1))
 def test_whatever_follows_a_secret_name_is_gone(name: str, secret: str) -> None:
     assert mask_arguments([name + secret]) in ((f"{name}***",), (f"{name.rstrip()}***",))
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_what_the_first_look_lets_pass_holds_no_secret(text: str) -> None:
+    if not has_marks(text):
+        assert not is_secret_name(text)
+        assert masking.mask_arguments(["x", text]) == ("x", text)
+        assert masking.mask_text(text) == text
 
 
 @pytest.mark.parametrize(

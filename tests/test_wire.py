@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import typing
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from gpudash import snapshot as vocabulary
 from gpudash.errors import WireError
-from gpudash.snapshot import EMPTY, Snapshot
+from gpudash.outputs import table
+from gpudash.snapshot import EMPTY, Host, Snapshot
 from gpudash.text import clean
 from gpudash.units import Unit
 from gpudash.wire import decode, encode, json_schema, pretty
@@ -134,6 +136,68 @@ def test_everything_measured_in_hertz_watts_or_degrees_names_its_nvml_call() -> 
     for name, entry in json_schema()["$defs"]["Device"]["properties"].items():
         if entry.get("x-unit") in {"mW", "MHz", "mJ", "°C"}:
             assert entry.get("x-nvml"), name
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400, -(10**400)])
+def test_number_that_no_driver_can_tell_is_an_error(number: int) -> None:
+    hostile = document(make_snapshot(1))
+    hostile["devices"][0]["memory_total_bytes"] = number
+    with pytest.raises(WireError, match="64 bits"):
+        decode(json.dumps(hostile).encode())
+
+
+@pytest.mark.parametrize("number", [2**64 - 1, -(2**63)])
+def test_numbers_of_64_bits_and_long_digits_in_texts_are_none(number: int) -> None:
+    host = Host(hostname=clean("1" * 400), memory_total_bytes=number)
+    snapshot = make_snapshot(1, host=host)
+    assert decode(encode(snapshot)) == snapshot
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value of a document that holds no others."""
+    if isinstance(value, (dict, list)):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(each, (*path, key))
+    else:
+        yield path
+
+
+PLACES = list(places(document(make_snapshot(2))))
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=()), max_size=30),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.sampled_from(PLACES), JSON, min_size=1, max_size=6))
+def test_hostile_document_is_an_error_or_a_snapshot_that_can_be_shown(
+    values: dict[tuple[Any, ...], Any],
+) -> None:
+    hostile = document(make_snapshot(2))
+    for path, value in values.items():
+        place = hostile
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+    try:
+        snapshot = decode(json.dumps(hostile).replace("Infinity", "1e999").encode())
+    except WireError:
+        return
+    assert decode(encode(snapshot)) == snapshot
+    shown = table.render(snapshot, width=100, color=False, ascii=False)
+    assert all(map(str.isprintable, shown.splitlines()))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_error(line: bytes) -> None:
+    with pytest.raises(WireError):
+        decode(line)
 
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\u202e\n\x9b"
