@@ -186,11 +186,12 @@ def palette(name: str) -> Palette:
 
 def mixed(first: str, second: str, share: float) -> str:
     """Return `first` with a share (0 to 1) of `second`, both `#rrggbb`."""
-    pairs = zip(_channels(first), _channels(second), strict=True)
+    pairs = zip(channels(first), channels(second), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 
-def _channels(color: str) -> tuple[int, int, int]:
+def channels(color: str) -> tuple[int, int, int]:
+    """Return red, green and blue of `#rrggbb`, each 0 to 255."""
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
@@ -247,5 +248,5 @@ def _luminance(color: str) -> float:
         value = channel / 255
         return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
 
-    red, green, blue = map(linear, _channels(color))
+    red, green, blue = map(linear, channels(color))
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -9,6 +9,7 @@ from rich.style import Style
 
 from gpudash.health import Level
 from gpudash.tui.glyphs import ASCII, UNICODE, Glyphs
+from gpudash.tui.nearest import in_256
 from gpudash.tui.palettes import BORROWED, DARK, OWN, TERMINAL, Palette, palette
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ def look(
     else:
         # The nearest of sixteen to each of a palette's shades would make one of several.
         few = color_system is ColorSystem.STANDARD
-        theme = _mixed(TERMINAL if few else palette(name))
+        colors = TERMINAL if few else palette(name)
+        theme = _mixed(in_256(colors) if color_system is ColorSystem.EIGHT_BIT else colors)
     return theme._replace(glyphs=ASCII if ascii else UNICODE)
 
 

@@ -4,6 +4,7 @@ import pytest
 from rich.color import ColorSystem
 from textual.theme import BUILTIN_THEMES
 
+from gpudash.tui.nearest import in_256
 from gpudash.tui.palettes import BORROWED, OWN, contrast, palette
 from gpudash.tui.theme import THEMES, look, textual_theme
 
@@ -51,3 +52,19 @@ def test_sixteen_colours_are_the_terminals_own() -> None:
 def test_ascii_changes_the_glyphs_alone() -> None:
     theme = look("dark", no_color=False, color_system=ColorSystem.TRUECOLOR, ascii=True)
     assert "".join(map(str, theme.glyphs)).isascii()
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if name != "terminal"])
+def test_grounds_stay_apart_in_256_colours(name: str) -> None:
+    theme = look(name, no_color=False, color_system=ColorSystem.EIGHT_BIT)
+    grounds = [style.bgcolor for style in (theme.base, theme.header, theme.selected)]
+    numbers = [ground.number for ground in grounds if ground is not None]
+    assert len(set(numbers)) == 3
+
+
+@pytest.mark.parametrize(
+    ("color", "expected"),
+    [("#121212", "color(233)"), ("#5f0000", "color(52)"), ("#243449", "color(237)")],
+)
+def test_ground_is_the_nearest_of_256(color: str, expected: str) -> None:
+    assert in_256(palette("dark")._replace(background=color)).background == expected
