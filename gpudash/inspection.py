@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -109,33 +110,44 @@ def _unreadable(process: Process, snapshot: Snapshot) -> str | None:
 
 def _read(process: Process, snapshot: Snapshot) -> Inspection:
     pid = process.pid
-    raw = _raw_environment(pid)
+    refusals: list[OSError] = []
+    raw = _raw_environment(pid, refusals)
     environment = None if raw is None else tuple(map(_variable, raw))
     reads, writes = _io(pid)
-    open_files = _count(f"/proc/{pid}/fd")
-    incomplete = environment is None or open_files is None
-    owner = process.username or "another user"
+    open_files = _count(f"/proc/{pid}/fd", refusals)
     return Inspection(
         pid=pid,
         taken_at=time.monotonic(),
-        reason=f"not permitted: owned by {owner}; try sudo gpudash" if incomplete else None,
+        reason=_in_words(refusals[0], process) if refusals else None,
         ancestors=kin.ancestors(pid),
         descendants=kin.descendants(pid, most=_RELATIVES),
         environment=environment,
         visible=None if raw is None else visible_devices(_decoded(raw), snapshot.devices),
         command_line=proc_facts.command_line(pid),
         working_directory=_working_directory(pid),
-        thread_count=_count(f"/proc/{pid}/task"),
+        thread_count=_count(f"/proc/{pid}/task", []),
         open_file_count=open_files,
         read_bytes=reads,
         written_bytes=writes,
     )
 
 
-def _raw_environment(pid: int) -> list[tuple[bytes, bytes]] | None:
+def _in_words(refusal: OSError, process: Process) -> str:
+    """Return why something may not be read, as the kernel says it."""
+    if refusal.errno not in (errno.EACCES, errno.EPERM):
+        return f"{refusal.filename} cannot be read: {refusal.strerror}"
+    owner = process.username or "another user"
+    if os.geteuid() == 0:
+        return f"not permitted, not even to root: owned by {owner}"
+    return f"not permitted: owned by {owner}; try sudo gpudash"
+
+
+def _raw_environment(pid: int, refusals: list[OSError]) -> list[tuple[bytes, bytes]] | None:
     """Return names and values, the last one dropped where the environment is absurdly long."""
-    raw = proc_facts.read(pid, "environ", _ENVIRONMENT_BYTES + 1)
-    if raw is None:
+    try:
+        raw = proc_facts.beginning(pid, "environ", _ENVIRONMENT_BYTES + 1)
+    except OSError as error:
+        refusals.append(error)
         return None
     entries = raw.split(b"\0")
     if len(raw) > _ENVIRONMENT_BYTES:
@@ -168,8 +180,9 @@ def _io(pid: int) -> tuple[int | None, int | None]:
     return None if read is None else int(read), None if written is None else int(written)
 
 
-def _count(folder: str) -> int | None:
+def _count(folder: str, refusals: list[OSError]) -> int | None:
     try:
         return len(os.listdir(folder))
-    except OSError:
+    except OSError as error:
+        refusals.append(error)
         return None

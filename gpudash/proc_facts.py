@@ -100,12 +100,17 @@ def in_first_pid_namespace() -> bool:
 
 
 def read(pid: int, file: str, limit: int) -> bytes | None:
-    """Return the beginning of a file of a process."""
+    """Return the beginning of a file of a process, None if it cannot be read."""
     try:
-        with open(f"/proc/{pid}/{file}", "rb") as opened:
-            return opened.read(limit)
+        return beginning(pid, file, limit)
     except OSError:
         return None
+
+
+def beginning(pid: int, file: str, limit: int) -> bytes:
+    """Return the beginning of a file of a process; raises OSError."""
+    with open(f"/proc/{pid}/{file}", "rb") as opened:
+        return opened.read(limit)
 
 
 def _words(status: bytes, field: bytes) -> list[bytes]:

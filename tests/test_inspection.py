@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -113,6 +114,23 @@ def test_what_may_not_be_read_is_none_with_one_reason(
     assert seen.read_bytes is None
     assert seen.thread_count == 1
     assert seen.ancestors
+
+
+def test_another_refusal_is_told_as_the_kernel_says_it(
+    job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    descriptors, listdir = f"/proc/{job}/fd", os.listdir
+
+    def failing(folder: str) -> list[str]:
+        if folder == descriptors:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), folder)
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "listdir", failing)
+    seen = look(shown(job))
+    assert seen.reason == f"{descriptors} cannot be read: Input/output error"
+    assert seen.open_file_count is None
+    assert seen.environment
 
 
 def test_a_simulated_or_other_host_cannot_be_read(job: int) -> None:

@@ -165,6 +165,23 @@ async def test_process_that_lets_go_of_its_gpu_is_not_said_to_have_exited(job: i
         assert "LEFT THE GPU" not in "\n".join(screen_lines(app))
 
 
+async def test_it_left_when_the_last_sample_had_it(job: int) -> None:
+    def sampled(seconds: float, *processes: Process) -> Snapshot:
+        host = make_host(hostname=HERE.hostname, uptime_seconds=1000.0 + seconds)
+        return host_of(*processes, host=host)
+
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 60)) as pilot:
+        feed.give(sampled(0, shown(job)))
+        await pilot.press("enter")
+        await until(app, pilot, "ENVIRONMENT")
+        feed.give(sampled(5, process_of(31)))
+        await until(app, pilot, "LEFT THE GPU 5s AGO")
+        feed.give(sampled(9, process_of(31)))
+        await until(app, pilot, "LEFT THE GPU 9s AGO")
+
+
 async def test_successor_under_the_same_pid_is_not_followed(holders: Holders) -> None:
     (holder,) = holders(1)
     process = shown(holder.pid)

@@ -49,6 +49,8 @@ class ProcessView(View):
         self._section = section
         self._clock = clock
         self._absent_since: float | None = None
+        self._sampled_at = picture.history.now
+        """The instant of the last sample that had it, on the history's clock."""
         self._shows_secrets = False
         self._page = Page([], 0, 0)
         self._inspector = Inspector(lambda seen: self.post_message(self.Inspected(seen)))
@@ -99,6 +101,7 @@ class ProcessView(View):
         row = next((row for row in rows if self._is_it(row)), None)
         if row is not None:
             self._row = row
+            self._sampled_at = self.picture.until or self.picture.history.now
             self.picture.listing.select(row.process.key)
         if row is not None and not self._inspector.exited:
             self._absent_since = None
@@ -135,7 +138,8 @@ class ProcessView(View):
         """Return why the row is not of now, empty if it is."""
         if self._absent_since is None:
             return ""
-        if self.picture.until is not None and not self._inspector.exited:
+        if self._inspector.exited:
+            return f"EXITED {duration(self._clock() - self._absent_since)} AGO"
+        if self.picture.until is not None:
             return "NOT ON A GPU AT THIS MOMENT"
-        ago = duration(self._clock() - self._absent_since)
-        return f"EXITED {ago} AGO" if self._inspector.exited else f"LEFT THE GPU {ago} AGO"
+        return f"LEFT THE GPU {duration(self.picture.history.now - self._sampled_at)} AGO"
