@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from rich.segment import Segment
 from textual.app import ComposeResult
-from textual.events import Click, Key, MouseScrollDown, MouseScrollUp, Paste
+from textual.events import Click, Key, Paste
 from textual.message import Message
 from textual.screen import ModalScreen
 
@@ -18,9 +18,9 @@ from gpudash.tui.renderables.line import Line, fitted, spread
 from gpudash.tui.renderables.prompt import typed
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.wheel import Wheel
 
 _WIDTH, _HEIGHT = 64, 20
-_WHEEL_ROWS = 3
 _STEPS = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "shift+tab": -1, "tab": 1}
 _LETTERS = {"k": -1, "j": 1}
 _CLOSING = frozenset({"escape", "ctrl+c", "f10"})
@@ -42,7 +42,7 @@ class Box(Lines):
         self.post_message(self.Clicked(event.y))
 
 
-class ChooseScreen(ModalScreen["str | None"]):
+class ChooseScreen(Wheel, ModalScreen["str | None"]):
     """Lets one of several be chosen, by its value; None if none was.
 
     With `toggled` given, the space bar marks and unmarks entries while the list stays open.
@@ -116,15 +116,9 @@ class ChooseScreen(ModalScreen["str | None"]):
             self._editor.insert(event.text)
             self._narrow()
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Move down."""
-        event.stop()
-        self._move(_WHEEL_ROWS)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Move up."""
-        event.stop()
-        self._move(-_WHEEL_ROWS)
+    def turned(self, lines: int) -> None:
+        """Move by the wheel."""
+        self._move(lines)
 
     def on_click(self, _event: Click) -> None:
         """Leave by a click beside the list."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.events import Click, MouseScrollDown, MouseScrollUp
+from textual.events import Click
 from textual.screen import ModalScreen
 
 from gpudash.tui.keymap import Key
@@ -16,13 +16,13 @@ from gpudash.tui.renderables.help import COLUMN, help_lines
 from gpudash.tui.renderables.line import Line, spread
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.wheel import Wheel
 
-_WHEEL_LINES = 3
 _FRAME_LINES = 2
 """The blank line above the list and the line that says what closes it."""
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Wheel, ModalScreen[None]):
     """Shows the keys until one of several is pressed."""
 
     DEFAULT_CSS = """
@@ -78,15 +78,9 @@ class HelpScreen(ModalScreen[None]):
         """Go back."""
         self.dismiss(None)
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+    def turned(self, lines: int) -> None:
         """Scroll by the wheel."""
-        event.stop()
-        self.action_scroll_keys(_WHEEL_LINES)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Scroll by the wheel."""
-        event.stop()
-        self.action_scroll_keys(-_WHEEL_LINES)
+        self.action_scroll_keys(lines)
 
     @property
     def _room(self) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
-from textual.events import MouseScrollDown, MouseScrollUp
 from textual.screen import ModalScreen
 
 from gpudash.actions import Signal, find_signal, signals
@@ -18,9 +17,9 @@ from gpudash.tui.renderables.question import Drawing, box_width, draw
 from gpudash.tui.renderables.question_foot import ACT, CANCEL
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.question import QuestionBox
+from gpudash.tui.widgets.wheel import Wheel
 
 _LOOK_SECONDS = 0.1
-_WHEEL_LINES = 3
 _GUARD_SECONDS = 0.3
 """Nothing is obeyed for so long after opening: a held key must not answer."""
 
@@ -39,7 +38,7 @@ class Answer(NamedTuple):
     whole: bool
 
 
-class KillScreen(ModalScreen["Answer | None"]):
+class KillScreen(Wheel, ModalScreen["Answer | None"]):
     """Asks whether to send a signal; Cancel is the default, None the answer that it gives."""
 
     DEFAULT_CSS = """
@@ -194,12 +193,6 @@ class KillScreen(ModalScreen["Answer | None"]):
         """Do what was clicked."""
         await self.run_action(message.action)
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+    def turned(self, lines: int) -> None:
         """Scroll by the wheel."""
-        event.stop()
-        self.action_scroll_lines(_WHEEL_LINES)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Scroll by the wheel."""
-        event.stop()
-        self.action_scroll_lines(-_WHEEL_LINES)
+        self.action_scroll_lines(lines)

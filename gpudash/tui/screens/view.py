@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.events import MouseScrollDown, MouseScrollUp
 from textual.screen import Screen
 
 from gpudash.tui.keymap import VIEW_KEYS, Key, bindings
@@ -15,11 +14,10 @@ from gpudash.tui.renderables.footer import footer
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.widgets.footer import Footer
 from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.wheel import Wheel
 
-_WHEEL_LINES = 3
 
-
-class View(Screen[None]):
+class View(Wheel, Screen[None]):
     """A whole screen about one thing; subclasses say its lines, the app says when to draw.
 
     A subclass with keys of its own sets `KEYS` to `VIEW_KEYS + ...` (declared in `keymap`) and
@@ -123,12 +121,6 @@ class View(Screen[None]):
         message.stop()
         await self.app.run_action(message.action, default_namespace=self)
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+    def turned(self, lines: int) -> None:
         """Scroll by the wheel."""
-        event.stop()
-        self.action_scroll_lines(_WHEEL_LINES)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Scroll by the wheel."""
-        event.stop()
-        self.action_scroll_lines(-_WHEEL_LINES)
+        self.action_scroll_lines(lines)

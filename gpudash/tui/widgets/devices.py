@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from textual.events import Click, MouseScrollDown, MouseScrollUp
+from textual.events import Click
 from textual.message import Message
 
 from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.wheel import Wheel
 
 
-class Devices(Lines):
+class Devices(Wheel, Lines):
     """Shows lines of devices; says what was clicked, and asks for others when the wheel turns."""
 
     class Scrolled(Message):
@@ -31,12 +32,6 @@ class Devices(Lines):
         event.stop()
         self.post_message(self.Clicked(event.y, event.x))
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Ask for later devices."""
-        event.stop()
-        self.post_message(self.Scrolled(1))
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Ask for earlier devices."""
-        event.stop()
-        self.post_message(self.Scrolled(-1))
+    def turned(self, lines: int) -> None:
+        """Ask for later or earlier devices, one at a time: there are few lines of them."""
+        self.post_message(self.Scrolled(1 if lines > 0 else -1))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from textual.events import Click, MouseScrollDown, MouseScrollUp
+from textual.events import Click
 from textual.message import Message
 
 from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.wheel import Wheel
 
-_WHEEL_ROWS = 3
 
-
-class Processes(Lines):
+class Processes(Wheel, Lines):
     """Shows lines of processes; says what was clicked and how far the wheel turned."""
 
     class Clicked(Message):
@@ -33,12 +32,6 @@ class Processes(Lines):
         event.stop()
         self.post_message(self.Clicked(event.y, event.x))
 
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Move the cursor down."""
-        event.stop()
-        self.post_message(self.Moved(_WHEEL_ROWS))
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Move the cursor up."""
-        event.stop()
-        self.post_message(self.Moved(-_WHEEL_ROWS))
+    def turned(self, lines: int) -> None:
+        """Ask for the cursor to move."""
+        self.post_message(self.Moved(lines))
