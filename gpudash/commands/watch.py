@@ -58,11 +58,11 @@ def run(feed_argv: Sequence[str], *, config: bool = True, **for_this_run: Any) -
         feed = Feed([*feed_argv, "--interval", str(interval)], interval)
         feed.start()
         try:
-            frame = _first_frame(feed, size, no_color, preferences)
+            frame, sent = _first_frame(feed, size, no_color, preferences)
             from gpudash.tui.app import GpudashApp
 
             app = GpudashApp(feed, no_color=no_color, preferences=preferences)
-            app.take_over(frame, size, attributes)
+            app.take_over(frame, size, attributes, sent)
             app.run()
         finally:
             feed.stop()
@@ -91,6 +91,8 @@ def _terminal() -> Iterator[list[Any]]:
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _exit_by_signal)
+    # A terminal that is resized from here on tells so as soon as the screen can draw again.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGWINCH,))
     try:
         termios.tcsetattr(0, termios.TCSANOW, quiet)
         yield before
@@ -125,17 +127,24 @@ def _preferences(config: bool, for_this_run: dict[str, Any]) -> Preferences:
 
 def _first_frame(
     feed: Feed, size: os.terminal_size, no_color: bool, preferences: Preferences
-) -> Frame | None:
-    """Import the screen, and show the first snapshot as soon as there is one."""
+) -> tuple[Frame | None, int]:
+    """Import the screen, and show the first snapshot as soon as there is one.
+
+    Returns what is shown, and the bytes that were sent behind a question to the terminal.
+    """
+    from gpudash.tui.backstage.lag import first_question
     from gpudash.tui.first_frame import draw
 
-    frame: Frame | None = None
+    frame, sent = None, 0
+    question = first_question(os.environ).encode()
     for patience, piece in _PIECES:
         if frame is None and feed.poll(patience) is not None:
             frame, picture = draw(feed, *size, preferences, no_color=no_color)
-            _send(picture.encode())
+            data = picture.encode()
+            _send(question + data)
+            sent = len(data) if question else 0
         import_module(piece)
-    return frame
+    return frame, sent
 
 
 def _send(data: bytes) -> None:

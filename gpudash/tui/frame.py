@@ -70,6 +70,7 @@ class Frame:
         # By id, for a look is hashed slowly; kept beside its pen, so that no other gets its id.
         self._same: dict[tuple[str, str, str], Pen] = {}
         self._rows: dict[int, list[Cell]] = {}
+        self._wanted: dict[int, list[Cell]] = {}
         self._out: list[str] = []
         self._pen: Pen | None = None
 
@@ -107,15 +108,31 @@ class Frame:
         return out
 
     def row(self, y: int) -> list[Cell]:
-        """Return a copy of what row `y` shows, empty if that is not known."""
-        return self._rows.get(y, [])[:]
-
-    def remember(self, y: int, cells: list[Cell]) -> None:
-        """Note what another writer put into row `y`."""
-        self._rows[y] = cells
+        """Return a copy of what row `y` is to show, empty if that is not known."""
+        wanted = self._wanted.get(y)
+        return (self._rows.get(y, []) if wanted is None else wanted)[:]
 
     def change(self, y: int, new: list[Cell]) -> None:
-        """Queue the bytes that make row `y` show `new`."""
+        """Let row `y` show `new` from the next `take` on."""
+        self._wanted[y] = new
+
+    def take(self) -> str:
+        """Return the bytes that make the terminal show what is wanted of it.
+
+        They leave the terminal without a look of its own.
+        """
+        for y, new in self._wanted.items():
+            self._turn(y, new)
+        self._wanted.clear()
+        if not self._out:
+            return ""
+        data = "".join(self._out) + "\x1b[0m"
+        self._out.clear()
+        self._pen = None
+        return data
+
+    def _turn(self, y: int, new: list[Cell]) -> None:
+        """Add the bytes that make row `y` show `new`."""
         old = self._rows.get(y, [])
         if new == old:
             return
@@ -131,15 +148,6 @@ class Frame:
                 out.append(char)
             sure_of = end if _SURE("".join(out[text:])) else 0
         self._pen = pen
-
-    def take(self) -> str:
-        """Return the queued bytes, which leave the terminal without a look of its own."""
-        if not self._out:
-            return ""
-        data = "".join(self._out) + "\x1b[0m"
-        self._out.clear()
-        self._pen = None
-        return data
 
     def _new_pen(self, style: Style | None) -> Pen:
         style_or_none = style or Style.null()

@@ -40,7 +40,6 @@ class Overview(Screen[None], inherit_bindings=False):
     """The main screen, on which only the keys of the one table work."""
 
 
-_LINK_RETRY_SECONDS = 0.1
 _SAVE_SECONDS = 1.0
 
 
@@ -163,8 +162,9 @@ class LiveApp(OrderedKeys, BackstageApp):
         """Draw everything; what is the same as before costs nothing to send."""
         if not self.is_running or self.screen.is_modal:
             return
-        if self.link_busy:
-            self._redraw_later()
+        if self.held_back():
+            # A frame that nobody can see yet is not worth its drawing.
+            self._owes_draw = True
             return
         if isinstance(self.screen, View):
             with self.one_frame():
@@ -237,15 +237,11 @@ class LiveApp(OrderedKeys, BackstageApp):
     def _leave_with(self, status: int) -> None:
         self.exit(status, return_code=status)
 
-    def _redraw_later(self) -> None:
-        """Skip this frame on a slow link, so that no queue of old ones builds up."""
-        if not self._owes_draw:
-            self._owes_draw = True
-            self.set_timer(_LINK_RETRY_SECONDS, self._redraw_owed)
-
-    def _redraw_owed(self) -> None:
-        self._owes_draw = False
-        self.redraw()
+    def draw_owed(self) -> None:
+        """Draw what was not drawn while the link was busy."""
+        if self._owes_draw:
+            self._owes_draw = False
+            self.redraw()
 
 
 def _is_own(theme: Theme) -> bool:

@@ -193,8 +193,7 @@ class Terminal:
         except OSError:  # EIO: the last process closed its side
             data = b""
         self._open = bool(data)
-        self.raw += data
-        self._write(self._emulator.feed(data))
+        self._show(data)
         return self._open
 
     def wait_readable(self, timeout: float) -> bool:
@@ -235,6 +234,11 @@ class Terminal:
         self._open = False
         os.close(self._master)
         self._master = os.open(os.devnull, os.O_RDWR)
+
+    def _show(self, data: bytes) -> None:
+        """Show what came, and answer what it asks."""
+        self.raw += data
+        self._write(self._emulator.feed(data))
 
     def _write(self, data: bytes) -> None:
         while data and self._open:

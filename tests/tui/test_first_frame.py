@@ -15,7 +15,7 @@ async def test_app_finds_nothing_to_change_in_it(size: tuple[int, int]) -> None:
     terminal = Terminal(*size)
     terminal.feed(sent)
     app = GpudashApp(feed, driver_class=CaptureDriver)
-    app.take_over(frame, size, [])
+    app.take_over(frame, size, [], len(sent.encode()))
     async with app.run_test(headless=False, size=size) as pilot:
         for _ in range(4):
             await pilot.pause()

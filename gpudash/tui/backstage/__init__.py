@@ -26,6 +26,7 @@ PRIVATE = {
         "_mouse",
         "_debug",
         "fileno",
+        "_request_terminal_sync_mode_support",
     ),
     "textual.driver:Driver": (
         "_app",

@@ -35,20 +35,27 @@ class BackstageApp(App[int]):
     _frame: Frame | None = None
     _frame_size = Size(0, 0)
     _holding = False
+    _cursor_owed = False
     _curtain = False
     found_attributes: list[Any] | None = None
+    pre_frame_bytes = 0
+    """What was sent behind the first question to the terminal, 0 if it was not asked."""
 
     @property
     def pre_frame_shown(self) -> bool:
         """Whether the alternate screen was entered before the app ran."""
         return self._curtain
 
-    def take_over(self, frame: Frame | None, size: tuple[int, int], attributes: list[Any]) -> None:
+    def take_over(
+        self, frame: Frame | None, size: tuple[int, int], attributes: list[Any], sent: int
+    ) -> None:
         """Leave the picture that the terminal shows alone until `raise_curtain`.
 
         `frame` is what that picture is known to be, None if it is not known; `attributes` are
-        those of the terminal (termios) to be restored when the app lets go of it.
+        those of the terminal (termios) to be restored when the app lets go of it; `sent` is
+        what it was sent behind the first question, 0 if it was asked none.
         """
+        self.pre_frame_bytes = sent
         self._curtain = True
         self._frame, self._frame_size = frame, Size(*size)
         self.found_attributes = attributes
@@ -64,10 +71,13 @@ class BackstageApp(App[int]):
         if isinstance(self._driver, QuietDriver):
             self._driver.listen()
 
-    @property
-    def link_busy(self) -> bool:
-        """Whether an earlier frame is still on its way to the terminal."""
-        return isinstance(self._driver, QuietDriver) and self._driver.busy
+    def held_back(self) -> bool:
+        """Whether an earlier frame is on its way; `draw_owed` is called when it has arrived."""
+        driver = self._driver
+        if not isinstance(driver, QuietDriver) or not driver.busy:
+            return False
+        driver.await_free()
+        return True
 
     def forget_frame(self) -> None:
         """Send everything again: another program has written to the terminal."""
@@ -145,10 +155,12 @@ class BackstageApp(App[int]):
         size = self.screen._compositor.size
         whole = isinstance(update, LayoutUpdate)
         if self._frame is None or self._frame_size != size:
-            self._frame = self._new_frame(update) if isinstance(update, LayoutUpdate) else None
+            if not whole:
+                self._frame = None
+                super()._display(screen, renderable)
+                return
+            self._frame = Frame(COLOR_SYSTEMS[self.console.color_system or "truecolor"])
             self._frame_size = size
-            super()._display(screen, renderable)
-            return
         changed = (
             self._whole_rows(self._frame, update)
             if isinstance(update, LayoutUpdate)
@@ -158,12 +170,6 @@ class BackstageApp(App[int]):
             self._frame.change(y, row)
         self._flush_frame(cursor=whole)
         self.post_display_hook()
-
-    def _new_frame(self, update: LayoutUpdate) -> Frame:
-        frame = Frame(COLOR_SYSTEMS[self.console.color_system or "truecolor"])
-        for y, row in self._whole_rows(frame, update).items():
-            frame.remember(y, row)
-        return frame
 
     @staticmethod
     def _whole_rows(frame: Frame, update: LayoutUpdate) -> dict[int, Any]:
@@ -184,15 +190,32 @@ class BackstageApp(App[int]):
                 row[x : x + len(cells)] = cells
         return rows
 
+    def on_quiet_driver_free(self) -> None:
+        """Show the present state, which may have changed several times since the last frame."""
+        self.draw_owed()
+        self._flush_frame()
+
+    def on_quiet_driver_resized(self) -> None:
+        """Send everything again: it may have been smaller in between, and have lost the rest."""
+        self.forget_frame()
+
+    def draw_owed(self) -> None:
+        """Draw what was not drawn while the link was busy; for who draws."""
+
     def _flush_frame(self, *, cursor: bool = False) -> None:
-        data = self._frame.take() if self._frame is not None else ""
+        """Send what changed, or leave it for later while an earlier frame is on its way."""
         driver = self._driver
         if driver is None:
             return
+        self._cursor_owed |= cursor
+        if self.held_back():
+            return
+        data = self._frame.take() if self._frame is not None else ""
         position = self.screen.outer_size.clamp_offset(self.cursor_position)
-        if cursor and position != self._previous_cursor_position:
+        if self._cursor_owed and position != self._previous_cursor_position:
             self._previous_cursor_position = position
             data += f"\x1b[{position.y + 1};{position.x + 1}H"
+        self._cursor_owed = False
         if data:
             driver.write(SYNC_START + data + SYNC_END if self._sync_available else data)
             driver.flush()

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
+import signal
 import termios
 from codecs import getincrementaldecoder
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
+from textual.messages import TerminalSupportsSynchronizedOutput
 
 from gpudash.errors import ExitStatus
+from gpudash.tui.backstage.lag import QUESTION, Lag
 from gpudash.tui.backstage.outlet import Outlet
 
 HANGUP_STATUS = ExitStatus.HANGUP
 _ENTER_SCREEN = "\x1b[?1049h"
 _ESCAPE_SECONDS = 0.1
+_LOOK_SECONDS = 0.1
+_PARTING_SECONDS = 0.2
+"""How long an answer is waited for that the shell would get instead."""
 _STANDARD_ERROR = 2
 """Where Textual writes to, which may be redirected only within Python."""
 
@@ -30,11 +38,24 @@ _STANDARD_ERROR = 2
 class QuietDriver(LinuxDriver):
     """A driver that sleeps until there is input and leaves at once when told to."""
 
+    class Free(Message):
+        """All that was on its way to the terminal has been taken."""
+
+    class Resized(Message):
+        """The terminal has had another size, and may have the same as before again."""
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._screen_entered = not getattr(self._app, "pre_frame_shown", False)
+        self._asks = True
         self._listening = self._hearing = False
         self._outlet: Outlet | None = None
+        self._lag = Lag()
+        sent = getattr(self._app, "pre_frame_bytes", 0)
+        if sent:
+            self._asks = False
+            self._lag.sent(sent)
+        self._looks = False
         self._begin_input()
 
     def listen(self) -> None:
@@ -47,15 +68,22 @@ class QuietDriver(LinuxDriver):
     def busy(self) -> bool:
         """Whether an earlier frame is still on its way to the terminal."""
         if self._outlet is not None:
-            return self._outlet.busy
+            return self._outlet.busy or self._lag.excessive
         return self._writer_thread is not None and self._writer_thread._queue.qsize() > 0
+
+    def await_free(self) -> None:
+        """Post `Free` when the terminal is no longer busy."""
+        if not self._looks:
+            self._looks = True
+            self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def write(self, data: str) -> None:
         """Send data; the alternate screen is not entered again after a pre-frame did."""
         if not self._screen_entered and data == _ENTER_SCREEN:
             self._screen_entered = True
         elif self._outlet is not None:
-            self._outlet.write(data)
+            if self._lag.sent(self._outlet.write(data)):
+                self._outlet.write(QUESTION)
         else:
             super().write(data)
 
@@ -64,11 +92,16 @@ class QuietDriver(LinuxDriver):
         self._loop = asyncio.get_running_loop()
         # Where a terminal of another user cannot be opened anew, Textual's thread writes to it.
         with suppress(OSError):
-            self._outlet = Outlet(_STANDARD_ERROR, self._loop)
+            self._outlet = Outlet(_STANDARD_ERROR, self._loop, self._tell_if_free)
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if self._outlet is not None and self._writer_thread is not None:
             self._writer_thread.stop()
             self._writer_thread = None
+        notice = signal.getsignal(signal.SIGWINCH)
+        if callable(notice):
+            self._loop.add_signal_handler(signal.SIGWINCH, self._resize, notice)
+            # Whoever drew a pre-frame may have left this one waiting until now.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGWINCH,))
         self.attrs_before = getattr(self._app, "found_attributes", None) or self.attrs_before
         if self._listening:
             self._hear()
@@ -85,6 +118,9 @@ class QuietDriver(LinuxDriver):
         if self._hearing:
             self._hearing = False
             self._loop.remove_reader(self.fileno)
+            if self._lag.asked:
+                select.select([self.fileno], [], [], _PARTING_SECONDS)
+            self._lag, self._asks = Lag(), True
         super().disable_input()
 
     def run_input_thread(self) -> None:
@@ -94,6 +130,21 @@ class QuietDriver(LinuxDriver):
         """Hand a message over, already on the loop that it is for."""
         self._app.post_message(message)
 
+    def process_message(self, message: Message) -> None:
+        """Let an answer about the lag go no further."""
+        if not isinstance(message, TerminalSupportsSynchronizedOutput):
+            super().process_message(message)
+            return
+        if not self._lag.answers:
+            super().process_message(message)
+        if self._lag.answered() and self._outlet is not None:
+            self._outlet.write(QUESTION)
+        self._tell_if_free()
+
+    def _request_terminal_sync_mode_support(self) -> None:
+        if self._asks:
+            super()._request_terminal_sync_mode_support()
+
     def _enable_mouse_support(self) -> None:
         if self._mouse:
             self.write("\x1b[?1000h\x1b[?1002h\x1b[?1006h")
@@ -101,6 +152,23 @@ class QuietDriver(LinuxDriver):
     def _disable_mouse_support(self) -> None:
         if self._mouse:
             self.write("\x1b[?1006l\x1b[?1002l\x1b[?1000l")
+
+    def _resize(self, notice: Callable[[int, None], object]) -> None:
+        self._app.post_message(self.Resized())
+        notice(signal.SIGWINCH, None)
+
+    def _tell_if_free(self) -> None:
+        if self._looks and not self.busy:
+            self._app.post_message(self.Free())
+
+    def _look(self) -> None:
+        """Ask whether it is free, for neither a thread that writes nor a missing answer tells."""
+        self._looks = False
+        self._lag.look()
+        if self.busy:
+            self.await_free()
+        else:
+            self._app.post_message(self.Free())
 
     def _begin_input(self) -> None:
         self._parser = XTermParser(self._debug)

@@ -6,6 +6,7 @@ import os
 import select
 import time
 from asyncio import AbstractEventLoop
+from collections.abc import Callable
 
 _PARTING_SECONDS = 2.0
 
@@ -13,12 +14,15 @@ _PARTING_SECONDS = 2.0
 class Outlet:
     """Writes at once what the terminal takes; the rest follows when it takes more."""
 
-    def __init__(self, descriptor: int, loop: AbstractEventLoop) -> None:
+    def __init__(
+        self, descriptor: int, loop: AbstractEventLoop, on_free: Callable[[], None]
+    ) -> None:
+        """Write to what a descriptor stands for; `on_free` is called when all that waited left."""
         # A description of its own: not to wait is a property of the description, and the one
         # behind standard error is shared with the shell. Raises OSError where that is forbidden.
         path = f"/proc/self/fd/{descriptor}"
         self._descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        self._loop = loop
+        self._loop, self._on_free = loop, on_free
         self._waiting = b""
 
     @property
@@ -26,17 +30,16 @@ class Outlet:
         """Whether something is still on its way."""
         return bool(self._waiting)
 
-    def write(self, data: str) -> None:
-        """Send data behind all that waits."""
-        if not data:
-            return
+    def write(self, data: str) -> int:
+        """Send data behind all that waits, and return how many bytes that is."""
         encoded = data.encode("utf-8", "replace")
         if self._waiting:
             self._waiting += encoded
-            return
+            return len(encoded)
         self._waiting = self._taken_from(encoded)
         if self._waiting:
             self._loop.add_writer(self._descriptor, self._resume)
+        return len(encoded)
 
     def close(self) -> None:
         """Send the rest, for which a terminal has two seconds, and let go."""
@@ -54,6 +57,7 @@ class Outlet:
         self._waiting = self._taken_from(self._waiting)
         if not self._waiting:
             self._loop.remove_writer(self._descriptor)
+            self._on_free()
 
     def _taken_from(self, data: bytes) -> bytes:
         """Send what the terminal takes now and return what it does not."""
