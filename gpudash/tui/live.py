@@ -141,6 +141,9 @@ class LiveApp(OrderedKeys, BackstageApp):
         self._processes.wear(theme.base)
         self.prompt.wear(theme.header)
         self._footer.wear(theme.label)
+        for screen in self.screen_stack:
+            if isinstance(screen, View):
+                screen.wear(theme)
         self.ansi_color = _is_own(theme)
         self._dress_textual()
 
@@ -158,17 +161,27 @@ class LiveApp(OrderedKeys, BackstageApp):
         self.picture.resize(cells, max(1, height - covered))
         self._footer.set_class(self.prompt.is_open, "-covered")
 
+    @property
+    def view(self) -> View | None:
+        """The view above the overview, be it below a dialog; None if there is none."""
+        screen = next(screen for screen in reversed(self.screen_stack) if not screen.is_modal)
+        return screen if isinstance(screen, View) else None
+
     def redraw(self) -> None:
-        """Draw everything; what is the same as before costs nothing to send."""
-        if not self.is_running or self.screen.is_modal:
+        """Draw everything, what shows through around a dialog too.
+
+        What is the same as before costs nothing to send.
+        """
+        if not self.is_running:
             return
         if self.held_back():
             # A frame that nobody can see yet is not worth its drawing.
             self._owes_draw = True
             return
-        if isinstance(self.screen, View):
+        view = self.view
+        if view is not None:
             with self.one_frame():
-                self.screen.draw()
+                view.draw()
             return
         if self._fit_panels():
             self.call_after_refresh(self.redraw)

@@ -76,6 +76,17 @@ class Picture:
         """Take another look."""
         self.theme, self._faded = theme, faded(theme)
 
+    @property
+    def look(self) -> Theme:
+        """The theme in which values are shown, which fades while they are no longer true."""
+        stale = self._feed.state in (FeedState.STALE, FeedState.RESTARTING)
+        return self._faded if stale else self.theme
+
+    @property
+    def told(self) -> str:
+        """What the last line of every view says: what an action led to, or what is wrong."""
+        return self.notice or self._trouble()
+
     def resize(self, cells: int, height: int) -> None:
         """Take the size of the terminal."""
         self._cells, self._height = cells, height
@@ -162,7 +173,7 @@ class Picture:
     @property
     def bottom(self) -> list[Line]:
         """The keys, or what there is to say; that may take more than a line."""
-        told = self.keys, self.notice or self._trouble(), self.theme, self._cells
+        told = self.keys, self.told, self.theme, self._cells
         if self._bottom_drawn[0] != told:
             self._bottom_drawn = told, footer(*told)
         return self._bottom_drawn[1]
@@ -182,9 +193,7 @@ class Picture:
 
     def panels(self) -> Panels:
         """Draw everything; lines that are the same as before are the same objects."""
-        theme, cells = self.theme, self._cells
-        stale = self._feed.state in (FeedState.STALE, FeedState.RESTARTING)
-        look = self._faded if stale else theme
+        look, cells = self.look, self._cells
         top = [self.header()]
         bottom = self.bottom
         if self.snapshot is EMPTY:

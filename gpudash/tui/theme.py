@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.color import ColorSystem
@@ -144,6 +145,8 @@ THEMES = (*OWN, *BORROWED)
 """What can be chosen by name, the default first."""
 
 
+# Kept for ever, as `faded` is: what was drawn is known by the identity of its theme.
+@cache
 def look(
     name: str = "dark", *, no_color: bool, color_system: ColorSystem, ascii: bool = False
 ) -> Theme:
@@ -158,6 +161,7 @@ def look(
     return theme._replace(glyphs=ASCII if ascii else UNICODE)
 
 
+@cache
 def faded(theme: Theme) -> Theme:
     """Return the look of values that are no longer true: everything recedes."""
     dim, faint = theme.dim, theme.faint
@@ -170,6 +174,7 @@ def faded(theme: Theme) -> Theme:
         critical=dim,
         utilization=(faint,),
         memory=(faint,),
+        curves=(dim,),
     )
 
 

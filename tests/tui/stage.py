@@ -108,6 +108,17 @@ def selected(app: GpudashApp) -> int:
     return row.process.pid
 
 
+async def updated(app: GpudashApp, pilot: Any, terminal: Terminal) -> str:
+    """Let a terminal show all that an app has to send, and return the bytes."""
+    driver = app._driver
+    assert isinstance(driver, CaptureDriver)
+    for _ in range(4):
+        await pilot.pause()
+    sent = driver.take()
+    terminal.feed(sent)
+    return sent
+
+
 class Terminal:
     """An emulated terminal that shows what a driver sent."""
 
@@ -122,3 +133,12 @@ class Terminal:
     @property
     def lines(self) -> list[str]:
         return list(self.screen.display)
+
+    @property
+    def cells(self) -> list[list[tuple[str, str, str, bool]]]:
+        """Each cell's character, colours and weight."""
+        return [
+            [(cell.data, cell.fg, cell.bg, cell.bold) for cell in (row[x] for x in range(columns))]
+            for columns in (self.screen.columns,)
+            for row in (self.screen.buffer[y] for y in range(self.screen.lines))
+        ]

@@ -58,7 +58,7 @@ class ChartedView(View):
 
     def charted(self, row: DeviceRow, cells: int, height: int) -> list[Line]:
         """Return title, chart and legend in as many lines as they may have."""
-        theme, charting = self.picture.theme, self.charting
+        theme, charting = self.picture.look, self.charting
         field = charting.field(row.device)
         shown = charting.shown(self.rows(), row.device.key, theme)
         below = [legend(shown, field, theme)] if len(shown) > 1 else []
@@ -74,7 +74,7 @@ class ChartedView(View):
 
     def _drawn(self, chart: Chart, size: tuple[int, int]) -> list[Line]:
         """Draw the chart, a large one by plotext if that can be had."""
-        theme = self.picture.theme
+        theme = self.picture.look
         if self.large:
             from gpudash.tui.renderables.plot import plotted
 

@@ -42,7 +42,7 @@ class DeviceView(ChartedView):
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the devices, what is wrong with this one, and the chart."""
-        theme, row = self.picture.theme, self.row()
+        theme, row = self.picture.look, self.row()
         if row is None:
             self._tabs, self._pinned, self._chart_lines = Tabs([], []), 0, range(0)
             return ()
@@ -55,7 +55,7 @@ class DeviceView(ChartedView):
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the metrics, the processes above them where there is room, else below."""
-        theme, row = self.picture.theme, self.row()
+        theme, row = self.picture.look, self.row()
         if row is None:
             return [[], [Segment(" There is no GPU", theme.dim)]]
         if self.large:

@@ -44,7 +44,7 @@ class LinksView(View):
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return tabs, remarks, the matrix with traffic, and the legend."""
-        topology, theme = self.picture.snapshot.topology, self.picture.theme
+        topology, theme = self.picture.snapshot.topology, self.picture.look
         told = self._remarks(cells)
         if topology is None or not topology.indices:
             return [[], [Segment(" " * MARGIN + NO_TOPOLOGY, theme.dim)], [], *told]
@@ -108,7 +108,7 @@ class LinksView(View):
 
     def _cells(self, grid: LinkGrid, count: int) -> list[Line]:
         """Return the rows of the matrix; the same ones as long as nothing changes."""
-        theme = self.picture.theme
+        theme = self.picture.look
         cause = (grid, self._column, theme)
         if self._drawn is None or self._drawn[0] != cause:
             drawn = [grid.row(number, theme, self._column) for number in range(count)]
@@ -116,7 +116,7 @@ class LinksView(View):
         return self._drawn[1]
 
     def _tabs(self, grid: LinkGrid, topology: Topology) -> Line:
-        theme = self.picture.theme
+        theme = self.picture.look
         line = [Segment(" " * MARGIN, theme.base)]
         for number, title in enumerate(_TABS):
             style = theme.button_focused if number == self._tab else theme.dim
@@ -127,7 +127,7 @@ class LinksView(View):
         return line
 
     def _remarks(self, cells: int) -> list[Line]:
-        theme = self.picture.theme
+        theme = self.picture.look
         return [
             [Segment(" ! " if not number else "   ", theme.warn), Segment(text, theme.warn)]
             for remark in remarks(self.picture.snapshot)
@@ -136,7 +136,7 @@ class LinksView(View):
 
     def _notes(self, rows: list[Neighbourhood], cells: int) -> list[Line]:
         """Return what the columns mean, and the affinities where their columns do not fit."""
-        theme = self.picture.theme
+        theme = self.picture.look
         keys = self._traffic.keys
         notes = []
         if keys & {"pcie_tx", "nvlink_tx"}:
@@ -150,7 +150,7 @@ class LinksView(View):
         return [[], *lines] if lines else []
 
     def _wrapped(self, text: str, cells: int) -> list[str]:
-        return wrap(text, max(1, cells), mark=self.picture.theme.glyphs.ellipsis)
+        return wrap(text, max(1, cells), mark=self.picture.look.glyphs.ellipsis)
 
     def _pinned(
         self, lines: list[Line], heading: list[Line], place: int, height: int

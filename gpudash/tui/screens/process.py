@@ -63,7 +63,7 @@ class ProcessView(View):
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the page about the process as it is, or as it was last seen."""
         self._follow()
-        self._page = page(self._sight(), self.picture.theme, cells, height)
+        self._page = page(self._sight(), self.picture.look, cells, height)
         return self._page.lines
 
     def action_to(self, section: str) -> None:

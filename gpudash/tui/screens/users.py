@@ -48,7 +48,7 @@ class UsersView(View):
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the users in view, the total and what belongs to none of them."""
-        theme, snapshot = self.picture.theme, self.picture.snapshot
+        theme, snapshot = self.picture.look, self.picture.snapshot
         self._count(snapshot)
         if not self._ranking.rows:
             return [[], [Segment(" " * MARGIN + "Nobody uses a GPU", theme.dim)]]

@@ -12,6 +12,7 @@ from gpudash.tui.keymap import VIEW_KEYS, Key, bindings
 from gpudash.tui.picture import Picture
 from gpudash.tui.renderables.footer import footer
 from gpudash.tui.renderables.line import Line
+from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.footer import Footer
 from gpudash.tui.widgets.lines import Lines
 from gpudash.tui.widgets.wheel import Wheel
@@ -65,7 +66,7 @@ class View(Wheel, Screen[None]):
         cells, height = self.body.size
         if not cells:
             return
-        bottom = footer(self.keys, self.picture.notice, self.picture.theme, cells)
+        bottom = footer(self.keys, self.picture.told, self.picture.theme, cells)
         if self._told != len(bottom):
             self._bottom.styles.height = self._told = len(bottom)
             self.call_after_refresh(self.draw)
@@ -78,6 +79,12 @@ class View(Wheel, Screen[None]):
         self._top.show([self.picture.header()])
         self.body.show([*top, *lines[self.first : self.first + room]])
         self._bottom.show(bottom)
+
+    def wear(self, theme: Theme) -> None:
+        """Take another look."""
+        self._top.wear(theme.header)
+        self.body.wear(theme.base)
+        self._bottom.wear(theme.label)
 
     def on_screen_resume(self) -> None:
         """Draw when it is first shown or uncovered."""

@@ -1,0 +1,83 @@
+from datetime import timedelta
+
+import pytest
+
+from gpudash.feed import FeedState
+from gpudash.tui.app import GpudashApp
+from tests.factories import make_snapshot
+from tests.tui.stage import (
+    CaptureDriver,
+    HandFeed,
+    Terminal,
+    busy_snapshot,
+    process_of,
+    updated,
+)
+
+NARROW = [("", "f2", "Colours"), ("", "K", "Close"), ("", "colon", "Screen: choose")]
+NARROW += [(view, "f2", "Colours") for view in "dmu"] + [("enter", "K", "Close")]
+
+
+def on(terminal: Terminal) -> str:
+    return "\n".join(terminal.lines)
+
+
+@pytest.mark.parametrize(("view", "key", "title"), NARROW)
+async def test_picture_behind_a_dialog_goes_on(view: str, key: str, title: str) -> None:
+    feed, terminal = HandFeed(), Terminal(140, 40)
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=(140, 40)) as pilot:
+        first = busy_snapshot()
+        feed.give(first)
+        await pilot.press(*filter(None, [view]), key)
+        await updated(app, pilot, terminal)
+        assert title in on(terminal)
+        later = first.taken_at + timedelta(seconds=77)
+        feed.give(busy_snapshot(taken_at=later))
+        await updated(app, pilot, terminal)
+        assert title in on(terminal)
+        assert later.astimezone().strftime("%H:%M:%S") in on(terminal)
+        feed.change(FeedState.STALE, 14)
+        await updated(app, pilot, terminal)
+        assert "STALE 14s" in on(terminal)
+        feed.error = "collector: it went away"
+        feed.change(FeedState.RESTARTING, 21)
+        await updated(app, pilot, terminal)
+        assert "NO COLLECTOR 21s" in on(terminal)
+        assert "it went away" in on(terminal)
+        assert title in on(terminal)
+
+
+async def test_rows_behind_a_dialog_go_on_and_cost_what_changed() -> None:
+    feed, terminal = HandFeed(), Terminal(140, 40)
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=(140, 40)) as pilot:
+        processes = [process_of(number) for number in range(20)]
+        feed.give(make_snapshot(8, processes=tuple(processes)))
+        await pilot.press("f2")
+        await updated(app, pilot, terminal)
+        assert "job19.py" in on(terminal)
+        processes[19] = process_of(19, command_line=("python", "other.py"))
+        feed.give(make_snapshot(8, processes=tuple(processes)))
+        sent = await updated(app, pilot, terminal)
+        assert "other.py" in on(terminal)
+        assert "Colours" in on(terminal)
+        assert 0 < len(sent.encode()) < 200
+
+
+async def test_picture_uncovered_is_the_one_that_was_never_covered() -> None:
+    pictures = []
+    for covered in (True, False):
+        feed, terminal = HandFeed(), Terminal(140, 40)
+        app = GpudashApp(feed, driver_class=CaptureDriver)
+        async with app.run_test(headless=False, size=(140, 40)) as pilot:
+            feed.give(busy_snapshot())
+            if covered:
+                await pilot.press("f2")
+            feed.give(make_snapshot(4, processes=tuple(process_of(n) for n in range(12))))
+            await updated(app, pilot, terminal)
+            if covered:
+                await pilot.press("escape")
+            await updated(app, pilot, terminal)
+        pictures.append(terminal.cells)
+    assert pictures[0] == pictures[1]

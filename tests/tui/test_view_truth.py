@@ -1,0 +1,106 @@
+import pytest
+
+from gpudash.feed import FeedState
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.preferences import Preferences
+from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, updated
+
+SIZE = (120, 40)
+VIEWS = {"device": "d", "links": "m", "users": "u", "process": "enter"}
+
+
+@pytest.fixture(autouse=True)
+def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+
+
+def colours(terminal: Terminal) -> set[str]:
+    """Of the text between the first line and the last."""
+    return {
+        foreground
+        for line in terminal.cells[1:-1]
+        for character, foreground, _background, _bold in line
+        if character.strip()
+    }
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("state", [FeedState.STALE, FeedState.RESTARTING])
+async def test_view_of_a_silent_feed_fades_and_says_why(view: str, state: FeedState) -> None:
+    feed, terminal = HandFeed(), Terminal(*SIZE)
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=SIZE) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press(VIEWS[view])
+        await updated(app, pilot, terminal)
+        theme = app.picture.theme
+        plain, shrill = (
+            {style.color.triplet.hex[1:] for style in styles if style.color and style.color.triplet}
+            for styles in ((theme.base, theme.strong), (theme.ok, theme.warn, theme.critical))
+        )
+        assert colours(terminal) & plain
+        feed.error = "collector: no answer for 14 s"
+        feed.change(state, 14)
+        await updated(app, pilot, terminal)
+        assert not colours(terminal) & (plain | shrill)
+        assert "14s" in terminal.lines[0]
+        assert "no answer for 14 s" in terminal.lines[-1]
+        feed.error = None
+        feed.change(FeedState.LIVE)
+        feed.give(busy_snapshot())
+        await updated(app, pilot, terminal)
+        assert colours(terminal) & plain
+        assert "14s" not in terminal.lines[0]
+        assert "no answer" not in terminal.lines[-1]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("size", [(40, 10), (80, 24)])
+async def test_marks_stand_in_the_first_line_of_a_view(view: str, size: tuple[int, int]) -> None:
+    feed, terminal = HandFeed(), Terminal(*size)
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=size) as pilot:
+        feed.give(busy_snapshot())
+        feed.give(busy_snapshot())
+        await pilot.press(VIEWS[view], "p")
+        await updated(app, pilot, terminal)
+        assert "PAUSED" in terminal.lines[0]
+        feed.change(FeedState.STALE, 14)
+        await updated(app, pilot, terminal)
+        assert "STALE 14s" in terminal.lines[0]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+async def test_other_colours_reach_a_view_and_what_lies_below(view: str) -> None:
+    pictures = []
+    for start in ("dark", "light"):
+        feed, terminal = HandFeed(), Terminal(*SIZE)
+        preferences = Preferences(theme=start)
+        app = GpudashApp(feed, driver_class=CaptureDriver, preferences=preferences)
+        async with app.run_test(headless=False, size=SIZE) as pilot:
+            feed.give(busy_snapshot())
+            await pilot.press(VIEWS[view])
+            await updated(app, pilot, terminal)
+            if start == "dark":
+                await pilot.press("f2", "down", "enter")
+                await updated(app, pilot, terminal)
+            above = terminal.cells
+            await pilot.press("escape")
+            await updated(app, pilot, terminal)
+            pictures.append((above, terminal.cells))
+    assert pictures[0][0] == pictures[1][0]
+    assert pictures[0][1] == pictures[1][1]
+
+
+async def test_many_changes_of_colours_leave_none_behind() -> None:
+    feed, terminal = HandFeed(), Terminal(*SIZE)
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=SIZE) as pilot:
+        feed.give(busy_snapshot())
+        await updated(app, pilot, terminal)
+        before = terminal.cells
+        for key in ("down", "down", "down", "up", "up", "up"):
+            await pilot.press("f2", key, "enter")
+            await updated(app, pilot, terminal)
+            assert key == "up" or terminal.cells != before
+        assert terminal.cells == before
