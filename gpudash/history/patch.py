@@ -23,6 +23,8 @@ Columns = tuple[tuple[Any, ...], ...]
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
 _LEVEL = 1
+_PLAIN = [f for f in Snapshot.__struct_fields__ if f not in {"host", "devices", "processes"}]
+"""Fields that are told whole when they change."""
 _key_of_device = attrgetter("uuid", "index")
 _key_of_process = attrgetter("pid", "create_time")
 _encoder = msgspec.json.Encoder()
@@ -43,7 +45,7 @@ class Reference:
         before = self._snapshot
         changes: Document = {
             name: getattr(snapshot, name)
-            for name in ("schema", "taken_at", "topology", "errors")
+            for name in _PLAIN
             if getattr(snapshot, name) != getattr(before, name)
         }
         changes["host"] = _changed(Host, (snapshot.host,), _columns((before.host,)))
