@@ -100,11 +100,7 @@ class Past:
         track = self._processes.get(key)
         if track is None:
             track = self._processes[key] = ProcessTrack(self._now)
-        if len(process.devices) == 1:
-            share = process.devices[0]
-            memory, sm = share.used_gpu_memory_bytes, share.sm_utilization_percent
-        else:
-            memory, sm = process.used_gpu_memory_bytes, process.sm_utilization_percent
+        memory, sm = process.used_gpu_memory_bytes, process.sm_utilization_percent
         track.see(self._now, memory, sm)
         track.put(number, (memory, sm, process.cpu_percent))
 

@@ -107,26 +107,28 @@ class Process(Struct, frozen=True, kw_only=True):
     @property
     def used_gpu_memory_bytes(self) -> int | None:
         """Device memory over all its devices; None if no share is known."""
-        shares = [d.used_gpu_memory_bytes for d in self.devices]
-        known = [share for share in shares if share is not None]
-        return sum(known) if known else None
+        return _total([share.used_gpu_memory_bytes for share in self.devices])
 
     @property
     def sm_utilization_percent(self) -> int | None:
         """SM time over all its devices, 100 is one whole GPU; None if no share is known."""
-        shares = [d.sm_utilization_percent for d in self.devices]
-        known = [share for share in shares if share is not None]
-        return sum(known) if known else None
+        return _total([share.sm_utilization_percent for share in self.devices])
 
     @property
     def memory_utilization_percent(self) -> int | None:
         """Memory bandwidth time over all its devices; None if no share is known."""
-        shares = [d.memory_utilization_percent for d in self.devices]
-        known = [share for share in shares if share is not None]
-        return sum(known) if known else None
+        return _total([share.memory_utilization_percent for share in self.devices])
 
     @property
     def type(self) -> str:
         """The types of all its devices, joined: `C`, `C+G`."""
         types = {part for device in self.devices for part in device.type.split("+")}
         return "+".join(part for part in ("M", "C", "G") if part in types)
+
+
+def _total(shares: list[int | None]) -> int | None:
+    """Return the sum of what is known; nearly all processes use a single device."""
+    if len(shares) == 1:
+        return shares[0]
+    known = [share for share in shares if share is not None]
+    return sum(known) if known else None

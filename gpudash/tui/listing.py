@@ -120,7 +120,9 @@ class Listing:
 
     def _choose(self, *followed: Key | None, kept: Key | None = None) -> None:
         """Show the rows that fit, and the one that is kept."""
-        fitting = [row for row in self.everything if self._fits(row)]
+        fitting = list(self.everything)
+        if self.hidden_devices or self.filter.clauses:
+            fitting = [row for row in fitting if self._fits(row)]
         self.matching = len(fitting)
         self.members = frozenset(row.process.key for row in fitting)
         if kept is not None and kept not in self.members:

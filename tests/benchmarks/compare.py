@@ -118,12 +118,15 @@ def stand_in(host: Host) -> Iterator[dict[str, str]]:
     library = build(cache_folder() / "fakenvml")
     holders = hold(host.processes, ("sleep", "infinity"))
     try:
-        yield environment(
+        env = environment(
             library,
             DEVICES=host.devices,
             PROCS_PER_DEVICE=host.processes_per_device,
             PIDS=pid_list(holders),
         )
+        # An installed program has its bytecode; one in a working tree may write it.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        yield env
     finally:
         for holder in holders:
             holder.end()
