@@ -133,6 +133,12 @@ def _take(descriptor: int) -> bytes | None:
         return None
 
 
+def lingering() -> int:
+    """Return how many abandoned children have not died yet."""
+    _reap()
+    return len(_unreaped)
+
+
 def _reap() -> None:
     """Let go of abandoned children that have died since."""
     _unreaped[:] = [process for process in _unreaped if process.poll() is None]

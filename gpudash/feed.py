@@ -33,6 +33,7 @@ class FeedState(Enum):
     LIVE = "live"
     STALE = "stale"
     RESTARTING = "restarting"
+    RELEASED = "released"
 
 
 class Feed:
@@ -62,7 +63,7 @@ class Feed:
         self._least_stale, self._least_patience = stale_seconds, patience_seconds
         self._stale_after = self._first_patience = self._patience = 0.0
         self._adapt()
-        self._recovering = False
+        self._recovering = self._released = False
         self._child: Child | None = None
         self._started_at = self._heard_at = clock()
         self._loop: AbstractEventLoop | None = None
@@ -110,6 +111,22 @@ class Feed:
         if self._loop is not None:
             self._later("renew", _RENEW_SECONDS, self._renew)
 
+    def release(self) -> None:
+        """Let go of the GPUs: end the collector, and start none until `resume`."""
+        for name in ("restart", "renew"):
+            self._cancel(name)
+        self._released, self.error = True, None
+        self._abandon()
+        self._on_change()
+
+    def resume(self) -> None:
+        """Collect again after `release`, or anew at once by another collector."""
+        self._cancel("restart")
+        self._released = False
+        self.start()
+        self._listen()
+        self._on_change()
+
     @property
     def age(self) -> float:
         """Seconds since the last snapshot arrived, or since the start if none did."""
@@ -118,6 +135,8 @@ class Feed:
     @property
     def state(self) -> FeedState:
         """What the collector is doing, as far as its silence tells."""
+        if self._released:
+            return FeedState.RELEASED
         if self._child is None or self._recovering:
             return FeedState.RESTARTING
         if self.age > self._stale_after:

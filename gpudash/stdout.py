@@ -51,12 +51,17 @@ def _wait_until_writable() -> None:
     poll.poll()
 
 
-def wait(seconds: float) -> None:
-    """Sleep; raises ReaderGoneError as soon as the reader of a pipe goes away."""
+def wait(seconds: float | None, descriptor: int | None = None) -> None:
+    """Sleep, for ever if None, or until `descriptor` can be read.
+
+    Raises ReaderGoneError as soon as the reader of a pipe goes away.
+    """
     poll = select.poll()
     poll.register(_FD, select.POLLERR)
-    for _, event in poll.poll(max(0.0, seconds) * 1000):
-        if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+    if descriptor is not None:
+        poll.register(descriptor, select.POLLIN)
+    for place, event in poll.poll(None if seconds is None else max(0.0, seconds) * 1000):
+        if place == _FD and event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
             raise ReaderGoneError
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudash.child import lingering
 from gpudash.feed import Feed, FeedState
 from gpudash.snapshot import Host, Snapshot
 from gpudash.wire import encode
@@ -248,3 +249,29 @@ async def test_another_interval_takes_another_collector_without_a_gap() -> None:
     assert set(hosts) == {"0.1", "1.0"}
     assert states == {FeedState.LIVE}
     assert feed.restarts == 0
+
+
+async def test_released_it_has_no_collector_until_it_resumes() -> None:
+    body = "while True: print(LINE, flush=True); time.sleep(0.05)"
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        listener.feed.release()
+        assert listener.feed.state is FeedState.RELEASED
+        await until(lambda: lingering() == 0)
+        count = len(listener.snapshots)
+        await until(lambda: listener.feed.age > 0.3)
+        assert len(listener.snapshots) == count
+        listener.feed.resume()
+        await until(lambda: len(listener.snapshots) > count)
+        assert listener.feed.state is FeedState.LIVE
+
+
+async def test_released_while_it_waits_for_a_restart_it_starts_none(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    body = f"open({str(starts)!r}, 'a').write('x'); sys.exit('driver gone')"
+    async with Listener(body, retry_seconds=0.2) as listener:
+        await until(lambda: listener.feed.exit_status is not None)
+        listener.feed.release()
+        before = starts.read_text()
+        await until(lambda: listener.feed.age > 1.0)
+        assert starts.read_text() == before

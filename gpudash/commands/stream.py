@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 
 from gpudash import quick, stdout, wire
+from gpudash.commands.switch import Switch
 from gpudash.selection import select
 from gpudash.sources import Source
 from gpudash.sources.local import open_source
+
+_SECOND_SAMPLE_SECONDS = 1.0
 
 
 def run(
     *, demo: str | None, gpus: Sequence[str], interval: float, show_secrets: bool = False
 ) -> int:
-    """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal."""
+    """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
+
+    SIGUSR1 makes it let go of the GPUs and be silent until the next one, so that they can be
+    reset. Raises DriverError when the driver cannot be used, or not be let go of.
+    """
     source = open_source(demo, show_secrets=show_secrets)
+    switch = Switch(signal.SIGUSR1)
     due = time.monotonic()
     stdout.write(_line(source, gpus))
     quick.settle()
+    # Rates are those between two samples: the second comes soon, however slow the interval.
+    pause = min(interval, _SECOND_SAMPLE_SECONDS)
     while True:
         # A tick that was missed is skipped, so that a stall is not followed by a burst.
-        due = max(due + interval, time.monotonic())
-        stdout.wait(due - time.monotonic())
+        due = max(due + pause, time.monotonic())
+        pause = interval
+        while (left := due - time.monotonic()) > 0 and not switch.is_on:
+            stdout.wait(left, switch.descriptor)
+            switch.read()
+        if switch.is_on:
+            source.close()
+            while switch.is_on:
+                stdout.wait(None, switch.descriptor)
+                switch.read()
         stdout.write(_line(source, gpus))
 
 

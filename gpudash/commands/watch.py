@@ -89,10 +89,11 @@ def _terminal() -> Iterator[list[Any]]:
     quiet = termios.tcgetattr(0)
     quiet[0] &= ~termios.ICRNL  # an early Enter would arrive as another key
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
+    quiet[6][termios.VSUSP] = b"\0"  # an early Ctrl-Z waits for the screen, which can be left
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _exit_by_signal)
-    # A terminal that is resized from here on tells so as soon as the screen can draw again.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGWINCH,))
+    # The screen is told of both as soon as it can draw, and let go of the GPUs.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGWINCH, signal.SIGUSR1))
     try:
         termios.tcsetattr(0, termios.TCSANOW, quiet)
         yield before

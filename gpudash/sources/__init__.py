@@ -22,7 +22,7 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Let go of the driver; raises DriverError when a call that hangs forbids it."""
         ...
 
 

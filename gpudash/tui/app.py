@@ -8,6 +8,7 @@ from gpudash.errors import ExitStatus
 from gpudash.tui.keymap import OVERVIEW_KEYS, bindings
 from gpudash.tui.screens.view import View
 from gpudash.tui.topics.copying import Copying
+from gpudash.tui.topics.driving import Driving
 from gpudash.tui.topics.filtering import Filtering
 from gpudash.tui.topics.moving import Moving
 from gpudash.tui.topics.pointing import Pointing
@@ -33,7 +34,7 @@ _OF_SELECTION = _SIGNALLING | _names(
 """What concerns the process that is selected there."""
 
 
-class GpudashApp(Moving, Filtering, Showing, Pointing, Timing, Copying, Signalling):
+class GpudashApp(Moving, Filtering, Showing, Pointing, Timing, Driving, Copying, Signalling):
     """Shows the snapshots of a feed until its user leaves."""
 
     BINDINGS: ClassVar[list[Any]] = bindings(OVERVIEW_KEYS)

@@ -62,6 +62,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     _key("time.forward_far", "right_curly_bracket", "}", "step(15)", "15 samples forward"),
     _key("time.longer", "plus,equals_sign", "+", "interval(1)", "longer between two samples"),
     _key("time.shorter", "minus", "-", "interval(-1)", "shorter between two samples"),
+    _key("driver.release", "X", "X", "release", "let go of the GPUs, for a reset; take them back"),
     _key(
         "view.device", "d", "d", "view_device", "everything about a GPU, with charts", label="GPU"
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from gpudash.child import lingering
 from gpudash.feed import Feed, FeedState
 from gpudash.history import History
 from gpudash.rows import DeviceRow, process_rows
@@ -79,7 +80,7 @@ class Picture:
     @property
     def look(self) -> Theme:
         """The theme in which values are shown, which fades while they are no longer true."""
-        stale = self._feed.state in (FeedState.STALE, FeedState.RESTARTING)
+        stale = self._feed.state not in (FeedState.LIVE, FeedState.STARTING)
         return self._faded if stale else self.theme
 
     @property
@@ -267,9 +268,15 @@ class Picture:
             marks.append(f"STALE {duration(self._feed.age)}")
         elif self._feed.state is FeedState.RESTARTING:
             marks.append(f"NO COLLECTOR {duration(self._feed.age)}")
+        elif self._feed.state is FeedState.RELEASED:
+            marks.append(f"RELEASED {duration(self._feed.age)}")
         return marks
 
     def _trouble(self) -> str:
+        if self._feed.state is FeedState.RELEASED:
+            if lingering():
+                return "a collector hangs in the driver, which still has the GPUs"
+            return "GPUs released: X or kill -USR1 takes them back"
         if self._feed.error is not None:
             return self._feed.error
         device = self.device if self.devices.focused else None

@@ -116,27 +116,6 @@ def test_collector_that_dies_is_replaced(fakenvml: Path) -> None:
         terminal.wait_for(lambda text: not STALE.search(text))
 
 
-def test_call_that_hangs_is_shown_as_stale_and_does_not_hold_the_prompt(
-    fakenvml: Path, tmp_path: Path
-) -> None:
-    control = tmp_path / "control"
-    with watching(fakenvml, DEVICES=2, CONTROL=control) as terminal:
-        terminal.wait_for("A100")
-        tell(control, HANG="nvmlDeviceGetUtilizationRates:1:60")
-        terminal.wait_for(STALE)
-        assert "A100" in terminal.text
-        terminal.send("h")
-        terminal.wait_for("quit")
-        terminal.send("escape")
-        tell(control)
-        terminal.wait_for(lambda text: not STALE.search(text))
-        tell(control, HANG="nvmlDeviceGetUtilizationRates:1:60")
-        terminal.wait_for(STALE)
-        terminal.send("q")
-        assert terminal.wait_exit(3) == 0
-        terminal.wait_until(lambda: not terminal.processes())
-
-
 def test_lost_gpu_keeps_its_row(fakenvml: Path, tmp_path: Path) -> None:
     control = tmp_path / "control"
     with watching(fakenvml, DEVICES=4, CONTROL=control) as terminal:

@@ -27,6 +27,7 @@
  *   LATENCY_US=N          every call that takes a device sleeps N microseconds
  *   SPIN=1                ... and burns the CPU in place of sleeping
  *   INIT_MS=N             nvmlInit sleeps N ms (a cold driver: hundreds)
+ *   HOLD=PATH             a file that is open between nvmlInit and nvmlShutdown, as /dev/nvidia* is
  *   INIT_ERR=CODE         nvmlInit fails: 4 no permission, 9 driver not loaded, 18 mismatch
  *   PCIE_MS=N             nvmlDeviceGetPcieThroughput sleeps N ms
  *   HANG=fn:dev:secs[:after_n],...   that call on that device (or *) blocks; secs may be inf
@@ -163,18 +164,21 @@ static u64 risen(gpu_t *g, u32 field, long link) {
 }
 
 /* ---- library and system ----------------------------------------------------------- */
+static int held = -1;
+static void hold(void) { const char *s = setting("HOLD"); held = s ? open(s, O_RDONLY | O_CLOEXEC) : -1; }
+static void let_go(void) { if (held >= 0) close(held); held = -1; }
 API ret_t nvmlInitWithFlags(u32 flags) {
     static int fid = -1; (void)flags;
     ret_t r = enter(&fid, __func__, 0, BEFORE_INIT, 0);
     if (r) return r;
     if (C.init_ms) pause_us(C.init_ms * 1e3);
     if (C.init_err) return C.init_err;
-    __atomic_add_fetch(&inited, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_fetch_add(&inited, 1, __ATOMIC_SEQ_CST)) hold();
     return OK;
 }
 API ret_t nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 API ret_t nvmlInit(void) { return nvmlInitWithFlags(0); }
-API ret_t nvmlShutdown(void) { SYS(); __atomic_sub_fetch(&inited, 1, __ATOMIC_SEQ_CST); return OK; }
+API ret_t nvmlShutdown(void) { SYS(); if (!__atomic_sub_fetch(&inited, 1, __ATOMIC_SEQ_CST)) let_go(); return OK; }
 API const char *nvmlErrorString(ret_t r) {
     static const char *t[] = { "Success", "Uninitialized", "Invalid Argument", "Not Supported", "Insufficient Permissions",
         "Already Initialized", "Not Found", "Insufficient Size", "Insufficient External Power", "Driver Not Loaded",

@@ -92,9 +92,13 @@ class NvmlReader:
         return self._reading()
 
     def close(self) -> None:
-        """Let go of the driver, unless a call is under way; the next read opens it again."""
-        if not self._is_held:
-            self._close()
+        """Let go of the driver; the next read opens it again.
+
+        Raises DriverError while a call is under way, below which nothing may be closed.
+        """
+        if self._is_held:
+            raise DriverError(codes.TIMEOUT, "a call hangs in the driver, which keeps the GPUs")
+        self._close()
 
     def _close(self) -> None:
         if self._is_open:
@@ -104,7 +108,7 @@ class NvmlReader:
 
     @property
     def _is_held(self) -> bool:
-        """Whether a call has not come back, below which nothing may be closed."""
+        """Whether a call has not come back."""
         out = (self._following, self._connecting)
         return any(each is not None and each.is_out for each in out) or any(
             gpu.is_out for gpu in self._roster.gpus

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpudash.errors import DriverError
 from gpudash.snapshot import ProcessDevice
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.tasks import Patience
@@ -120,5 +121,6 @@ def test_nothing_is_closed_below_a_call(machine: Machine) -> None:
     machine.read()
     Hanging(machine, "nvmlDeviceGetPowerUsage", 2)
     read_until_state(machine, 2, "not-answering")
-    machine.reader.close()
+    with pytest.raises(DriverError, match="hangs"):
+        machine.reader.close()
     assert "nvmlShutdown" not in machine.driver.asked

@@ -1,0 +1,26 @@
+"""The hold on the driver: letting go of the GPUs, taking them back, waking one that rests."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from gpudash.feed import FeedState
+from gpudash.tui.live import LiveApp
+
+
+class Driving(LiveApp):
+    """Lets a reset or a change of MIG mode proceed, which no client of the driver may be in."""
+
+    def on_mount(self) -> None:
+        """Let `kill -USR1` do what the key does, from the shell in which the reset is made."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.action_release)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+
+    def action_release(self) -> None:
+        """Let go of the GPUs, or take them back."""
+        if self.feed.state is FeedState.RELEASED:
+            self.feed.resume()
+        else:
+            self.feed.release()
+        self.say("")

@@ -1,0 +1,192 @@
+"""The live screen while the driver hangs, goes, comes back and is let go of."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.run import GPUDASH, tell
+from tests.e2e.terminal import Terminal
+from tests.e2e.test_screen import STALE, collectors, watching
+from tests.e2e.test_stream import Stream, streaming
+from tests.fakenvml.build import environment
+
+pytestmark = pytest.mark.e2e
+
+SILENT = re.compile(r"(?m)^ *1 .*NO ANSWER +driver not answering (\d+) s")
+HANG = "nvmlDeviceGetUtilizationRates:1:600"
+
+
+def uses(file: Path, *processes: psutil.Process) -> list[int]:
+    """Return which of these processes have a file open."""
+    found = []
+    for process in processes:
+        for link in Path(f"/proc/{process.pid}/fd").iterdir():
+            if os.path.exists(link) and os.path.samefile(link, file):
+                found.append(process.pid)
+    return found
+
+
+def test_gpu_that_hangs_says_so_and_the_others_go_on(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    with watching(fakenvml, DEVICES=3, CONTROL=control) as terminal:
+        terminal.wait_for("A100")
+        tell(control, HANG=HANG)
+        terminal.wait_for(SILENT)
+        assert not STALE.search(terminal.text)
+        assert "1 not answering" in terminal.text
+        before = [line for line in terminal.lines if re.match(r" *[02] ", line)]
+        terminal.wait_for(lambda text: all(line not in text for line in before))
+        first = SILENT.search(terminal.text)
+        assert first is not None
+        terminal.wait_for(lambda text: (m := SILENT.search(text)) and m[1] != first[1])
+        terminal.send("h")
+        terminal.wait_for("quit")
+        terminal.send("escape")
+        tell(control)
+        terminal.wait_for(lambda text: "NO ANSWER" not in text and "A100" in text)
+        tell(control, HANG=HANG)
+        terminal.wait_for(SILENT)
+        terminal.send("q")
+        assert terminal.wait_exit(3) == 0
+        terminal.wait_until(lambda: not terminal.processes())
+
+
+def test_driver_that_hangs_when_opened_is_told_and_then_shown(
+    fakenvml: Path, tmp_path: Path
+) -> None:
+    control = tmp_path / "control"
+    tell(control, HANG="nvmlInitWithFlags:*:600")
+    with watching(fakenvml, DEVICES=3, CONTROL=control) as terminal:
+        terminal.wait_for("driver not answering")
+        tell(control)
+        terminal.wait_for("A100")
+        terminal.wait_for(lambda text: "not answering" not in text)
+
+
+def test_collector_that_is_stopped_is_shown_as_stale(fakenvml: Path) -> None:
+    with watching(fakenvml, DEVICES=2) as terminal:
+        terminal.wait_for("A100")
+        (collector,) = collectors(terminal)
+        collector.suspend()
+        terminal.wait_for(STALE)
+        assert "A100" in terminal.text
+        collector.resume()
+        terminal.wait_for(lambda text: not STALE.search(text))
+
+
+def test_lost_gpu_comes_back_as_itself(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    with watching(fakenvml, DEVICES=3, CONTROL=control) as terminal:
+        terminal.wait_for("A100")
+        tell(control, LOST=1)
+        terminal.wait_for(re.compile(r"(?m)^ *1 .*LOST"))
+        tell(control)
+        terminal.wait_for(lambda text: "LOST" not in text and re.search(r"(?m)^ *1 .*A100", text))
+
+
+@pytest.mark.parametrize(("code", "told"), [(9, "not loaded"), (18, "reboot"), (999, "container")])
+def test_driver_goes_and_comes_back(fakenvml: Path, tmp_path: Path, code: int, told: str) -> None:
+    control = tmp_path / "control"
+    with watching(fakenvml, DEVICES=2, CONTROL=control, size=(140, 30)) as terminal:
+        terminal.wait_for("A100")
+        tell(control, INIT_ERR=code, FAIL="*:*:1")
+        terminal.wait_for(told)
+        terminal.wait_for("NO COLLECTOR")
+        tell(control)
+        terminal.wait_for(lambda text: "NO COLLECTOR" not in text and told not in text)
+        assert "A100" in terminal.text
+
+
+def release(terminal: Terminal, way: str) -> None:
+    if way == "key":
+        terminal.send("X")
+    else:
+        os.kill(terminal.pid, signal.SIGUSR1)
+
+
+@pytest.mark.parametrize("way", ["key", "signal"])
+def test_gpus_are_let_go_of_and_taken_back(fakenvml: Path, tmp_path: Path, way: str) -> None:
+    device = tmp_path / "nvidia0"
+    device.touch()
+    with watching(fakenvml, DEVICES=2, HOLD=device) as terminal:
+        terminal.wait_for("A100")
+        assert uses(device, *terminal.processes())
+        release(terminal, way)
+        terminal.wait_for("GPUs released: X or kill -USR1 takes them back")
+        terminal.wait_for("RELEASED")
+        terminal.wait_until(lambda: not uses(device, *terminal.processes()))
+        assert collectors(terminal) == []
+        assert "A100" in terminal.text
+        release(terminal, way)
+        terminal.wait_for(lambda text: "RELEASED" not in text and "released" not in text)
+        terminal.wait_until(lambda: uses(device, *terminal.processes()))
+
+
+def test_stream_lets_go_and_takes_back(fakenvml: Path, tmp_path: Path) -> None:
+    device = tmp_path / "nvidia0"
+    device.touch()
+    with streaming(fakenvml, DEVICES=2, HOLD=device) as stream:
+        stream.next()
+        process = psutil.Process(stream.process.pid)
+        assert uses(device, process)
+        process.send_signal(signal.SIGUSR1)
+        drain(stream, device, process)
+        process.send_signal(signal.SIGUSR1)
+        assert [gpu.state for gpu in stream.next().devices] == ["ok", "ok"]
+
+
+def drain(stream: Stream, device: Path, process: psutil.Process) -> None:
+    """Wait until the GPUs are let go of, and read what was printed before."""
+    deadline = time.monotonic() + 10
+    while uses(device, process):
+        assert time.monotonic() < deadline
+    silent = False
+    while not silent:
+        try:
+            stream.next(0.5)
+        except AssertionError:
+            silent = True
+
+
+def test_second_sample_comes_soon_for_the_sake_of_rates(fakenvml: Path) -> None:
+    with streaming(fakenvml, "--interval", "3600", DEVICES=1) as stream:
+        first = stream.next()
+        second = stream.next(10)
+        assert 0 < (second.taken_at - first.taken_at).total_seconds() < 10
+        assert second.host.cpu_percent is not None
+
+
+def in_shell(library: Path, line: str) -> Terminal:
+    """Return a terminal with a shell that runs gpudash as people do."""
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    terminal = Terminal(shell, env=environment(library, DEVICES=2))
+    terminal.send(line.format(" ".join(GPUDASH)) + "\r")
+    return terminal
+
+
+def test_suspended_and_back_draws_again(fakenvml: Path) -> None:
+    with in_shell(fakenvml, "{} --interval 0.2") as terminal:
+        terminal.wait_for("q quit")
+        terminal.send("ctrl+z")
+        terminal.wait_for("Stopped")
+        assert 1049 not in terminal.modes
+        assert 25 in terminal.modes
+        terminal.send("fg\r")
+        terminal.wait_for("q quit")
+        assert 1049 in terminal.modes
+        terminal.send("q")
+        terminal.wait_for(lambda text: "q quit" not in text)
+
+
+def test_vanished_terminal_ends_it_though_hang_ups_are_ignored(fakenvml: Path) -> None:
+    with in_shell(fakenvml, "trap '' HUP; exec {}") as terminal:
+        terminal.wait_for("q quit")
+        terminal.hang_up()
+        terminal.wait_until(lambda: not terminal.processes(), 5)
