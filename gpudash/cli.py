@@ -74,6 +74,7 @@ def _run(argv: list[str]) -> int:
             gpus=_gpus(options),
             interval=options.interval or _DEFAULT_INTERVAL,
             show_secrets=options.show_secrets,
+            pcie_throughput=options.pcie_throughput,
         )
     from gpudash.commands import watch
 
@@ -100,9 +101,15 @@ def _once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
     from gpudash.commands import once
     from gpudash.sources.local import open_once
 
-    shown = options.show_secrets
+    source = open_once(
+        options.demo,
+        options.timeout,
+        alive,
+        show_secrets=options.show_secrets,
+        pcie_throughput=options.pcie_throughput,
+    )
     return once.run(
-        open_once(options.demo, options.timeout, alive, show_secrets=shown),
+        source,
         gpus=_gpus(options),
         json=options.json,
         ascii=options.ascii or not _is_utf8(),
@@ -221,6 +228,8 @@ def _collector(options: argparse.Namespace) -> list[str]:
         words += ["--gpu", options.gpu]
     if options.show_secrets:
         words.append("--show-secrets")
+    if options.pcie_throughput:
+        words.append("--pcie-throughput")
     return words
 
 

@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     add_main(whole, "gpu")
     add_main(whole, "demo")
     add_main(whole, "show-secrets")
+    add_main(whole, "pcie-throughput")
     add("--theme", metavar="NAME", help="the colours of the screen, as F2 there lists them")
     add_main(whole, "no-config")
     add_main(whole, "read-only")

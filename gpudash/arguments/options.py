@@ -27,6 +27,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "show what else is masked: keys, tokens and passwords on command lines",
     },
+    "pcie-throughput": {
+        "action": "store_true",
+        "help": "measure PCIe traffic where only a call tells it that blocks for 40 ms a GPU",
+    },
     "read-only": {"action": "store_true", "help": "offer no way to signal a process"},
     "no-config": {"action": "store_true", "help": "leave the file of settings alone"},
     "timeout": {

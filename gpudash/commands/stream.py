@@ -16,14 +16,19 @@ _SECOND_SAMPLE_SECONDS = 1.0
 
 
 def run(
-    *, demo: str | None, gpus: Sequence[str], interval: float, show_secrets: bool = False
+    *,
+    demo: str | None,
+    gpus: Sequence[str],
+    interval: float,
+    show_secrets: bool = False,
+    pcie_throughput: bool = False,
 ) -> int:
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
 
     SIGUSR1 makes it let go of the GPUs and be silent until the next one, so that they can be
     reset. Raises DriverError when the driver cannot be used, or not be let go of.
     """
-    source = open_source(demo, show_secrets=show_secrets)
+    source = open_source(demo, show_secrets=show_secrets, pcie_throughput=pcie_throughput)
     switch = Switch(signal.SIGUSR1)
     due = time.monotonic()
     stdout.write(_line(source, gpus))

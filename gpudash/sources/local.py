@@ -57,11 +57,16 @@ class LocalSource:
 
 
 def open_source(
-    demo: str | None = None, *, show_secrets: bool = False, patience: Patience = STEADY
+    demo: str | None = None,
+    *,
+    show_secrets: bool = False,
+    pcie_throughput: bool = False,
+    patience: Patience = STEADY,
 ) -> Source:
     """Return this machine, or the simulated host `demo`; `patience` is that with the driver.
 
-    Secrets on command lines are masked where they are read, unless they are asked for.
+    Secrets on command lines are masked where they are read, unless they are asked for. With
+    `pcie_throughput` a call that blocks is made for the PCIe rates that nothing else tells.
 
     Raises UsageError for a simulated host that does not exist, GpudashError when a package hides
     nvidia-ml-py. NVML itself is opened by the first sample.
@@ -70,7 +75,8 @@ def open_source(
         return _open_demo(demo)
     from gpudash.sources.host import LinuxReader
 
-    nvml = NvmlReader(Library(load()), PciBus(), patience=patience)
+    library = Library(load(), pcie_throughput=pcie_throughput)
+    nvml = NvmlReader(library, PciBus(), patience=patience)
     return LocalSource(nvml, LinuxReader(show_secrets=show_secrets))
 
 
@@ -80,9 +86,15 @@ def open_once(
     alive: Callable[[], None] = no_news,
     *,
     show_secrets: bool = False,
+    pcie_throughput: bool = False,
 ) -> Source:
     """Return the same for a single look: each call has `seconds`, `alive` is called at answers."""
-    return open_source(demo, show_secrets=show_secrets, patience=once(seconds, alive))
+    return open_source(
+        demo,
+        show_secrets=show_secrets,
+        pcie_throughput=pcie_throughput,
+        patience=once(seconds, alive),
+    )
 
 
 def open_simulated(name: str, clock: Callable[[], float] = time.time) -> Source:

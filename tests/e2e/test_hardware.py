@@ -83,3 +83,12 @@ def test_garbage_in_every_counter_is_no_rate(fakenvml: Path) -> None:
         if name.endswith("_per_second") or name.startswith("throttled_")
     }
     assert set(rates.values()) == {None}
+
+
+def test_pcie_is_measured_by_the_call_when_asked_for(fakenvml: Path) -> None:
+    once = ("--once", "--json")
+    refused = "nvmlDeviceGetFieldValues:*:3"
+    plain = gpudash(*once, library=fakenvml, DEVICES=1, FAIL=refused)
+    asked = gpudash(*once, "--pcie-throughput", library=fakenvml, DEVICES=1, FAIL=refused)
+    assert plain.snapshot.devices[0].pcie_rx_bytes_per_second is None
+    assert asked.snapshot.devices[0].pcie_rx_bytes_per_second is not None

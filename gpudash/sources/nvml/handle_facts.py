@@ -16,6 +16,7 @@ from gpudash.sources.nvml.lanes import DeviceLost, Lane
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.links import NvLinks
 from gpudash.sources.nvml.paces import FAST_SECONDS, SLOW_SECONDS, STEADY_SECONDS
+from gpudash.sources.nvml.pcie import PcieThroughput
 from gpudash.sources.nvml.readings import LANES
 from gpudash.sources.nvml.slopes import Slopes
 from gpudash.sources.nvml.unified import memory_facts
@@ -41,6 +42,7 @@ class HandleFacts:
         self._links = NvLinks(library)
         self._fabric = Fabric(library)
         self._gpm = Gpm(library)
+        self._pcie = PcieThroughput(library) if library.pcie_throughput else None
         self._slopes = Slopes()
         self._mig_mode: bool | None = None
 
@@ -59,6 +61,8 @@ class HandleFacts:
         for field, value in self._gpm.read(self._handle, now).items():
             if field not in _COUNTED or self.values.get(field) is None:
                 self.values[field] = value
+        if self._pcie is not None:
+            self.values.update(self._pcie.missing(self._handle, self.values, now))
         self.values["utilization_source"] = self._utilization_source()
 
     def close(self) -> None:

@@ -52,8 +52,10 @@ def load() -> Any:
 class Library:
     """NVML's functions by name, with their errors as codes."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, *, pcie_throughput: bool = False) -> None:
         self.module = module
+        self.pcie_throughput = pcie_throughput
+        """Whether somebody asked for the PCIe rates also where only a slow call tells them."""
         # The oldest nvidia-ml-py that is accepted has no such error, nor the need for it.
         mismatch = getattr(module, "NVMLLibraryMismatchError", module.NVMLError)
         self._errors = (module.NVMLError, mismatch)
