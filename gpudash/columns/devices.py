@@ -125,6 +125,15 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         share=_utilization_share,
     ),
     Column(
+        key="sm_active",
+        header="SM",
+        text=lambda row: percent(row.device.sm_active_percent),
+        sort_key=lambda row: number(row.device.sm_active_percent),
+        width=4,
+        align=">",
+        priority=5,
+    ),
+    Column(
         key="memory",
         header="MEMORY",
         text=_memory,

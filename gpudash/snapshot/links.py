@@ -35,10 +35,12 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetPcieReplayCounter")] = None
     pcie_tx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
         "What the GPU sent over PCIe since the last sample; null in a first one.",
-        nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC")] = None
+        nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC, "
+        "nvmlDeviceGetPcieThroughput")] = None
     pcie_rx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
         "What the GPU received over PCIe since the last sample; null in a first one.",
-        nvml="NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_GPM_METRIC_PCIE_RX_PER_SEC")] = None
+        nvml="NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_GPM_METRIC_PCIE_RX_PER_SEC, "
+        "nvmlDeviceGetPcieThroughput")] = None
 
     nvlink_count: Annotated[int | None, _nvlink(Unit.COUNT,
         "NVLinks that are up; null on boards that have none.",

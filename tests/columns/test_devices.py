@@ -22,6 +22,7 @@ def test_they_read_like_a_sentence() -> None:
         "index": "0",
         "name": "H100 80GB HBM3",
         "utilization": "87%",
+        "sm_active": "-",
         "memory": "40.0G/80.0G",
         "memory_percent": "50%",
         "temperature": "62C",
@@ -37,6 +38,11 @@ def test_they_read_like_a_sentence() -> None:
         "ecc": "-",
         "status": "ok",
     }
+
+
+def test_what_the_sms_did_stands_beside_the_time_in_which_any_kernel_ran() -> None:
+    told = texts(make_device(gpu_utilization_percent=100, sm_active_percent=12.4))
+    assert (told["utilization"], told["sm_active"]) == ("100%", "12%")
 
 
 def test_device_that_tells_nothing_shows_no_zeros() -> None:
