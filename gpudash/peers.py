@@ -21,6 +21,15 @@ _STATES = {
 Pair = tuple[int, int]
 
 
+class Lack(NamedTuple):
+    """Processes that use GPUs some pairs of which cannot reach each other's memory."""
+
+    pids: list[int]
+    gpus: tuple[int, ...]
+    pair_count: int
+    sentence: str
+
+
 class _Users(NamedTuple):
     """Processes told of together: one name, one owner, the same GPUs."""
 
@@ -35,7 +44,12 @@ def remarks(snapshot: Snapshot) -> list[str]:
 
 
 def without_p2p(snapshot: Snapshot) -> list[str]:
-    """Return a sentence for the processes that use GPUs between which there is no P2P.
+    """Return a sentence for the processes that use GPUs between which there is no P2P."""
+    return [lack.sentence for lack in lacking_p2p(snapshot)]
+
+
+def lacking_p2p(snapshot: Snapshot) -> list[Lack]:
+    """Return the processes that use GPUs between which there is no P2P.
 
     Processes of one name and owner on the same GPUs share a sentence. What the driver does not
     tell is not called missing.
@@ -45,13 +59,14 @@ def without_p2p(snapshot: Snapshot) -> list[str]:
         return []
     cells = access_matrix(topology).cells
     places = {index: place for place, index in enumerate(topology.indices)}
-    sentences = []
+    lacks = []
     for users, pids in groups.items():
         known = [gpu for gpu in users.gpus if gpu in places]
         missing = _missing(known, places, cells)
         if missing:
-            sentences.append(_sentence(users, pids, _between(known, missing)))
-    return sentences
+            sentence = _sentence(users, pids, _between(known, missing))
+            lacks.append(Lack(pids, users.gpus, len(missing), sentence))
+    return lacks
 
 
 def reduced_links(snapshot: Snapshot) -> list[str]:

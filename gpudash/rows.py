@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from gpudash.health import findings_by_device
 from gpudash.labels import device_labels, gpu_ranges, mig_labels
-from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
+from gpudash.snapshot import Device, Finding, Process, ProcessDevice, Snapshot
 from gpudash.uses import uses
 
 
 class DeviceRow(NamedTuple):
-    """A device, the label that people know it by, and what it is being used for."""
+    """A device, the label that people know it by, what it is used for, and what concerns it."""
 
     device: Device
     label: str
     use: str = ""
+    findings: tuple[Finding, ...] = ()
 
 
 class ProcessRow(NamedTuple):
@@ -35,7 +37,11 @@ class ProcessRow(NamedTuple):
 def device_rows(snapshot: Snapshot) -> list[DeviceRow]:
     """Return the devices of a snapshot, in its order."""
     labels, words = device_labels(snapshot.devices), uses(snapshot)
-    return [DeviceRow(device, labels[device.key], words[device.key]) for device in snapshot.devices]
+    concerned = findings_by_device(snapshot)
+    return [
+        DeviceRow(device, labels[device.key], words[device.key], concerned.get(device.key, ()))
+        for device in snapshot.devices
+    ]
 
 
 def process_rows(

@@ -1,13 +1,13 @@
-"""A host in words: how many GPUs are busy, held or free, and memory that nobody listed owns."""
+"""A host in words: how many GPUs are busy, held or free."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from gpudash.snapshot import Device, Snapshot
-from gpudash.units import short_size, size, watts
-from gpudash.uses import notable, uses
+from gpudash.snapshot import Snapshot
+from gpudash.units import short_size, watts
+from gpudash.uses import uses
 
 # In the order of the sentence; what needs a person comes first.
 _WORDS = (
@@ -47,16 +47,6 @@ def totals(snapshot: Snapshot) -> str:
     power = _sum(gpu.power_usage_mw for gpu in gpus)
     memory = None if used is None else f"{short_size(used)} of {short_size(total)}"
     return ", ".join(filter(None, (memory, None if power is None else watts(power))))
-
-
-def unlisted_memory(label: str, device: Device) -> str | None:
-    """Return a sentence on memory that no listed process owns, or None if it is not notable."""
-    amount = device.memory_unaccounted_bytes
-    if not notable(device, amount):
-        return None
-    sentence = f"GPU {label}: {size(amount)} held by no listed process"
-    minor = device.minor_number
-    return sentence if minor is None else f"{sentence} (see sudo fuser -v /dev/nvidia{minor})"
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

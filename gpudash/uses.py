@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
-from gpudash import health
-from gpudash.snapshot import Device, Snapshot
+from gpudash.health import findings_by_device, is_held, is_hot, notable
+from gpudash.snapshot import Device, Finding, Snapshot
 
-_GIB = 1024**3
-_NOTABLE_SHARE = 0.05
 _STATES = {
     "lost": "LOST",
     "reset-required": "needing a reset",
@@ -21,51 +19,31 @@ _STATES = {
 def uses(snapshot: Snapshot) -> dict[str, str]:
     """Return the use of each device by its key.
 
-    Hot: it slows itself down. Held idle: a listed process keeps memory while nothing runs. Free:
-    no compute process and hardly any memory. In use: someone not listed has memory, or the
-    utilization is not known.
+    Hot: it slows itself down. Held idle: processes keep it and do nothing there. Free: no compute
+    process and hardly any memory. In use: it does nothing at this instant, but someone who works
+    there, or who is not listed, has memory; or the utilization is not known.
     """
-    held = _held(snapshot)
-    return {device.key: _use(device, held) for device in snapshot.devices}
+    concerned = findings_by_device(snapshot)
+    held = {
+        device.key for device in snapshot.devices if is_held(device, concerned.get(device.key, ()))
+    }
+    held |= {device.parent_uuid or "" for device in snapshot.devices if device.key in held}
+    users = {share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"}
+    return {
+        device.key: _use(device, concerned.get(device.key, ()), device.key in held, users)
+        for device in snapshot.devices
+    }
 
 
-def notable(device: Device, amount: int | None) -> bool:
-    """Return whether an amount of the device's memory is worth a word: 1 GiB or 5 % of it."""
-    if amount is None:
-        return False
-    total = device.memory_total_bytes
-    return amount >= _GIB or bool(total and amount >= _NOTABLE_SHARE * total)
-
-
-def _use(device: Device, held: Collection[str]) -> str:
+def _use(device: Device, findings: Sequence[Finding], is_held: bool, users: set[str | None]) -> str:
     if device.state != "ok":
-        return _STATES[device.state]
-    if health.is_hot(device):
+        return _STATES.get(device.state, "failed")
+    if is_hot(device, findings):
         return "hot"
     if device.gpu_utilization_percent:
         return "busy"
-    is_held = device.key in held
     if is_held and device.gpu_utilization_percent == 0:
         return "held idle"
     used = device.memory_used_bytes
-    return "in use" if is_held or used is None or notable(device, used) else "free"
-
-
-def _held(snapshot: Snapshot) -> set[str]:
-    """Return the devices on which a process computes or keeps notable memory, and their parents.
-
-    A display server keeps a few MiB on every GPU: that does not hold one.
-    """
-    devices = {device.key: device for device in snapshot.devices}
-    gpus = {device.index: device for device in snapshot.devices if not device.is_mig}
-    held: set[str] = set()
-    for process in snapshot.processes:
-        for share in process.devices:
-            gpu = gpus.get(share.index)
-            instance = devices.get(share.uuid or "")
-            for device in (gpu, instance):
-                if device is None or device.key in held:
-                    continue
-                if share.type != "G" or notable(device, share.used_gpu_memory_bytes):
-                    held.add(device.key)
-    return held
+    is_used = is_held or device.uuid in users or used is None or notable(device, used)
+    return "in use" if is_used else "free"

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from gpudash.snapshot import EMPTY, Device
-from gpudash.summary import summary, totals, unlisted_memory
+from gpudash.summary import summary, totals
 from tests.factories import (
     GIB,
     make_device,
@@ -21,9 +19,9 @@ def test_summary_counts_what_each_gpu_does() -> None:
         make_device(index=1, **{**IDLE, "memory_used_bytes": 60 * GIB}),
         make_device(index=2, **IDLE),
         Device(index=3, state="lost"),
-        make_device(index=4, temperature_celsius=95),
+        make_device(index=4, temperature_celsius=95, slowdown_temperature_celsius=90),
     )
-    processes = (make_process(devices=(make_process_device(index=1),)),)
+    processes = (make_process(devices=(make_process_device(index=1, sm_utilization_percent=0),)),)
     snapshot = make_snapshot(devices=devices, processes=processes)
     assert summary(snapshot) == "5 GPUs: 1 LOST, 1 hot, 1 busy, 1 held idle, 1 free"
 
@@ -46,24 +44,3 @@ def test_totals_add_up_what_is_known() -> None:
     snapshot = make_snapshot(2)
     assert totals(snapshot) == "80.0G of 160G, 825W"
     assert totals(make_snapshot(devices=(Device(index=0),))) == ""
-
-
-def test_unlisted_memory_names_the_node_to_ask() -> None:
-    device = make_device(memory_unaccounted_bytes=12 * GIB, minor_number=3)
-    assert unlisted_memory("0", device) == (
-        "GPU 0: 12.0 GiB held by no listed process (see sudo fuser -v /dev/nvidia3)"
-    )
-
-
-@pytest.mark.parametrize(
-    ("amount", "total", "said"),
-    [
-        (GIB, 80 * GIB, True),
-        (GIB - 1, 80 * GIB, False),
-        (300 << 20, 4 * GIB, True),
-        (None, 1, False),
-    ],
-)
-def test_unlisted_memory_is_told_when_notable(amount: int | None, total: int, said: bool) -> None:
-    device = make_device(memory_unaccounted_bytes=amount, memory_total_bytes=total)
-    assert (unlisted_memory("0", device) is not None) is said

@@ -7,6 +7,7 @@ import pytest
 from gpudash.uses import uses
 from tests.factories import GIB, make_device, make_process, make_process_device, make_snapshot
 
+UNUSED = {"sm_utilization_percent": 0}
 IDLE = {"gpu_utilization_percent": 0, "memory_used_bytes": 3 << 20}
 
 
@@ -14,9 +15,10 @@ IDLE = {"gpu_utilization_percent": 0, "memory_used_bytes": 3 << 20}
     ("device", "share", "word"),
     [
         ({}, {}, "busy"),
-        (IDLE, {"used_gpu_memory_bytes": 300 << 20}, "held idle"),
+        (IDLE, {"used_gpu_memory_bytes": 300 << 20, **UNUSED}, "held idle"),
+        ({**IDLE, "memory_used_bytes": GIB}, {}, "in use"),
         (IDLE, {"type": "G", "used_gpu_memory_bytes": 4 << 20}, "free"),
-        (IDLE, {"type": "G", "used_gpu_memory_bytes": 2 * GIB}, "held idle"),
+        ({"gpu_utilization_percent": 0}, {"type": "G", "used_gpu_memory_bytes": 2 * GIB}, "in use"),
         ({"gpu_utilization_percent": None}, {}, "in use"),
         ({"state": "asleep", "gpu_utilization_percent": None}, {}, "asleep"),
         ({"state": "lost", **IDLE}, {}, "LOST"),
@@ -42,6 +44,6 @@ def test_process_on_an_instance_holds_it_and_its_parent() -> None:
     instances = tuple(
         make_device(index=i, uuid=f"MIG-{i}", parent_uuid=parent.uuid, **IDLE) for i in range(2)
     )
-    process = make_process(devices=(make_process_device(uuid="MIG-1"),))
+    process = make_process(devices=(make_process_device(uuid="MIG-1", **UNUSED),))
     snapshot = make_snapshot(devices=(parent, *instances), processes=(process,))
     assert list(uses(snapshot).values()) == ["held idle", "free", "held idle"]

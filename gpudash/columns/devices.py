@@ -9,16 +9,18 @@ from gpudash.layout import Column, number
 from gpudash.rows import DeviceRow
 from gpudash.units import ABSENT, celsius, percent, short_size, watts
 
+_IDLE_WORDS = {"held idle": "held", "in use": "in use"}
+
 
 def status(row: DeviceRow) -> str:
-    """Return one word: what is wrong, `held` where a process keeps an idle GPU, else its health."""
-    word = health.status(row.device)
-    return "held" if word == "idle" and row.use == "held idle" else word
+    """Return one word: what is wrong with it, else whether it is held, in use, idle or ok."""
+    word = health.status(row.device, row.findings)
+    return _IDLE_WORDS.get(row.use, word) if word == "idle" else word
 
 
 def status_level(row: DeviceRow) -> Level:
     """Return how bad the status is; a GPU that is held and does nothing is a warning."""
-    return "warn" if status(row) == "held" else health.status_level(row.device)
+    return "warn" if status(row) == "held" else health.status_level(row.device, row.findings)
 
 
 def _name(row: DeviceRow) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpudash import stdout, wire
 from gpudash.errors import DriverError, ExitStatus
+from gpudash.health import Diagnosis
 from gpudash.labels import index_ranges
 from gpudash.selection import select
 from gpudash.snapshot import Snapshot
@@ -17,7 +18,7 @@ def run(source: Source, *, gpus: Sequence[str], json: bool, ascii: bool, color: 
 
     Raises DriverError as `exit_status` does.
     """
-    snapshot = select(sample(source), gpus)
+    snapshot = select(Diagnosis().examine(sample(source)), gpus)
     if json:
         line = wire.encode(snapshot)
         stdout.write((wire.pretty(line) if stdout.is_terminal() else line) + b"\n")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gpudash import quick, stdout, wire
 from gpudash.commands.switch import Switch
+from gpudash.health import Diagnosis
 from gpudash.selection import select
 from gpudash.sources import Source
 from gpudash.sources.local import open_source
@@ -29,9 +30,10 @@ def run(
     reset. Raises DriverError when the driver cannot be used, or not be let go of.
     """
     source = open_source(demo, show_secrets=show_secrets, pcie_throughput=pcie_throughput)
+    diagnosis = Diagnosis()
     switch = Switch(signal.SIGUSR1)
     due = time.monotonic()
-    stdout.write(_line(source, gpus))
+    stdout.write(_line(source, diagnosis, gpus))
     quick.settle()
     # Rates are those between two samples: the second comes soon, however slow the interval.
     pause = min(interval, _SECOND_SAMPLE_SECONDS)
@@ -47,8 +49,8 @@ def run(
             while switch.is_on:
                 stdout.wait(None, switch.descriptor)
                 switch.read()
-        stdout.write(_line(source, gpus))
+        stdout.write(_line(source, diagnosis, gpus))
 
 
-def _line(source: Source, gpus: Sequence[str]) -> bytes:
-    return wire.encode(select(source.sample(), gpus)) + b"\n"
+def _line(source: Source, diagnosis: Diagnosis, gpus: Sequence[str]) -> bytes:
+    return wire.encode(select(diagnosis.examine(source.sample()), gpus)) + b"\n"

@@ -8,18 +8,20 @@ from datetime import datetime
 from gpudash.cells import width as cells
 from gpudash.cells import wrap
 from gpudash.columns import DEVICE_COLUMNS, PROCESS_COLUMNS
-from gpudash.health import status, status_level
+from gpudash.columns.devices import status, status_level
+from gpudash.health import findings
 from gpudash.layout import GAP, Place, fit, taken
 from gpudash.outputs.ansi import Style, painter
 from gpudash.outputs.grid import Line, body, ellipsis, fitted, heading, shown
 from gpudash.rows import DeviceRow, device_rows, process_rows
-from gpudash.snapshot import Snapshot
-from gpudash.summary import tally, totals, unlisted_memory
+from gpudash.snapshot import FindingLevel, Snapshot
+from gpudash.summary import tally, totals
 
 _LEAST_BAR = 5
 _LEAST_MESSAGE = 24
 _PAGE = 80
 _IDENTITY = frozenset({"index", "name"})
+_LEVELS: dict[FindingLevel, Style] = {"critical": "red", "warn": "yellow", "info": "plain"}
 _USES: dict[str, Style] = {
     "LOST": "red",
     "not answering": "red",
@@ -40,8 +42,8 @@ def render(snapshot: Snapshot, *, width: int = 80, color: bool = False, ascii: b
     sections = (
         _header(snapshot, min(width, max(taken(places), _PAGE)), ascii),
         _devices(rows, places, width, ascii),
-        _unlisted(snapshot, width, ascii),
         _processes(snapshot, width, ascii),
+        _findings(snapshot, width, ascii),
         _errors(snapshot, width, ascii),
     )
     paint = painter(color)
@@ -101,19 +103,10 @@ def _unread(row: DeviceRow, places: list[Place[DeviceRow]], room: int, ascii: bo
     message = fault.message if fault else "powered down, not woken to be read"
     if not fault and row.device.state != "asleep":
         message = "its values cannot be read"
-    style: Style = "red" if status_level(row.device) == "critical" else "dim"
-    words = _paragraph(f"{status(row.device)}: {message}", style, room - start, ascii=ascii)
+    style: Style = "red" if status_level(row) == "critical" else "dim"
+    words = _paragraph(f"{status(row)}: {message}", style, room - start, ascii=ascii)
     first = [*body(identity, [row], ascii=ascii)[0], (" " * GAP, "plain"), *words[0]]
     return [first, *([(" " * start, "plain"), *line] for line in words[1:])]
-
-
-def _unlisted(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
-    lines: list[Line] = []
-    for row in device_rows(snapshot):
-        sentence = unlisted_memory(row.label, row.device)
-        if sentence is not None:
-            lines += _paragraph(sentence, "yellow", room, ascii=ascii, indent=2)
-    return lines
 
 
 def _processes(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
@@ -122,6 +115,18 @@ def _processes(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
         return [[("No running processes found", "plain")]]
     places = fit(PROCESS_COLUMNS, rows, room)
     return [heading(places), *body(places, rows, ascii=ascii)]
+
+
+def _findings(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
+    """Return what is wrong or wasteful, and what to do about all that is worse than a remark."""
+    lines: list[Line] = []
+    for finding in findings(snapshot):
+        text, style = f"{finding.level}: {finding.sentence}", _LEVELS[finding.level]
+        lines += _paragraph(text, style, room, ascii=ascii, indent=2)
+        if finding.level != "info" and finding.advice:
+            words = _paragraph(finding.advice, "dim", max(1, room - 2), ascii=ascii)
+            lines += [[("  ", "plain"), *line] for line in words]
+    return lines
 
 
 def _errors(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:

@@ -8,10 +8,10 @@ from statistics import median
 from msgspec import Struct
 
 from gpudash.cuda_visible import visible_devices
+from gpudash.health import notable
 from gpudash.picking.wish import Wish
 from gpudash.snapshot import Device, Lease, Process, Snapshot
 from gpudash.units import duration, size
-from gpudash.uses import notable
 
 _STATES = {
     "lost": "lost",

@@ -10,7 +10,6 @@ from gpudash.feed import Feed, FeedState
 from gpudash.history import History
 from gpudash.rows import DeviceRow, process_rows
 from gpudash.snapshot import EMPTY, Process, Snapshot
-from gpudash.summary import unlisted_memory
 from gpudash.tui.arrangement import Arrangement, arrange
 from gpudash.tui.device_cursor import DeviceCursor
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
@@ -286,10 +285,9 @@ class Picture:
 
     @property
     def notes(self) -> list[str]:
-        """What the tables cannot say: faults of the host, memory that nobody owns."""
+        """What the tables cannot say: faults of the host."""
         known = self._taken, self.shown.hidden
         if self._notes_known[0] != known:
             faults = [str(fault.message) for fault in self.snapshot.errors]
-            unlisted = (unlisted_memory(row.label, row.device) for row in self.rows)
-            self._notes_known = known, faults + [note for note in unlisted if note]
+            self._notes_known = known, faults
         return self._notes_known[1]

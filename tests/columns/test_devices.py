@@ -73,16 +73,16 @@ def test_encoder_and_memory_errors_appear_only_when_there_are_any() -> None:
     assert (texts(busy)["codec"], texts(failing)["ecc"]) == ("40%/0%", "3+1")
 
 
-@pytest.mark.parametrize(("processes", "word"), [(1, "held"), (0, "idle")])
+@pytest.mark.parametrize(("processes", "word"), [(1, "held"), (0, "in use")])
 def test_idle_gpu_whose_memory_a_process_holds_is_called_held(processes: int, word: str) -> None:
-    share = make_process_device(used_gpu_memory_bytes=10 * GIB)
+    share = make_process_device(used_gpu_memory_bytes=10 * GIB, sm_utilization_percent=0)
     device = make_device(gpu_utilization_percent=0)
     listed = (make_process(devices=(share,)),) * processes
     (row,) = device_rows(make_snapshot(devices=(device,), processes=listed))
     column = DEVICE_COLUMNS[-1]
     assert column.text(row) == word
     assert column.level is not None
-    assert column.level(row) == "warn"
+    assert column.level(row) == ("warn" if processes else "ok")
 
 
 def test_keys_are_unique() -> None:

@@ -119,7 +119,7 @@ static u64 proc_mem(gpu_t *g, int slot) {
     int n = C.procs + C.gprocs;
     return (256 + hash((u32)g->index, (u32)slot) % 512) * MIB * (n < 16 ? 8 : n < 64 ? 2 : 1);
 }
-static u32 proc_sm(gpu_t *g, int slot) { u32 n = (u32)(C.procs ? C.procs : 1); return (util(g) + hash((u32)g->index, (u32)slot) % 5) / n; }
+static u32 proc_sm(gpu_t *g, int slot) { u32 n = (u32)(C.procs ? C.procs : 1), u = util(g); return u == 0 ? 0 : (u + hash((u32)g->index, (u32)slot) % 5) / n; }
 static u64 mem_used(gpu_t *g) {
     u64 u = 3 * MIB + g->orphaned;
     int n = (int)nproc(g);

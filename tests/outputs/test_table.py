@@ -121,7 +121,8 @@ def test_mig_instances_stand_under_their_gpu() -> None:
 
 def test_memory_of_no_listed_process_is_told_in_words() -> None:
     device = make_device(memory_unaccounted_bytes=12 * GIB)
-    assert "GPU 0: 12.0 GiB held by no listed process\n" in render(make_snapshot(devices=(device,)))
+    text = render(make_snapshot(devices=(device,)))
+    assert "warn: GPU 0: 12.0 GiB held by no listed process\n" in text
 
 
 def test_process_row_has_owner_and_command() -> None:
@@ -167,5 +168,5 @@ def test_host_without_gpus_says_so() -> None:
 
 
 def test_colour_marks_the_hot_card() -> None:
-    hot = make_device(temperature_celsius=95)
+    hot = make_device(temperature_celsius=95, slowdown_temperature_celsius=90)
     assert "\x1b[1;31m95\x1b[0m" in render(make_snapshot(devices=(hot,)), color=True)

@@ -12,7 +12,13 @@ from gpudash.tui.glyphs import ASCII
 from gpudash.tui.picture import PANELS, Picture
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.theme import faded, look
-from tests.factories import gpu_uuid, make_device, make_snapshot
+from tests.factories import (
+    gpu_uuid,
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
+)
 from tests.tui.past import sample
 from tests.tui.stage import HandFeed, busy_snapshot, process_of
 
@@ -142,9 +148,9 @@ def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
 
 
 def test_gpu_that_is_held_and_idle_says_so() -> None:
-    snapshot = busy_snapshot(1, devices=1)
     idle = make_device(gpu_utilization_percent=0)
-    picture = make_picture(make_snapshot(devices=(idle,), processes=snapshot.processes), (80, 24))
+    process = make_process(devices=(make_process_device(sm_utilization_percent=0),))
+    picture = make_picture(make_snapshot(devices=(idle,), processes=(process,)), (80, 24))
     assert "held" in text_of(picture.panels().devices)
     assert "1 GPU: 1 held idle" in text_of(picture.panels().header)
 

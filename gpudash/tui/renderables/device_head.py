@@ -8,8 +8,8 @@ from typing import NamedTuple
 from rich.segment import Segment
 
 from gpudash.cells import fold, width
+from gpudash.columns.devices import status, status_level
 from gpudash.device_fields import DeviceField
-from gpudash.health import status, status_level
 from gpudash.labels import short_name
 from gpudash.rows import DeviceRow
 from gpudash.snapshot import Device
@@ -40,7 +40,7 @@ def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
     device = rows[place].device
     right = [
         Segment(f" {short_name(device)}  ", theme.base),
-        Segment(f"{status(device)} ", theme.level(status_level(device))),
+        Segment(f"{status(rows[place])} ", theme.level(status_level(rows[place]))),
     ]
     line: Line = [Segment(" GPU ", theme.heading)]
     room = max(0, cells - cells_of(right) - cells_of(line) - 2)
@@ -67,13 +67,14 @@ def _window(widths: Sequence[int], place: int, room: int) -> tuple[int, int]:
     return first, last
 
 
-def trouble(device: Device, theme: Theme, cells: int) -> list[Line]:
+def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
     """Return in words why a device tells nothing, no line for one that does."""
+    device = row.device
     if device.state == "ok":
         return []
     told = device.fault.message if device.fault else _ASLEEP
-    style = theme.level(status_level(device))
-    texts = fold(f"{status(device)}: {told}", max(1, cells - 2))[:_MOST_FAULT]
+    style = theme.level(status_level(row))
+    texts = fold(f"{status(row)}: {told}", max(1, cells - 2))[:_MOST_FAULT]
     return [[Segment(f" {text}", style)] for text in texts]
 
 

@@ -9,7 +9,7 @@ from rich.segment import Segment
 
 from gpudash.cells import cut, width
 from gpudash.columns import DEVICE_COLUMNS
-from gpudash.health import status, status_level
+from gpudash.columns.devices import status, status_level
 from gpudash.layout import Column
 from gpudash.rows import DeviceRow
 from gpudash.tui.arrangement import Arrangement
@@ -141,9 +141,9 @@ def _beside(lines: Sequence[Line | None], room: int, theme: Theme) -> Line:
 
 def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
     """Return why there are no values, in place of all of them."""
-    word = f"  {status(row.device)}  "
+    word = f"  {status(row)}  "
     reason = row.device.fault.message if row.device.fault else ""
     return [
-        Segment(word, theme.level(status_level(row.device))),
+        Segment(word, theme.level(status_level(row))),
         Segment(cut(reason, max(0, room - width(word)), mark=theme.glyphs.ellipsis), theme.dim),
     ]

@@ -47,7 +47,7 @@ class DeviceView(ChartedView):
             self._tabs, self._pinned, self._chart_lines = Tabs([], []), 0, range(0)
             return ()
         self._tabs = tabs(self.rows(), row.device.key, theme, cells)
-        above = [self._tabs.line, *trouble(row.device, theme, cells)]
+        above = [self._tabs.line, *trouble(row, theme, cells)]
         lines = [*above, *self.charted(row, cells, height - len(above))][:height]
         self._chart_lines = range(len(above), len(lines))
         self._pinned = len(lines)

@@ -1,63 +1,21 @@
-"""How a device is doing: one status word, and levels for its values; no colours."""
+"""How bad single values of a device are; no colours."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from gpudash.snapshot import Device
-from gpudash.units import ABSENT
 
 Level = Literal["unknown", "ok", "warn", "critical"]
 
-_STATES: dict[str, tuple[str, Level]] = {
-    "asleep": ("asleep", "unknown"),
-    "not-answering": ("NO ANSWER", "critical"),
-    "lost": ("LOST", "critical"),
-    "reset-required": ("RESET", "critical"),
-    "failed": ("FAILED", "critical"),
-}
-
-# The first that applies is the word: hw-slowdown also stands when one of the two above it does.
-_REASONS: dict[str, tuple[str, Level]] = {
-    "hw-power-brake-slowdown": ("brake", "critical"),
-    "hw-thermal-slowdown": ("thermal", "critical"),
-    "hw-slowdown": ("hw-slow", "critical"),
-    "sw-thermal-slowdown": ("thermal", "warn"),
-    "sw-power-cap": ("power-cap", "warn"),
-}
-
-_HELD_SHARE = 0.05
+_GIB = 1024**3
+_NOTABLE_SHARE = 0.05
 _MARGIN_CELSIUS = 10
-_SLOWDOWN_CELSIUS = 90
-
-
-def status(device: Device) -> str:
-    """Return one word: what is wrong, what holds its clocks, or `ok`, `idle`, `asleep`, `-`."""
-    return _status(device)[0]
-
-
-def status_level(device: Device) -> Level:
-    """Return how bad the status is."""
-    return _status(device)[1]
-
-
-def _status(device: Device) -> tuple[str, Level]:
-    if device.state != "ok":
-        return _STATES[device.state]
-    reasons = device.clocks_event_reasons
-    for reason, word in _REASONS.items():
-        if reason in (reasons or ()):
-            return word
-    if device.gpu_utilization_percent == 0:
-        return "idle", "warn" if utilization_level(device) == "warn" else "ok"
-    if device.gpu_utilization_percent is None and reasons is None:
-        return ABSENT, "unknown"
-    return "ok", "ok"
 
 
 def utilization_level(device: Device) -> Level:
     """Return ok for a device that computes, warn for an idle one whose memory is held."""
-    if device.gpu_utilization_percent == 0 and (memory_share(device) or 0) >= _HELD_SHARE:
+    if device.gpu_utilization_percent == 0 and (memory_share(device) or 0) >= _NOTABLE_SHARE:
         return "warn"
     return "ok" if device.gpu_utilization_percent else "unknown"
 
@@ -71,7 +29,10 @@ def memory_level(device: Device) -> Level:
 
 
 def temperature_level(device: Device) -> Level:
-    """Return critical where the GPU slows itself down, warn 10 degrees before."""
+    """Return critical where the GPU slows itself down, warn 10 degrees before.
+
+    Unknown where the driver tells no such limit.
+    """
     margin = _temperature_margin(device)
     if margin is None:
         return "unknown"
@@ -81,18 +42,11 @@ def temperature_level(device: Device) -> Level:
 def memory_temperature_level(device: Device) -> Level:
     """Return critical where warm memory slows the GPU down, warn 10 degrees before."""
     value, limit = device.memory_temperature_celsius, device.max_memory_temperature_celsius
-    if value is None:
+    if value is None or limit is None:
         return "unknown"
-    if limit is None or value < limit - _MARGIN_CELSIUS:
+    if value < limit - _MARGIN_CELSIUS:
         return "ok"
     return "critical" if value >= limit else "warn"
-
-
-def is_hot(device: Device) -> bool:
-    """Return whether a GPU is so warm that it slows itself down, or is about to."""
-    thermal = {"hw-thermal-slowdown", "sw-thermal-slowdown"}
-    slowed = not thermal.isdisjoint(device.clocks_event_reasons or ())
-    return slowed or temperature_level(device) == "critical"
 
 
 def ecc_level(device: Device) -> Level:
@@ -116,10 +70,18 @@ def memory_share(device: Device) -> float | None:
     return None if used is None or not total else min(max(used / total, 0.0), 1.0)
 
 
+def notable(device: Device, amount: int | None) -> bool:
+    """Return whether an amount of the device's memory is worth a word: 1 GiB or 5 % of it."""
+    if amount is None:
+        return False
+    total = device.memory_total_bytes
+    return amount >= _GIB or bool(total and amount >= _NOTABLE_SHARE * total)
+
+
 def _temperature_margin(device: Device) -> int | None:
     if device.temperature_margin_celsius is not None:
         return device.temperature_margin_celsius
     if device.temperature_celsius is None:
         return None
     limit = device.max_operating_temperature_celsius or device.slowdown_temperature_celsius
-    return (limit or _SLOWDOWN_CELSIUS) - device.temperature_celsius
+    return None if limit is None else limit - device.temperature_celsius

@@ -1,0 +1,167 @@
+"""What holds the clocks of a GPU down: power, heat, hardware; and clocks that nothing explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpudash.health.sight import Sight
+from gpudash.health.symptom import Rule, Symptom, proof
+from gpudash.snapshot import Device, FindingLevel
+from gpudash.units import watts
+
+POWER_BRAKE = Rule("power-brake", "brake", 0, 5)
+THERMAL_HARDWARE = Rule("thermal-slowdown-hardware", "thermal", 0, 10)
+HARDWARE_SLOWDOWN = Rule("hardware-slowdown", "hw-slow", 2.5, 5)
+THERMAL_SOFTWARE = Rule("thermal-slowdown-software", "thermal", 2.5, 10)
+POWER_CAPPED = Rule("power-capped", "power-cap", 2.5, 10)
+CLOCKS_LOW = Rule("clocks-low", "slow-clk", 10, 10)
+
+THERMAL = frozenset({THERMAL_HARDWARE.id, THERMAL_SOFTWARE.id})
+"""The rules that a GPU is too warm by."""
+
+
+class _Slowdown(NamedTuple):
+    rule: Rule
+    level: FindingLevel
+    fact: tuple[str, str]
+    advice: str
+
+
+# hw-slowdown also stands when one of the two above it does: the first that applies is told.
+_HARDWARE = {
+    "hw-power-brake-slowdown": _Slowdown(
+        POWER_BRAKE,
+        "critical",
+        (
+            "is slowed down by the power brake of the server",
+            "are slowed down by the power brake of the server",
+        ),
+        "The power supply asks for less: check the power supplies and cables of the host, and "
+        "what else draws from them.",
+    ),
+    "hw-thermal-slowdown": _Slowdown(
+        THERMAL_HARDWARE,
+        "critical",
+        (
+            "is so hot that hardware slows it down to less than half",
+            "are so hot that hardware slows them down to less than half",
+        ),
+        "Check fans, dust and the air in front of the host before it turns itself off.",
+    ),
+    "hw-slowdown": _Slowdown(
+        HARDWARE_SLOWDOWN,
+        "critical",
+        ("is slowed down by its hardware", "are slowed down by their hardware"),
+        "Heat, its power supply or its power connector ask for it: nvidia-smi -q -d PERFORMANCE",
+    ),
+}
+_WARM = _Slowdown(
+    THERMAL_SOFTWARE,
+    "warn",
+    ("is slowed down for being too warm", "are slowed down for being too warm"),
+    "Check fans, dust and the air in front of the host; its memory may be the warm part.",
+)
+_EXPLAINED = frozenset(
+    {
+        "gpu-idle",
+        "applications-clocks-setting",
+        "sw-power-cap",
+        "hw-slowdown",
+        "sync-boost",
+        "sw-thermal-slowdown",
+        "hw-thermal-slowdown",
+        "hw-power-brake-slowdown",
+        "display-clock-setting",
+    }
+)
+_LOAD_PERCENT = 50
+_LOW_CLOCK, _SLOW_CLOCK = 0.6, 0.9
+_CLOCKS = ("sm_clock_mhz", "max_sm_clock_mhz")
+
+
+def slowdowns(sight: Sight) -> Iterator[Symptom]:
+    """GPUs whose clocks the driver says are held down, other than by idling or by a setting."""
+    for gpu in sight.gpus:
+        reasons = gpu.clocks_event_reasons
+        if not reasons:
+            continue
+        of = sight.name(gpu)
+        hardware = next((reason for reason in _HARDWARE if reason in reasons), None)
+        if hardware is not None:
+            yield _slowed(_HARDWARE[hardware], gpu, of)
+        if "sw-thermal-slowdown" in reasons and hardware != "hw-thermal-slowdown":
+            yield _slowed(_WARM, gpu, of)
+        if "sw-power-cap" in reasons:
+            yield _capped(gpu, of)
+
+
+def low_clocks(sight: Sight) -> Iterator[Symptom]:
+    """GPUs that work at low clocks although the driver names no reason."""
+    for gpu in sight.gpus:
+        if (gpu.gpu_utilization_percent or 0) < _LOAD_PERCENT or gpu.clocks_event_reasons is None:
+            continue
+        if _is_below(gpu, _LOW_CLOCK) and _EXPLAINED.isdisjoint(gpu.clocks_event_reasons):
+            fact = (
+                "works at less than 60 % of its highest clock, and the driver names no reason",
+                "work at less than 60 % of their highest clock, and the driver names no reason",
+            )
+            advice = (
+                "Clocks may be locked: sudo nvidia-smi -rgc frees them. Else see its power "
+                "connector and the power plan of the host."
+            )
+            evidence = proof(
+                sight.name(gpu), gpu, "gpu_utilization_percent", *_CLOCKS, "performance_state"
+            )
+            yield Symptom(CLOCKS_LOW, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
+
+
+def _slowed(slowdown: _Slowdown, gpu: Device, of: str) -> Symptom:
+    rule, level, fact, advice = slowdown
+    evidence = proof(
+        of,
+        gpu,
+        "clocks_event_reasons",
+        "temperature_celsius",
+        "max_operating_temperature_celsius",
+        "slowdown_temperature_celsius",
+        "temperature_margin_celsius",
+        "memory_temperature_celsius",
+        "power_usage_mw",
+        *_CLOCKS,
+        "throttled_sw_thermal_percent",
+        "throttled_hw_thermal_percent",
+        "throttled_hw_power_brake_percent",
+    )
+    return Symptom(rule, gpu.key, level, advice, fact, "", (gpu,), evidence)
+
+
+def _capped(gpu: Device, of: str) -> Symptom:
+    """A limit that was lowered, or that costs much speed, is worth a warning."""
+    limit, normal = gpu.enforced_power_limit_mw, gpu.default_power_limit_mw
+    lowered = limit is not None and normal is not None and limit < 0.98 * normal
+    behind = "" if limit is None else f" of {watts(limit)}"
+    behind += f", lowered from {watts(normal)}" if lowered else ""
+    advice = "Normal under full load; only a higher limit would make it faster."
+    if lowered:
+        advice = f"If that is not meant: sudo nvidia-smi -i INDEX -pl {(normal or 0) // 1000}"
+    evidence = proof(
+        of,
+        gpu,
+        "power_usage_mw",
+        "enforced_power_limit_mw",
+        "default_power_limit_mw",
+        *_CLOCKS,
+        "throttled_sw_power_cap_percent",
+    )
+    fact = (
+        f"is held back by its power limit{behind}",
+        f"are held back by their power limits{behind}",
+    )
+    level: FindingLevel = "warn" if lowered or _is_below(gpu, _SLOW_CLOCK) else "info"
+    return Symptom(POWER_CAPPED, gpu.key, level, advice, fact, "", (gpu,), evidence)
+
+
+def _is_below(gpu: Device, share: float) -> bool:
+    clock, highest = gpu.sm_clock_mhz, gpu.max_sm_clock_mhz
+    return clock is not None and highest is not None and clock < share * highest

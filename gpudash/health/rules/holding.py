@@ -1,0 +1,178 @@
+"""Processes that hold GPUs without working on them, and GPUs that wait for their host."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from gpudash.health.levels import notable
+from gpudash.health.sight import Hold, Sight
+from gpudash.health.symptom import Rule, Symptom, number, proof, spoken, who
+from gpudash.labels import index_ranges
+from gpudash.snapshot import Device, Evidence, Process
+from gpudash.units import size
+
+HOLDS_MANY = Rule("holds-many-works-on-few", "held")
+HELD_IDLE = Rule("held-idle", "held")
+HOST_BOUND = Rule("host-bound", "starved", 20, 20)
+
+HELD = frozenset({HOLDS_MANY.id, HELD_IDLE.id})
+"""The rules whose devices are held without being used."""
+
+_LONG_SECONDS = 300.0
+_MOST_PROOFS = 8
+_LEAST_PERCENT, _STARVED_PERCENT = 2, 50
+_BUSY_CORE_PERCENT, _WAITING_PERCENT = 90, 50
+_IDLE_ADVICE = (
+    "Ask its owner, or end it: K on the screen, gpudash kill PID. A notebook keeps its memory "
+    "until its kernel is shut down."
+)
+
+_Idle = tuple[Process, list[Hold]]
+
+
+def holders(sight: Sight) -> Iterator[Symptom]:
+    """Processes that hold GPUs on which they do nothing."""
+    groups: dict[tuple[str | None, bool], list[_Idle]] = defaultdict(list)
+    for process, holds in sight.holds:
+        idle = [hold for hold in holds if hold.idle_seconds is not None]
+        if not idle:
+            continue
+        if _is_trap(holds, idle):
+            yield _trap(sight, process, holds, idle)
+            continue
+        is_long = _idle_seconds(idle) >= _LONG_SECONDS and any(map(_is_notable, idle))
+        groups[process.username, is_long].append((process, idle))
+    for (owner, is_long), group in groups.items():
+        yield _held_idle(sight, owner, is_long, group)
+
+
+def _is_trap(holds: list[Hold], idle: list[Hold]) -> bool:
+    """Whether a process works somewhere, and keeps notable memory on as many GPUs or more idle."""
+    working = [hold for hold in holds if hold.idle_seconds is None]
+    taken = [hold for hold in idle if _is_notable(hold)]
+    return bool(working) and 2 * len(taken) >= len(holds) and all(hold.works for hold in working)
+
+
+def _trap(sight: Sight, process: Process, holds: list[Hold], idle: list[Hold]) -> Symptom:
+    """One process that took the memory of many GPUs and works on few."""
+    working = [hold for hold in holds if hold.idle_seconds is None]
+    used = index_ranges({hold.share.index for hold in working})
+    sentence = (
+        f"{who(process)} holds {size(_memory(holds))} on GPU {sight.ranges(holds)} "
+        f"and works on GPU {used} alone"
+    )
+    advice = (
+        f"Start it with CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={used}, or keep its "
+        "framework from taking all memory: XLA_PYTHON_CLIENT_PREALLOCATE=false for JAX, "
+        "TF_FORCE_GPU_ALLOW_GROWTH=true for TensorFlow."
+    )
+    return Symptom(
+        HOLDS_MANY,
+        process.key,
+        "warn",
+        advice,
+        sentence=sentence,
+        devices=tuple(hold.device for hold in idle),
+        evidence=tuple(_proofs(sight, [(process, holds)])),
+        pids=(process.pid,),
+        held_seconds=None if sight.is_first else _idle_seconds(idle),
+    )
+
+
+def _held_idle(sight: Sight, owner: str | None, is_long: bool, group: list[_Idle]) -> Symptom:
+    """What one owner holds without using it, which after some minutes is a warning."""
+    holds = [hold for _, idle in group for hold in idle]
+    seconds, ranges = _idle_seconds(holds), sight.ranges(holds)
+    first = max(group, key=lambda each: (_memory(each[1]) or 0, -each[0].pid))[0]
+    others = len(group) - 1
+    subject = who(first) + (f" and {others} more {'process' if others == 1 else 'processes'}")
+    if not others:
+        subject = who(first)
+    memory = _memory(holds)
+    amount = "memory" if memory is None else size(memory)
+    them = "it" if ranges.isdecimal() else "them"
+    lasting = (
+        f"does not use {them} now"
+        if sight.is_first
+        else f"has not used {them} for {spoken(seconds)}"
+    )
+    if others:
+        lasting = lasting.replace("does not", "do not").replace("has not", "have not")
+    holds_it = f"{'hold' if others else 'holds'} {amount} on GPU {ranges}"
+    return Symptom(
+        HELD_IDLE,
+        (owner, is_long),
+        "warn" if is_long else "info",
+        _IDLE_ADVICE,
+        sentence=f"{subject} {holds_it} and {lasting}",
+        devices=tuple({hold.device.key: hold.device for hold in holds}.values()),
+        evidence=tuple(_proofs(sight, group))[:_MOST_PROOFS],
+        pids=tuple(process.pid for process, _ in group),
+        held_seconds=None if sight.is_first else seconds,
+    )
+
+
+def starved(sight: Sight) -> Iterator[Symptom]:
+    """GPUs that wait while their processes use a CPU fully, or wait for a disk."""
+    users: dict[str, list[tuple[Process, Hold]]] = defaultdict(list)
+    for process, holds in sight.holds:
+        for hold in holds:
+            if hold.idle_seconds is None:
+                users[hold.device.key].append((process, hold))
+    for gpu in sight.gpus:
+        percent = sight.work.utilization_percent(gpu)
+        if percent is not None and _LEAST_PERCENT <= percent < _STARVED_PERCENT:
+            yield from _starved(sight, gpu, percent, users.get(gpu.key, ()))
+
+
+def _starved(
+    sight: Sight, gpu: Device, percent: float, users: Iterable[tuple[Process, Hold]]
+) -> Iterator[Symptom]:
+    for process, _ in users:
+        cpu, waits = sight.work.host_work(process)
+        is_waiting = waits is not None and waits >= _WAITING_PERCENT
+        if not is_waiting and (cpu is None or cpu < _BUSY_CORE_PERCENT):
+            continue
+        why = "waits for a disk" if is_waiting else "keeps the CPU busy"
+        of = sight.name(gpu)
+        evidence = [number("mean_gpu_utilization_percent", percent, of)]
+        told = (("mean_cpu_percent", cpu), ("mean_disk_wait_percent", waits))
+        evidence += [number(name, mean, f"PID {process.pid}") for name, mean in told if mean]
+        yield Symptom(
+            HOST_BOUND,
+            (gpu.key, process.key),
+            "info" if sight.is_first else "warn",
+            "Its data comes too slowly: more loader workers, larger batches, faster storage, "
+            "work moved from Python to the GPU.",
+            sentence=f"{of} is used less than half while {who(process)} {why}",
+            devices=(gpu,),
+            evidence=tuple(evidence),
+            pids=(process.pid,),
+        )
+        return
+
+
+def _proofs(sight: Sight, group: Iterable[_Idle]) -> Iterator[Evidence]:
+    """What each process holds and does on each of its devices."""
+    for process, holds in group:
+        for hold in holds:
+            of = f"PID {process.pid} on {sight.name(hold.device)}"
+            yield from proof(of, hold.share, "used_gpu_memory_bytes", "sm_utilization_percent")
+            if hold.idle_seconds and not sight.is_first:
+                yield number("idle_seconds", hold.idle_seconds, of)
+
+
+def _idle_seconds(idle: Iterable[Hold]) -> float:
+    """Return for how long all of it has been idle."""
+    return min(hold.idle_seconds or 0.0 for hold in idle)
+
+
+def _is_notable(hold: Hold) -> bool:
+    return notable(hold.device, hold.share.used_gpu_memory_bytes)
+
+
+def _memory(holds: Iterable[Hold]) -> int | None:
+    known = [h.share.used_gpu_memory_bytes for h in holds]
+    amounts = [amount for amount in known if amount is not None]
+    return sum(amounts) if amounts else None

@@ -1,0 +1,139 @@
+"""Links below what they could be: PCIe, NVLink, and GPUs of one job without P2P."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from gpudash.health.sight import Sight
+from gpudash.health.symptom import Rule, Symptom, number, proof
+from gpudash.snapshot import Device, Topology
+
+NVLINK_DOWN = Rule("nvlink-down", "nvlink", 5, 10)
+NVLINK_ERRORS = Rule("nvlink-errors", "nvlink", 0, 60)
+# Generation and width are read every ten seconds: two readings under load prove it.
+PCIE_REDUCED = Rule("pcie-link-reduced", "pcie", 21, 21)
+PCIE_REPLAYS = Rule("pcie-replays", "pcie", 21, 60)
+NO_P2P = Rule("p2p-missing")
+
+_LOAD_PERCENT = 20
+_DEEPEST_LOADED_STATE = 5
+_MANY_REPLAYS = 1.0
+_LANES = "nvidia-smi nvlink --status names the links; a reset or a reseat of the board may help."
+
+
+def nvlinks(sight: Sight) -> Iterator[Symptom]:
+    """GPUs with fewer NVLinks than before or than their like, or whose links make errors."""
+    most: dict[str | None, int] = defaultdict(int)
+    for gpu in sight.gpus:
+        most[gpu.name] = max(most[gpu.name], sight.work.most_nvlinks(gpu), gpu.nvlink_count or 0)
+    for gpu in sight.gpus:
+        of, count = sight.name(gpu), gpu.nvlink_count
+        if count is not None and count < most[gpu.name]:
+            fact = (f"has {count} of {most[gpu.name]} NVLinks up",) * 2
+            fact = fact[0], fact[0].replace("has", "have")
+            evidence = proof(of, gpu, "nvlink_count", "nvlink_inactive_links")
+            yield Symptom(NVLINK_DOWN, gpu.key, "warn", _LANES, fact, "", (gpu,), evidence)
+        if gpu.nvlink_erring_links:
+            fact = ("has NVLinks that make errors", "have NVLinks that make errors")
+            yield Symptom(
+                NVLINK_ERRORS,
+                gpu.key,
+                "warn",
+                _LANES,
+                fact,
+                devices=(gpu,),
+                evidence=proof(
+                    of,
+                    gpu,
+                    "nvlink_erring_links",
+                    "nvlink_crc_errors_per_second",
+                    "nvlink_replays_per_second",
+                    "nvlink_recoveries_per_second",
+                    "nvlink_receive_errors_per_second",
+                ),
+            )
+
+
+def pcie(sight: Sight) -> Iterator[Symptom]:
+    """GPUs whose PCIe link is below its maximum while they work, or sends much again."""
+    for gpu in sight.gpus:
+        state = gpu.performance_state
+        works = (gpu.gpu_utilization_percent or 0) >= _LOAD_PERCENT
+        is_awake = state is None or state <= _DEEPEST_LOADED_STATE
+        if works and is_awake and not gpu.unified_memory:
+            yield from _reduced(sight, gpu)
+        if (gpu.pcie_replays_per_second or 0) >= _MANY_REPLAYS:
+            fact = ("sends much again over PCIe", "send much again over PCIe")
+            advice = "Reseat it or its riser; a bad link costs speed before it fails."
+            evidence = proof(sight.name(gpu), gpu, "pcie_replays_per_second", "pcie_replay_count")
+            yield Symptom(PCIE_REPLAYS, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
+
+
+def _reduced(sight: Sight, gpu: Device) -> Iterator[Symptom]:
+    generation, highest = gpu.pcie_link_generation, gpu.max_pcie_link_generation
+    width, widest = gpu.pcie_link_width, gpu.max_pcie_link_width
+    parts = []
+    if width and widest and width < widest:
+        parts.append(f"on {width} of {widest} PCIe lanes")
+    if generation and highest and generation < highest:
+        parts.append(f"at PCIe generation {generation} of {highest}")
+    if not parts:
+        return
+    words = " and ".join(parts)
+    yield Symptom(
+        PCIE_REDUCED,
+        gpu.key,
+        "warn",
+        "Reseat it or its riser, and see what the BIOS sets for its slot; copies from and to the "
+        "host are that much slower.",
+        (f"works {words}", f"work {words}"),
+        devices=(gpu,),
+        evidence=proof(
+            sight.name(gpu),
+            gpu,
+            "gpu_utilization_percent",
+            "pcie_link_generation",
+            "max_pcie_link_generation",
+            "pcie_link_width",
+            "max_pcie_link_width",
+        ),
+    )
+
+
+class MissingP2p:
+    """Processes on GPUs that cannot reach each other's memory; looked for when either changes."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Topology | None, object] = None, ()
+        self._found: list[Symptom] = []
+
+    def __call__(self, sight: Sight) -> list[Symptom]:
+        """Return one symptom for the processes of one name and owner on the same GPUs."""
+        several = [each for each in sight.snapshot.processes if len(each.devices) > 1]
+        topology = sight.snapshot.topology
+        if topology is None or not several:
+            return []
+        users = [
+            (p.key, p.name, p.username, [(s.uuid, s.type) for s in p.devices]) for p in several
+        ]
+        if self._known[0] is not topology or self._known[1] != users:
+            self._known, self._found = (topology, users), list(self._look(sight))
+        return self._found
+
+    def _look(self, sight: Sight) -> Iterator[Symptom]:
+        from gpudash.peers import lacking_p2p
+
+        gpus = {gpu.index: gpu for gpu in sight.gpus}
+        for lack in lacking_p2p(sight.snapshot):
+            yield Symptom(
+                NO_P2P,
+                tuple(lack.pids),
+                "info",
+                "NCCL copies through host memory instead; keep a job inside of an island where "
+                "that matters. gpudash topo --p2p shows all pairs.",
+                sentence=lack.sentence,
+                devices=tuple(gpus[index] for index in lack.gpus if index in gpus),
+                evidence=(number("pairs_without_p2p_count", lack.pair_count),),
+                pids=tuple(lack.pids),
+            )

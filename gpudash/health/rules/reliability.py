@@ -1,0 +1,83 @@
+"""Memory and boards that wear out or broke, by their own counters and the driver's XID reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpudash.health.sight import Sight
+from gpudash.health.symptom import Rule, Symptom, number, proof
+from gpudash.health.xids import meaning
+
+ECC = Rule("ecc-uncorrected", "ECC")
+REMAP_FAILED = Rule("row-remap-failed", "remap")
+REMAP_PENDING = Rule("row-remap-pending", "remap")
+RETIREMENT_PENDING = Rule("page-retirement-pending", "retire")
+XID = Rule("xid", "XID")
+
+_RESET = "End the jobs on it and reset it: sudo nvidia-smi --gpu-reset -i INDEX"
+_PROGRAM_SECONDS = 600.0
+"""How long a fault of a program is told; one of the board is as long as it is known."""
+
+
+def memory_errors(sight: Sight) -> Iterator[Symptom]:
+    """GPUs whose memory made errors that could not be corrected, or waits to be mended."""
+    for gpu in sight.gpus:
+        of = sight.name(gpu)
+        if gpu.ecc_uncorrected_volatile_count:
+            fact = (
+                "had memory errors that could not be corrected",
+                "had memory errors that could not be corrected",
+            )
+            evidence = proof(
+                of, gpu, "ecc_uncorrected_volatile_count", "ecc_uncorrected_aggregate_count"
+            )
+            advice = f"Results since then may be wrong. {_RESET}; if they come again, replace it."
+            yield Symptom(ECC, gpu.key, "critical", advice, fact, "", (gpu,), evidence)
+        remapped = proof(
+            of, gpu, "remapped_rows_corrected_count", "remapped_rows_uncorrected_count"
+        )
+        if gpu.remapped_rows_failed:
+            fact = ("has no spare memory rows left", "have no spare memory rows left")
+            advice = "The board is worn out: have it replaced."
+            yield Symptom(REMAP_FAILED, gpu.key, "critical", advice, fact, "", (gpu,), remapped)
+        elif gpu.remapped_rows_pending:
+            fact = (
+                "needs a reset to replace bad memory rows",
+                "need a reset to replace bad memory rows",
+            )
+            yield Symptom(REMAP_PENDING, gpu.key, "warn", _RESET, fact, "", (gpu,), remapped)
+        if gpu.retired_pages_pending:
+            fact = (
+                "needs a reboot to retire bad memory pages",
+                "need a reboot to retire bad memory pages",
+            )
+            evidence = proof(
+                of, gpu, "retired_pages_single_bit_count", "retired_pages_double_bit_count"
+            )
+            advice = "Reboot the host when its jobs have ended."
+            yield Symptom(RETIREMENT_PENDING, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
+
+
+def xids(sight: Sight) -> Iterator[Symptom]:
+    """What the driver reported on GPUs, each number once with when it came last."""
+    now = sight.snapshot.taken_at.timestamp()
+    for gpu in sight.gpus:
+        for event in gpu.xid_events or ():
+            told, age = meaning(event.code), max(0.0, now - event.seen_at)
+            if told.is_programs and age > _PROGRAM_SECONDS:
+                continue
+            code = "unknown" if event.code is None else event.code
+            fact = (f"reported XID {code}: {told.text}",) * 2
+            yield Symptom(
+                XID,
+                (gpu.key, event.code),
+                told.level,
+                told.advice,
+                fact,
+                devices=(gpu,),
+                evidence=(
+                    number("xid_code", code, sight.name(gpu)),
+                    number("age_seconds", round(age), sight.name(gpu)),
+                ),
+                held_seconds=age,
+            )

@@ -1,0 +1,131 @@
+"""GPUs that cannot be read, or are about to be out of order, and what is special about one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpudash.health.sight import Sight
+from gpudash.health.symptom import Rule, Symptom, proof
+from gpudash.snapshot import Device, Evidence, Fault, FindingLevel
+
+LOST = Rule("lost", "LOST")
+RESET_REQUIRED = Rule("reset-required", "RESET")
+NOT_ANSWERING = Rule("not-answering", "NO ANSWER")
+FAILED = Rule("failed", "FAILED")
+RECOVERY = Rule("recovery-needed", "RESET")
+FABRIC = Rule("fabric-not-ready", "fabric", 10, 5)
+FABRIC_DEGRADED = Rule("fabric-degraded", "fabric", 10, 10)
+ASLEEP = Rule("asleep", "asleep")
+UNIFIED = Rule("unified-memory")
+
+_SILENT = (
+    "The driver hangs on it; other GPUs may follow. The kernel log says why: sudo dmesg | grep -iE "
+    "'nvrm|xid'. Only a reboot ends a call that is stuck for good."
+)
+_LOOK = "The kernel log says why: sudo dmesg | grep -iE 'nvrm|xid'"
+
+_STATES: dict[str, tuple[Rule, str, str]] = {
+    "lost": (
+        LOST,
+        "fell off the bus",
+        "End its jobs; sudo dmesg | grep -i xid says why. A reboot, or a power cycle, may bring "
+        "it back; if it falls again, check its power cables, slot and temperature.",
+    ),
+    "not-answering": (NOT_ANSWERING, "does not answer", _SILENT),
+    "reset-required": (
+        RESET_REQUIRED,
+        "needs a reset",
+        "End the processes that use it, then: sudo nvidia-smi --gpu-reset -i INDEX",
+    ),
+}
+
+_RECOVERIES: dict[str, tuple[FindingLevel, str]] = {
+    "gpu-reset": ("critical", "End its processes, then: sudo nvidia-smi --gpu-reset -i INDEX"),
+    "bus-reset": ("critical", "End its processes, then reset its PCI bus or reboot the host."),
+    "node-reboot": ("critical", "Reboot the host."),
+    "system-reboot": ("critical", "Reboot the host."),
+    "drain-p2p": ("warn", "Start no new jobs on it that talk to other GPUs; reset it when idle."),
+    "drain-and-reset": ("critical", "Start no new jobs on it; reset it when the last has ended."),
+    "recover-imex-domain": ("critical", "Restart nvidia-imex on the hosts of its NVLink domain."),
+}
+
+
+def unreadable(sight: Sight) -> Iterator[Symptom]:
+    """GPUs that are lost, need a reset, fail, or sleep."""
+    for device in sight.snapshot.devices:
+        if device.state == "asleep":
+            yield Symptom(
+                ASLEEP,
+                device.key,
+                "info",
+                "Nothing is wrong: reading it would wake it up.",
+                ("is powered down and is not woken to be read", "are powered down and not woken"),
+                devices=(device,),
+            )
+        elif device.state != "ok":
+            yield _unreadable(sight, device)
+
+
+def _unreadable(sight: Sight, device: Device) -> Symptom:
+    rule, words, advice = _STATES.get(device.state, (FAILED, "cannot be read", _LOOK))
+    fault = device.fault
+    of = sight.name(device)
+    return Symptom(
+        rule,
+        device.key,
+        "critical",
+        advice,
+        fact=(words, words.replace("needs", "need").replace("does", "do")),
+        sentence=fault.message if rule is FAILED and fault else "",
+        devices=(device,),
+        evidence=(*proof(of, device, "state"), *_proofs(of, fault)),
+    )
+
+
+def _proofs(of: str, fault: Fault | None) -> tuple[Evidence, ...]:
+    return () if fault is None else proof(of, fault, "code", "message")
+
+
+def recovery(sight: Sight) -> Iterator[Symptom]:
+    """GPUs that the driver wants to be reset or drained."""
+    for gpu in sight.gpus:
+        action = gpu.recovery_action
+        if action is not None and action in _RECOVERIES:
+            level, advice = _RECOVERIES[action]
+            wanted = f"mended by {action.replace('-', ' ')}"
+            fact = (f"must be {wanted}, says the driver",) * 2
+            evidence = proof(sight.name(gpu), gpu, "recovery_action")
+            yield Symptom(RECOVERY, gpu.key, level, advice, fact, "", (gpu,), evidence)
+
+
+def fabric(sight: Sight) -> Iterator[Symptom]:
+    """GPUs that have not joined the NVSwitch fabric, or joined it badly."""
+    for gpu in sight.gpus:
+        of = sight.name(gpu)
+        proofs = proof(of, gpu, "fabric_state", "fabric_status_code", "fabric_bandwidth_degraded")
+        if gpu.fabric_state in ("not-started", "in-progress") or gpu.fabric_status_code:
+            fact = ("has not joined the NVSwitch fabric", "have not joined the NVSwitch fabric")
+            advice = (
+                "CUDA cannot start there until it has. See: systemctl status nvidia-fabricmanager"
+            )
+            yield Symptom(FABRIC, gpu.key, "critical", advice, fact, "", (gpu,), proofs)
+        elif gpu.fabric_bandwidth_degraded:
+            fact = (
+                "has less NVLink bandwidth than it should, says the fabric",
+                "have less NVLink bandwidth than they should, says the fabric",
+            )
+            advice = "See the log of the fabric manager, and nvidia-smi nvlink --status."
+            yield Symptom(FABRIC_DEGRADED, gpu.key, "warn", advice, fact, "", (gpu,), proofs)
+
+
+def unified(sight: Sight) -> Iterator[Symptom]:
+    """GPUs that have no memory of their own."""
+    for gpu in sight.gpus:
+        if gpu.unified_memory:
+            fact = ("has no memory of its own", "have no memory of their own")
+            advice = (
+                "Its memory is the host's: other programs count in what is used, and their memory "
+                "is missing on the GPU."
+            )
+            evidence = proof(sight.name(gpu), gpu, "memory_total_bytes", "memory_used_bytes")
+            yield Symptom(UNIFIED, gpu.key, "info", advice, fact, "", (gpu,), evidence)

@@ -1,0 +1,63 @@
+"""One sample as the rules look at it, with what was seen before."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpudash.health.work import Work
+from gpudash.labels import device_labels, gpu_ranges
+from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
+
+
+class Hold(NamedTuple):
+    """A process on one device: for how long it has been idle there, None if it is not known to be.
+
+    `works` says whether it was seen to compute there at all.
+    """
+
+    share: ProcessDevice
+    device: Device
+    idle_seconds: float | None
+    works: bool
+
+
+class Sight:
+    """A snapshot with its lookups, and the short past."""
+
+    def __init__(self, snapshot: Snapshot, work: Work, *, is_first: bool) -> None:
+        self.snapshot = snapshot
+        self.work = work
+        self.is_first = is_first
+        """Whether nothing was seen before: a rule that needs time can only tell what is now."""
+        self.labels = device_labels(snapshot.devices)
+        self.gpus = [d for d in snapshot.devices if not d.is_mig and d.state == "ok"]
+        """The GPUs that can be read."""
+        self._mig_labels = {d.key: self.labels[d.key] for d in snapshot.devices if d.is_mig}
+        devices = {d.key: d for d in snapshot.devices if d.state == "ok"}
+        self.holds = [
+            (process, holds)
+            for process in snapshot.processes
+            if (holds := self._holds(process, devices))
+        ]
+        """The processes, each with the devices on which it computes."""
+
+    def name(self, device: Device) -> str:
+        """Return what evidence calls a device: `GPU 0`, `GPU 0:1`."""
+        return f"GPU {self.labels[device.key]}"
+
+    def ranges(self, holds: list[Hold]) -> str:
+        """Return the devices of holds as ranges: `0-7`."""
+        return gpu_ranges((hold.share for hold in holds), self._mig_labels)
+
+    def _holds(self, process: Process, devices: dict[str, Device]) -> list[Hold]:
+        work = self.work
+        return [
+            Hold(
+                share,
+                device,
+                work.idle_seconds(process, share),
+                work.has_worked(process, share),
+            )
+            for share in process.devices
+            if share.type != "G" and (device := devices.get(share.uuid or "")) is not None
+        ]

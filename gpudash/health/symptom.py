@@ -1,0 +1,91 @@
+"""What a rule sees in one sample, before it has proven to last, and how it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from gpudash.snapshot import Device, Evidence, FindingLevel, Process
+from gpudash.text import clean
+from gpudash.units import Unit
+
+_MOST_NAME = 32
+_UNITS = (
+    ("_per_second", Unit.PER_SECOND),
+    ("_bytes", Unit.BYTE),
+    ("_percent", Unit.PERCENT),
+    ("_celsius", Unit.CELSIUS),
+    ("_mw", Unit.MILLIWATT),
+    ("_mhz", Unit.MEGAHERTZ),
+    ("_seconds", Unit.SECOND),
+    ("_count", Unit.COUNT),
+)
+
+
+class Rule(NamedTuple):
+    """What kind of finding a symptom becomes, and how long it must last, or be away, for that."""
+
+    id: str
+    word: str = ""
+    """The status of a device that it concerns, empty where that is not worth one."""
+    appears_after_seconds: float = 0.0
+    goes_after_seconds: float = 0.0
+
+
+class Symptom(NamedTuple):
+    """Something that holds in this sample.
+
+    `fact` is what is said of one GPU and of several, behind their names; those of one rule, level,
+    fact and advice become one finding. `sentence` stands alone and is not joined with others.
+    """
+
+    rule: Rule
+    subject: Hashable
+    """What it is about: the same from sample to sample."""
+    level: FindingLevel
+    advice: str
+    fact: tuple[str, str] = ("", "")
+    sentence: str = ""
+    devices: tuple[Device, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    pids: tuple[int, ...] = ()
+    held_seconds: float | None = None
+    """How long it has held, where that is known better than from when it was first seen."""
+
+
+def proof(of: str, sample: Struct, *names: str) -> tuple[Evidence, ...]:
+    """Return the values of fields, those that are absent left out."""
+    values = ((name, getattr(sample, name)) for name in names)
+    return tuple(number(name, value, of) for name, value in values if value is not None)
+
+
+def number(name: str, value: object, of: str | None = None) -> Evidence:
+    """Return a value as evidence, its unit told by the end of the name."""
+    unit = next((unit for end, unit in _UNITS if name.endswith(end)), Unit.NONE)
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, value))
+    elif isinstance(value, float):
+        value = round(value, 1)
+    plain = value if isinstance(value, (bool, int, float, str)) else str(value)
+    return Evidence(name=name, value=plain, unit=unit.suffix, of=of)
+
+
+def who(process: Process) -> str:
+    """Return whose process it is, by its name and PID: `bob's python (PID 4242)`."""
+    name = str(clean(process.name or "process"))
+    if len(name) > _MOST_NAME:
+        name = f"{name[: _MOST_NAME - 3]}..."
+    owner = f"{clean(process.username)}'s " if process.username else ""
+    return f"{owner}{name} (PID {process.pid})"
+
+
+def spoken(seconds: float) -> str:
+    """Return a span in one unit as people say it, which changes seldom: `40 s`, `12 min`, `3 h`."""
+    if seconds < 60:
+        return f"{int(seconds) // 10 * 10 or int(seconds)} s"
+    if seconds < 2 * 3600:
+        return f"{int(seconds) // 60} min"
+    hours = int(seconds) // 3600
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"

@@ -1,0 +1,222 @@
+"""Each rule: what it finds in one sample, and what is no problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpudash.snapshot import Fault, Holder, XidEvent
+from tests.factories import GIB, gpu_uuid, make_device, make_host
+from tests.health.examined import found, host, of_device, rules
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rule", "level"),
+    [
+        ({"clocks_event_reasons": ("sw-power-cap",)}, "power-capped", "warn"),
+        (
+            {"clocks_event_reasons": ("sw-power-cap",), "sm_clock_mhz": 1900},
+            "power-capped",
+            "info",
+        ),
+        (
+            {
+                "clocks_event_reasons": ("sw-power-cap",),
+                "sm_clock_mhz": 1900,
+                "default_power_limit_mw": 800_000,
+            },
+            "power-capped",
+            "warn",
+        ),
+        (
+            {"clocks_event_reasons": ("sw-thermal-slowdown",)},
+            "thermal-slowdown-software",
+            "warn",
+        ),
+        (
+            {"clocks_event_reasons": ("hw-slowdown", "hw-thermal-slowdown")},
+            "thermal-slowdown-hardware",
+            "critical",
+        ),
+        (
+            {"clocks_event_reasons": ("hw-slowdown", "hw-power-brake-slowdown")},
+            "power-brake",
+            "critical",
+        ),
+        ({"clocks_event_reasons": ("hw-slowdown",)}, "hardware-slowdown", "critical"),
+        ({"sm_clock_mhz": 900}, "clocks-low", "warn"),
+        ({"pcie_link_width": 8}, "pcie-link-reduced", "warn"),
+        ({"pcie_link_generation": 1}, "pcie-link-reduced", "warn"),
+        ({"pcie_replays_per_second": 12.5}, "pcie-replays", "warn"),
+        ({"memory_used_bytes": 77 * GIB}, "memory-almost-full", "info"),
+        ({"memory_used_bytes": 80 * GIB}, "memory-almost-full", "warn"),
+        ({"memory_unaccounted_bytes": 2 * GIB}, "memory-unaccounted", "warn"),
+        ({"ecc_uncorrected_volatile_count": 1}, "ecc-uncorrected", "critical"),
+        ({"remapped_rows_pending": True}, "row-remap-pending", "warn"),
+        ({"remapped_rows_failed": True}, "row-remap-failed", "critical"),
+        ({"retired_pages_pending": True}, "page-retirement-pending", "warn"),
+        ({"nvlink_count": 18, "nvlink_erring_links": (3,)}, "nvlink-errors", "warn"),
+        ({"fabric_state": "in-progress"}, "fabric-not-ready", "critical"),
+        ({"fabric_state": "completed", "fabric_status_code": 3}, "fabric-not-ready", "critical"),
+        (
+            {"fabric_state": "completed", "fabric_bandwidth_degraded": True},
+            "fabric-degraded",
+            "warn",
+        ),
+        ({"recovery_action": "node-reboot"}, "recovery-needed", "critical"),
+        ({"unified_memory": True}, "unified-memory", "info"),
+        ({"state": "lost"}, "lost", "critical"),
+        ({"state": "reset-required"}, "reset-required", "critical"),
+        ({"state": "failed"}, "failed", "critical"),
+        ({"state": "not-answering"}, "not-answering", "critical"),
+        ({"state": "asleep"}, "asleep", "info"),
+    ],
+)
+def test_trouble_is_found(overrides: dict[str, Any], rule: str, level: str) -> None:
+    snapshot = of_device(**overrides)
+    assert rules(snapshot) == {rule: level}
+    finding = found(snapshot, rule)
+    assert finding.sentence.startswith("GPU 0")
+    assert finding.advice
+    assert (finding.uuids, finding.indices) == ((gpu_uuid(0),), (0,))
+    assert finding.held_seconds is None
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"clocks_event_reasons": ("gpu-idle",), "sm_clock_mhz": 210, "gpu_utilization_percent": 0},
+        {"clocks_event_reasons": ("applications-clocks-setting",), "sm_clock_mhz": 600},
+        {"clocks_event_reasons": ("display-clock-setting",), "sm_clock_mhz": 600},
+        {"clocks_event_reasons": None, "sm_clock_mhz": 600},
+        {"sm_clock_mhz": 900, "gpu_utilization_percent": 20},
+        {"max_sm_clock_mhz": None, "sm_clock_mhz": 900},
+        {"pcie_link_generation": 1, "gpu_utilization_percent": 0},
+        {"pcie_link_generation": 1, "performance_state": 8},
+        {"pcie_link_generation": 1, "pcie_link_width": 1, "max_pcie_link_generation": None}
+        | {"max_pcie_link_width": None},
+        {"memory_used_bytes": 75 * GIB},
+        {"memory_used_bytes": None},
+        {"memory_unaccounted_bytes": GIB // 2},
+        {"ecc_corrected_volatile_count": 12},
+        {"ecc_uncorrected_aggregate_count": 2},
+        {"nvlink_count": 4, "nvlink_total_count": 6, "nvlink_inactive_links": (4, 5)},
+        {"fabric_state": "completed", "fabric_status_code": 0},
+        {"fabric_state": None},
+        {"recovery_action": "none"},
+        {"recovery_action": "something-new"},
+        {"unified_memory": False},
+        {"xid_events": ()},
+    ],
+)
+def test_what_is_no_problem_is_not_found(overrides: dict[str, Any]) -> None:
+    assert rules(of_device(**overrides)) == {}
+
+
+def test_gpus_in_the_same_trouble_share_a_sentence() -> None:
+    capped = {"clocks_event_reasons": ("sw-power-cap",)}
+    devices = tuple(make_device(index=i, **(capped if i != 2 else {})) for i in range(5))
+    finding = found(host(devices=devices), "power-capped")
+    assert finding.sentence == "GPU 0-1,3-4 are held back by their power limits of 700W"
+    assert finding.indices == (0, 1, 3, 4)
+    assert {proof.of for proof in finding.evidence} == {"GPU 0", "GPU 1", "GPU 3", "GPU 4"}
+
+
+def test_evidence_carries_names_values_and_units() -> None:
+    finding = found(of_device(clocks_event_reasons=("sw-power-cap",)), "power-capped")
+    told = {(proof.name, proof.value, proof.unit) for proof in finding.evidence}
+    assert ("power_usage_mw", 412_300, "mW") in told
+    assert ("sm_clock_mhz", 1755, "MHz") in told
+
+
+def test_worst_finding_comes_first() -> None:
+    devices = (
+        make_device(index=0, unified_memory=True),
+        make_device(index=1, remapped_rows_pending=True),
+        make_device(index=2, ecc_uncorrected_volatile_count=4),
+    )
+    assert [*rules(host(devices=devices)).values()] == ["critical", "warn", "info"]
+
+
+def test_failed_gpu_tells_what_its_driver_said() -> None:
+    fault = Fault(source="nvml", code=999, message="GPU 0 does not answer: unknown error")
+    finding = found(of_device(state="failed", fault=fault), "failed")
+    assert finding.sentence == fault.message
+    assert ("code", 999) in {(proof.name, proof.value) for proof in finding.evidence}
+
+
+def test_lost_gpu_without_a_uuid_is_known_by_its_index() -> None:
+    devices = (make_device(index=0), make_device(index=3, uuid=None, state="lost"))
+    finding = found(host(devices=devices), "lost")
+    assert finding.sentence == "GPU 3 fell off the bus"
+    assert (finding.uuids, finding.indices) == ((), (3,))
+
+
+def test_link_with_fewer_lanes_than_its_like_is_down() -> None:
+    devices = tuple(make_device(index=i, nvlink_count=18 - 2 * (i == 1)) for i in range(3))
+    finding = found(host(devices=devices), "nvlink-down")
+    assert finding.sentence == "GPU 1 has 16 of 18 NVLinks up"
+
+
+def test_gpus_of_other_kinds_are_not_compared() -> None:
+    devices = (
+        make_device(index=0, nvlink_count=18),
+        make_device(index=1, nvlink_count=4, name="NVIDIA A30"),
+    )
+    assert rules(host(devices=devices)) == {}
+
+
+def test_holders_of_memory_that_nobody_listed_owns_are_named() -> None:
+    holder = Holder(pid=812, username="bob", command_line=("/usr/bin/python", "a.py"))
+    snapshot = of_device(memory_unaccounted_bytes=12 * GIB, holders=(holder,), minor_number=3)
+    finding = found(snapshot, "memory-unaccounted")
+    assert finding.sentence == (
+        "GPU 0: 12.0 GiB held by no listed process; its device node is open in 812 bob python"
+    )
+
+
+def test_memory_of_nobody_names_the_node_to_ask_unless_all_were_asked() -> None:
+    orphan = {"memory_unaccounted_bytes": 12 * GIB, "minor_number": 3}
+    asked = found(of_device(**orphan), "memory-unaccounted")
+    assert "fuser -v /dev/nvidia3" in asked.advice
+    complete = of_device(**orphan, holders=(), holders_complete=True)
+    assert "reset" in found(complete, "memory-unaccounted").advice
+
+
+@pytest.mark.parametrize(
+    ("code", "age", "level", "word"),
+    [
+        (79, 5000, "critical", "fell off the bus"),
+        (31, 60, "warn", "a program accessed memory"),
+        (48, 60, "critical", "could not be corrected"),
+        (4711, 60, "warn", "catalogue"),
+        (None, 60, "warn", "unknown"),
+    ],
+)
+def test_xid_is_told_in_plain_words(code: int | None, age: int, level: str, word: str) -> None:
+    snapshot = host()
+    event = XidEvent(code=code, seen_at=snapshot.taken_at.timestamp() - age)
+    finding = found(host(devices=(make_device(xid_events=(event,)),)), "xid")
+    assert finding.level == level
+    assert word in finding.sentence
+
+
+def test_old_fault_of_a_program_is_no_longer_told() -> None:
+    event = XidEvent(code=31, seen_at=host().taken_at.timestamp() - 3600)
+    assert rules(of_device(xid_events=(event,))) == {}
+
+
+def test_mig_gpu_is_not_full_because_its_instances_are() -> None:
+    parent = make_device(mig_mode=True, memory_used_bytes=80 * GIB)
+    instance = make_device(
+        index=1, uuid="MIG-1", parent_uuid=parent.uuid, memory_used_bytes=80 * GIB
+    )
+    finding = found(host(devices=(parent, instance)), "memory-almost-full")
+    assert finding.sentence == "GPU 0:1 has less than 1 % of its memory left"
+    assert (finding.uuids, finding.indices) == (("MIG-1",), (0,))
+
+
+def test_host_without_gpus_has_no_findings() -> None:
+    assert rules(host(devices=(), host=make_host())) == {}
