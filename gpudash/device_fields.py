@@ -17,7 +17,7 @@ _SPELLED = {
     "tlimit": "T-limit",
     "vbios": "VBIOS",
 }
-_COUNTED = frozenset({"core", "multiprocessor", "nvlink", "replay", "error"})
+_COUNTED = frozenset({"core", "multiprocessor", "nvlink", "replay", "error", "recovery"})
 _INITIALS = frozenset(
     {"gpu", "sm", "uuid", "pci", "id", "bar1", "jpeg", "ofa", "dram", "fp64", "fp32", "fp16"}
     | {"tx", "rx", "ecc", "mig", "sw", "hw", "crc", "xid"}
@@ -41,7 +41,8 @@ def _label(name: str) -> str:
         name = name.removesuffix(f"_{word}")
     if name.endswith("_count"):
         name = name.removesuffix("_count")
-        name += "s" if name.rpartition("_")[2] in _COUNTED else ""
+        if name.rpartition("_")[2] in _COUNTED:
+            name = f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
     text = " ".join(_word(word) for word in name.split("_"))
     return text[:1].upper() + text[1:]
 

@@ -8,7 +8,7 @@ typedef struct { u32 version, n; gpmsample_t *before, *after; gpmmetric_t metric
 static double busy_seconds(gpu_t *g) {
     double t = now() - 1.7e9, w = 6.283185307 / 23, ph = g->index * 0.9;
     if (C.load != WAVE) return C.load == BUSY ? t : 0;
-    return t * 0.5 - 0.5 / w * (wsin(t * w + ph + 1.570796) - 1);
+    return t * 0.5 - 0.5 / w * (wsin(now() * w + ph + 1.570796) - 1);
 }
 static ret_t gpm_sample(gpu_t *g, u32 instance, gpmsample_t *s) {
     NEED(s); ONLY(C.gpm);
