@@ -61,12 +61,14 @@ def open_source(
     *,
     show_secrets: bool = False,
     pcie_throughput: bool = False,
+    single_look: bool = False,
     patience: Patience = STEADY,
 ) -> Source:
     """Return this machine, or the simulated host `demo`; `patience` is that with the driver.
 
     Secrets on command lines are masked where they are read, unless they are asked for. With
-    `pcie_throughput` a call that blocks is made for the PCIe rates that nothing else tells.
+    `pcie_throughput` a call that blocks is made for the PCIe rates that nothing else tells;
+    with `single_look` what needs two samples is not asked for.
 
     Raises UsageError for a simulated host that does not exist, GpudashError when a package hides
     nvidia-ml-py. NVML itself is opened by the first sample.
@@ -75,7 +77,7 @@ def open_source(
         return _open_demo(demo)
     from gpudash.sources.host import LinuxReader
 
-    library = Library(load(), pcie_throughput=pcie_throughput)
+    library = Library(load(), pcie_throughput=pcie_throughput, single_look=single_look)
     nvml = NvmlReader(library, PciBus(), patience=patience)
     return LocalSource(nvml, LinuxReader(show_secrets=show_secrets))
 
@@ -93,6 +95,7 @@ def open_once(
         demo,
         show_secrets=show_secrets,
         pcie_throughput=pcie_throughput,
+        single_look=True,
         patience=once(seconds, alive),
     )
 

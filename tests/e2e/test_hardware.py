@@ -92,3 +92,11 @@ def test_pcie_is_measured_by_the_call_when_asked_for(fakenvml: Path) -> None:
     asked = gpudash(*once, "--pcie-throughput", library=fakenvml, DEVICES=1, FAIL=refused)
     assert plain.snapshot.devices[0].pcie_rx_bytes_per_second is None
     assert asked.snapshot.devices[0].pcie_rx_bytes_per_second is not None
+
+
+def test_a_single_look_does_not_pay_for_what_takes_two(fakenvml: Path, tmp_path: Path) -> None:
+    counted = tmp_path / "count"
+    gpudash("--once", "--json", library=fakenvml, DEVICES=1, GPM=1, COUNT=counted)
+    asked = {line.split()[0] for line in counted.read_text().splitlines()}
+    assert "nvmlDeviceGetUtilizationRates" in asked
+    assert not {name for name in asked if name.startswith(("nvmlGpm", "nvmlEvent"))}

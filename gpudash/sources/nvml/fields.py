@@ -48,7 +48,9 @@ class Fields:
         Raises DeviceLost when the device says that it is gone.
         """
         wanted = [field for field, due in self._due.items() if now >= due]
-        batch = [(field.id, 0) for field in wanted] + self._counters.wanted()
+        batch = [(field.id, 0) for field in wanted]
+        if not self._library.single_look:
+            batch += self._counters.wanted()
         if self._throttling is not None and self._link_errors is not None:
             self._link_errors.links = self._counters.links
             batch += self._throttling.wanted(now) + self._link_errors.wanted(now)

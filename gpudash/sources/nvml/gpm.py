@@ -74,6 +74,8 @@ class Gpm:
         self._values = _NONE
 
     def _is_supported(self, handle: Any) -> bool:
+        if self._library.single_look:
+            return False
         support, _ = self._library.ask("nvmlGpmQueryDeviceSupport", handle)
         if support is None or not support.isSupportedDevice:
             return False

@@ -52,10 +52,14 @@ def load() -> Any:
 class Library:
     """NVML's functions by name, with their errors as codes."""
 
-    def __init__(self, module: Any, *, pcie_throughput: bool = False) -> None:
+    def __init__(
+        self, module: Any, *, pcie_throughput: bool = False, single_look: bool = False
+    ) -> None:
         self.module = module
         self.pcie_throughput = pcie_throughput
         """Whether somebody asked for the PCIe rates also where only a slow call tells them."""
+        self.single_look = single_look
+        """Whether there is no second tick, so that what needs two readings is not asked at all."""
         # The oldest nvidia-ml-py that is accepted has no such error, nor the need for it.
         mismatch = getattr(module, "NVMLLibraryMismatchError", module.NVMLError)
         self._errors = (module.NVMLError, mismatch)

@@ -13,8 +13,8 @@
 | asked    | 5          | PCIe throughput by call: where a person asks for it   | 40 ms, all   |
 |          |            | and neither counters nor GPM tell it                  | of it waited |
 
-What starts slowly (*, and the registration for XIDs) is left out of a first tick: it tells
-nothing before its second reading, and a one-shot has no second one.
+What starts slowly (*, and the registration for XIDs) is left out of a first tick, since it tells
+nothing before its second reading. A one-shot does not ask for GPM and counters either.
 """
 
 from __future__ import annotations
