@@ -114,6 +114,7 @@ def _once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
         json=options.json,
         ascii=options.ascii or not _is_utf8(),
         color=_color(),
+        fail_on=options.fail_on,
     )
 
 

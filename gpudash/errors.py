@@ -36,7 +36,7 @@ class ExitStatus:
 
 MEANINGS: dict[int, str] = {
     ExitStatus.OK: "all is well",
-    ExitStatus.FAILURE: "an action was declined, or failed",
+    ExitStatus.FAILURE: "an action was declined, or failed; with `--fail-on` something is that bad",
     ExitStatus.USAGE: "bad usage; no terminal to show the screen on",
     4: "no permission to use the driver",
     ExitStatus.NO_GPU: "there is no GPU",

@@ -9,6 +9,7 @@ from gpudash import __version__
 from gpudash.arguments.options import DEFAULT_DEMO, DEFAULT_TIMEOUT, Parser, add_main
 from gpudash.arguments.values import interval
 from gpudash.arguments.verbs import VERBS
+from gpudash.errors import UsageError
 
 __all__ = ["parse", "parser"]
 
@@ -17,7 +18,10 @@ _NAMES = frozenset(verb.name for verb in VERBS)
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options that the words of a command line ask for; raises UsageError."""
-    return parser().parse_args(_with_demo_name(argv))
+    options = parser().parse_args(_with_demo_name(argv))
+    if options.fail_on is not None and (options.command is not None or not options.once):
+        raise UsageError("--fail-on goes with gpudash --once")
+    return options
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,6 +39,12 @@ def parser() -> argparse.ArgumentParser:
     _add_commands(whole)
     add = whole.add_argument
     add("--once", action="store_true", help="print the state once, as a table")
+    add(
+        "--fail-on",
+        choices=("warn", "critical"),
+        metavar="LEVEL",
+        help="with --once: exit 1 if something is warn or critical",
+    )
     add_main(whole, "json", help="JSON: a line per interval, with --once one document")
     add("--interval", type=interval, metavar="S", help="seconds between samples (1)")
     add_main(whole, "timeout", default=DEFAULT_TIMEOUT)

@@ -9,13 +9,22 @@ from gpudash.errors import DriverError, ExitStatus
 from gpudash.health import Diagnosis
 from gpudash.labels import index_ranges
 from gpudash.selection import select
-from gpudash.snapshot import Snapshot
+from gpudash.snapshot import FindingLevel, Snapshot
 from gpudash.sources import Source
 
 
-def run(source: Source, *, gpus: Sequence[str], json: bool, ascii: bool, color: bool) -> int:
+def run(
+    source: Source,
+    *,
+    gpus: Sequence[str],
+    json: bool,
+    ascii: bool,
+    color: bool,
+    fail_on: FindingLevel | None = None,
+) -> int:
     """Print a table, or one JSON document, and return the exit status.
 
+    A GPU that is out of order has a status of its own; else a finding as bad as `fail_on` gives 1.
     Raises DriverError as `exit_status` does.
     """
     snapshot = select(Diagnosis().examine(sample(source)), gpus)
@@ -27,7 +36,7 @@ def run(source: Source, *, gpus: Sequence[str], json: bool, ascii: bool, color: 
 
         text = table.render(snapshot, width=stdout.width(), color=color, ascii=ascii)
         stdout.write(text.encode("ascii" if ascii else "utf-8", "backslashreplace"))
-    return exit_status(snapshot)
+    return exit_status(snapshot) or _judgement(snapshot, fail_on)
 
 
 def sample(source: Source) -> Snapshot:
@@ -55,6 +64,13 @@ def exit_status(snapshot: Snapshot) -> int:
     if "lost" in states:
         return ExitStatus.GPU_IS_LOST
     return ExitStatus.RESET_REQUIRED if "reset-required" in states else ExitStatus.OK
+
+
+def _judgement(snapshot: Snapshot, fail_on: FindingLevel | None) -> int:
+    """Return 1 if there is a finding of that level or a worse one."""
+    failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}
+    is_failed = fail_on and any(finding.level in failing for finding in snapshot.findings or ())
+    return ExitStatus.FAILURE if is_failed else ExitStatus.OK
 
 
 def _unanswered(whose: str, reason: str) -> str:

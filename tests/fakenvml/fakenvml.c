@@ -19,7 +19,7 @@
  *                         nvswitch every GPU linked through NVSwitches
  *                         pcie     no NVLink
  *   TIME=SECONDS          freeze the clock that the values are made from
- *   LOAD=wave             wave | idle | busy
+ *   LOAD=wave             wave | idle | busy | first: GPU 0 alone is busy
  *   PROCS_PER_DEVICE=N    compute processes on each GPU
  *   GRAPHICS_PER_DEVICE=N graphics processes on each GPU
  *   PIDS=1,2,3 | @FILE    pids to hand out, in turn over (device, slot)
@@ -94,6 +94,7 @@ static double wave(int dev, double period, double phase) { return 0.5 + 0.5 * ws
 static u32 util(gpu_t *g) {             /* new every 1/6 s, as the driver's sampling is */
     if (C.load == IDLE) return 0;
     if (C.load == BUSY) return 100;
+    if (C.load == FIRST) return g->index ? 0 : 90;
     int n = (int)(hash((u32)g->index, (u32)(u64)(now() * 6)) % 7) - 3;
     int v = (int)(2 + 96 * wave(g->index, 23, 0)) + n;
     return (u32)(v < 0 ? 0 : v > 100 ? 100 : v);
@@ -103,7 +104,7 @@ static u32 power_mw(gpu_t *g) {         /* new every 100 ms */
     u32 lim = MODELPOWER[C.model], n = C.load == IDLE ? 0 : hash((u32)g->index + 77, (u32)(u64)(now() * 10)) % 9000;
     return 55000 + (lim - 75000) / 100 * util(g) + n;
 }
-static u32 temp_c(gpu_t *g) { return C.load == IDLE ? 31 : C.load == BUSY ? 74 : (u32)(36 + 38 * wave(g->index, 61, 0.5)); }
+static u32 temp_c(gpu_t *g) { return C.load == IDLE ? 31 : C.load == BUSY ? 74 : C.load == FIRST ? 50 : (u32)(36 + 38 * wave(g->index, 61, 0.5)); }
 static u32 clock_mhz(u32 type, gpu_t *g) {
     u32 m = MODELGFX[C.model];
     if (type == 2) return MODELMEMCLK[C.model];

@@ -18,7 +18,7 @@
 
 enum model { SXM, PCIE, GEFORCE };
 enum topo { ISLANDS, NVSWITCH, NOLINK };
-enum load { WAVE, IDLE, BUSY };
+enum load { WAVE, IDLE, BUSY, FIRST };
 
 typedef struct { int dev; u32 code; } xid_t;
 typedef struct { int dev; u32 field; long link; double per_second; } rise_t;
@@ -207,7 +207,7 @@ static void make_devices(void) {
 static void read_settings(void) {
     static const char *const models[] = { "sxm", "pcie", "geforce", 0 };
     static const char *const topos[] = { "islands", "nvswitch", "pcie", 0 };
-    static const char *const loads[] = { "wave", "idle", "busy", 0 };
+    static const char *const loads[] = { "wave", "idle", "busy", "first", 0 };
     const char *s;
     C.devices = (int)number("DEVICES", 8);
     C.devices = C.devices < 0 ? 0 : C.devices > MAXDEV ? MAXDEV : C.devices;

@@ -1,0 +1,95 @@
+"""Findings from real processes on the stand-in library: in the table, in JSON, in the status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import gpudash
+from tests.e2e.test_stream import streaming
+from tests.holders import Holder
+
+pytestmark = pytest.mark.e2e
+
+Holders = Callable[..., list[Holder]]
+
+FINE = {"DEVICES": 2, "LOAD": "idle"}
+
+
+def trap(fakenvml: Path, pid: int, *arguments: str, **told: object) -> object:
+    """One process on eight GPUs, of which the first alone is busy."""
+    settings = {"DEVICES": 8, "MODEL": "geforce", "PROCS_PER_DEVICE": 1, "PIDS": pid, **told}
+    return gpudash(*arguments, library=fakenvml, LOAD="first", **settings)
+
+
+def test_trap_is_told_with_owner_and_remedy(fakenvml: Path, holders: Holders) -> None:
+    (holder,) = holders(1)
+    run = trap(fakenvml, holder.pid, "--once", "--json")
+    (finding,) = (f for f in run.snapshot.findings if f.rule == "holds-many-works-on-few")
+    owner = run.snapshot.processes[0].username
+    assert finding.sentence.startswith(f"{owner}'s sleep (PID {holder.pid}) holds ")
+    assert finding.sentence.endswith(" on GPU 0-7 and works on GPU 0 alone")
+    assert "CUDA_VISIBLE_DEVICES=0" in finding.advice
+    assert (finding.pids, finding.indices) == ((holder.pid,), (1, 2, 3, 4, 5, 6, 7))
+
+
+def test_trap_stands_below_the_table(fakenvml: Path, holders: Holders) -> None:
+    (holder,) = holders(1)
+    text = " ".join(trap(fakenvml, holder.pid, "--once").text.split())
+    assert f"(PID {holder.pid}) holds " in text
+    assert "on GPU 0-7 and works on GPU 0 alone" in text
+    assert "XLA_PYTHON_CLIENT_PREALLOCATE=false" in text
+    assert "8 GPUs: 1 busy, 7 held idle" in text
+
+
+@pytest.mark.parametrize(
+    ("level", "told", "status"),
+    [
+        ("warn", FINE, 0),
+        ("critical", FINE, 0),
+        ("warn", {"DEVICES": 8, "LOAD": "busy"}, 1),
+        ("critical", {"DEVICES": 8, "LOAD": "idle", "LOST": "1"}, 15),
+        ("warn", {"DEVICES": 0}, 6),
+    ],
+)
+def test_fail_on_gives_one_unless_a_gpu_has_a_status_of_its_own(
+    fakenvml: Path, level: str, told: dict[str, object], status: int
+) -> None:
+    assert gpudash("--once", "--fail-on", level, library=fakenvml, **told).status == status
+
+
+def test_trap_fails_a_check_for_warnings_alone(fakenvml: Path, holders: Holders) -> None:
+    (holder,) = holders(1)
+    assert trap(fakenvml, holder.pid, "--once", "--fail-on", "warn").status == 1
+    assert trap(fakenvml, holder.pid, "--once", "--fail-on", "critical").status == 0
+    assert trap(fakenvml, holder.pid, "--once").status == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("topo",)])
+def test_fail_on_goes_with_once(fakenvml: Path, arguments: tuple[str, ...]) -> None:
+    run = gpudash("--fail-on", "warn", *arguments, library=fakenvml)
+    assert run.status == 2
+    assert run.stderr.count("\n") == 1
+
+
+def test_stream_tells_how_long_a_finding_has_held(fakenvml: Path, holders: Holders) -> None:
+    (holder,) = holders(1)
+    told = {"DEVICES": 1, "LOAD": "idle", "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    with streaming(fakenvml, **told) as stream:
+        first = stream.next().findings or ()
+        later = stream.until(lambda s: s.findings and (s.findings[0].held_seconds or 0) >= 0.5)
+    assert [(f.rule, f.held_seconds) for f in first] == [("held-idle", None)]
+    assert [f.rule for f in later.findings or ()] == ["held-idle"]
+
+
+def test_demo_shows_several_findings(fakenvml: Path) -> None:
+    run = gpudash("--once", "--json", "--demo=dgx-h100", library=fakenvml)
+    rules = {finding.rule for finding in run.snapshot.findings or ()}
+    assert {"thermal-slowdown-software", "power-capped", "held-idle"} <= rules
+
+
+def test_json_schema_declares_findings(fakenvml: Path) -> None:
+    schema = gpudash("--json-schema", library=fakenvml).document
+    assert {"Finding", "Evidence"} <= schema["$defs"].keys()
