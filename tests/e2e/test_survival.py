@@ -91,7 +91,7 @@ def test_lost_gpu_comes_back_as_itself(fakenvml: Path, tmp_path: Path) -> None:
         terminal.wait_for(lambda text: "LOST" not in text and re.search(r"(?m)^ *1 .*A100", text))
 
 
-@pytest.mark.parametrize(("code", "told"), [(9, "not loaded"), (18, "reboot"), (999, "container")])
+@pytest.mark.parametrize(("code", "told"), [(9, "not loaded"), (18, "reboot"), (999, "error 999")])
 def test_driver_goes_and_comes_back(fakenvml: Path, tmp_path: Path, code: int, told: str) -> None:
     control = tmp_path / "control"
     with watching(fakenvml, DEVICES=2, CONTROL=control, size=(140, 30)) as terminal:

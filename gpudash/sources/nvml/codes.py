@@ -72,8 +72,7 @@ _ADVICE = {
     12: "install the NVIDIA driver, or try gpudash without a GPU: gpudash --demo",
     17: "see the kernel log: sudo dmesg | grep -i nvrm",
     18: "the driver was updated under the running kernel module: reboot, or reload the module",
-    999: "in a container recreate it (its device access was revoked), else see the kernel log: "
-    "sudo dmesg | grep -i nvrm",
+    999: "see the kernel log: sudo dmesg | grep -i nvrm",
 }
 
 

@@ -77,7 +77,9 @@ class Library:
         if code == codes.FUNCTION_NOT_FOUND:
             _, code = self.ask("nvmlInit")
         if code:
-            raise DriverError(code, codes.driver_message(code))
+            from gpudash.sources.nvml.refusals import refusal
+
+            raise DriverError(code, refusal(code))
         version, _ = self.ask("nvmlSystemGetDriverVersion")
         self._wide_processes = _lists_wide_processes(version)
 
