@@ -14,6 +14,7 @@ _NAMED_ISLANDS = 4
 _STATES = {
     "lost": "it fell off the bus",
     "asleep": "it sleeps",
+    "resting": "it is left alone to fall asleep",
     "not-answering": "it does not answer",
     "reset-required": "it needs a reset",
 }

@@ -20,6 +20,7 @@ _WORDS = (
     "held idle",
     "in use",
     "free",
+    "falling asleep",
     "asleep",
 )
 

@@ -12,6 +12,7 @@ _STATES = {
     "reset-required": "needing a reset",
     "failed": "failed",
     "asleep": "asleep",
+    "resting": "falling asleep",
     "not-answering": "not answering",
 }
 

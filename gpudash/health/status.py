@@ -11,6 +11,7 @@ from gpudash.units import ABSENT
 
 _STATES: dict[str, tuple[str, Level]] = {
     "asleep": ("asleep", "unknown"),
+    "resting": ("resting", "unknown"),
     "not-answering": ("NO ANSWER", "critical"),
     "lost": ("LOST", "critical"),
     "reset-required": ("RESET", "critical"),

@@ -18,6 +18,8 @@ _STATES = {
     "reset-required": "needs a reset",
     "failed": "does not answer",
     "asleep": "asleep",
+    "resting": "falling asleep",
+    "not-answering": "does not answer",
 }
 _PROHIBITED = "prohibited"
 

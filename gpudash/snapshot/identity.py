@@ -13,7 +13,9 @@ from gpudash.snapshot.holder import Holder
 from gpudash.text import SafeText
 from gpudash.units import Unit
 
-DeviceState = Literal["ok", "asleep", "not-answering", "lost", "reset-required", "failed"]
+DeviceState = Literal[
+    "ok", "asleep", "resting", "not-answering", "lost", "reset-required", "failed"
+]
 
 _identity = partial(metric, Group.IDENTITY)
 _state = partial(metric, Group.STATE)
@@ -54,9 +56,9 @@ class DeviceIdentity(Struct, frozen=True, kw_only=True):
         "Number of CUDA cores.", nvml="nvmlDeviceGetNumGpuCores")] = None
 
     state: Annotated[DeviceState, _state(Unit.NONE,
-        "ok, asleep (powered down, not woken to be read), not-answering (a call to it has not come "
-        "back), lost (off the bus), reset-required, or failed (its calls fail for another "
-        "reason).")] = "ok"
+        "ok, asleep (powered down, not woken to be read), resting (left alone so that it can fall "
+        "asleep), not-answering (a call to it has not come back), lost (off the bus), "
+        "reset-required, or failed (its calls fail for another reason).")] = "ok"
     fault: Annotated[Fault | None, _state(Unit.NONE,
         "Why the state is not ok, null if it is or if asleep.")] = None
 

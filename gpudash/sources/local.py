@@ -15,6 +15,7 @@ from gpudash.snapshot import Process, ProcessDevice, Snapshot
 from gpudash.sources import HostReader, Source
 from gpudash.sources.memory import explained
 from gpudash.sources.nvml import Library, NvmlReader, PciBus, load
+from gpudash.sources.nvml.rest import Rest
 from gpudash.sources.nvml.tasks import STEADY, Patience, no_news, once
 
 
@@ -78,7 +79,7 @@ def open_source(
     from gpudash.sources.host import LinuxReader
 
     library = Library(load(), pcie_throughput=pcie_throughput, single_look=single_look)
-    nvml = NvmlReader(library, PciBus(), patience=patience)
+    nvml = NvmlReader(library, PciBus(), patience=patience, rest=Rest())
     return LocalSource(nvml, LinuxReader(show_secrets=show_secrets))
 
 

@@ -63,6 +63,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     _key("time.longer", "plus,equals_sign", "+", "interval(1)", "longer between two samples"),
     _key("time.shorter", "minus", "-", "interval(-1)", "shorter between two samples"),
     _key("driver.release", "X", "X", "release", "let go of the GPUs, for a reset; take them back"),
+    _key("driver.wake", "W", "W", "wake", "look at GPUs that are left alone on battery"),
     _key(
         "view.device", "d", "d", "view_device", "everything about a GPU, with charts", label="GPU"
     ),

@@ -40,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     memory.FULL,
     links.NO_P2P,
     state.ASLEEP,
+    state.RESTING,
     state.UNIFIED,
 )
 """Every rule there is; of two findings of one level the earlier rule's matters more."""

@@ -16,6 +16,7 @@ RECOVERY = Rule("recovery-needed", "RESET")
 FABRIC = Rule("fabric-not-ready", "fabric", 10, 5)
 FABRIC_DEGRADED = Rule("fabric-degraded", "fabric", 10, 10)
 ASLEEP = Rule("asleep", "asleep")
+RESTING = Rule("resting", "resting")
 UNIFIED = Rule("unified-memory")
 
 _SILENT = (
@@ -60,6 +61,15 @@ def unreadable(sight: Sight) -> Iterator[Symptom]:
                 "info",
                 "Nothing is wrong: reading it would wake it up.",
                 ("is powered down and is not woken to be read", "are powered down and not woken"),
+                devices=(device,),
+            )
+        elif device.state == "resting":
+            yield Symptom(
+                RESTING,
+                device.key,
+                "info",
+                "Nothing is wrong: it has nothing to do, on battery. On the screen, W looks at it.",
+                ("is left alone so that it can fall asleep", "are left alone to fall asleep"),
                 devices=(device,),
             )
         elif device.state != "ok":

@@ -13,14 +13,13 @@ from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.bus import UNKNOWN, Bus
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.paces import STEADY_SECONDS
+from gpudash.sources.nvml.rest import SUSPENDED, Rest
 from gpudash.sources.nvml.roster import Gpu, Roster
 from gpudash.sources.nvml.silence import seen_by_kernel, silence
 from gpudash.sources.nvml.tasks import Patience, Task, run
 from gpudash.sources.nvml.topology import read_topology
 from gpudash.sources.nvml.versions import Versions, read_versions
 from gpudash.text import clean
-
-_SUSPENDED = frozenset({"suspended", "suspending"})
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -50,11 +49,13 @@ class NvmlReader:
         clock: Callable[[], float] = since_boot,
         wall_clock: Callable[[], float] = time.time,
         patience: Patience | None = None,
+        rest: Rest | None = None,
     ) -> None:
         self._library = library
         self._bus = bus
         self._clock = clock
         self._patience = patience
+        self._rest = rest
         self._kept_seconds = patience.first if patience else 0.0
         self._roster = Roster(library, wall_clock)
         self._on_bus: tuple[str, ...] = ()
@@ -75,6 +76,8 @@ class NvmlReader:
         """
         now = self._clock()
         states = self._bus.power_states()
+        if self._rest is not None and self._rest.lasts(states, now):
+            return self._resting(states)
         if not self._attend(states):
             return self._silence(states)
         ready = [gpu for gpu in self._roster.gpus if not gpu.is_out]
@@ -89,7 +92,12 @@ class NvmlReader:
         run([*tasks.values()], self._patience, first=is_first)
         self._settle(tasks)
         self._reopen_if_dead()
-        return self._reading()
+        reading = self._reading()
+        if self._rest is not None and not self._is_held:
+            is_idle = all(gpu.is_idle for gpu in self._roster.gpus)
+            if self._rest.begins(states, is_idle, now):
+                self._close()
+        return reading
 
     def close(self) -> None:
         """Let go of the driver; the next read opens it again.
@@ -127,10 +135,17 @@ class NvmlReader:
         following.outcome()
         return True
 
+    def _resting(self, states: dict[str, str]) -> Reading:
+        """Return the GPUs unread, so that they fall asleep or stay so."""
+        for gpu in self._roster.gpus:
+            identity = UNKNOWN if gpu.address is None else self._bus.identity(gpu.address)
+            gpu.sleep(identity, resting=states.get(gpu.address or "") not in SUSPENDED)
+        return Reading(devices=self._devices(), processes={}, versions=self._versions)
+
     def _awake(self, gpus: Iterable[Gpu], states: dict[str, str]) -> Iterable[Gpu]:
         """Yield the GPUs that may be asked; the others are asleep."""
         for gpu in gpus:
-            if gpu.address is not None and states.get(gpu.address) in _SUSPENDED:
+            if gpu.address is not None and states.get(gpu.address) in SUSPENDED:
                 gpu.sleep(self._bus.identity(gpu.address))
             else:
                 yield gpu
@@ -170,7 +185,7 @@ class NvmlReader:
         if self._is_open:
             return
         self._on_bus = on_bus
-        if on_bus and all(state in _SUSPENDED for state in states.values()):
+        if on_bus and all(state in SUSPENDED for state in states.values()):
             if changed:
                 self._roster.arrange(on_bus)
             return

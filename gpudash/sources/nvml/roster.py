@@ -26,6 +26,8 @@ NO_LISTING = Listing((), codes.SUCCESS, None)
 SILENCE = Listing((), codes.TIMEOUT, None)
 """The processes of a GPU to which a call has not come back."""
 
+_LEFT_ALONE = clean("left alone so that it can fall asleep: on battery, and nothing to do")
+
 
 class Look(NamedTuple):
     """What one tick saw of a GPU."""
@@ -82,10 +84,23 @@ class Gpu:
         self.is_known = True
         self.address = kernel_address(self.device.pci_bus_id) or self.address
 
-    def sleep(self, identity: Identity) -> None:
-        """Show it asleep, without a call that would wake it."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether it sleeps, or computes nothing for nobody."""
+        return self.device.state in ("asleep", "resting") or (
+            self.device.state == "ok"
+            and self.device.gpu_utilization_percent == 0
+            and not self.listing.code
+            and not self.listing.entries
+        )
+
+    def sleep(self, identity: Identity, *, resting: bool = False) -> None:
+        """Show it asleep, or as falling asleep, without a call that would wake it."""
         self.task = None
         self.device = self.reader.asleep(self.address, *identity)
+        if resting:
+            fault = Fault(source="nvml", uuid=self.device.uuid, message=_LEFT_ALONE)
+            self.device = replace(self.device, state="resting", fault=fault)
         self.instances, self.listing = (), NO_LISTING
 
     def take_silence(self, identity: Identity, message: SafeText) -> None:

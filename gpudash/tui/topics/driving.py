@@ -24,3 +24,8 @@ class Driving(LiveApp):
         else:
             self.feed.release()
         self.say("")
+
+    def action_wake(self) -> None:
+        """Look again at GPUs that are left alone so that they can fall asleep."""
+        self.feed.resume()
+        self.say("")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpudash.sources.nvml import Bus, Identity, Library, NvmlReader, Reading
+from gpudash.sources.nvml.rest import Rest
 from gpudash.sources.nvml.tasks import Patience
 from gpudash.sources.simulated import SimulatedHost
 
@@ -54,7 +55,7 @@ class Machine:
         self.now += after
         return self.reader.read()
 
-    def _reader(self, bus: Bus) -> NvmlReader:
+    def _reader(self, bus: Bus, rest: Rest | None = None) -> NvmlReader:
         library = Library(self.driver)
         return NvmlReader(
             library,
@@ -62,6 +63,7 @@ class Machine:
             lambda: self.now,
             lambda: self.now + self.wall_seconds_ahead,
             self._patience,
+            rest,
         )
 
 
