@@ -21,66 +21,11 @@ PLAIN = (
     "secretary PATIENCE --key-dim bypass XDG_SESSION_ID GPG_KEY"
 )
 
-PIECES = [
-    "api",
-    "Api",
-    "access",
-    "auth",
-    "private",
-    "key",
-    "KEY",
-    "to",
-    "ken",
-    "Token",
-    "sec",
-    "ret",
-    "pass",
-    "word",
-    "wd",
-    "phrase",
-    "code",
-    "pwd",
-    "PWD",
-    "cred",
-    "ential",
-    "bearer",
-    "authoriz",
-    "ation",
-    "cookie",
-    "pat",
-    "PAT",
-    "id",
-    "file",
-    "hf_",
-    "sk-",
-    "gh",
-    "p_",
-    "glpat-",
-    "xoxb-",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "eyJ",
-    "pypi-",
-    "nvapi-",
-    "npm_",
-    "r8_",
-    "dop_v1_",
-    "://",
-    "@",
-    ":",
-    "=",
-    "'",
-    '"',
-    "-",
-    "_",
-    ".",
-    "/",
-    "a",
-    "A",
-    "0",
-    "abcdefghijklmnop",
-]
+PIECES = (
+    "api Api access auth private key KEY to ken Token sec ret pass word wd phrase code pwd PWD "
+    "cred ential bearer authoriz ation cookie pat PAT id file hf_ sk- gh p_ glpat- xoxb- AKIA ASIA "
+    "AIza eyJ pypi- nvapi- npm_ r8_ dop_v1_ :// @ : = ' \" - _ . / a A 0 abcdefghijklmnop"
+)
 """What names and values of secrets are made of, and what stands around them."""
 
 LENGTH = 100_000
@@ -165,7 +110,7 @@ def test_whatever_follows_a_secret_name_is_gone(name: str, secret: str) -> None:
     assert mask_arguments([name + secret]) in ((f"{name}***",), (f"{name.rstrip()}***",))
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+@given(st.lists(st.sampled_from(PIECES.split()), max_size=12).map("".join))
 def test_what_the_first_look_lets_pass_holds_no_secret(text: str) -> None:
     if not has_marks(text):
         assert not is_secret_name(text)
