@@ -63,6 +63,8 @@ def run(feed_argv: Sequence[str], *, config: bool = True, **for_this_run: Any) -
 
             app = GpudashApp(feed, no_color=no_color, preferences=preferences)
             app.take_over(frame, size, attributes, sent)
+            # One that raised within the loop would leave tasks that are waited for: see on_mount.
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGHUP))
             app.run()
         finally:
             feed.stop()

@@ -98,6 +98,8 @@ class LiveApp(OrderedKeys, BackstageApp):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._leave_with, 128 + number)
+        # Held back since before there was a loop whose tasks an exit would leave behind.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGHUP))
         self.app_resume_signal.subscribe(self, lambda _app: self.forget_frame())
         self.lay_out()
         if self.feed.latest is not None:

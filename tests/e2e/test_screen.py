@@ -236,3 +236,31 @@ def _press_until(terminal: Terminal, key: str, condition: Callable[[], object]) 
         return condition()
 
     terminal.wait_until(pressed)
+
+
+@pytest.mark.parametrize("moment", ["textual.screen:Screen", "textual.widget:Widget"])
+def test_ends_quietly_when_it_is_told_to_while_it_starts(fakenvml: Path, moment: str) -> None:
+    argv = [sys.executable, "-c", TOLD_WHILE_IT_STARTS, moment]
+    with Terminal(argv, env=environment(fakenvml, DEVICES=2)) as terminal:
+        assert terminal.wait_exit() == 128 + signal.SIGTERM
+        assert terminal.text.strip() == ""
+        assert terminal.modes == {7, 25}
+        terminal.wait_until(lambda: not terminal.processes())
+
+
+TOLD_WHILE_IT_STARTS = """
+import importlib, os, signal, sys
+from gpudash import cli
+
+module, _, name = sys.argv.pop().partition(":")
+widget = getattr(importlib.import_module(module), name)
+compose = widget.compose
+
+def told(self):
+    widget.compose = compose
+    os.kill(os.getpid(), signal.SIGTERM)
+    return compose(self)
+
+widget.compose = told
+cli.main(["--no-config"])
+"""
