@@ -73,14 +73,24 @@ def test_shared_memory_is_the_hosts_and_never_zero(fakenvml: Path) -> None:
 
 
 def test_garbage_in_every_counter_is_no_rate(fakenvml: Path) -> None:
-    lies = "nvmlDeviceGetFieldValues:*,nvmlGpmMetricsGet:*,nvmlDeviceGetPcieReplayCounter:*"
-    with streaming(fakenvml, DEVICES=1, GPM=1, GARBAGE=lies) as stream:
-        for _ in range(25):
-            device = stream.next().devices[0]
+    lies = ",".join(
+        f"nvml{call}:*"
+        for call in (
+            "DeviceGetFieldValues",
+            "DeviceGetNvLinkErrorCounter",
+            "DeviceGetPcieReplayCounter",
+            "GpmMetricsGet",
+        )
+    )
+    with streaming(fakenvml, DEVICES=1, TOPO="nvswitch", GPM=1, GARBAGE=lies) as stream:
+        first = stream.next().taken_at
+        seen = stream.until(lambda each: (each.taken_at - first).total_seconds() > 2.5)
+    device = seen.devices[0]
     rates = {
         name: getattr(device, name)
         for name in device.__struct_fields__
-        if name.endswith("_per_second") or name.startswith("throttled_")
+        if name.endswith(("_per_second", "_error_count", "replay_count", "recovery_count"))
+        or name.startswith("throttled_")
     }
     assert set(rates.values()) == {None}
 

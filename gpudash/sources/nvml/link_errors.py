@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
@@ -34,6 +34,8 @@ KINDS = (
 
 _CALL = "nvmlDeviceGetNvLinkErrorCounter"
 _DIGITS = 3
+_MOST = 0xFFFFFFFF
+"""All ones are no count, and no link lives to err so often."""
 
 Links = Mapping[int, FieldAnswer]
 
@@ -88,7 +90,7 @@ class LinkErrors:
                 ids.pop(0)
             else:
                 found = {link: answers.values.get((ids[0], link)) for link in self.links}
-                return {link: answer for link, answer in found.items() if answer is not None}
+                return {link: answer for link, answer in found.items() if _is_count(answer)}
         return {} if ids or kind.counter is None else self._called(kind.counter, handle, now)
 
     def _called(self, counter: int, handle: Any, now: float) -> Links:
@@ -98,6 +100,11 @@ class LinkErrors:
             if code in codes.PERMANENT:
                 self._has_call = False
                 return {}
-            if not code:
-                found[link] = FieldAnswer(count, int(now * 1e6))
+            answer = None if code else FieldAnswer(count, int(now * 1e6))
+            if _is_count(answer):
+                found[link] = answer
         return found
+
+
+def _is_count(answer: FieldAnswer | None) -> TypeGuard[FieldAnswer]:
+    return answer is not None and 0 <= answer.value < _MOST
