@@ -142,13 +142,13 @@ def _kill(options: argparse.Namespace) -> int:
     from gpudash.commands import kill
 
     return kill.run(
+        _collector(options),
         pids=options.pids,
         signal=options.signal,
         tree=options.tree,
         yes=options.yes,
         read_only=options.read_only,
         config=not options.no_config,
-        demo=options.demo,
         show_secrets=options.show_secrets,
     )
 

@@ -9,8 +9,11 @@ END_SECONDS = 10.0
 ROOT_FIRST_SECONDS = 2.0
 """For a process to end its children itself, before they get the signal too."""
 
-RELEASE_SECONDS, RELEASE_MAX_SECONDS = 5.0, 15.0
-"""For the driver to let go of memory: at least, and at most where snapshots are rare."""
+RELEASE_SECONDS, RELEASE_MAX_SECONDS = 7.0, 15.0
+"""For the driver to let go of memory: at least, and at most where snapshots are rare.
+
+Longer than a GPU that has fallen silent is shown as it was.
+"""
 
 RELEASE_SNAPSHOTS = 3
 """Snapshots that may repeat an old list of processes."""

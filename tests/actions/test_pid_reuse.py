@@ -51,14 +51,9 @@ def outlive_tick(pid: int) -> None:
         os.sched_yield()
 
 
-class Idle:
-    """A source on whose host nothing runs any more."""
-
-    def sample(self) -> Snapshot:
-        return make_snapshot(1, host=HERE, processes=())
-
-    def close(self) -> None:
-        pass
+def gone() -> Snapshot:
+    """The host once nothing uses a GPU any more."""
+    return make_snapshot(1, host=HERE, processes=())
 
 
 def test_a_pinned_target_is_hit_or_nobody(holders: Holders, cloner: Cloner) -> None:
@@ -86,7 +81,7 @@ def test_a_row_of_the_screen_is_hit_or_nobody(holders: Holders, cloner: Cloner) 
             job.end()
             cloner.start(job.pid)
             question = Aim(rows, snapshot)  # It was reused before.
-        steps = strike(question.hits(whole=False), KILL, snapshot, latest=Idle().sample)
+        steps = strike(question.hits(whole=False), KILL, snapshot, latest=gone)
         report: Report = asyncio.run(driven(steps))
         summary = report.summary
         question.close()
@@ -102,7 +97,7 @@ def test_the_tree_of_a_reused_pid_is_nobodys(holders: Holders, cloner: Cloner) -
             tree = Tree(target)
             job.end()
             cloner.start(job.pid)
-            steps = strike([Hit(target, tree, True)], KILL, snapshot, latest=Idle().sample)
+            steps = strike([Hit(target, tree, True)], KILL, snapshot, latest=gone)
             asyncio.run(driven(steps))
             tree.close()
         assert cloner.end() == -signal.SIGTERM
@@ -118,7 +113,7 @@ def test_a_pid_of_the_shell_is_hit_or_nobody(holders: Holders, cloner: Cloner) -
                 job.end()
                 cloner.start(job.pid)
                 assert aimed is not None
-                assert carry_out([aimed.hit], KILL, snapshot, Idle())
+                assert carry_out([aimed.hit], KILL, snapshot, gone)
             else:
                 outlive_tick(job.pid)
                 job.end()

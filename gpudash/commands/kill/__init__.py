@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,11 @@ from gpudash.errors import ActionError, ExitStatus, SettingsError, UsageError
 if TYPE_CHECKING:
     from gpudash.commands.kill.aim import Aimed
 
+_INTERVAL = 0.5
+
 
 def run(
+    collector: Sequence[str],
     *,
     pids: Sequence[str],
     signal: str = "TERM",
@@ -22,13 +25,13 @@ def run(
     yes: bool = False,
     read_only: bool = False,
     config: bool = True,
-    demo: str | None = None,
     show_secrets: bool = False,
 ) -> int:
     """Signal processes that use GPUs; returns 0 if all ended, or got a signal that ends none.
 
-    Without `config` the file of settings is left alone. Raises UsageError for a PID or a signal
-    that is none and where nobody can be asked, ActionError when nothing can be signalled at all.
+    `collector` is the command that looks at the driver, apart, since that may hang. Without
+    `config` the file of settings is left alone. Raises UsageError for a PID or a signal that is
+    none and where nobody can be asked, ActionError when nothing can be signalled at all.
     """
     _refuse_read_only(asked=read_only, config=config)
     # A read-only gpudash does not even load what can signal.
@@ -36,24 +39,23 @@ def run(
     from gpudash.actions.pin import refuse_host
     from gpudash.commands.kill.agree import agreed
     from gpudash.commands.kill.aim import aim, named
-    from gpudash.commands.kill.carry_out import carry_out
-    from gpudash.sources.local import open_source
+    from gpudash.commands.kill.carry_out import carry_out, newest
+    from gpudash.survey import Survey
 
-    if not pids:
-        raise UsageError("kill whom? See gpudash kill --help")
     names, chosen = list(dict.fromkeys(map(named, pids))), find_signal(signal)
-    source = open_source(demo, show_secrets=show_secrets)
-    before = source.sample()
-    refuse_host(before.host)
     if not yes and not os.isatty(0):
         raise UsageError("kill asks before it acts and there is no terminal: add --yes")
     with ExitStack() as held:
+        survey = held.enter_context(closing(Survey(collector, interval=_INTERVAL, keep=1)))
+        survey.fill()
+        before = survey.samples[-1]
+        refuse_host(before.host)
         show = partial(aim, whole=tree, held=held, show_secrets=show_secrets)
         found = (show(name, before) for name in names)
         aimed: list[Aimed] = [each for each in found if each is not None]
         if not aimed or not agreed(aimed, chosen, yes=yes):
             return ExitStatus.FAILURE
-        done = carry_out([each.hit for each in aimed], chosen, before, source)
+        done = carry_out([each.hit for each in aimed], chosen, before, partial(newest, survey))
     return ExitStatus.OK if done and len(aimed) == len(names) else ExitStatus.FAILURE
 
 

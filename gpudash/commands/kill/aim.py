@@ -59,7 +59,7 @@ def aim(
         target = held.enter_context(pin(row.process, snapshot.host))
         tree = Tree(target, snapshot.processes)
         held.callback(tree.close)
-        _refuse_without_gpu(row.process, tree, whole=whole)
+        _refuse_without_gpu(row.process, tree, snapshot, whole=whole)
     except ActionError as error:
         os.write(2, f"gpudash: {clean(str(error))}\n".encode())
         return None
@@ -86,7 +86,7 @@ def _row(name: Named, snapshot: Snapshot) -> ProcessRow:
     return row
 
 
-def _refuse_without_gpu(process: Process, tree: Tree, *, whole: bool) -> None:
+def _refuse_without_gpu(process: Process, tree: Tree, snapshot: Snapshot, *, whole: bool) -> None:
     """Raise unless the process, or one of the tree if that is meant, uses a GPU.
 
     The driver does not list who has a GPU open without a context of their own, as forked workers.
@@ -98,4 +98,13 @@ def _refuse_without_gpu(process: Process, tree: Tree, *, whole: bool) -> None:
     if below:
         count = "one process" if below == 1 else f"{below} processes"
         raise ActionError(f"PID {pid} uses no GPU itself, {count} below it: add --tree")
+    if reason := _blindness(snapshot):
+        raise ActionError(f"whether PID {pid} uses a GPU is not known: {reason}")
     raise ActionError(f"PID {pid} uses no GPU: `kill {pid}` ends it if it is meant")
+
+
+def _blindness(snapshot: Snapshot) -> str | None:
+    """Return why processes on some GPU are not known, None if all are."""
+    faults = [fault for fault in snapshot.errors if fault.source in ("nvml", "processes")]
+    faults += [device.fault for device in snapshot.devices if device.fault is not None]
+    return faults[0].message if faults else None

@@ -9,29 +9,27 @@ from contextlib import suppress
 from gpudash import stdout
 from gpudash.actions import Hit, Report, Sending, Signal, record, strike
 from gpudash.actions.strike import Latest
-from gpudash.errors import ActionError, DriverError
+from gpudash.errors import ActionError, GpudashError
 from gpudash.outputs.kill import told
 from gpudash.snapshot import Snapshot
-from gpudash.sources import Source
+from gpudash.survey import Survey
 
 _LOOK_SECONDS = 0.05
 
 
-def carry_out(hits: Sequence[Hit], signal: Signal, before: Snapshot, source: Source) -> bool:
+def carry_out(hits: Sequence[Hit], signal: Signal, before: Snapshot, latest: Latest) -> bool:
     """Signal all, wait, and print a line for each; returns whether all went well."""
-    newest = before
-
-    def latest() -> Snapshot:
-        nonlocal newest
-        # What became of the processes is worth saying without the driver, too.
-        with suppress(DriverError):
-            newest = source.sample()
-        return newest
-
     report = _driven(hits, signal, before, latest)
     lines = "".join(f"{line}\n" for line in told(report))
     stdout.write(lines.encode(errors="backslashreplace"))
     return report.done
+
+
+def newest(survey: Survey) -> Snapshot:
+    """Return the last sample there is; what became of processes is worth saying without more."""
+    with suppress(GpudashError):
+        survey.next(0)
+    return survey.samples[-1]
 
 
 def _driven(hits: Sequence[Hit], signal: Signal, before: Snapshot, latest: Latest) -> Report:

@@ -66,13 +66,14 @@ async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
                 record=recorder,
             )
         )
+        stubborn, offer = report.stubborn, report.offer
         told = "; ".join([report.summary, *await recorder.troubles()])
         app.say(told)
-        if report.stubborn:
-            aim.keep(report.stubborn)
+        if stubborn:
+            aim.keep(stubborn)
             await _free(app)
             handed_on = True
-            _put(app, aim, find_signal("KILL"), told, f"{told}: {report.offer}")
+            _put(app, aim, find_signal("KILL"), told, f"{told}: {offer}")
     finally:
         if not handed_on:
             aim.close()

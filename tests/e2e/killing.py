@@ -1,0 +1,59 @@
+"""`gpudash kill` as a real process, on the stand-in library, against real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.fakenvml.build import environment
+from tests.holders import Holder
+
+Holders = Callable[..., list[Holder]]
+
+IMPATIENT = """
+from gpudash.actions import patience
+patience.END_SECONDS, patience.ROOT_FIRST_SECONDS = 1.0, 0.5
+patience.RELEASE_SECONDS = 2.5
+"""
+PATIENT = ""
+"""Waits as long as people do."""
+
+_KILL = """
+import os, sys
+from gpudash import cli
+{first}
+cli.main(["kill", *sys.argv[1:]])
+"""
+
+
+def command(*pids: object, first: str = IMPATIENT, **options: object) -> list[str]:
+    """Return what runs `gpudash kill`; `first` is done before: `yes=True` is --yes."""
+    words = [word for name, value in options.items() for word in _option(name, value)]
+    return [sys.executable, "-c", _KILL.format(first=first), *words, "--", *map(str, pids)]
+
+
+def kill(
+    *pids: object,
+    library: Path,
+    first: str = IMPATIENT,
+    settings: dict[str, object],
+    **options: object,
+) -> subprocess.CompletedProcess[str]:
+    """Run it to its end without a terminal; `settings` are those of the stand-in."""
+    return subprocess.run(
+        command(*pids, first=first, **options),
+        env=environment(library, **{"DEVICES": 2, "PROCS_PER_DEVICE": 1, **settings}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def _option(name: str, value: object) -> list[str]:
+    flag = f"--{name.replace('_', '-')}"
+    if value is True:
+        return [flag]
+    return [] if value is False else [f"{flag}={value}"]

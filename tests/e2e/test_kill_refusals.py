@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gpudash import proc_stat
+from tests.e2e.killing import Holders, command, kill
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+from tests.holders import Holder
+
+pytestmark = pytest.mark.e2e
+
+ABSENT_PID = 1 << 22
+AS_NOBODY = """
+import gpudash.commands.kill.agree, gpudash.commands.kill.aim, gpudash.commands.kill.carry_out
+from gpudash.survey import Survey
+start = Survey.__init__
+def start_and_fall(self, *words, **told):
+    start(self, *words, **told)
+    os.setuid(65534)
+Survey.__init__ = start_and_fall
+"""
+
+
+def test_a_process_that_uses_no_gpu_is_refused(fakenvml: Path, holders: Holders) -> None:
+    job, innocent = holders(2)
+    run = kill(innocent.pid, ABSENT_PID, library=fakenvml, settings={"PIDS": job.pid}, yes=True)
+    assert run.returncode == 1
+    assert f"PID {innocent.pid} uses no GPU" in run.stderr
+    assert f"there is no process of PID {ABSENT_PID}" in run.stderr
+    assert innocent.alive
+    assert job.alive
+
+
+def test_a_job_of_another_user_is_not_permitted(fakenvml: Path, holders: Holders) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    (job,) = holders(1)
+    settings: dict[str, object] = {"PIDS": job.pid}
+    run = kill(
+        job.pid, library=fakenvml, settings=settings, first=AS_NOBODY, yes=True, config=False
+    )
+    assert run.returncode == 1
+    assert f"not permitted: PID {job.pid} is owned by root; try sudo gpudash" in run.stdout
+    assert "it is root's" in run.stdout
+    assert job.alive
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        ({}, 2, "no terminal: add --yes"),
+        ({"signal": "KIL"}, 2, "did you mean KILL?"),
+        ({"read_only": True}, 1, "read-only (--read-only): nothing was sent"),
+        ({"demo": "dgx-h100", "yes": True}, 1, "the host is simulated"),
+        ({"demo": "nowhere", "yes": True}, 2, "dgx-h100"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    fakenvml: Path, holders: Holders, options: dict[str, object], status: int, words: str
+) -> None:
+    (job,) = holders(1)
+    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, **options)
+    assert run.returncode == status
+    assert words in run.stderr
+    assert run.stderr.count("\n") == 1
+    assert run.stdout == ""
+    assert job.alive
+
+
+@pytest.mark.parametrize("pid", ["-1", "0x10", "self", "", "１"])
+def test_what_is_no_pid_is_bad_usage(fakenvml: Path, pid: str) -> None:
+    run = kill(pid, library=fakenvml, settings={}, yes=True)
+    assert run.returncode == 2
+    assert "is no PID" in run.stderr
+
+
+@pytest.mark.parametrize("ticks", [-1, 0])
+def test_a_start_that_is_named_too_must_be_that_of_the_process(
+    fakenvml: Path, holders: Holders, ticks: int
+) -> None:
+    (job,) = holders(1)
+    stat = proc_stat.read(job.pid)
+    assert stat is not None
+    name = f"{job.pid}:{stat.start_ticks + ticks}"
+    run = kill(name, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
+    assert run.returncode == (1 if ticks else 0)
+    assert job.alive == bool(ticks)
+    assert ("now belongs to another process" in run.stderr) == bool(ticks)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("read_only = true", "gpudash is read-only ("),
+        ('read_only = "no"', "read_only: "),
+        ("read_only = tru", "line 1 is no TOML"),
+    ],
+)
+def test_the_settings_that_forbid_signals_hold_here_too(
+    fakenvml: Path, holders: Holders, config: Path, text: str, words: str
+) -> None:
+    config.parent.mkdir()
+    config.write_text(text)
+    (job,) = holders(1)
+    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True)
+    assert run.returncode == 1
+    assert words in run.stderr
+    assert "nothing was sent" in run.stderr
+    assert run.stderr.count("\n") == 1
+    assert job.alive
+    freely = {"yes": True, "no_config": True, "signal": "KILL"}
+    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, **freely)
+    assert run.returncode == 0
+    assert not job.alive
+
+
+def test_settings_about_other_things_do_not_matter(
+    fakenvml: Path, holders: Holders, config: Path
+) -> None:
+    config.parent.mkdir()
+    config.write_text('theme = "none such"\nread_only = false\ncolumns = what\n')
+    (job,) = holders(1)
+    run = kill(job.pid, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert not job.alive
+
+
+def test_read_only_does_not_even_load_what_can_signal(fakenvml: Path) -> None:
+    first = """
+os.environ["GPUDASH_READ_ONLY"] = "1"
+end = os._exit
+os._exit = lambda status: end(100 + status + ("gpudash.actions" in sys.modules))
+"""
+    run = kill(1, library=fakenvml, settings={}, first=first, yes=True)
+    assert run.returncode == 101
+    assert "read-only" in run.stderr
+
+
+@pytest.fixture
+def daemon(holders: Holders, tmp_path: Path) -> Holder:
+    """A process by the name of a daemon of the driver."""
+    program = tmp_path / "nv-hostengine"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    (daemon,) = holders(1, (str(program), "600"))
+    while psutil.Process(daemon.pid).name() != program.name:
+        os.sched_yield()
+    return daemon
+
+
+def test_yes_does_not_answer_for_a_daemon(fakenvml: Path, daemon: Holder) -> None:
+    run = kill(daemon.pid, library=fakenvml, settings={"PIDS": daemon.pid}, yes=True)
+    assert run.returncode == 2
+    assert "is no plain job and there is no terminal to confirm it on" in run.stderr
+    assert "it is DCGM's engine" in run.stdout
+    assert daemon.alive
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_a_daemon_wants_its_pid_typed(fakenvml: Path, daemon: Holder, right: bool) -> None:
+    env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=daemon.pid)
+    with Terminal(command(daemon.pid, signal="KILL", yes=True), env=env) as terminal:
+        terminal.wait_for(f"type {daemon.pid} to send it")
+        terminal.send(str(daemon.pid) if right else "y", "enter")
+        assert terminal.wait_exit() == (0 if right else 1)
+        assert daemon.alive != right
