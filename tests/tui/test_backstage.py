@@ -1,10 +1,12 @@
 import ast
+import gc
 import importlib
 import random
 import re
 from pathlib import Path
 
 import pytest
+from textual._styles_cache import StylesCache
 
 from gpudash.feed import FeedState
 from gpudash.tui import backstage
@@ -69,6 +71,26 @@ def test_every_private_name_of_textual_is_used_backstage_and_listed(path: Path) 
     used = {node.attr for node in attributes(walked(path))} - OURS - {"_exit", "_replace"}
     listed = {name for names in PRIVATE.values() for name in names}
     assert used <= (listed if path.parent == SOURCES else set())
+
+
+async def test_views_that_were_left_are_not_kept() -> None:
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(each, StylesCache) for each in gc.get_objects())
+
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot())
+        counts = []
+        for _ in range(4):
+            for key in ("d", "u", "h"):
+                await pilot.press(key)
+                await settle(pilot)
+                await pilot.press("q")
+                await settle(pilot)
+            counts.append(kept())
+        assert counts[-1] <= counts[0]
 
 
 KEYS = ["j", "k", "pagedown", "end", "home", "full_stop", "comma", "r", "p", "h", "escape", "K"]

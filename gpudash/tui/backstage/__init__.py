@@ -18,6 +18,7 @@ PRIVATE = {
     ),
     "textual.screen:Screen": ("_compositor", "_layout_required"),
     "textual.widget:Widget": ("_styles_cache",),
+    "textual._styles_cache:StylesCache": ("get_inner_outer",),
     "textual.strip:Strip": ("_segments",),
     "textual.drivers.linux_driver:LinuxDriver": (
         "_writer_thread",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import COLOR_SYSTEMS
 from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.geometry import Region, Size
 from textual.strip import Strip
@@ -25,6 +26,7 @@ from gpudash.tui.renderables.line import Line, fitted
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.style import Style
+    from textual.await_complete import AwaitComplete
     from textual.screen import Screen
     from textual.widget import Widget
 
@@ -119,6 +121,15 @@ class BackstageApp(App[int]):
         for line_filter in self.get_line_filters():
             strip = strip.apply_filter(line_filter, widget.background_colors[1])
         return strip._segments
+
+    def pop_screen(self) -> AwaitComplete:
+        """Leave a screen without keeping it.
+
+        Textual remembers two colours for each widget that it ever drew, and with the colours the
+        widget's lines: a third of a megabyte for a screen.
+        """
+        StylesCache.get_inner_outer.cache_clear()
+        return super().pop_screen()
 
     def _may_write(self) -> bool:
         driver = self._driver
