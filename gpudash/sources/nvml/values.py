@@ -107,8 +107,10 @@ def compute_capability(value: Any) -> str:
     return f"{major}.{minor}"
 
 
-def event_reasons(mask: int) -> tuple[str, ...]:
-    """Return the names of the bits that are set; unknown bits by their value."""
+def event_reasons(mask: int) -> tuple[str, ...] | None:
+    """Return the names of the bits that are set, unknown bits by their value; all are garbage."""
+    if mask == _UNKNOWN_64:
+        return None
     rest = mask & ~sum(EVENT_REASONS)
     names = [name for bit, name in EVENT_REASONS.items() if mask & bit]
     return (*names, hex(rest)) if rest else tuple(names)

@@ -32,6 +32,7 @@ def test_event_reasons_are_named_and_unknown_bits_kept() -> None:
     assert values.event_reasons(0) == ()
     assert values.event_reasons(0x4 | 0x40) == ("sw-power-cap", "hw-thermal-slowdown")
     assert values.event_reasons(0x1 | 0x8000) == ("gpu-idle", "0x8000")
+    assert values.event_reasons(0xFFFFFFFFFFFFFFFF) is None
 
 
 def test_a_short_list_leaves_the_missing_item_none() -> None:
