@@ -30,6 +30,9 @@ def load(path: str, choices: Choices) -> tuple[Settings, list[str]]:
         return Settings(), []
     document, mistakes = _parsed(text)
     values, wrong = _checked(document, choices)
+    if _may_forbid_signals(text, document, values):
+        values[_READ_ONLY] = True
+        wrong.append(f"whether {_READ_ONLY} is set cannot be told: it is taken to be")
     return Settings(**values), [_line(path, mistake) for mistake in mistakes + wrong]
 
 
@@ -45,10 +48,17 @@ def is_read_only(path: str) -> bool:
         raise SettingsError(_line(path, f"cannot be read: {reason}")) from None
     document, mistakes = _parsed(text or "")
     values, wrong = _checked({_READ_ONLY: document.get(_READ_ONLY, False)}, Choices())
-    unseen = mistakes if _READ_ONLY not in document else []
-    for mistake in (*wrong, *unseen):
-        raise SettingsError(_line(path, mistake))
+    if _may_forbid_signals(text or "", document, values):
+        within = f"{_READ_ONLY} stands in a table: put it above all [tables]"
+        raise SettingsError(_line(path, [*wrong, *mistakes, within][0]))
     return bool(values[_READ_ONLY])
+
+
+def _may_forbid_signals(text: str, document: dict[str, Any], values: dict[str, Any]) -> bool:
+    """Whether a file names the setting that forbids signals in a way that makes no sense."""
+    if _READ_ONLY in document:
+        return _READ_ONLY not in values
+    return any(_READ_ONLY in line.partition("#")[0] for line in text.split("\n"))
 
 
 def _checked(document: dict[str, Any], choices: Choices) -> tuple[dict[str, Any], list[str]]:
