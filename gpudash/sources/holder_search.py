@@ -16,6 +16,8 @@ from gpudash.sources.processes import Facts
 
 _AGAIN_SECONDS = 10.0
 _SLICE_SECONDS = 0.02
+_FIRST_SLICE_SECONDS = 0.1
+"""A first look may be the only one."""
 _MOST_DESCRIPTORS = 4096
 _MOST_HOLDERS = 64
 
@@ -46,7 +48,7 @@ class HolderSearch:
         self._due = 0.0
         self._found: list[tuple[Opened, Holder]] = []
         self._missed = False
-        self._shown: list[tuple[Opened, Holder]] = []
+        self._shown: list[tuple[Opened, Holder]] | None = None
         self._shown_complete = False
 
     @property
@@ -61,18 +63,19 @@ class HolderSearch:
         """
         if not minors:
             self._left, self._due = None, 0.0
-            self._shown, self._shown_complete = [], False
+            self._shown, self._shown_complete = None, False
             return None
-        start = monotonic()
+        start, seconds = monotonic(), _SLICE_SECONDS
         if self._left is None and start >= self._due:
             self._left, self._found = iter(proc_stat.pids()), []
             self._missed = not proc_facts.in_first_pid_namespace()
+            seconds = _FIRST_SLICE_SECONDS if self._shown is None else seconds
         if self._left is not None:
-            self._go_on(self._left, start + _SLICE_SECONDS)
+            self._go_on(self._left, start + seconds)
         passed_over = {*listed, os.getpid()}
         present = [
             (opened, holder)
-            for opened, holder in self._shown
+            for opened, holder in (self._found if self._shown is None else self._shown)
             if holder.pid not in passed_over and _is_there(holder)
         ]
         of_minor = {
