@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
 
 _RETRY_SECONDS, _RETRY_MAX_SECONDS = 1.0, 60.0
+_DRIVER_RETRY_MAX_SECONDS = 5.0
+"""At most so long a driver that comes back, as after an update, is not noticed."""
+_REFUSALS = frozenset({*range(3, 31), 999 % 256})
+"""How a collector ends that NVML refused: with NVML's return value."""
 _STALE_SECONDS, _STALE_INTERVALS = 5.0, 3
 _PATIENCE_SECONDS, _PATIENCE_MAX_SECONDS = 30.0, 300.0
 _REAP_SECONDS = 0.02
@@ -207,7 +211,9 @@ class Feed:
 
     def _restart_later(self) -> None:
         self._later("restart", self._retry, self._restart)
-        self._retry = min(2 * self._retry, _RETRY_MAX_SECONDS)
+        refused = self.exit_status in _REFUSALS
+        most = _DRIVER_RETRY_MAX_SECONDS if refused else _RETRY_MAX_SECONDS
+        self._retry = min(2 * self._retry, most)
 
     def _restart(self) -> None:
         self._cancel("restart")

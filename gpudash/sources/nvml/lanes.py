@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.paces import RETRY_SECONDS, STATIC_SECONDS
+from gpudash.sources.nvml.paces import (
+    LONG_SECONDS,
+    LONG_SHARE,
+    RETRY_SECONDS,
+    SLOW_SECONDS,
+    STATIC_SECONDS,
+)
 from gpudash.sources.nvml.readings import Reading
 
 
@@ -21,13 +28,15 @@ class DeviceLost(Exception):  # noqa: N818
 class Lane:
     """Readings of one pace; one that the device does not have drops out for good.
 
-    A fact that never changes drops out too, as soon as it was told.
+    A fact that never changes drops out too, as soon as it was told. One for which the driver needs
+    long is asked more rarely, so that it does not hold up all others in every tick.
     """
 
     def __init__(self, readings: tuple[Reading, ...], seconds: float) -> None:
         self.seconds = seconds
         self._readings = list(readings)
         self._due = 0.0
+        self._slow: dict[Reading, float] = {}
 
     def is_due(self, now: float) -> bool:
         """Whether it is time to read."""
@@ -41,16 +50,31 @@ class Lane:
         is_static = self.seconds == STATIC_SECONDS
         kept: list[Reading] = []
         seen: list[int] = []
+        began = perf_counter()
         for first in self._readings:
+            if self._slow and now < self._slow.get(first, now):
+                kept.append(first)
+                continue
             reading, code = _ask(library, handle, first, facts)
+            ended = perf_counter()
+            took, began = ended - began, ended
             if reading is None:
                 continue
+            self._take_time(reading, took, now)
             seen.append(code)
             if code or not is_static:
                 kept.append(reading)
         self._readings = kept
         self._due = now + (RETRY_SECONDS if is_static and kept else self.seconds)
         return seen
+
+    def _take_time(self, reading: Reading, took: float, now: float) -> None:
+        """Put a reading off that took long twice in a row; once may be a GPU that was started."""
+        if took > LONG_SECONDS:
+            pause = max(SLOW_SECONDS, LONG_SHARE * took) if reading in self._slow else 0.0
+            self._slow[reading] = now + pause
+        elif self._slow:
+            self._slow.pop(reading, None)
 
 
 def _ask(

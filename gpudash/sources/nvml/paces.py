@@ -30,6 +30,11 @@ SLOW_SECONDS = 9.9
 RETRY_SECONDS = 10.0
 """How long what failed is left alone before it is asked again: a fact, or a whole GPU."""
 
+LONG_SECONDS = 0.25
+"""A call that takes longer is a slow one; most take microseconds."""
+LONG_SHARE = 3
+"""A slow one is left alone for so many times as long as it took."""
+
 
 class Pace:
     """When something is due: at once, and then every so many seconds."""
