@@ -46,7 +46,8 @@ def name(status: bytes, arguments: tuple[str, ...] | None) -> SafeText | None:
     # The kernel escapes newlines and backslashes here.
     short = clean_bytes(comm.replace(b"\\n", b"\n").replace(b"\\\\", b"\\"))
     whole = os.path.basename(arguments[0]) if arguments else ""
-    if len(comm) >= _COMM_BYTES and whole.startswith(short):
+    # With a blank in it, it is a title that the process gave itself, options and all.
+    if len(comm) >= _COMM_BYTES and whole.startswith(short) and " " not in whole:
         return SafeText(whole)
     return short or None
 

@@ -70,3 +70,21 @@ def test_a_name_never_forges_an_owner(name: str) -> None:
     assert proc_facts.owner_id(status) == 1000
     shown = proc_facts.name(status, None)
     assert shown is None or shown.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("python3 serve.py --token=hunter2",), "python3 serve.p"),
+        (("/opt/python3 serve.p/x",), "python3 serve.p"),
+        (None, "python3 serve.p"),
+    ],
+)
+def test_a_title_with_options_is_no_name(arguments: tuple[str, ...] | None, name: str) -> None:
+    assert proc_facts.name(b"Name:\tpython3 serve.p\nUmask:\t0022\n", arguments) == name
+
+
+def test_a_name_that_the_kernel_cuts_is_whole() -> None:
+    status = b"Name:\ttext-generation\nUmask:\t0022\n"
+    arguments = ("/usr/bin/text-generation-server", "--port=80")
+    assert proc_facts.name(status, arguments) == "text-generation-server"

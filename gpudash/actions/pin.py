@@ -50,7 +50,8 @@ def is_own(pid: int, parent_pid: int | None) -> bool:
         return False
     words: tuple[str, ...] = proc_facts.command_line(pid) or ()
     started_by_name = any(os.path.basename(word) == "gpudash" for word in words[:2])
-    return started_by_name or ("-m", "gpudash") in itertools.pairwise(words)
+    started_by_code = words[1:2] == ("-c",) and "from gpudash.cli" in "".join(words[2:3])
+    return started_by_name or started_by_code or ("-m", "gpudash") in itertools.pairwise(words)
 
 
 def refuse_host(host: Host) -> None:

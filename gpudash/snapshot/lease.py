@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from gpudash.metric import Group, metric
+from gpudash.text import SafeText
 from gpudash.units import Unit
 
 _lease = partial(metric, Group.LEASE)
@@ -25,8 +26,8 @@ class Lease(Struct, frozen=True, kw_only=True):
         "When that process started in clock ticks since boot, null if it has ended.")] = None
     create_time: Annotated[float | None, _lease(Unit.SECOND,
         "When it started, Unix time; it took the lease soon after.")] = None
-    username: Annotated[str | None, _lease(Unit.NONE, "Its owner.")] = None
-    name: Annotated[str | None, _lease(Unit.NONE,
+    username: Annotated[SafeText | None, _lease(Unit.NONE, "Its owner.")] = None
+    name: Annotated[SafeText | None, _lease(Unit.NONE,
         "Its executable, null if it has ended: a child of it holds the lease.")] = None
     is_used: Annotated[bool | None, _lease(Unit.NONE,
         "Whether it or a descendant uses the GPU, null if that cannot be seen.")] = None

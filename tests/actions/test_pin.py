@@ -155,9 +155,11 @@ def test_gpudash_itself_is_refused() -> None:
     assert "gpudash itself" in refusal(shown(os.getpid()))
 
 
-def test_the_collector_of_gpudash_is_refused(holders: Holders) -> None:
+@pytest.mark.parametrize("words", [("", "-m", "gpudash"), ("  # from gpudash.cli import main",)])
+def test_the_collector_of_gpudash_is_refused(holders: Holders, words: tuple[str, ...]) -> None:
     sleep = "import time; time.sleep(600)"
-    (collector,) = holders(1, (sys.executable, "-c", sleep, "-m", "gpudash"))
+    comment, *others = words
+    (collector,) = holders(1, (sys.executable, "-c", sleep + comment, *others))
     while not psutil.Process(collector.pid).cmdline():  # in the midst of exec
         os.sched_yield()
     assert "own collector" in refusal(shown(collector.pid))

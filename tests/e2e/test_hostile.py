@@ -130,6 +130,8 @@ def test_a_hostile_file_of_settings_and_its_folder_are_told_as_text(
         ("--once", "--json"),
         ("topo",),
         ("topo", "--p2p", "--json"),
+        ("leases",),
+        ("leases", "--json"),
         ("doctor",),
         ("doctor", "--json"),
         ("kill", "PID", "--yes", "--signal=CONT"),

@@ -151,7 +151,7 @@ def test_every_pid_has_one_entry(holders: Holders) -> None:
 )
 def test_a_hostile_argument_is_harmless_text(holders: Holders, argument: bytes, shown: str) -> None:
     (holder,) = holders(1, (b"sh", b"-c", b"sleep 600; true", argument, b"end"))
-    process = until(lambda process: process.name == "sh", holder.pid)
+    process = until(lambda process: process.name == "sh" and process.command_line, holder.pid)
     assert process.command_line == ("sh", "-c", "sleep 600; true", shown, "end")
 
 

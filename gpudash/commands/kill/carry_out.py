@@ -13,6 +13,7 @@ from gpudash.errors import ActionError, GpudashError
 from gpudash.outputs.kill import told
 from gpudash.snapshot import Snapshot
 from gpudash.survey import Survey
+from gpudash.text import clean
 
 _LOOK_SECONDS = 0.05
 
@@ -48,4 +49,4 @@ def _record(sendings: Sequence[Sending]) -> None:
     try:
         record(sendings)
     except ActionError as error:
-        os.write(2, f"gpudash: {error}\n".encode(errors="backslashreplace"))
+        os.write(2, f"gpudash: {clean(str(error))}\n".encode())
