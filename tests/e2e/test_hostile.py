@@ -39,7 +39,7 @@ def hostile(fakenvml: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def screen(env: dict[str, str], *options: str) -> Terminal:
-    argv = [*GPUDASH, "--interval", "0.2", *options]
+    argv = [*GPUDASH, "--interval", "1.5", *options]
     return Terminal(argv, env=env, columns=200, rows=50)
 
 
