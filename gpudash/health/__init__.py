@@ -19,6 +19,7 @@ from gpudash.health.levels import (
     utilization_level,
 )
 from gpudash.health.status import is_held, is_hot, status, status_level
+from gpudash.health.symptom import spoken
 
 __all__ = [
     "Diagnosis",
@@ -33,6 +34,7 @@ __all__ = [
     "memory_temperature_level",
     "notable",
     "power_level",
+    "spoken",
     "status",
     "status_level",
     "temperature_level",

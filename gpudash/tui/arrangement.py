@@ -16,6 +16,7 @@ _SPACE_FROM = 4
 _PROCESS_STEP = 4
 """Room for processes grows in such steps, so that one more does not move all the charts."""
 _LEAST_CHARTS = 5
+_MOST_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
 
 _WIDE = 78
 """Cells that one of two columns of devices needs at least."""
@@ -39,6 +40,8 @@ class Arrangement(NamedTuple):
     """Devices in view at once; where that is not all, the last line says which."""
     compact: bool = False
     """Whether a device has a few cells of its own in place of a whole row."""
+    findings: int = 0
+    """Lines of what is wrong, below the devices."""
 
     @property
     def headed(self) -> int:
@@ -48,7 +51,7 @@ class Arrangement(NamedTuple):
     @property
     def upper(self) -> int:
         """Lines between the header and the processes."""
-        return self.host + self.headed + self.charts + self.spaces
+        return self.host + self.headed + self.findings + self.charts + self.spaces
 
     @property
     def device_lines(self) -> int:
@@ -69,13 +72,14 @@ def arrange(
     processes: int,
     hidden: Collection[str] = (),
     *,
+    findings: int = 0,
     alone: str = "",
 ) -> Arrangement:
     """Return the best use of a terminal for so many devices and processes.
 
     The processes have a few lines before anything else, then all devices, the host, and the
-    processes again; what is left over is for the charts. One of PARTS that is to be `alone` has
-    all but a line or two.
+    processes again; what is left over is for the charts. What is wrong has a line, several where
+    there is room. One of PARTS that is to be `alone` has all but a line or two.
     """
     room = height - _FIXED_LINES
     if alone:
@@ -86,6 +90,8 @@ def arrange(
     left = room - shares.lines - reserved
     host = int(left > 0 and "host" not in hidden)
     left -= host
+    told = _told(left, findings)
+    left -= told
     spaces = int(left > _SPACE_FROM)
     left -= spaces
     charts = min(left + reserved - wanted - 1, room // 2)
@@ -97,7 +103,14 @@ def arrange(
     unclaimed = left + reserved - wanted if charts else left
     if host and left > 2 * _SPACE_FROM and unclaimed > 0:
         spaces += 1
-    return _arrangement(shares, devices, host=host, charts=charts, spaces=spaces)
+    return _arrangement(shares, devices, host=host, charts=charts, spaces=spaces, findings=told)
+
+
+def _told(left: int, findings: int) -> int:
+    """Return the lines of the findings: few steps, so that one more seldom moves all else."""
+    if not findings or left < 1:
+        return 0
+    return 1 if findings == 1 or left < _ROOM_FOR_FINDINGS else _MOST_FINDINGS
 
 
 def _alone(cells: int, room: int, devices: int, part: str) -> Arrangement:
@@ -126,10 +139,16 @@ def _shares(cells: int, room: int, reserved: int, count: int, wanted: int) -> _S
 
 
 def _arrangement(
-    shares: _Shares, count: int, *, host: int = 0, charts: int = 0, spaces: int = 0
+    shares: _Shares,
+    count: int,
+    *,
+    host: int = 0,
+    charts: int = 0,
+    spaces: int = 0,
+    findings: int = 0,
 ) -> Arrangement:
     lines, across, compact = shares
     seen = count
     if count > lines * across:
         seen = max(1, lines - 1) * across
-    return Arrangement(host, lines, across, charts, spaces, seen, compact)
+    return Arrangement(host, lines, across, charts, spaces, seen, compact, findings)

@@ -67,6 +67,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     _key(
         "view.device", "d", "d", "view_device", "everything about a GPU, with charts", label="GPU"
     ),
+    _key("view.findings", "w", "w", "view_findings", "what is wrong, why, what to do", label="why"),
     _key("view.links", "m", "m", "view_links", "the links of the GPUs", label="links"),
     _key("view.users", "u", "u", "view_users", "who holds how much", label="users"),
     _key(
@@ -165,6 +166,7 @@ FOOTER = (
     "view.process",
     "move.turn",
     "view.device",
+    "view.findings",
     "view.links",
     "view.users",
     "time.pause",
@@ -189,6 +191,15 @@ VIEW_KEYS: tuple[Key, ...] = _under(
     _key("view.bottom", "end", "End", "scroll_ends(1)", "to the bottom"),
 )
 """What all the other views share."""
+
+FINDINGS_KEYS: tuple[Key, ...] = (
+    *VIEW_KEYS,
+    *_under(
+        "Findings",
+        _key("findings.open", "enter", "⏎", "open", "the process or GPU it is about", label="open"),
+    ),
+)
+"""The keys of the view of the findings."""
 
 LINKS_KEYS: tuple[Key, ...] = (
     *VIEW_KEYS,
@@ -264,6 +275,7 @@ SCREENS: tuple[tuple[Key, ...], ...] = (
     OVERVIEW_KEYS,
     VIEW_KEYS,
     DEVICE_KEYS,
+    FINDINGS_KEYS,
     LINKS_KEYS,
     USERS_KEYS,
     PROCESS_KEYS,

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from gpudash.child import lingering
 from gpudash.feed import Feed, FeedState
+from gpudash.health import findings
 from gpudash.history import History
 from gpudash.rows import DeviceRow, process_rows
-from gpudash.snapshot import EMPTY, Process, Snapshot
+from gpudash.snapshot import EMPTY, Finding, Process, Snapshot
 from gpudash.tui.arrangement import Arrangement, arrange
 from gpudash.tui.device_cursor import DeviceCursor
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
@@ -68,6 +69,7 @@ class Picture:
         self._header_drawn: tuple[object, Line] = None, []
         self._rows_known: tuple[object, list[DeviceRow]] = None, []
         self._notes_known: tuple[object, list[str]] = None, []
+        self._findings_known: tuple[object, tuple[Finding, ...]] = None, ()
         self._paused_at = 0.0
         self._taken = 0
         self._cells, self._height = 80, 24
@@ -147,7 +149,33 @@ class Picture:
         """How the lines of the terminal are shared out."""
         count = len(self.listing.everything) + (len(self.notes) + 1 if self.notes else 0)
         alone = self.focus if self.enlarged else ""
-        return arrange(self._cells, self._height, len(self.rows), count, self.hidden, alone=alone)
+        return arrange(
+            self._cells,
+            self._height,
+            len(self.rows),
+            count,
+            self.hidden,
+            findings=len(self.wrong),
+            alone=alone,
+        )
+
+    @property
+    def wrong(self) -> list[Finding]:
+        """The findings that are worse than a remark, the worst first."""
+        return [each for each in self.findings if each.level != "info"]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings of the snapshot that is shown."""
+        if self._findings_known[0] != self._taken:
+            self._findings_known = self._taken, findings(self.snapshot)
+        return self._findings_known[1]
+
+    def is_finding(self, line: int) -> bool:
+        """Return whether a line of the panel of devices tells what is wrong."""
+        plan = self.plan
+        first = plan.host + (plan.spaces > 1 + bool(plan.charts)) + plan.headed
+        return first <= line < first + plan.findings
 
     @property
     def focus(self) -> str:
@@ -213,6 +241,7 @@ class Picture:
             lines = self._upper.lines(
                 self.snapshot.host,
                 self.rows,
+                self.wrong,
                 look,
                 self._cells,
                 plan,

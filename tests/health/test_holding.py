@@ -121,7 +121,7 @@ def test_who_works_or_only_draws_holds_nothing_idly(process: Process) -> None:
 
 
 def test_process_that_the_driver_never_sampled_works_if_it_is_alone_on_a_busy_gpu() -> None:
-    assert rules(machine([70], holder([0]))) == {}
+    assert "held-idle" not in Watched().see(machine([30], holder([0])), 40)
 
 
 def test_held_memory_is_no_longer_told_once_its_process_is_gone() -> None:
@@ -144,18 +144,21 @@ def test_process_with_the_same_pid_starts_anew() -> None:
 
 
 def test_gpu_that_waits_for_a_busy_host_is_starved() -> None:
-    slow = machine([25], holder([25], cpu_percent=101.0))
-    finding = found(slow, "host-bound")
-    assert finding.level == "info"
+    finding = Watched().see(machine([25], holder([25], cpu_percent=101.0)), 30)["host-bound"]
+    assert finding.level == "warn"
     assert finding.sentence == (
         "GPU 0 is used less than half while alice's python (PID 4242) keeps the CPU busy"
     )
-    assert Watched().see(slow, 30)["host-bound"].level == "warn"
 
 
 def test_gpu_that_waits_for_a_disk_is_starved() -> None:
-    waiting = holder([25], cpu_percent=3.0, status="disk-sleep")
-    assert found(machine([25], waiting), "host-bound").sentence.endswith("waits for a disk")
+    waiting = machine([25], holder([25], cpu_percent=3.0, status="disk-sleep"))
+    finding = Watched().see(waiting, 30)["host-bound"]
+    assert finding.sentence.endswith("waits for a disk")
+
+
+def test_single_sample_does_not_tell_who_starves() -> None:
+    assert rules(machine([25], holder([25], cpu_percent=101.0))) == {}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,7 @@ def test_gpu_that_waits_for_a_disk_is_starved() -> None:
 )
 def test_busy_or_unused_gpu_is_not_starved(percent: int | None, cpu: float | None) -> None:
     snapshot = machine([percent], holder([percent], cpu_percent=cpu, status="running"))
-    assert "host-bound" not in rules(snapshot)
+    assert "host-bound" not in Watched().see(snapshot, 30)
 
 
 def test_one_slow_sample_is_not_called_starved() -> None:

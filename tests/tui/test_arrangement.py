@@ -39,6 +39,14 @@ def test_eight_gpus_leave_room_for_host_and_eight_processes() -> None:
     assert 24 - 3 - plan.upper >= 8
 
 
+def test_what_is_wrong_has_a_line_and_three_where_there_is_room() -> None:
+    assert arrange(80, 24, 8, 40, findings=5).findings == 1
+    assert arrange(120, 40, 8, 40, findings=5).findings == 3
+    assert arrange(120, 40, 8, 40, findings=1).findings == 1
+    assert arrange(80, 24, 8, 40).findings == 0
+    assert 24 - 3 - arrange(80, 24, 8, 40, findings=5).upper >= 8
+
+
 def test_few_processes_leave_the_room_to_charts_and_many_take_it() -> None:
     assert arrange(120, 40, 8, 3).charts > 10
     assert arrange(120, 40, 8, 30).charts == 0
@@ -62,11 +70,23 @@ def test_hidden_panel_takes_no_line(panel: str, part: str) -> None:
     assert not getattr(arrange(120, 40, 4, 3, {panel}), part)
 
 
-@given(st.integers(1, 300), st.integers(1, 100), st.integers(0, 80), st.integers(0, 600), PANELS)
+@given(
+    st.integers(1, 300),
+    st.integers(1, 100),
+    st.integers(0, 80),
+    st.integers(0, 600),
+    PANELS,
+    st.integers(0, 9),
+)
 def test_processes_keep_their_lines_at_any_size(
-    cells: int, height: int, devices: int, processes: int, hidden: frozenset[str]
+    cells: int,
+    height: int,
+    devices: int,
+    processes: int,
+    hidden: frozenset[str],
+    findings: int,
 ) -> None:
-    plan = arrange(cells, height, devices, processes, hidden)
+    plan = arrange(cells, height, devices, processes, hidden, findings=findings)
     assert min(plan) >= 0
     assert plan.devices >= 1
     assert plan.seen <= max(1, devices)

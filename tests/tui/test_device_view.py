@@ -204,7 +204,7 @@ async def test_curves_of_several_gpus_are_told_apart_by_label() -> None:
     app = GpudashApp(feed, no_color=True)
     shares = (make_process_device(index=0), make_process_device(index=3))
     async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(varied(processes=(make_process(devices=shares),)))
+        feed.give(varied(processes=(make_process(devices=shares),), topology=None))
         await pilot.press("d", "5")
         await pilot.pause()
         legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))

@@ -114,7 +114,12 @@ def _held_idle(sight: Sight, owner: str | None, is_long: bool, group: list[_Idle
 
 
 def starved(sight: Sight) -> Iterator[Symptom]:
-    """GPUs that wait while their processes use a CPU fully, or wait for a disk."""
+    """GPUs that wait while their processes use a CPU fully, or wait for a disk.
+
+    A single sample does not tell: the GPU may pause, and its CPU time is that of a whole life.
+    """
+    if sight.is_first:
+        return
     users: dict[str, list[tuple[Process, Hold]]] = defaultdict(list)
     for process, holds in sight.holds:
         for hold in holds:
@@ -142,7 +147,7 @@ def _starved(
         yield Symptom(
             HOST_BOUND,
             (gpu.key, process.key),
-            "info" if sight.is_first else "warn",
+            "warn",
             "Its data comes too slowly: more loader workers, larger batches, faster storage, "
             "work moved from Python to the GPU.",
             sentence=f"{of} is used less than half while {who(process)} {why}",

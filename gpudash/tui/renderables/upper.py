@@ -1,4 +1,4 @@
-"""What stands above the processes: the host, the devices and, where there is room, charts."""
+"""What stands above the processes: host, devices, what is wrong, and charts if there is room."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 
 from gpudash.history import History
 from gpudash.rows import DeviceRow
-from gpudash.snapshot import Host
+from gpudash.snapshot import Finding, Host
 from gpudash.tui.arrangement import Arrangement
 from gpudash.tui.renderables.charts import charts
 from gpudash.tui.renderables.devices import DeviceTable
+from gpudash.tui.renderables.findings import worst
 from gpudash.tui.renderables.host import host_line
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.theme import Theme
@@ -27,6 +28,7 @@ class Upper:
         self,
         host: Host,
         rows: Sequence[DeviceRow],
+        wrong: Sequence[Finding],
         theme: Theme,
         cells: int,
         plan: Arrangement,
@@ -54,6 +56,9 @@ class Upper:
             curves=curves,
         )
         lines += table + [[]] * (plan.headed - len(table))
+        if plan.findings:
+            told = worst(wrong, theme, cells, plan.findings)
+            lines += told + [[]] * (plan.findings - len(told))
         if plan.charts:
             devices = [row.device for row in rows]
             drawn = charts(devices, self._trends, theme, cells, plan.charts)

@@ -13,6 +13,7 @@ from gpudash.tui.keymap import DEVICE_KEYS, Key, bindings
 from gpudash.tui.picture import Picture
 from gpudash.tui.renderables.details import Sheet, missing, sheet
 from gpudash.tui.renderables.device_head import Tabs, tabs, trouble
+from gpudash.tui.renderables.findings import worst
 from gpudash.tui.renderables.holders import HolderTable, holders
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.metric_rows import Details
@@ -48,6 +49,8 @@ class DeviceView(ChartedView):
             return ()
         self._tabs = tabs(self.rows(), row.device.key, theme, cells)
         above = [self._tabs.line, *trouble(row, theme, cells)]
+        if row.device.state == "ok" and not self.large:
+            above += worst(row.findings, theme, cells, 3 if height >= _ROOMY else 1)
         lines = [*above, *self.charted(row, cells, height - len(above))][:height]
         self._chart_lines = range(len(above), len(lines))
         self._pinned = len(lines)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpudash.tui.live import LiveApp
 from gpudash.tui.screens.view import View
+
+if TYPE_CHECKING:
+    from gpudash.tui.screens.findings import FindingsView
 
 
 class Opening(LiveApp):
@@ -59,6 +64,26 @@ class Opening(LiveApp):
             self.action_view_device()
         else:
             self.action_view_process()
+
+    def action_view_findings(self) -> None:
+        """Show what is wrong or wasteful, why, and what to do."""
+        from gpudash.tui.screens.findings import FindingsView
+
+        self._open(FindingsView(self.picture))
+
+    def on_findings_view_chosen(self, message: FindingsView.Chosen) -> None:
+        """Show the process that a finding is about, else its GPU."""
+        from gpudash.tui.screens.device import DeviceView
+        from gpudash.tui.screens.process import ProcessView
+
+        finding, picture = message.finding, self.picture
+        rows = {row.process.pid: row for row in picture.listing.everything}
+        row = next((rows[pid] for pid in finding.pids if pid in rows), None)
+        keys = [each.device.key for each in picture.rows if finding in each.findings]
+        if row is not None:
+            self._open(ProcessView(picture, row))
+        elif keys:
+            self._open(DeviceView(picture, keys[0]))
 
     def action_view_links(self) -> None:
         """Show how the GPUs are connected."""

@@ -37,6 +37,9 @@ class Pointing(Sorting, Opening):
     def on_devices_clicked(self, message: Devices.Clicked) -> None:
         """Select a device, or open it with a second click."""
         picture = self.picture
+        if picture.is_finding(message.line):
+            self.action_view_findings()
+            return
         row = picture.device_at(message.x, message.line)
         if row is None:
             return

@@ -1,0 +1,116 @@
+"""The view of what is wrong or wasteful, why, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual.events import Click
+from textual.message import Message
+
+from gpudash.snapshot import Finding
+from gpudash.tui.keymap import FINDINGS_KEYS, Key, bindings
+from gpudash.tui.picture import Picture
+from gpudash.tui.renderables.findings import heading, whole
+from gpudash.tui.renderables.grid import MARGIN
+from gpudash.tui.renderables.line import Line
+from gpudash.tui.screens.view import View
+
+_NOTHING = "Nothing is wrong with these GPUs, as far as their driver tells"
+
+
+class FindingsView(View):
+    """Shows all findings, one of which can be chosen to see its process or GPU."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = FINDINGS_KEYS
+    BINDINGS: ClassVar[list[Any]] = bindings(FINDINGS_KEYS)
+
+    class Chosen(Message):
+        """What a finding is about is asked for."""
+
+        def __init__(self, finding: Finding) -> None:
+            super().__init__()
+            self.finding = finding
+
+    def __init__(self, picture: Picture) -> None:
+        super().__init__(picture)
+        self._chosen: tuple[object, ...] = ()
+        """What the cursor stands on: it stays there whatever comes before."""
+        self._cursor = 0
+        self._starts: list[int] = []
+
+    def pinned(self, cells: int, height: int) -> Sequence[Line]:
+        """Return how many findings there are."""
+        findings = self.picture.findings
+        text = heading(findings) if findings else _NOTHING
+        return [[Segment(" " * MARGIN + text, self.picture.look.title)], []]
+
+    def lines(self, cells: int, height: int) -> Sequence[Line]:
+        """Return every finding in full, a blank line between two."""
+        theme, findings = self.picture.look, self.picture.findings
+        self._follow(findings)
+        lines: list[Line] = []
+        self._starts = []
+        for number, finding in enumerate(findings):
+            lines += [[]] if number else []
+            self._starts.append(len(lines))
+            lines += whole(finding, theme, cells, under_cursor=number == self._cursor)
+        return lines
+
+    def action_scroll_lines(self, lines: int) -> None:
+        """Move the cursor to another finding, which comes into view."""
+        self._move(self._cursor + lines)
+
+    def action_scroll_pages(self, pages: int) -> None:
+        """Move the cursor by about as much as is in view."""
+        target = self.first + pages * max(1, self._room - 1)
+        behind = [number for number, start in enumerate(self._starts) if start <= max(0, target)]
+        self._move(behind[-1] if behind else 0)
+
+    def action_scroll_ends(self, end: int) -> None:
+        """Move the cursor to the first (0) or the last (1) finding."""
+        self._move(len(self._starts) * end)
+
+    def turned(self, lines: int) -> None:
+        """Scroll by the wheel; the cursor stays."""
+        super().action_scroll_lines(lines)
+
+    def action_open(self) -> None:
+        """Ask for what the finding under the cursor is about."""
+        findings = self.picture.findings
+        if self._cursor < len(findings):
+            self.post_message(self.Chosen(findings[self._cursor]))
+
+    def on_click(self, event: Click) -> None:
+        """Move to the finding that was clicked and open it."""
+        line = event.screen_y - self.body.region.y - len(self.pinned(*self.body.size)) + self.first
+        found = [number for number, start in enumerate(self._starts) if start <= line]
+        if found and self.body.region.contains(event.screen_x, event.screen_y):
+            self._move(found[-1])
+            self.action_open()
+
+    def _move(self, place: int) -> None:
+        findings = self.picture.findings
+        self._cursor = max(0, min(place, len(findings) - 1))
+        self._chosen = _identity(findings[self._cursor]) if findings else ()
+        if self._cursor < len(self._starts):
+            self._show(self._cursor)
+        self.draw()
+
+    def _show(self, place: int) -> None:
+        """Scroll so that a finding is in view, its beginning above all."""
+        start = self._starts[place]
+        end = self._starts[place + 1] - 1 if place + 1 < len(self._starts) else self._total
+        self.first = min(start, max(self.first, end - self._room))
+
+    def _follow(self, findings: Sequence[Finding]) -> None:
+        """Keep the cursor on its finding, or in its place if that is gone."""
+        places = [n for n, finding in enumerate(findings) if _identity(finding) == self._chosen]
+        if places:
+            self._cursor = places[0]
+        self._cursor = max(0, min(self._cursor, len(findings) - 1))
+
+
+def _identity(finding: Finding) -> tuple[object, ...]:
+    return finding.rule, finding.indices, finding.pids

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec.structs import replace
+from textual.pilot import Pilot
+
+from gpudash.health import Diagnosis
+from gpudash.snapshot import Snapshot
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.screens.device import DeviceView
+from gpudash.tui.screens.findings import FindingsView
+from gpudash.tui.screens.process import ProcessView
+from tests.factories import make_device, make_process, make_process_device, make_snapshot
+from tests.tui.stage import HandFeed, screen_lines
+
+
+def trapped(**first: Any) -> Snapshot:
+    """One process on eight GPUs works on one; what else is wrong is on the first."""
+    shares = tuple(
+        make_process_device(index=index, sm_utilization_percent=0 if index else 90)
+        for index in range(8)
+    )
+    devices = tuple(
+        make_device(
+            index=index, gpu_utilization_percent=0 if index else 90, **({} if index else first)
+        )
+        for index in range(8)
+    )
+    process = make_process(devices=shares)
+    snapshot = make_snapshot(devices=devices, processes=(process,), topology=None)
+    return Diagnosis().examine(snapshot)
+
+
+BAD_MEMORY = {"ecc_uncorrected_volatile_count": 3}
+
+
+@asynccontextmanager
+async def shown(
+    snapshot: Snapshot, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=size) as pilot:
+        feed.give(snapshot)
+        await pilot.pause()
+        yield app, pilot, feed
+
+
+def line_of(app: GpudashApp, words: str) -> int:
+    (found,) = (number for number, line in enumerate(screen_lines(app)) if words in line)
+    return found
+
+
+async def test_worst_finding_stands_below_the_gpus_at_eighty_columns() -> None:
+    async with shown(trapped()) as (app, _pilot, _feed):
+        place = line_of(app, "on GPU 0-7 and works on GPU 0 alone")
+        assert screen_lines(app)[place].startswith(" !  alice's python (PID 4242) holds ")
+        assert screen_lines(app)[place - 1].split()[0] == "7"
+
+
+async def test_line_says_how_many_more_there_are() -> None:
+    async with shown(trapped(**BAD_MEMORY)) as (app, _pilot, _feed):
+        place = line_of(app, "+1 more: w")
+        assert screen_lines(app)[place].startswith(" !! GPU 0 had memory errors")
+
+
+async def test_larger_terminal_shows_several() -> None:
+    async with shown(trapped(**BAD_MEMORY), (120, 40)) as (app, _pilot, _feed):
+        assert line_of(app, "works on GPU 0 alone") == line_of(app, "GPU 0 had memory errors") + 1
+
+
+async def test_healthy_host_has_no_such_line() -> None:
+    fine = Diagnosis().examine(make_snapshot(4, topology=None))
+    async with shown(fine) as (app, pilot, _feed):
+        assert not any(line.startswith(" !") for line in screen_lines(app))
+        await pilot.press("w")
+        await pilot.pause()
+        assert any("Nothing is wrong" in line for line in screen_lines(app))
+
+
+async def test_all_findings_are_shown_with_proof_and_remedy() -> None:
+    async with shown(trapped(**BAD_MEMORY), (100, 40)) as (app, pilot, _feed):
+        await pilot.press("w")
+        await pilot.pause()
+        text = "\n".join(screen_lines(app))
+        assert "1 critical, 1 warn" in text
+        assert "GPU 0: ecc uncorrected volatile 3" in text
+        assert "CUDA_VISIBLE_DEVICES=0" in text
+        assert "PID 4242 on GPU 3: used gpu memory 40.0 GiB, sm utilization 0 %" in text
+
+
+async def test_enter_opens_the_device_or_the_process_of_a_finding() -> None:
+    async with shown(trapped(**BAD_MEMORY)) as (app, pilot, _feed):
+        await pilot.press("w", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, DeviceView)
+        assert any("GPU 0 had memory errors" in line for line in screen_lines(app))
+        await pilot.press("q", "w", "j", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, ProcessView)
+
+
+async def test_click_on_the_line_opens_the_view_and_on_a_finding_what_it_is_about() -> None:
+    async with shown(trapped()) as (app, pilot, _feed):
+        await pilot.click(offset=(5, line_of(app, "works on GPU 0 alone")))
+        await pilot.pause()
+        assert isinstance(app.screen, FindingsView)
+        await pilot.click(offset=(5, line_of(app, "XLA_PYTHON")))
+        await pilot.pause()
+        assert isinstance(app.screen, ProcessView)
+
+
+async def test_cursor_stays_on_its_finding_when_a_worse_one_comes() -> None:
+    async with shown(trapped()) as (app, pilot, feed):
+        await pilot.press("w")
+        feed.give(trapped(**BAD_MEMORY))
+        await pilot.press("j", "k", "j")
+        feed.give(trapped())
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, ProcessView)
+
+
+async def test_findings_scroll_and_any_size_is_drawn() -> None:
+    many = trapped(**BAD_MEMORY, remapped_rows_pending=True, clocks_event_reasons=("hw-slowdown",))
+    async with shown(many, (60, 12)) as (app, pilot, feed):
+        await pilot.press("w", "end")
+        await pilot.pause()
+        assert any("PID 4242 on GPU" in line for line in screen_lines(app))
+        for size in ((1, 1), (20, 3), (300, 80), (40, 10)):
+            await pilot.resize_terminal(*size)
+            await pilot.press("pagedown", "up", "home", "end")
+        feed.give(replace(many, findings=()))
+        await pilot.pause()
+        await pilot.press("j", "enter", "pageup")
+        assert isinstance(app.screen, FindingsView)
