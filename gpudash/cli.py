@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpudash import arguments, quick, stdout
-from gpudash.errors import ExitStatus, GpudashError
+from gpudash.errors import ExitStatus, GpudashError, OutputError, UsageError
 from gpudash.text import clean
 
 if TYPE_CHECKING:
     import argparse
 
+    from gpudash.commands.once import Format
     from gpudash.picking import Wish
 
     _Look = Callable[[argparse.Namespace, Callable[[], None]], int]
@@ -63,7 +64,15 @@ def _run(argv: list[str]) -> int:
         from gpudash.commands import leases
 
         return leases.run(_collector(options), json=options.json, color=_color())
-    if options.once:
+    if options.filename is not None:
+        _redirect(options.filename)
+    if options.query_gpu is not None or options.query_compute_apps is not None:
+        return _query(options)
+    if options.loop is not None:
+        raise UsageError("-l and -lms go with --query-gpu or --query-compute-apps")
+    if options.list_gpus:
+        return _look(options, _list_gpus)
+    if options.once or options.format is not None or options.json == "gpustat":
         return _look(options, _once)
     if options.json:
         _begin()
@@ -111,11 +120,60 @@ def _once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
     return once.run(
         source,
         gpus=_gpus(options),
-        json=options.json,
+        format=_format(options),
         ascii=options.ascii or not _is_utf8(),
         color=_color(),
         fail_on=options.fail_on,
     )
+
+
+def _format(options: argparse.Namespace) -> Format:
+    """Return the format of a single look; raises UsageError for one that there is not."""
+    from gpudash.commands.once import FORMATS
+
+    if options.format is None:
+        return "gpustat" if options.json == "gpustat" else "json" if options.json else "table"
+    for each in FORMATS:
+        if options.format == each:
+            return each
+    raise UsageError(f"--format {options.format!r}: choose from {', '.join(FORMATS)}")
+
+
+def _query(options: argparse.Namespace) -> int:
+    from gpudash.outputs import smi
+
+    query = smi.query(options.query_gpu, options.query_compute_apps, options.format)
+    if options.loop is not None:
+        _begin()
+        from gpudash.commands.query import follow
+
+        gpus, options.gpu = _gpus(options), None
+        return follow(_collector(options), query, gpus, options.loop)
+
+    def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
+        from gpudash.commands.query import run
+        from gpudash.sources.local import open_once
+
+        return run(open_once(options.demo, options.timeout, alive), query, _gpus(options))
+
+    return _look(options, once)
+
+
+def _list_gpus(options: argparse.Namespace, alive: Callable[[], None]) -> int:
+    from gpudash.commands.query import list_gpus
+    from gpudash.sources.local import open_once
+
+    return list_gpus(open_once(options.demo, options.timeout, alive), _gpus(options))
+
+
+def _redirect(path: str) -> None:
+    """Let everything that is printed go to a file; raises OutputError."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from None
+    os.dup2(descriptor, 1)
+    os.close(descriptor)
 
 
 def _topo(options: argparse.Namespace, alive: Callable[[], None]) -> int:

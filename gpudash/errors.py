@@ -49,6 +49,7 @@ MEANINGS: dict[int, str] = {
     18: "driver and library versions differ",
     ExitStatus.DATA: "what was read is no document of gpudash",
     ExitStatus.OUTPUT: "the output could not be written",
+    ExitStatus.TOO_FEW_GPUS: "`pick`, `wait` or `run` found too few GPUs",
     ExitStatus.HANGUP: "the terminal went away",
     ExitStatus.INTERRUPTED: "ended by Ctrl-C",
     ExitStatus.BROKEN_PIPE: "the reader went away",

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from gpudash import __version__
+from gpudash.arguments.verbs import VERBS
 from gpudash.sources.simulated import NAMES
 
 
@@ -23,10 +24,18 @@ def test_version() -> None:
     assert gpudash("--version").stdout == f"gpudash {__version__}\n"
 
 
-def test_help_fits_a_screen() -> None:
+def test_help_fits_a_screen_and_names_every_command() -> None:
     text = gpudash("--help", COLUMNS="80").stdout
-    assert len(text.splitlines()) <= 40
+    assert len(text.splitlines()) <= 24
     assert max(map(len, text.splitlines())) <= 80
+    assert all(verb.name in text for verb in VERBS)
+
+
+def test_the_whole_help_has_every_option() -> None:
+    run = gpudash("--help-all")
+    assert run.returncode == 0
+    assert "--query-compute-apps" in run.stdout
+    assert "--no-config" in run.stdout
 
 
 @pytest.mark.parametrize(

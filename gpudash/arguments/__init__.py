@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Sequence
 
 from gpudash import __version__
+from gpudash.arguments.dialects import add_dialects
+from gpudash.arguments.help import ShortHelp, WholeHelp
 from gpudash.arguments.options import DEFAULT_DEMO, DEFAULT_TIMEOUT, Parser, add_main
 from gpudash.arguments.values import interval
 from gpudash.arguments.verbs import VERBS
@@ -14,19 +16,21 @@ from gpudash.errors import UsageError
 __all__ = ["parse", "parser"]
 
 _NAMES = frozenset(verb.name for verb in VERBS)
+_VALUES = {"--json": "native", "--demo": DEFAULT_DEMO}
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options that the words of a command line ask for; raises UsageError."""
-    options = parser().parse_args(_with_demo_name(argv))
-    if options.fail_on is not None and (options.command is not None or not options.once):
+    options = parser().parse_args(_with_values(argv))
+    once = options.once or options.format is not None or options.json == "gpustat"
+    if options.fail_on is not None and (options.command is not None or not once):
         raise UsageError("--fail-on goes with gpudash --once")
     return options
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of everything, which help, completions and manual are made of."""
-    whole = Parser(
+    whole = ShortHelp(
         prog="gpudash",
         description="See every GPU of a server at a glance, who holds it and why.",
         usage="gpudash [options] [command ...]",
@@ -37,7 +41,9 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_commands(whole)
+    whole.commands = [verb.name for verb in VERBS]
     add = whole.add_argument
+    add("--help-all", action=WholeHelp, help="show every option and exit")
     add("--once", action="store_true", help="print the state once, as a table")
     add(
         "--fail-on",
@@ -45,7 +51,19 @@ def parser() -> argparse.ArgumentParser:
         metavar="LEVEL",
         help="with --once: exit 1 if something is warn or critical",
     )
-    add_main(whole, "json", help="JSON: a line per interval, with --once one document")
+    add(
+        "--json",
+        nargs="?",
+        const="native",
+        choices=("native", "gpustat"),
+        metavar="gpustat",
+        help="JSON: a line per interval, with --once one document",
+    )
+    add(
+        "--format",
+        metavar="F",
+        help="print once as table, json, csv or prometheus; a query as csv[,noheader][,nounits]",
+    )
     add("--interval", type=interval, metavar="S", help="seconds between samples (1)")
     add_main(whole, "timeout", default=DEFAULT_TIMEOUT)
     add_main(whole, "gpu")
@@ -57,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     add_main(whole, "read-only")
     add_main(whole, "ascii")
     add("--json-schema", action="store_true", help="print the JSON Schema of the documents")
+    add_dialects(whole)
     add("--version", action="version", version=f"gpudash {__version__}")
     return whole
 
@@ -82,8 +101,8 @@ def _add_commands(whole: argparse.ArgumentParser) -> None:
         )
 
 
-def _with_demo_name(argv: Sequence[str]) -> list[str]:
-    """Give a bare `--demo` its name, so that it does not swallow the command behind it.
+def _with_values(argv: Sequence[str]) -> list[str]:
+    """Give options their values where those may be left out: they would swallow the command.
 
     What stands behind `run` is another program's.
     """
@@ -91,6 +110,8 @@ def _with_demo_name(argv: Sequence[str]) -> list[str]:
     end = argv.index("run") if "run" in argv else len(argv)
     for place, word in enumerate(argv[:end]):
         following = argv[place + 1] if place + 1 < len(argv) else "-"
-        bare = word == "--demo" and (following.startswith("-") or following in _NAMES)
-        words.append(f"--demo={DEFAULT_DEMO}" if bare else word)
+        is_bare = following.startswith("-") or following in _NAMES
+        # Behind a command --json is that of the command, which takes no value.
+        known = _VALUES if _NAMES.isdisjoint(words) else {"--demo": DEFAULT_DEMO}
+        words.append(f"{word}={known[word]}" if is_bare and word in known else word)
     return [*words, *argv[end:]]

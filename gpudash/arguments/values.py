@@ -20,6 +20,18 @@ def timeout(text: str) -> float:
     return _seconds(text, "timeout")
 
 
+def seconds(text: str) -> float:
+    """Return seconds of a loop."""
+    return _seconds(text, "loop")
+
+
+def milliseconds(text: str) -> float:
+    """Return seconds of a loop that is told in milliseconds."""
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is no number of milliseconds")
+    return _seconds(str(int(text[:12]) / 1000), "loop")
+
+
 def count(text: str) -> int:
     """Return how many, one at least."""
     if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= 1024):

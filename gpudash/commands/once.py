@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from gpudash import stdout, wire
 from gpudash.errors import DriverError, ExitStatus
@@ -12,31 +13,51 @@ from gpudash.selection import select
 from gpudash.snapshot import FindingLevel, Snapshot
 from gpudash.sources import Source
 
+Format = Literal["table", "json", "gpustat", "csv", "prometheus"]
+
+FORMATS: tuple[Format, ...] = ("table", "json", "csv", "prometheus")
+"""What --format takes; gpustat's shape is a kind of JSON."""
+
 
 def run(
     source: Source,
     *,
     gpus: Sequence[str],
-    json: bool,
+    format: Format,
     ascii: bool,
     color: bool,
     fail_on: FindingLevel | None = None,
 ) -> int:
-    """Print a table, or one JSON document, and return the exit status.
+    """Print the state in a format and return the exit status.
 
     A GPU that is out of order has a status of its own; else a finding as bad as `fail_on` gives 1.
     Raises DriverError as `exit_status` does.
     """
     snapshot = select(Diagnosis().examine(sample(source)), gpus)
-    if json:
-        line = wire.encode(snapshot)
-        stdout.write((wire.pretty(line) if stdout.is_terminal() else line) + b"\n")
-    else:
-        from gpudash.outputs import table
-
-        text = table.render(snapshot, width=stdout.width(), color=color, ascii=ascii)
-        stdout.write(text.encode("ascii" if ascii else "utf-8", "backslashreplace"))
+    stdout.write(_rendered(snapshot, format, ascii=ascii, color=color))
     return exit_status(snapshot) or _judgement(snapshot, fail_on)
+
+
+def _rendered(snapshot: Snapshot, format: Format, *, ascii: bool, color: bool) -> bytes:
+    if format == "json":
+        line = wire.encode(snapshot)
+        return (wire.pretty(line) if stdout.is_terminal() else line) + b"\n"
+    if format == "gpustat":
+        from gpudash.outputs import gpustat
+
+        return gpustat.render(snapshot)
+    if format == "csv":
+        from gpudash.outputs import device_csv
+
+        return device_csv.render(snapshot).encode()
+    if format == "prometheus":
+        from gpudash.outputs import prometheus
+
+        return prometheus.render(snapshot).encode()
+    from gpudash.outputs import table
+
+    text = table.render(snapshot, width=stdout.width(), color=color, ascii=ascii)
+    return text.encode("ascii" if ascii else "utf-8", "backslashreplace")
 
 
 def sample(source: Source) -> Snapshot:

@@ -14,6 +14,7 @@ import msgspec
 from gpudash import wire
 from gpudash.errors import MEANINGS
 from gpudash.filtering import TERMS
+from gpudash.outputs.smi import APP_FIELDS, GPU_FIELDS
 from gpudash.settings.declared import Declared, declared
 from gpudash.settings.document import rendered
 from gpudash.settings.kinds import plain
@@ -33,6 +34,7 @@ def written() -> str:
         "settings": settings(),
         "statuses": statuses(),
         "fields": fields(),
+        "queries": queries(),
     }
     for name, table in tables.items():
         block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
@@ -81,6 +83,18 @@ def statuses() -> str:
     """Return the table of the exit statuses."""
     rows = [f"| {status} | {meaning} |" for status, meaning in sorted(MEANINGS.items())]
     return "\n".join(["| exit status | means |", "|---|---|", *rows, ""])
+
+
+def queries() -> str:
+    """Return the table of the fields that nvidia-smi's dialect has."""
+    head = ["| field | unit | also |", "|---|---|---|"]
+    rows = [
+        f"| `{field.name}` | {field.unit} | {', '.join(f'`{each}`' for each in field.aliases)} |"
+        for fields in (GPU_FIELDS, APP_FIELDS)
+        for name, field in fields.items()
+        if name == field.name
+    ]
+    return "\n".join([*head, *rows, ""])
 
 
 def fields() -> str:

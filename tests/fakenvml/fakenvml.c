@@ -557,4 +557,5 @@ API ret_t nvmlDeviceGetGpuFabricInfoV(void *h, fabric_t *f) {
 
 #include "gpm.h"
 #include "events.h"
+#include "smi_table.h"
 #include "unsupported.h"

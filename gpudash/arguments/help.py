@@ -1,0 +1,62 @@
+"""`gpudash --help`: what people need, on one screen; `--help-all` is the rest."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from gpudash.arguments.options import Parser
+
+_PAGE = """\
+See every GPU of a server at a glance, who holds it and why.
+
+  gpudash                the live screen; h lists its keys
+  gpudash --once         the same as a table, once; --json is for scripts
+  gpudash kill PID...    end processes, if you agree
+  gpudash pick -n 2      free GPUs: CUDA_VISIBLE_DEVICES=$(gpudash pick)
+  gpudash doctor         no GPU, or less than there should be? why, what to do
+
+Also {others}.
+Each tells more with --help.
+
+  --gpu LIST             only these: 0,2-3, UUID prefixes, PCI bus ids
+  --interval S           seconds between samples (1)
+  --demo                 a simulated host, where there is no GPU
+  --read-only            offer no way to signal a process
+  --fail-on LEVEL        with --once: exit 1 if something is warn or critical
+  --format F             print once as table, json, csv or prometheus
+
+What scripts ask nvidia-smi and gpustat for works as well: --query-gpu, -L,
+--json=gpustat, ... gpudash --help-all lists all options.
+"""
+_SHOWN = frozenset({"kill", "pick", "doctor"})
+
+
+class ShortHelp(Parser):
+    """A parser whose help is one page."""
+
+    commands: Sequence[str] = ()
+
+    def format_help(self) -> str:
+        """Return the page."""
+        others = ", ".join(name for name in self.commands if name not in _SHOWN)
+        return _PAGE.format(others=others)
+
+    def format_whole_help(self) -> str:
+        """Return every option and command."""
+        return super().format_help()
+
+
+class WholeHelp(argparse.Action):
+    """Prints every option, and ends."""
+
+    def __init__(self, **declared: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **declared)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        """Print and exit."""
+        assert isinstance(parser, ShortHelp)
+        os.write(1, parser.format_whole_help().encode())
+        parser.exit()

@@ -1,0 +1,60 @@
+"""`gpudash --query-gpu` and `--query-compute-apps`: CSV as nvidia-smi prints it, once or again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import NoReturn
+
+from gpudash import stdout
+from gpudash.commands.once import exit_status, sample
+from gpudash.errors import ExitStatus, GpudashError, UsageError
+from gpudash.outputs.smi import Csv, listing
+from gpudash.selection import select
+from gpudash.snapshot import Snapshot
+from gpudash.sources import Source
+from gpudash.survey import Survey
+
+
+def run(source: Source, query: Csv, gpus: Sequence[str]) -> int:
+    """Print the rows below their heading; status 6 where there is no such GPU."""
+    snapshot = sample(source)
+    chosen = _chosen(snapshot, gpus)
+    heading = [query.heading()] if query.header else []
+    _write(heading + list(query.rows(snapshot, _keys(chosen))))
+    return exit_status(chosen)
+
+
+def follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: float) -> NoReturn:
+    """Print the heading once and the rows again and again, until a signal or a closed pipe."""
+    if query.header:
+        _write([query.heading()])
+    with closing(Survey(collector, interval=interval, keep=1)) as survey:
+        while True:
+            survey.go_on()
+            snapshot = survey.samples[-1]
+            _write(list(query.rows(snapshot, _keys(_chosen(snapshot, gpus)))))
+
+
+def list_gpus(source: Source, gpus: Sequence[str]) -> int:
+    """Print a line for each GPU and instance, with its UUID."""
+    snapshot = _chosen(sample(source), gpus)
+    _write(listing(snapshot))
+    return exit_status(snapshot)
+
+
+def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:
+    try:
+        return select(snapshot, gpus)
+    except UsageError as error:
+        missing = GpudashError(f"no devices were found: {error}")
+        missing.exit_status = ExitStatus.NO_GPU
+        raise missing from None
+
+
+def _keys(snapshot: Snapshot) -> set[str]:
+    return {device.key for device in snapshot.devices}
+
+
+def _write(lines: list[str]) -> None:
+    stdout.write("".join(f"{line}\n" for line in lines).encode())

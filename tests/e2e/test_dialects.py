@@ -1,0 +1,132 @@
+"""The dialects as processes, beside the tools they replace on the same library where installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpudash.outputs.smi import APP_FIELDS, GPU_FIELDS
+from tests.e2e.run import GPUDASH, gpudash
+from tests.fakenvml.build import environment
+
+pytestmark = pytest.mark.e2e
+
+MOMENT = 1_795_000_000
+UNNAMED = {"timestamp", "temperature.gpu.tlimit", "enforced.power.limit"}
+
+
+@pytest.fixture
+def nvidia_smi() -> str:
+    found = os.environ.get("NVIDIA_SMI") or shutil.which("nvidia-smi")
+    if found is None:
+        pytest.skip("nvidia-smi is not installed; NVIDIA_SMI may name one of the 535 releases")
+    return found
+
+
+@pytest.mark.parametrize("model", ["sxm", "pcie", "geforce"])
+def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str) -> None:
+    told = {
+        "DEVICES": 2,
+        "MODEL": model,
+        "TIME": MOMENT,
+        "PROCS_PER_DEVICE": 1,
+        "PIDS": os.getpid(),
+    }
+    gpu = ",".join(name for name in GPU_FIELDS if name not in UNNAMED)
+    # The name of a process is the driver's, and that of the stand-in its short one.
+    apps = ",".join(name for name in APP_FIELDS if name not in UNNAMED | {"name", "process_name"})
+    for words in (
+        (f"--query-gpu={gpu}", "--format=csv"),
+        (f"--query-gpu={gpu}", "--format=csv,noheader,nounits", "-i", "1"),
+        (f"--query-compute-apps={apps}", "--format=csv"),
+        ("-L",),
+    ):
+        env = environment(fakenvml, **told)
+        theirs = subprocess.run([nvidia_smi, *words], env=env, capture_output=True, text=True)
+        mine = gpudash(*words, library=fakenvml, **told)
+        assert mine.text == theirs.stdout
+        assert mine.status == theirs.returncode
+
+
+def test_json_beside_gpustat(fakenvml: Path) -> None:
+    told = {"DEVICES": 3, "TIME": MOMENT, "PROCS_PER_DEVICE": 1, "PIDS": os.getpid()}
+    env = environment(fakenvml, **told)
+    command = [sys.executable, "-m", "gpustat", "--json"]
+    theirs = json.loads(subprocess.run(command, env=env, capture_output=True, check=True).stdout)
+    mine = gpudash("--json=gpustat", library=fakenvml, **told).document
+    for document in (theirs, mine):
+        assert document.pop("query_time")
+        for gpu in document["gpus"]:
+            for process in gpu["processes"]:
+                # Taken at different moments.
+                assert process.pop("cpu_percent") >= 0
+                assert process.pop("cpu_memory_usage") > 0
+    assert mine == theirs
+
+
+def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
+    words = ("--query-gpu=index,uuid", "--format=csv", "-lms", "100")
+    process = subprocess.Popen(
+        [*GPUDASH, *words],
+        env=environment(fakenvml, DEVICES=2),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(7)]
+    process.stdout.close()
+    assert process.wait(20) == 141
+    assert lines[0] == "index, uuid\n"
+    assert [line[0] for line in lines[1:]] == ["0", "1"] * 3
+
+
+def test_into_a_file(fakenvml: Path, tmp_path: Path) -> None:
+    target = tmp_path / "gpus.csv"
+    words = ("--query-gpu=index", "--format=csv", "-f", str(target))
+    run = gpudash(*words, library=fakenvml, DEVICES=2)
+    assert (run.status, run.stdout) == (0, b"")
+    assert target.read_text() == "index\n0\n1\n"
+    nowhere = gpudash("-L", "-f", str(tmp_path / "no" / "file"), library=fakenvml)
+    assert (nowhere.status, nowhere.stderr.count("\n")) == (74, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (("--query-gpu=memory.usd", "--format=csv"), 2, "did you mean memory.used"),
+        (("--query-gpu=index", "--format=csv", "-i", "7"), 6, "no devices were found"),
+        (("--format", "xml"), 2, "choose from table, json, csv, prometheus"),
+        (("-l", "1"), 2, "go with --query-gpu"),
+        (("--query-gpu=index", "--format=csv", "-lms", "1"), 2, "choose 0.1"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    fakenvml: Path, words: tuple[str, ...], status: int, message: str
+) -> None:
+    run = gpudash(*words, library=fakenvml, DEVICES=2)
+    assert (run.status, run.stdout, run.stderr.count("\n")) == (status, b"", 1)
+    assert message in run.stderr
+
+
+def test_a_lost_gpu_has_its_status_in_every_format(fakenvml: Path) -> None:
+    for words in (
+        ("--query-gpu=index,memory.used", "--format=csv"),
+        ("--json=gpustat",),
+        ("--format", "csv"),
+        ("--format", "prometheus"),
+    ):
+        run = gpudash(*words, library=fakenvml, DEVICES=2, LOST="1")
+        assert run.status == 15
+        assert run.stdout
+
+
+def test_a_bare_json_swallows_no_command(fakenvml: Path) -> None:
+    run = gpudash("--json", "topo", library=fakenvml, DEVICES=2)
+    assert run.status == 0
+    assert len(run.document["links"]) == 2
