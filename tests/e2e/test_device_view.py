@@ -80,7 +80,7 @@ def test_any_size_and_back(fakenvml: Path, holders: Any, gpus: int, processes: i
 
 def test_many_processes_leave_room_for_the_metrics(fakenvml: Path) -> None:
     with demo("many", fakenvml, (80, 24)) as terminal:
-        terminal.wait_for("MEMORY")
+        terminal.wait_for("COMMAND")
         terminal.send("d")
         terminal.wait_for("Utilization")
         terminal.send("end")
