@@ -63,9 +63,7 @@ def _rendered(snapshot: Snapshot, format: Format, *, ascii: bool, color: bool) -
 def sample(source: Source) -> Snapshot:
     """Return the host as it is; raises DriverError where the driver cannot even be opened."""
     snapshot = source.sample()
-    for fault in snapshot.errors:
-        if fault.source == "nvml" and fault.code == ExitStatus.NO_ANSWER:
-            raise DriverError(ExitStatus.NO_ANSWER, _unanswered("", fault.message))
+    _refuse_silence(snapshot, "nvml")
     return snapshot
 
 
@@ -80,7 +78,8 @@ def exit_status(snapshot: Snapshot) -> int:
     if silent:
         gpus = f"GPU {index_ranges(device.index for device in silent)}: "
         reason = silent[0].fault.message if silent[0].fault else ""
-        raise DriverError(ExitStatus.NO_ANSWER, _unanswered(gpus, reason))
+        raise _unanswered(f"{gpus}{reason}")
+    _refuse_silence(snapshot, "topology")
     states = {device.state for device in snapshot.devices}
     if "lost" in states:
         return ExitStatus.GPU_IS_LOST
@@ -94,5 +93,13 @@ def _judgement(snapshot: Snapshot, fail_on: FindingLevel | None) -> int:
     return ExitStatus.FAILURE if is_failed else ExitStatus.OK
 
 
-def _unanswered(whose: str, reason: str) -> str:
-    return f"{whose}{reason}; sudo dmesg | grep -i xid may say why, --timeout waits longer"
+def _refuse_silence(snapshot: Snapshot, source: str) -> None:
+    """Raise DriverError if the driver was silent to what `source` names."""
+    for fault in snapshot.errors:
+        if fault.source == source and fault.code == ExitStatus.NO_ANSWER:
+            raise _unanswered(fault.message)
+
+
+def _unanswered(what: str) -> DriverError:
+    advice = "sudo dmesg | grep -i xid may say why, --timeout waits longer"
+    return DriverError(ExitStatus.NO_ANSWER, f"{what}; {advice}")

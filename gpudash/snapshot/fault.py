@@ -18,7 +18,7 @@ class Fault(Struct, frozen=True, kw_only=True):
     """Why something could not be read, in one line for people."""
 
     # fmt: off
-    source: Annotated[str, _state(Unit.NONE, "What failed: nvml, host or processes.")]
+    source: Annotated[str, _state(Unit.NONE, "What failed: nvml, host, processes or topology.")]
     message: Annotated[SafeText, _state(Unit.NONE, "What failed and what to do, one line.")]
     code: Annotated[int | None, _state(Unit.NONE,
         "NVML's return value, null for other sources.")] = None

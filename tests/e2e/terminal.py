@@ -54,7 +54,10 @@ Condition = str | re.Pattern[str] | Callable[[str], object]
 
 
 class Terminal:
-    """A program in a pty; leaving the `with` block kills it and all that it started."""
+    """A program in a pty; leaving the `with` block kills it and all that it started.
+
+    A `mute` one answers no question that the program asks of it.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,9 @@ class Terminal:
         rows: int = 24,
         term: str = "xterm-256color",
         truecolor: bool = False,
+        mute: bool = False,
     ) -> None:
+        self._mute = mute
         self._mark = uuid.uuid4().hex
         self._emulator = Emulator(columns, rows)
         self._master, slave = pty.openpty()
@@ -238,7 +243,9 @@ class Terminal:
     def _show(self, data: bytes) -> None:
         """Show what came, and answer what it asks."""
         self.raw += data
-        self._write(self._emulator.feed(data))
+        answers = self._emulator.feed(data)
+        if not self._mute:
+            self._write(answers)
 
     def _write(self, data: bytes) -> None:
         while data and self._open:

@@ -244,6 +244,9 @@ class NvmlReader:
     def _faults(self) -> Iterable[Fault]:
         if self._is_open and not self._roster.gpus:
             yield Fault(source="nvml", code=codes.NOT_FOUND, message=clean("no GPU was found"))
+        if self._connecting is not None:
+            message = clean(f"topology unknown: {silence(self._connecting)}")
+            yield Fault(source="topology", code=codes.TIMEOUT, message=message)
         for gpu in self._roster.gpus:
             if gpu.listing.code:
                 yield Fault(

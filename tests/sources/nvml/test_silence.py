@@ -113,6 +113,7 @@ def test_topology_that_hangs_is_left_out(machine: Machine) -> None:
     Hanging(machine, "nvmlDeviceGetP2PStatus")
     reading = machine.read()
     assert reading.topology is None
+    assert [fault.source for fault in reading.faults] == ["topology"]
     assert {device.state for device in reading.devices} == {"ok"}
     assert {device.state for device in machine.read().devices} == {"ok"}
 

@@ -1,0 +1,208 @@
+"""All that may go wrong around one look: status, the one line, the time, and what stays whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from gpudash.snapshot import Snapshot
+from gpudash.wire import decode
+from tests.e2e.run import GPUDASH, complete, gpudash
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+
+pytestmark = pytest.mark.e2e
+
+DEVICES = 4
+BROKEN = 2
+TIMEOUT = 1.0
+BEYOND = 3.0
+"""Seconds beyond the timeout in which an answer must be there."""
+
+
+class Fault(NamedTuple):
+    """What is wrong, and what a look at it must come to."""
+
+    told: Mapping[str, object]
+    status: int
+    line: str = ""
+    """Pattern of the one line on stderr, empty for silence."""
+    state: str = "ok"
+    """Of GPU 2; the others are healthy."""
+    error: str = ""
+    """Pattern of an error in the document."""
+    document: bool = True
+
+
+def of_driver(status: int, line: str, **told: object) -> Fault:
+    return Fault(told, status, line, document=False)
+
+
+FAULTS = {
+    "healthy": Fault({}, 0),
+    "lost when looked up": Fault({"LOST": 2}, 15, state="lost"),
+    "lost while it is read": Fault({"LOST": "2:20"}, 15, state="lost"),
+    "reset required": Fault({"FAIL": "*:2:16"}, 16, state="reset-required"),
+    "no power cable": Fault({"FAIL": "nvmlDeviceGetHandleByIndex:2:8"}, 0, state="failed"),
+    "no permission on one": Fault({"FAIL": "nvmlDeviceGetHandleByIndex:2:4"}, 0, state="failed"),
+    "processes not permitted": Fault(
+        {"FAIL": "nvmlDeviceGetComputeRunningProcesses:2:4"},
+        0,
+        error="GPU 2: processes unknown: no permission",
+    ),
+    "processes fail": Fault(
+        {"FAIL": "nvmlDeviceGetComputeRunningProcesses:2:999"},
+        0,
+        error="GPU 2: processes unknown: unknown error",
+    ),
+    "old driver": Fault({"FAIL": "nvmlDeviceGetMemoryInfo_v2:*:13"}, 0),
+    "driver not loaded": of_driver(9, "not loaded.*modprobe", INIT_ERR=9),
+    "no permission": of_driver(4, "permission.*/dev/nvidia", INIT_ERR=4),
+    "versions differ": of_driver(18, "error 18.*reboot, or reload the module", INIT_ERR=18),
+    "unknown error": of_driver(231, "NVML error 999", INIT_ERR=999),
+    "hangs when opened": of_driver(10, "nvmlInitWithFlags", HANG="nvmlInitWithFlags:*:inf"),
+    "hangs when counted": of_driver(10, "nvmlDeviceGetCount", HANG="nvmlDeviceGetCount:*:inf"),
+    "hangs when looked up": Fault(
+        {"HANG": "nvmlDeviceGetHandleByIndex:2:inf"}, 10, "GPU 2: .* 1 s", "not-answering"
+    ),
+    "hangs in one getter": Fault(
+        {"HANG": "nvmlDeviceGetPowerUsage:2:inf"}, 10, "GPU 2: .* 1 s", "not-answering"
+    ),
+    "hangs in the processes": Fault(
+        {"HANG": "nvmlDeviceGetComputeRunningProcesses:2:inf"},
+        *(10, "GPU 2: .* 1 s", "not-answering", "GPU 2: processes unknown"),
+    ),
+    "hangs in the topology": Fault(
+        {"HANG": "nvmlDeviceGetP2PStatus:2:inf"}, 10, "topology unknown: .* 1 s", error="topology"
+    ),
+    "slow getter": Fault({"HANG": "nvmlDeviceGetPowerUsage:2:0.7"}, 0),
+    "cold driver": Fault({"INIT_MS": 500}, 0),
+    "a thousand processes": Fault({"PROCS_PER_DEVICE": 250}, 0),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_one_look(fakenvml: Path, name: str) -> None:
+    fault = FAULTS[name]
+    run = gpudash(
+        *("--once", "--json", "--timeout", f"{TIMEOUT:g}"),
+        library=fakenvml,
+        **{"DEVICES": DEVICES, **fault.told},
+    )
+    assert run.status == fault.status
+    assert run.seconds <= TIMEOUT + BEYOND
+    assert run.stderr.count("\n") == bool(fault.line)
+    assert re.search(fault.line, run.stderr)
+    assert bool(run.stdout) == fault.document
+    if fault.document:
+        healthy_but(run.snapshot, BROKEN, fault.state)
+        assert not fault.error or any(
+            re.search(fault.error, error.message) for error in run.snapshot.errors
+        )
+
+
+def healthy_but(snapshot: Snapshot, broken: int, state: str) -> None:
+    """Assert that all GPUs have a row, that one is in a state and that the others are complete."""
+    assert [device.index for device in snapshot.devices] == [*range(DEVICES)]
+    assert snapshot.devices[broken].state == state
+    if state != "ok":
+        assert snapshot.devices[broken].gpu_utilization_percent is None
+        assert snapshot.devices[broken].fault is not None
+    assert all(complete(device) for device in snapshot.devices if device.index != broken)
+
+
+class Surroundings(NamedTuple):
+    """A shell line in which `{}` is gpudash, and what it must come to."""
+
+    line: str
+    status: int
+    error: str = ""
+    environ: Mapping[str, str] = {}
+    without: Collection[str] = ()
+    document: bool = False
+
+
+ALL_AROUND = {
+    "reader is gone": Surroundings("{} --once --json | true; exit ${{PIPESTATUS[0]}}", 141),
+    "first line is enough": Surroundings("{} --once | head -1 >/dev/null", 0),
+    "disk is full": Surroundings("{} --once >/dev/full", 74, "could not be written"),
+    "stdout is closed": Surroundings("{} --once >&-", 74, "could not be written"),
+    "stdin is closed": Surroundings("{} --once --json <&-", 0, document=True),
+    "all are closed": Surroundings("{} --once >&- 2>&- <&-", 74),
+    "no terminal": Surroundings("{} </dev/null", 2, "not a terminal: use gpudash --once"),
+    "a file for a screen": Surroundings("{} >/dev/null", 2, "not a terminal"),
+    "TERM is dumb": Surroundings("{} --once --json", 0, environ={"TERM": "dumb"}, document=True),
+    "TERM is not set": Surroundings("{} --once --json", 0, without=("TERM",), document=True),
+    "locale is C": Surroundings("{} --once", 0, environ={"LC_ALL": "C"}),
+}
+
+
+@pytest.mark.parametrize("name", ALL_AROUND)
+def test_one_look_in_odd_surroundings(fakenvml: Path, name: str) -> None:
+    around = ALL_AROUND[name]
+    env = {**environment(fakenvml, DEVICES=DEVICES), **around.environ}
+    start = time.monotonic()
+    run = subprocess.run(
+        ["bash", "-c", around.line.format(" ".join(GPUDASH))],
+        env={key: value for key, value in env.items() if key not in around.without},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+    )
+    assert run.returncode == around.status
+    assert time.monotonic() - start < BEYOND
+    assert run.stderr.count(b"\n") == bool(around.error)
+    assert around.error in run.stderr.decode()
+    if around.document:
+        healthy_but(decode(run.stdout), BROKEN, "ok")
+    if around.environ.get("LC_ALL") == "C":
+        assert run.stdout.isascii()
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_terminal_that_can_do_nothing_is_refused(fakenvml: Path, term: str) -> None:
+    with Terminal(GPUDASH, env=environment(fakenvml, DEVICES=2), term=term) as terminal:
+        assert terminal.wait_exit() == 2
+        assert "use gpudash --once" in terminal.text
+        assert b"\x1b" not in terminal.raw
+
+
+@pytest.mark.parametrize("arguments", [("--once",), ()])
+def test_a_terminal_that_never_answers_is_not_waited_for(
+    fakenvml: Path, arguments: tuple[str, ...]
+) -> None:
+    argv = [*GPUDASH, *arguments]
+    with Terminal(argv, env=environment(fakenvml, DEVICES=2), mute=True) as terminal:
+        terminal.wait_for("A100", BEYOND)
+        if arguments:
+            assert terminal.wait_exit(BEYOND) == 0
+            assert not re.search(rb"\x1b\[[0-9;?>]*[cn]|\x1bP", bytes(terminal.raw))
+        else:
+            terminal.wait_for("q quit", BEYOND)
+            terminal.send("q")
+            assert terminal.wait_exit(BEYOND) == 0
+
+
+def test_gpus_are_shown_without_proc(fakenvml: Path) -> None:
+    hide = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if os.geteuid() or subprocess.run([*hide, "true"], capture_output=True).returncode:
+        pytest.skip("may not make a mount namespace")
+    run = subprocess.run(
+        [*hide, sys.executable, "-m", "gpudash", "--once", "--json"],
+        env=environment(fakenvml, DEVICES=DEVICES, PROCS_PER_DEVICE=1),
+        capture_output=True,
+        timeout=30,
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+    snapshot = decode(run.stdout)
+    healthy_but(snapshot, BROKEN, "ok")
+    assert len(snapshot.processes) == DEVICES
+    assert all(process.hidden_reason for process in snapshot.processes)
