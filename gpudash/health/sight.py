@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from gpudash.health.work import Work
 from gpudash.labels import device_labels, gpu_ranges
 from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
 
 
-class Hold(NamedTuple):
+class Hold(Struct, frozen=True):
     """A process on one device: for how long it has been idle there, None if it is not known to be.
 
     `works` says whether it was seen to compute there at all.

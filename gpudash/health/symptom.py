@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -24,7 +23,7 @@ _UNITS = (
 )
 
 
-class Rule(NamedTuple):
+class Rule(Struct, frozen=True):
     """What kind of finding a symptom becomes, and how long it must last, or be away, for that."""
 
     id: str
@@ -34,7 +33,7 @@ class Rule(NamedTuple):
     goes_after_seconds: float = 0.0
 
 
-class Symptom(NamedTuple):
+class Symptom(Struct, frozen=True):
     """Something that holds in this sample.
 
     `fact` is what is said of one GPU and of several, behind their names; those of one rule, level,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from math import exp
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
 
@@ -16,14 +17,14 @@ _MEAN_SECONDS = 20.0
 ShareKey = tuple[int, float | None, str | None]
 
 
-class _Share(NamedTuple):
+class _Share(Struct, frozen=True):
     """A process on one device: since when it has done nothing, and whether it ever worked."""
 
     idle_since: float | None
     worked: bool
 
 
-class Mean(NamedTuple):
+class Mean(Struct, frozen=True):
     """Means of a device: its utilization; of a process: CPU time, and share of time in disk wait.
 
     None where it was never told.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from gpudash.snapshot import FindingLevel
 
@@ -13,7 +13,7 @@ _DRIVER = f"{_RESET}. If it comes again, update the driver."
 _LINKS = "See nvidia-smi nvlink --status; a reset or a reseat of the board may help."
 
 
-class Meaning(NamedTuple):
+class Meaning(Struct, frozen=True):
     """What an XID says, how bad it is, and what to do."""
 
     text: str

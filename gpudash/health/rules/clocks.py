@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpudash.health.sight import Sight
 from gpudash.health.symptom import Rule, Symptom, proof
@@ -21,7 +22,7 @@ THERMAL = frozenset({THERMAL_HARDWARE.id, THERMAL_SOFTWARE.id})
 """The rules that a GPU is too warm by."""
 
 
-class _Slowdown(NamedTuple):
+class _Slowdown(Struct, frozen=True):
     rule: Rule
     level: FindingLevel
     fact: tuple[str, str]
@@ -117,7 +118,6 @@ def low_clocks(sight: Sight) -> Iterator[Symptom]:
 
 
 def _slowed(slowdown: _Slowdown, gpu: Device, of: str) -> Symptom:
-    rule, level, fact, advice = slowdown
     evidence = proof(
         of,
         gpu,
@@ -133,7 +133,15 @@ def _slowed(slowdown: _Slowdown, gpu: Device, of: str) -> Symptom:
         "throttled_hw_thermal_percent",
         "throttled_hw_power_brake_percent",
     )
-    return Symptom(rule, gpu.key, level, advice, fact, "", (gpu,), evidence)
+    return Symptom(
+        slowdown.rule,
+        gpu.key,
+        slowdown.level,
+        slowdown.advice,
+        slowdown.fact,
+        devices=(gpu,),
+        evidence=evidence,
+    )
 
 
 def _capped(gpu: Device, of: str) -> Symptom:

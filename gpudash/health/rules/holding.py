@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from gpudash.health.levels import notable
 from gpudash.health.sight import Hold, Sight
@@ -107,7 +108,7 @@ def _held_idle(sight: Sight, owner: str | None, is_long: bool, group: list[_Idle
         _IDLE_ADVICE,
         sentence=f"{subject} {holds_it} and {lasting}",
         devices=tuple({hold.device.key: hold.device for hold in holds}.values()),
-        evidence=tuple(_proofs(sight, group))[:_MOST_PROOFS],
+        evidence=tuple(islice(_proofs(sight, group), _MOST_PROOFS)),
         pids=tuple(process.pid for process, _ in group),
         held_seconds=None if sight.is_first else seconds,
     )
@@ -135,7 +136,8 @@ def _starved(
     sight: Sight, gpu: Device, percent: float, users: Iterable[tuple[Process, Hold]]
 ) -> Iterator[Symptom]:
     for process, _ in users:
-        cpu, waits = sight.work.host_work(process)
+        mean = sight.work.host_work(process)
+        cpu, waits = mean.first, mean.second
         is_waiting = waits is not None and waits >= _WAITING_PERCENT
         if not is_waiting and (cpu is None or cpu < _BUSY_CORE_PERCENT):
             continue

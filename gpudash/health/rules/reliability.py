@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudash.health.sight import Sight
 from gpudash.health.symptom import Rule, Symptom, number, proof
-from gpudash.health.xids import meaning
+from gpudash.snapshot import Device, XidEvent
 
 ECC = Rule("ecc-uncorrected", "ECC")
 REMAP_FAILED = Rule("row-remap-failed", "remap")
@@ -60,24 +60,31 @@ def memory_errors(sight: Sight) -> Iterator[Symptom]:
 
 def xids(sight: Sight) -> Iterator[Symptom]:
     """What the driver reported on GPUs, each number once with when it came last."""
+    reported = [(gpu, event) for gpu in sight.gpus for event in gpu.xid_events or ()]
+    if reported:
+        yield from _told(sight, reported)
+
+
+def _told(sight: Sight, reported: list[tuple[Device, XidEvent]]) -> Iterator[Symptom]:
+    from gpudash.health.xids import meaning
+
     now = sight.snapshot.taken_at.timestamp()
-    for gpu in sight.gpus:
-        for event in gpu.xid_events or ():
-            told, age = meaning(event.code), max(0.0, now - event.seen_at)
-            if told.is_programs and age > _PROGRAM_SECONDS:
-                continue
-            code = "unknown" if event.code is None else event.code
-            fact = (f"reported XID {code}: {told.text}",) * 2
-            yield Symptom(
-                XID,
-                (gpu.key, event.code),
-                told.level,
-                told.advice,
-                fact,
-                devices=(gpu,),
-                evidence=(
-                    number("xid_code", code, sight.name(gpu)),
-                    number("age_seconds", round(age), sight.name(gpu)),
-                ),
-                held_seconds=age,
-            )
+    for gpu, event in reported:
+        told, age = meaning(event.code), max(0.0, now - event.seen_at)
+        if told.is_programs and age > _PROGRAM_SECONDS:
+            continue
+        code = "unknown" if event.code is None else event.code
+        fact = (f"reported XID {code}: {told.text}",) * 2
+        yield Symptom(
+            XID,
+            (gpu.key, event.code),
+            told.level,
+            told.advice,
+            fact,
+            devices=(gpu,),
+            evidence=(
+                number("xid_code", code, sight.name(gpu)),
+                number("age_seconds", round(age), sight.name(gpu)),
+            ),
+            held_seconds=age,
+        )
