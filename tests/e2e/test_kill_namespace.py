@@ -66,7 +66,7 @@ def test_one_that_has_a_device_open_can_be_ended_with_a_word_of_doubt(fakenvml: 
 
 
 def test_the_screen_refuses_with_the_reason(fakenvml: Path) -> None:
-    argv = inside(INNOCENT, f"{shlex.join(GPUDASH)} --interval 0.2; kill -0 $job && echo alive")
+    argv = inside(INNOCENT, f"{shlex.join(GPUDASH)} --interval 2; kill -0 $job && echo alive")
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1)
     with Terminal(argv, env=env, columns=100, rows=30) as terminal:
         terminal.wait_for("sleep 600")

@@ -23,6 +23,9 @@ Holders = Callable[..., list[Holder]]
 
 DEAF = ("sh", "-c", "trap '' TERM; exec sleep 600")
 LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
+SELDOM = ("--interval", "2")
+"""So that the screen behind the dialog is quiet for longer than early keys are ignored."""
+
 HOSTILE = "\x1b]0;owned\x07\x1b[31;5m\u202e[/x][@click=app.bell]\n"
 
 
@@ -71,7 +74,7 @@ def test_a_kill_reports_what_the_driver_gave_back(
 
 def test_keys_that_are_typed_ahead_do_not_answer(fakenvml: Path, holders: Holders) -> None:
     (job,) = holders(1)
-    with watching(fakenvml, PIDS=job.pid) as terminal:
+    with watching(fakenvml, *SELDOM, PIDS=job.pid) as terminal:
         terminal.wait_for(str(job.pid))
         terminal.settle(0.05)
         terminal.send("K", *["y"] * 20)
@@ -100,7 +103,7 @@ def test_a_tree_goes_by_a_click_on_its_box_and_on_the_button(fakenvml: Path) -> 
     with Family(("sh", "-c", LAUNCHER)) as family:
         alive = family.until(lambda alive: len(alive) == 2)
         (worker,) = alive - {family.pid}
-        with watching(fakenvml, PIDS=family.pid) as terminal:
+        with watching(fakenvml, *SELDOM, PIDS=family.pid) as terminal:
             terminal.wait_for(str(family.pid))
             ask(terminal, "K", "Kill this process?")
             terminal.wait_for("[ ] with the children")
@@ -164,7 +167,7 @@ def test_an_exit_while_the_dialog_is_open_leaves_only_close(
     fakenvml: Path, holders: Holders
 ) -> None:
     (job,) = holders(1)
-    with watching(fakenvml, PIDS=job.pid) as terminal:
+    with watching(fakenvml, *SELDOM, PIDS=job.pid) as terminal:
         terminal.wait_for(str(job.pid))
         ask(terminal, "K", "Kill this process?")
         job.end()
