@@ -247,7 +247,7 @@ class Picture:
                 plan,
                 first=first,
                 cursor=cursor,
-                moment=self.moment,
+                moment=self.until,
                 hidden=self.hidden,
             )
             self._upper_drawn = drawn, lines
