@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn
 
+from gpudash import stdout
 from gpudash.arguments.values import timeout
 from gpudash.errors import UsageError
 
@@ -12,8 +13,18 @@ DEFAULT_DEMO = "dgx-h100"
 DEFAULT_TIMEOUT = 10.0
 
 
+class _Formatter(argparse.HelpFormatter):
+    """The look of the help, for which argparse would load shutil at every start."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **{"width": stdout.width() - 2, **options})
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line, like every other error."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": _Formatter, **options})
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""

@@ -144,7 +144,7 @@ def test_json_loads_nothing_of_the_screen(fakenvml: Path) -> None:
     lines = [line for line in run.stderr.splitlines() if line.startswith("import time:")]
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
     assert "pynvml" in loaded
-    assert not {"textual", "rich", "plotext", "asyncio", "dataclasses"} & loaded
+    assert not {"textual", "rich", "plotext", "asyncio", "dataclasses", "shutil"} & loaded
 
 
 def test_json_schema_is_printed_without_a_driver(tmp_path: Path) -> None:
