@@ -25,6 +25,7 @@ _GRACE_SECONDS = 2.0
 """For how long the child may be silent beyond its time: it says itself what did not answer."""
 _REAP_SECONDS = 0.2
 _CHUNK = 1 << 16
+_PR_SET_PDEATHSIG = 1
 _ALIVE = b"."
 
 
@@ -37,6 +38,7 @@ def run(work: Work, seconds: float) -> int:
     pid = os.fork()
     if not pid:
         os.close(reading)
+        _end_with_parent()
         _answer(work, writing)
     os.close(writing)
     message = _listen(reading, seconds + _GRACE_SECONDS)
@@ -77,6 +79,13 @@ def _answer(work: Work, descriptor: int) -> NoReturn:
     # Threads that are stuck in the driver may keep this process, but not the pipe, from ending.
     os.close(descriptor)
     os._exit(status)
+
+
+def _end_with_parent() -> None:
+    """Let the kernel kill us when the parent ends: a hung call would outlast it unseen."""
+    from ctypes import CDLL
+
+    CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def _send(descriptor: int, data: bytes) -> None:

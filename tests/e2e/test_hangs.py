@@ -125,6 +125,22 @@ def test_a_child_that_hangs_is_left_behind_and_ends(fakenvml: Path) -> None:
     assert alive == []
 
 
+def test_a_child_that_hangs_does_not_outlive_its_parent(fakenvml: Path) -> None:
+    process = subprocess.Popen(
+        [*GPUDASH, "--once", "--timeout", "600"],
+        env=environment(fakenvml, HANG="nvmlInitWithFlags:*:inf"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    children: list[psutil.Process] = []
+    while not (children and children[0].num_threads() > 1):
+        children = psutil.Process(process.pid).children()
+    process.terminate()
+    assert process.wait(LATEST) == -signal.SIGTERM
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert alive == []
+
+
 def test_a_stopped_child_does_not_hold_the_prompt(fakenvml: Path) -> None:
     process = subprocess.Popen(
         [*GPUDASH, "--once", "--timeout", TIMEOUT],
