@@ -49,21 +49,8 @@ def _run(argv: list[str]) -> int:
     options = arguments.parse(argv)
     if options.json_schema:
         return _print_schema()
-    if options.command == "topo":
-        return _look(options, _topo)
-    if options.command == "kill":
-        return _kill(options)
-    if options.command == "doctor":
-        return _doctor(options)
-    if options.command in ("pick", "wait"):
-        return _pick(options)
-    if options.command == "run":
-        return _lease_and_run(options)
-    if options.command == "leases":
-        _begin()
-        from gpudash.commands import leases
-
-        return leases.run(_collector(options), json=options.json, color=_color())
+    if options.command is not None:
+        return _VERBS[options.command](options)
     if options.filename is not None:
         _redirect(options.filename)
     if options.query_gpu is not None or options.query_compute_apps is not None:
@@ -292,6 +279,25 @@ def _collector(options: argparse.Namespace) -> list[str]:
     return words
 
 
+def _leases(options: argparse.Namespace) -> int:
+    _begin()
+    from gpudash.commands import leases
+
+    return leases.run(_collector(options), json=options.json, color=_color())
+
+
+def _config(options: argparse.Namespace) -> int:
+    from gpudash.commands import config
+
+    return config.run(options.action)
+
+
+def _completion(options: argparse.Namespace) -> int:
+    from gpudash.commands import completion
+
+    return completion.run(options.shell)
+
+
 def _print_schema() -> int:
     import json
 
@@ -332,3 +338,16 @@ def _reopen_standard_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDONLY if descriptor != 2 else os.O_WRONLY)
+
+
+_VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "topo": lambda options: _look(options, _topo),
+    "kill": _kill,
+    "pick": _pick,
+    "wait": _pick,
+    "run": _lease_and_run,
+    "leases": _leases,
+    "doctor": _doctor,
+    "config": _config,
+    "completion": _completion,
+}

@@ -83,6 +83,17 @@ def _leases(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "json", "gpu", "demo", json="one JSON document")
 
 
+def _config(parser: argparse.ArgumentParser) -> None:
+    actions = ("init", "path", "validate")
+    text = "write it with every setting explained, print where it is, or tell its mistakes"
+    parser.add_argument("action", choices=actions, metavar="|".join(actions), help=text)
+
+
+def _completion(parser: argparse.ArgumentParser) -> None:
+    shells = ("bash", "zsh", "fish")
+    parser.add_argument("shell", choices=shells, metavar="|".join(shells), help="for which shell")
+
+
 VERBS = (
     Verb("topo", "how the GPUs are connected", _topo),
     Verb("kill", "end processes, if you agree", _kill),
@@ -91,4 +102,6 @@ VERBS = (
     Verb("run", "run a command on free GPUs that nobody else gets: run -n 2 -- CMD", _run),
     Verb("leases", "who has GPUs by gpudash run, and whether they use them", _leases),
     Verb("doctor", "why gpudash sees what it sees, and what to do", _doctor),
+    Verb("config", "the file of settings: make, find or check it", _config),
+    Verb("completion", "print completions for a shell", _completion),
 )

@@ -1,0 +1,59 @@
+"""The manual page, from the parser: python -m tests.documents.manual."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from argparse_manpage.manpage import Manpage
+
+from gpudash import __version__
+from gpudash.arguments import parser
+from gpudash.errors import MEANINGS
+
+PAGE = Path(__file__).parents[2] / "gpudash" / "gpudash.1"
+
+_FILES = """\
+.TP
+.I ~/.config/gpudash/config.toml
+Settings; GPUDASH_CONFIG names another file, --no-config leaves it alone, and
+.B gpudash config init
+writes one in which every setting is explained."""
+
+_ENVIRONMENT = {
+    "GPUDASH_READ_ONLY": "If set to anything but 0 nothing can be signalled.",
+    "GPUDASH_LOCK_DIR": "Folder for leases that containers share, with a file for each UUID.",
+    "CUDA_VISIBLE_DEVICES": "What pick, wait and run choose from, if it is set.",
+    "NO_COLOR": "If set no colours are used.",
+}
+
+
+def written() -> str:
+    """Return the page, which is the same whenever it is made."""
+    # The usage lines would be as wide as the terminal.
+    os.environ["COLUMNS"] = "80"
+    page = Manpage(parser())
+    page.date = ""
+    page.source = f"gpudash {__version__}"
+    page.manual = "User Commands"
+    page.description = "see every GPU at a glance, who holds it and why"
+    page.add_section("exit status", ">", _listed({str(k): v for k, v in MEANINGS.items()}))
+    page.add_section("environment", ">", _listed(_ENVIRONMENT))
+    page.add_section("files", ">", _FILES)
+    return str(page)
+
+
+def _listed(terms: dict[str, str]) -> str:
+    return "\n".join(
+        f".TP\n.B {term}\n{_roff(text[:1].upper() + text[1:])}" for term, text in terms.items()
+    )
+
+
+def _roff(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("-", "\\-").replace("`", "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(), encoding="utf-8")
+    sys.exit(0)

@@ -1,0 +1,84 @@
+"""`gpudash completion` and `gpudash config` as processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import GPUDASH
+
+pytestmark = pytest.mark.e2e
+
+
+def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*GPUDASH, *words],
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_are_a_script_of_the_shell(shell: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    found = run("completion", shell)
+    assert (found.returncode, found.stderr) == (0, "")
+    script.write_text(found.stdout)
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    assert subprocess.run([shell, "-n", str(script)]).returncode == 0
+
+
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(run("completion", "bash").stdout)
+    ask = f"""
+        source {script}
+        COMP_WORDS=(gpudash --query) COMP_CWORD=1
+        $(complete -p gpudash | sed 's/.*-F \\([^ ]*\\).*/\\1/') gpudash --query gpudash
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    found = subprocess.run(["bash", "-c", ask], capture_output=True, text=True)
+    assert "--query-gpu" in found.stdout.split()
+
+
+def test_a_file_of_settings_from_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "folder" / "config.toml"
+    env = {"GPUDASH_CONFIG": str(place)}
+    assert run("config", "path", **env).stdout == f"{place}\n"
+    assert "there is none" in run("config", "validate", **env).stdout
+    assert run("config", "init", **env).returncode == 0
+    assert place.stat().st_mode & 0o777 == 0o600
+    assert "# interval = 1.0" in place.read_text()
+    assert run("config", "validate", **env).returncode == 0
+    again = run("config", "init", **env)
+    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+    assert "is there already" in again.stderr
+
+
+def test_mistakes_are_a_line_each(tmp_path: Path) -> None:
+    place = tmp_path / "config.toml"
+    place.write_text('theme = "drak"\ninterval = -1\n')
+    found = run("config", "validate", GPUDASH_CONFIG=str(place))
+    assert found.returncode == 1
+    assert len(found.stdout.splitlines()) == 2
+    assert all(str(place) in line for line in found.stdout.splitlines())
+
+
+def test_what_is_no_shell_and_no_action() -> None:
+    for words in (("completion", "tcl"), ("config",), ("config", "burn")):
+        found = run(*words)
+        assert (found.returncode, found.stdout, found.stderr.count("\n")) == (2, "", 1)
+
+
+def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = run("config", "init", GPUDASH_CONFIG=str(tmp_path / "file" / "config.toml"))
+    assert (found.returncode, found.stderr.count("\n")) == (1, 1)
