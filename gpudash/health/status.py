@@ -17,6 +17,8 @@ _STATES: dict[str, tuple[str, Level]] = {
     "reset-required": ("RESET", "critical"),
     "failed": ("FAILED", "critical"),
 }
+_MILD = holding.HELD | {clocks.POWER_CAPPED.id}
+"""The rules that are worth a status even as a mere remark."""
 
 
 def status(device: Device, findings: Iterable[Finding] = ()) -> str:
@@ -50,7 +52,9 @@ def _status(device: Device, findings: Iterable[Finding]) -> tuple[str, Level]:
         return _STATES.get(device.state, (device.state, "critical"))
     for finding in findings:
         word = WORDS.get(finding.rule)
-        if word is None or (finding.rule in holding.HELD and device.gpu_utilization_percent):
+        if word is None or (finding.level == "info" and finding.rule not in _MILD):
+            continue
+        if finding.rule in holding.HELD and device.gpu_utilization_percent:
             continue
         return word, _level(finding)
     if device.gpu_utilization_percent == 0:

@@ -27,6 +27,8 @@ class Rule(Struct, frozen=True):
     """What kind of finding a symptom becomes, and how long it must last, or be away, for that."""
 
     id: str
+    help: str
+    """What it finds, for the table of the rules."""
     word: str = ""
     """The status of a device that it concerns, empty where that is not worth one."""
     appears_after_seconds: float = 0.0

@@ -14,6 +14,7 @@ import msgspec
 from gpudash import wire
 from gpudash.errors import MEANINGS
 from gpudash.filtering import TERMS
+from gpudash.health.rules import RULES
 from gpudash.outputs.smi import APP_FIELDS, GPU_FIELDS
 from gpudash.settings.declared import Declared, declared
 from gpudash.settings.document import rendered
@@ -33,6 +34,7 @@ def written() -> str:
         "terms": terms(),
         "settings": settings(),
         "statuses": statuses(),
+        "rules": rules(),
         "fields": fields(),
         "queries": queries(),
     }
@@ -83,6 +85,20 @@ def statuses() -> str:
     """Return the table of the exit statuses."""
     rows = [f"| {status} | {meaning} |" for status, meaning in sorted(MEANINGS.items())]
     return "\n".join(["| exit status | means |", "|---|---|", *rows, ""])
+
+
+def rules() -> str:
+    """Return the table of the findings there are, the most important first."""
+    head = ["| finding | status | when | told after |", "|---|---|---|---|"]
+    rows = [
+        f"| `{rule.id}` | {rule.word} | {rule.help} | {_seconds(rule.appears_after_seconds)} |"
+        for rule in RULES
+    ]
+    return "\n".join([*head, *rows, ""])
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:g} s" if seconds else "at once"
 
 
 def queries() -> str:

@@ -7,7 +7,7 @@ import pytest
 from gpudash.columns import devices as columns
 from gpudash.health import Diagnosis, findings_by_device, status, status_level
 from gpudash.rows import device_rows
-from gpudash.snapshot import Device, Snapshot
+from gpudash.snapshot import Device, Snapshot, XidEvent
 from tests.factories import GIB, make_device, make_process, make_process_device, make_snapshot
 from tests.health.examined import later
 
@@ -62,6 +62,14 @@ def test_idle_gpu_that_a_process_keeps_is_held() -> None:
     process = make_process(devices=(make_process_device(sm_utilization_percent=0),))
     device = make_device(gpu_utilization_percent=0)
     assert judged(device, processes=(process,)) == ("held", "warn")
+
+
+def test_remark_on_a_program_is_no_status() -> None:
+    seen_at = make_snapshot().taken_at.timestamp() - 10
+    remarked = make_device(xid_events=(XidEvent(code=45, seen_at=seen_at),))
+    assert judged(remarked, processes=()) == ("ok", "ok")
+    broken = make_device(xid_events=(XidEvent(code=48, seen_at=seen_at),))
+    assert judged(broken, processes=()) == ("XID", "critical")
 
 
 def test_busy_gpu_is_not_held_by_the_one_who_does_nothing_there() -> None:

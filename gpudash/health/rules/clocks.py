@@ -11,12 +11,34 @@ from gpudash.health.symptom import Rule, Symptom, proof
 from gpudash.snapshot import Device, FindingLevel
 from gpudash.units import watts
 
-POWER_BRAKE = Rule("power-brake", "brake", 0, 5)
-THERMAL_HARDWARE = Rule("thermal-slowdown-hardware", "thermal", 0, 10)
-HARDWARE_SLOWDOWN = Rule("hardware-slowdown", "hw-slow", 2.5, 5)
-THERMAL_SOFTWARE = Rule("thermal-slowdown-software", "thermal", 2.5, 10)
-POWER_CAPPED = Rule("power-capped", "power-cap", 2.5, 10)
-CLOCKS_LOW = Rule("clocks-low", "slow-clk", 10, 10)
+POWER_BRAKE = Rule("power-brake", "the server's power brake slows the GPU down", "brake", 0, 5)
+THERMAL_HARDWARE = Rule(
+    "thermal-slowdown-hardware", "so hot that hardware slows it down", "thermal", 0, 10
+)
+HARDWARE_SLOWDOWN = Rule(
+    "hardware-slowdown",
+    "hardware slows it down, for neither of the two reasons above",
+    "hw-slow",
+    2.5,
+    5,
+)
+THERMAL_SOFTWARE = Rule(
+    "thermal-slowdown-software", "slowed down for being too warm", "thermal", 2.5, 10
+)
+POWER_CAPPED = Rule(
+    "power-capped",
+    "its power limit holds its clocks; a warning if that costs a tenth or it was lowered",
+    "power-cap",
+    2.5,
+    10,
+)
+CLOCKS_LOW = Rule(
+    "clocks-low",
+    "works at less than 60 % of its highest clock, and the driver names no reason",
+    "slow-clk",
+    10,
+    10,
+)
 
 THERMAL = frozenset({THERMAL_HARDWARE.id, THERMAL_SOFTWARE.id})
 """The rules that a GPU is too warm by."""

@@ -13,9 +13,19 @@ from gpudash.labels import index_ranges
 from gpudash.snapshot import Device, Evidence, Process
 from gpudash.units import size
 
-HOLDS_MANY = Rule("holds-many-works-on-few", "held")
-HELD_IDLE = Rule("held-idle", "held")
-HOST_BOUND = Rule("host-bound", "starved", 20, 20)
+HOLDS_MANY = Rule(
+    "holds-many-works-on-few", "one process took the memory of many GPUs and works on few", "held"
+)
+HELD_IDLE = Rule(
+    "held-idle", "processes hold memory and do nothing; a warning after 5 minutes", "held"
+)
+HOST_BOUND = Rule(
+    "host-bound",
+    "used less than half while its process keeps a CPU busy or waits for a disk; never in one look",
+    "starved",
+    20,
+    20,
+)
 
 HELD = frozenset({HOLDS_MANY.id, HELD_IDLE.id})
 """The rules whose devices are held without being used."""

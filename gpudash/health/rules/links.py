@@ -9,12 +9,20 @@ from gpudash.health.sight import Sight
 from gpudash.health.symptom import Rule, Symptom, number, proof
 from gpudash.snapshot import Device, Topology
 
-NVLINK_DOWN = Rule("nvlink-down", "nvlink", 5, 10)
-NVLINK_ERRORS = Rule("nvlink-errors", "nvlink", 0, 60)
+NVLINK_DOWN = Rule(
+    "nvlink-down", "fewer NVLinks than before, or than on others of its kind", "nvlink", 5, 10
+)
+NVLINK_ERRORS = Rule("nvlink-errors", "an error counter of an NVLink rises", "nvlink", 0, 60)
 # Generation and width are read every ten seconds: two readings under load prove it.
-PCIE_REDUCED = Rule("pcie-link-reduced", "pcie", 21, 21)
-PCIE_REPLAYS = Rule("pcie-replays", "pcie", 21, 60)
-NO_P2P = Rule("p2p-missing")
+PCIE_REDUCED = Rule(
+    "pcie-link-reduced",
+    "fewer PCIe lanes, or a lower generation, than it could have, while it works",
+    "pcie",
+    21,
+    21,
+)
+PCIE_REPLAYS = Rule("pcie-replays", "much is sent again over PCIe", "pcie", 21, 60)
+NO_P2P = Rule("p2p-missing", "GPUs of one process cannot reach each other's memory")
 
 _LOAD_PERCENT = 20
 _DEEPEST_LOADED_STATE = 5

@@ -10,9 +10,13 @@ from gpudash.health.symptom import Rule, Symptom, number, proof
 from gpudash.snapshot import Device, FindingLevel
 from gpudash.units import size
 
-FULL = Rule("memory-almost-full", "", 5, 10)
+FULL = Rule(
+    "memory-almost-full", "less than 5 % of its memory is left; a warning below 1 %", "", 5, 10
+)
 # The list of processes is read every other second: it may lag behind what is used.
-UNACCOUNTED = Rule("memory-unaccounted", "", 8, 5)
+UNACCOUNTED = Rule(
+    "memory-unaccounted", "notable memory is in use that no listed process owns", "", 8, 5
+)
 
 _MOST_HOLDERS = 8
 

@@ -8,11 +8,17 @@ from gpudash.health.sight import Sight
 from gpudash.health.symptom import Rule, Symptom, number, proof
 from gpudash.snapshot import Device, XidEvent
 
-ECC = Rule("ecc-uncorrected", "ECC")
-REMAP_FAILED = Rule("row-remap-failed", "remap")
-REMAP_PENDING = Rule("row-remap-pending", "remap")
-RETIREMENT_PENDING = Rule("page-retirement-pending", "retire")
-XID = Rule("xid", "XID")
+ECC = Rule(
+    "ecc-uncorrected",
+    "memory errors since the driver was loaded that could not be corrected",
+    "ECC",
+)
+REMAP_FAILED = Rule("row-remap-failed", "no spare memory rows are left", "remap")
+REMAP_PENDING = Rule("row-remap-pending", "waits for a reset to replace bad memory rows", "remap")
+RETIREMENT_PENDING = Rule(
+    "page-retirement-pending", "waits for a reboot to retire bad memory pages", "retire"
+)
+XID = Rule("xid", "the driver reported an XID: what its number says, and how bad that is", "XID")
 
 _RESET = "End the jobs on it and reset it: sudo nvidia-smi --gpu-reset -i INDEX"
 _PROGRAM_SECONDS = 600.0

@@ -8,16 +8,18 @@ from gpudash.health.sight import Sight
 from gpudash.health.symptom import Rule, Symptom, proof
 from gpudash.snapshot import Device, Evidence, Fault, FindingLevel
 
-LOST = Rule("lost", "LOST")
-RESET_REQUIRED = Rule("reset-required", "RESET")
-NOT_ANSWERING = Rule("not-answering", "NO ANSWER")
-FAILED = Rule("failed", "FAILED")
-RECOVERY = Rule("recovery-needed", "RESET")
-FABRIC = Rule("fabric-not-ready", "fabric", 10, 5)
-FABRIC_DEGRADED = Rule("fabric-degraded", "fabric", 10, 10)
-ASLEEP = Rule("asleep", "asleep")
-RESTING = Rule("resting", "resting")
-UNIFIED = Rule("unified-memory")
+LOST = Rule("lost", "fell off the bus", "LOST")
+RESET_REQUIRED = Rule("reset-required", "answers nothing until it is reset", "RESET")
+NOT_ANSWERING = Rule("not-answering", "a call to it does not come back", "NO ANSWER")
+FAILED = Rule("failed", "its calls fail for another reason", "FAILED")
+RECOVERY = Rule("recovery-needed", "the driver asks for a reset, a reboot or no new jobs", "RESET")
+FABRIC = Rule("fabric-not-ready", "has not joined the NVSwitch fabric", "fabric", 10, 5)
+FABRIC_DEGRADED = Rule(
+    "fabric-degraded", "the fabric gives it less bandwidth than it should", "fabric", 10, 10
+)
+ASLEEP = Rule("asleep", "powered down, and not woken to be read", "asleep")
+RESTING = Rule("resting", "left alone on battery, so that it may fall asleep", "resting")
+UNIFIED = Rule("unified-memory", "its memory is the host's")
 
 _SILENT = (
     "The driver hangs on it; other GPUs may follow. The kernel log says why: sudo dmesg | grep -iE "
