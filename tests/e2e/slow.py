@@ -65,7 +65,7 @@ class SlowTerminal(Terminal):
 
     def _take(self) -> None:
         """Take from the program what the link has room for."""
-        if not self._has_room or not self._ready(0):
+        if not self._has_room or not self.wait_readable(0):
             return
         try:
             data = os.read(self._master, 1 << 16 if self._buffered else self._piece)
