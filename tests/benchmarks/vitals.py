@@ -21,22 +21,22 @@ class Vitals(NamedTuple):
 
 
 def vitals(pid: int) -> Vitals:
-    """Look at a process several times; descriptors that are open for a moment do not count.
+    """Look at a process several times; files and threads of a moment do not count.
 
     Raises ProcessLookupError when it is gone.
     """
     try:
         memory = _fields(Path(f"/proc/{pid}/smaps_rollup"))
-        least = min(_descriptors(pid) for _ in range(_LOOKS))
-        threads = int(_fields(Path(f"/proc/{pid}/status"))["Threads"])
+        looks = [_look(pid) for _ in range(_LOOKS)]
     except FileNotFoundError:
         raise ProcessLookupError(pid) from None
-    return Vitals(_mib(memory["Rss"]), _mib(memory["Pss"]), least, threads)
+    descriptors, threads = map(min, zip(*looks, strict=True))
+    return Vitals(_mib(memory["Rss"]), _mib(memory["Pss"]), descriptors, threads)
 
 
-def _descriptors(pid: int) -> int:
+def _look(pid: int) -> tuple[int, int]:
     time.sleep(_PAUSE_SECONDS)
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
 
 
 def _fields(path: Path) -> dict[str, str]:
