@@ -1,25 +1,35 @@
-"""The screen under random use: keys, snapshots, sizes, in any order."""
+"""The screen under random use: keys, snapshots, sizes, lost GPUs, in any order."""
 
 import asyncio
+import os
 import re
+import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from gpudash.snapshot import Process
+from gpudash.feed import Feed
+from gpudash.snapshot import Device, Fault, Process, Snapshot
 from gpudash.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.listing import Key
-from tests.factories import make_snapshot
-from tests.tui.stage import CaptureDriver, HandFeed, process_of, screen_lines
+from gpudash.wire import encode
+from tests.factories import gpu_uuid, make_device, make_snapshot
+from tests.tui.stage import CaptureDriver, process_of, screen_lines
 
 KEYS = [name for key in OVERVIEW_KEYS for name in key.keys.split(",") if name != "ctrl+z"]
 LETTERS = ["alice", "bob", "gpu", ":", "1", "mem", ">", "5", "G", "-", "x"]
+
+PATIENCE_SECONDS, AGAIN_SECONDS = 20.0, 0.5
 
 QUITTING = ("q", "ctrl+c", "f10")
 
@@ -39,11 +49,54 @@ def processes(numbers: list[int], percent: int) -> tuple[Process, ...]:
     )
 
 
+def device(index: int, is_lost: bool) -> Device:
+    if not is_lost:
+        return make_device(index=index, uuid=gpu_uuid(index))
+    fault = Fault(source="nvml", message=clean(f"GPU {index} fell off the bus. " * index))
+    return Device(index=index, uuid=gpu_uuid(index), state="lost", fault=fault)
+
+
+class Recorder:
+    """A collector that prints what it is told to: a named pipe, read by a command."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory()
+        path = Path(self._folder.name) / "snapshots"
+        os.mkfifo(path)
+        self._pipe = os.open(path, os.O_RDWR)
+        self.feed = Feed(["cat", str(path)], 1.0)
+        self._second = 0
+
+    async def record(self, snapshot: Snapshot) -> None:
+        """Print a snapshot, again where a collector was replaced before it passed it on."""
+        self._second += 1
+        snapshot = replace(snapshot, taken_at=snapshot.taken_at + timedelta(seconds=self._second))
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        again = 0.0
+        while self.feed.latest is None or self.feed.latest.taken_at != snapshot.taken_at:
+            now = time.monotonic()
+            assert now < deadline, "the snapshot did not arrive"
+            if now >= again:
+                self._print(encode(snapshot) + b"\n")
+                again = now + AGAIN_SECONDS
+            await asyncio.sleep(0.001)
+
+    def close(self) -> None:
+        os.close(self._pipe)
+        self._folder.cleanup()
+
+    def _print(self, line: bytes) -> None:
+        while line:
+            line = line[os.write(self._pipe, line) :]
+
+
 class Dashboard(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.feed = HandFeed()
+        self.recorder = Recorder()
+        self.feed = self.recorder.feed
+        self.feed.start()
         self.app = GpudashApp(self.feed, driver_class=CaptureDriver)
         self.steps: asyncio.Queue[Any] = asyncio.Queue()
         self.task = self.loop.create_task(self.serve())
@@ -71,6 +124,13 @@ class Dashboard(RuleBasedStateMachine):
         self.loop.run_until_complete(asyncio.wait([done, self.task], return_when="FIRST_COMPLETED"))
         (self.task if self.task.done() and not done.done() else done).result()
 
+    def give(self, snapshot: Snapshot) -> None:
+        async def given(pilot: Pilot[int]) -> None:
+            await self.recorder.record(snapshot)
+            await pilot.pause()
+
+        self.run(given)
+
     def press_key(self, key: str) -> None:
         self.run(lambda pilot: pilot.press(key))
 
@@ -79,6 +139,7 @@ class Dashboard(RuleBasedStateMachine):
             self.run(None)
         self.loop.run_until_complete(self.task)
         self.loop.close()
+        self.recorder.close()
 
     @property
     def selected(self) -> Key | None:
@@ -86,22 +147,31 @@ class Dashboard(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.feed.give(make_snapshot(4, processes=processes([1, 2, 3, 4, 5], 7)))
-        self.run(lambda pilot: pilot.pause())
+        self.give(make_snapshot(4, processes=processes([1, 2, 3, 4, 5], 7)))
+
+    @property
+    def device(self) -> str | None:
+        row = self.app.picture.device
+        return row.device.key if row else None
 
     @rule(
         numbers=st.lists(st.integers(0, 30), unique=True, max_size=20),
         devices=st.sampled_from([0, 1, 4, 40]),
+        lost=st.frozensets(st.integers(0, 5)),
         percent=st.integers(0, 99),
     )
-    def snapshot(self, numbers: list[int], devices: int, percent: int) -> None:
-        before = self.selected
+    def snapshot(
+        self, numbers: list[int], devices: int, lost: frozenset[int], percent: int
+    ) -> None:
+        before, device_before = self.selected, self.device
         paused = self.app.picture.paused
-        snapshot = make_snapshot(devices, processes=processes(numbers, percent))
-        self.feed.give(snapshot)
-        self.run(lambda pilot: pilot.pause())
+        every = tuple(device(index, index in lost) for index in range(devices))
+        snapshot = make_snapshot(devices=every, processes=processes(numbers, percent))
+        self.give(snapshot)
         if paused or before in {process.key for process in snapshot.processes}:
             assert self.selected == before
+        if paused or device_before in {row.device.key for row in self.app.picture.rows}:
+            assert self.device == device_before
 
     @rule(key=st.sampled_from(KEYS))
     def press(self, key: str) -> None:
