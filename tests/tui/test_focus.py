@@ -13,6 +13,7 @@ from gpudash.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.screens.device import DeviceView
 from gpudash.tui.screens.process import ProcessView
+from gpudash.tui.screens.view import View
 from tests.factories import gpu_uuid, make_device
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines, selected
 
@@ -135,3 +136,18 @@ async def test_whole_reason_of_a_lost_gpu_is_told_below_it() -> None:
         await pilot.press("up")
         await pilot.pause()
         assert "filter" in screen_lines(app)[-1]
+
+
+@pytest.mark.parametrize("view", ["u", "m", "d"])
+@pytest.mark.parametrize("key", ["K", "f9", "y", "space"])
+async def test_nothing_reaches_a_process_that_is_not_shown(view: str, key: str) -> None:
+    async with shown() as (app, pilot, _feed):
+        await pilot.press(view)
+        await pilot.pause()
+        assert isinstance(app.screen, View)
+        assert not app.screen.may_signal
+        await pilot.press(key)
+        await pilot.pause()
+        assert isinstance(app.screen, View)
+        assert not app.picture.listing.tagged
+        assert app.clipboard == ""

@@ -62,3 +62,55 @@ def test_numbers_begin_with_the_largest_and_words_with_a() -> None:
     assert not listing.descending
     listing.sort_by("command")
     assert listing.descending
+
+
+def pid(listing: Listing) -> int | None:
+    return listing.selected.process.pid if listing.selected else None
+
+
+def test_cursor_goes_back_to_a_process_that_one_sample_left_out() -> None:
+    listing = listing_of([1, 2, 3])
+    listing.move_to(1)
+    fill(listing, [1, 3])
+    assert pid(listing) == 1003
+    fill(listing, [])
+    assert pid(listing) is None
+    fill(listing, [1, 2, 3])
+    assert pid(listing) == 1002
+
+
+def test_cursor_that_was_moved_meanwhile_stays_where_it_was_put() -> None:
+    listing = listing_of([1, 2, 3])
+    listing.move_to(1)
+    fill(listing, [1, 3])
+    listing.move(-1)
+    fill(listing, [1, 2, 3])
+    assert pid(listing) == 1001
+
+
+@given(numbers, st.lists(numbers, max_size=5), st.integers(0, 20))
+def test_tags_outlast_samples_without_their_process(
+    listed: list[int], between: list[list[int]], cursor: int
+) -> None:
+    listing = listing_of(listed)
+    listing.move_to(cursor)
+    listing.tag()
+    before, tagged = pid(listing), [row.process.pid for row in listing.tagged_rows]
+    for sample in between:
+        fill(listing, sample)
+        assert {row.process.pid for row in listing.tagged_rows} <= set(tagged)
+    fill(listing, listed)
+    assert [row.process.pid for row in listing.tagged_rows] == tagged
+    assert pid(listing) == before
+
+
+def test_reused_pid_is_neither_tagged_nor_under_the_cursor() -> None:
+    listing = listing_of([1, 2])
+    listing.move_to(1)
+    listing.tag()
+    successor = process_of(2, create_time=5.0)
+    listing.fill(process_rows(make_snapshot(4, processes=(process_of(1), successor))))
+    assert listing.tagged_rows == []
+    fill(listing, [1, 2])
+    assert len(listing.tagged_rows) == 1
+    assert pid(listing) == 1002

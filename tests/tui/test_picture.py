@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.color import ColorSystem
 
 from gpudash.feed import FeedState
-from gpudash.snapshot import EMPTY, Device, Fault, Snapshot
+from gpudash.snapshot import EMPTY, Device, Fault, Process, Snapshot
 from gpudash.text import clean
 from gpudash.tui.glyphs import ASCII
 from gpudash.tui.picture import PANELS, Picture
@@ -30,6 +31,11 @@ def make_picture(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> Pictu
     picture.resize(*size)
     picture.receive(snapshot)
     return picture
+
+
+def replace_sm(process: Process, percent: int) -> Process:
+    devices = (replace(process.devices[0], sm_utilization_percent=percent),)
+    return replace(process, devices=devices)
 
 
 def text_of(lines: list[Line]) -> str:
@@ -145,6 +151,33 @@ def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
     assert picture.listing.rows[0].idle_seconds == 298
     picture.step(-50)
     assert picture.listing.rows[0].idle_seconds == 198
+
+
+def test_pause_stops_at_the_sample_that_is_shown() -> None:
+    picture = make_picture(sample(0, [50]))
+    assert picture.until is None
+    picture.pause(True)
+    at_pause = picture.history.now
+    assert not picture.receive(sample(60, [50]))
+    assert picture.until == at_pause == picture.history.now - 60
+    picture.step(-1)
+    assert picture.until == picture.moment is not None
+    picture.pause(False)
+    assert picture.until is None
+
+
+def test_idle_time_before_it_was_idle_is_not_known() -> None:
+    held = process_of(1)
+    working = replace_sm(held, 50)
+    picture = make_picture(sample(0, [50], processes=(working,)))
+    assert picture.idle_seconds(working) == 0
+    for second in (10, 20, 30):
+        picture.receive(sample(second, [0], processes=(replace_sm(held, 0),)))
+    assert picture.idle_seconds(held) == 20
+    picture.step(-2)
+    assert picture.idle_seconds(held) is None
+    picture.step(1)
+    assert picture.idle_seconds(held) == 10
 
 
 def test_gpu_that_is_held_and_idle_says_so() -> None:
