@@ -27,6 +27,7 @@ class DeviceCursor:
             return None
         places = (place for place, row in enumerate(rows) if row.device.key == self._key)
         self._place = min(next(places, self._place), len(rows) - 1)
+        self._key = self._key or rows[self._place].device.key
         return rows[self._place]
 
     def shown(self, rows: Sequence[DeviceRow]) -> int | None:

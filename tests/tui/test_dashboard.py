@@ -1,35 +1,25 @@
 """The screen under random use: keys, snapshots, sizes, lost GPUs, in any order."""
 
 import asyncio
-import os
 import re
-import time
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from gpudash.feed import Feed
 from gpudash.snapshot import Device, Fault, Process, Snapshot
 from gpudash.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.listing import Key
-from gpudash.wire import encode
 from tests.factories import gpu_uuid, make_device, make_snapshot
-from tests.tui.stage import CaptureDriver, process_of, screen_lines
+from tests.tui.stage import CaptureDriver, HandFeed, process_of, screen_lines
 
 KEYS = [name for key in OVERVIEW_KEYS for name in key.keys.split(",") if name != "ctrl+z"]
 LETTERS = ["alice", "bob", "gpu", ":", "1", "mem", ">", "5", "G", "-", "x"]
-
-PATIENCE_SECONDS, AGAIN_SECONDS = 20.0, 0.5
 
 QUITTING = ("q", "ctrl+c", "f10")
 
@@ -56,47 +46,12 @@ def device(index: int, is_lost: bool) -> Device:
     return Device(index=index, uuid=gpu_uuid(index), state="lost", fault=fault)
 
 
-class Recorder:
-    """A collector that prints what it is told to: a named pipe, read by a command."""
-
-    def __init__(self) -> None:
-        self._folder = TemporaryDirectory()
-        path = Path(self._folder.name) / "snapshots"
-        os.mkfifo(path)
-        self._pipe = os.open(path, os.O_RDWR)
-        self.feed = Feed(["cat", str(path)], 1.0)
-        self._second = 0
-
-    async def record(self, snapshot: Snapshot) -> None:
-        """Print a snapshot, again where a collector was replaced before it passed it on."""
-        self._second += 1
-        snapshot = replace(snapshot, taken_at=snapshot.taken_at + timedelta(seconds=self._second))
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        again = 0.0
-        while self.feed.latest is None or self.feed.latest.taken_at != snapshot.taken_at:
-            now = time.monotonic()
-            assert now < deadline, "the snapshot did not arrive"
-            if now >= again:
-                self._print(encode(snapshot) + b"\n")
-                again = now + AGAIN_SECONDS
-            await asyncio.sleep(0.001)
-
-    def close(self) -> None:
-        os.close(self._pipe)
-        self._folder.cleanup()
-
-    def _print(self, line: bytes) -> None:
-        while line:
-            line = line[os.write(self._pipe, line) :]
-
-
 class Dashboard(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.recorder = Recorder()
-        self.feed = self.recorder.feed
-        self.feed.start()
+        self.feed = HandFeed()
+        self.had: tuple[set[object], set[object]] = set(), set()
         self.app = GpudashApp(self.feed, driver_class=CaptureDriver)
         self.steps: asyncio.Queue[Any] = asyncio.Queue()
         self.task = self.loop.create_task(self.serve())
@@ -125,11 +80,8 @@ class Dashboard(RuleBasedStateMachine):
         (self.task if self.task.done() and not done.done() else done).result()
 
     def give(self, snapshot: Snapshot) -> None:
-        async def given(pilot: Pilot[int]) -> None:
-            await self.recorder.record(snapshot)
-            await pilot.pause()
-
-        self.run(given)
+        self.feed.give(snapshot)
+        self.run(lambda pilot: pilot.pause())
 
     def press_key(self, key: str) -> None:
         self.run(lambda pilot: pilot.press(key))
@@ -139,7 +91,6 @@ class Dashboard(RuleBasedStateMachine):
             self.run(None)
         self.loop.run_until_complete(self.task)
         self.loop.close()
-        self.recorder.close()
 
     @property
     def selected(self) -> Key | None:
@@ -148,6 +99,7 @@ class Dashboard(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.give(make_snapshot(4, processes=processes([1, 2, 3, 4, 5], 7)))
+        self.choose()
 
     @property
     def device(self) -> str | None:
@@ -163,21 +115,33 @@ class Dashboard(RuleBasedStateMachine):
     def snapshot(
         self, numbers: list[int], devices: int, lost: frozenset[int], percent: int
     ) -> None:
-        before, device_before = self.selected, self.device
+        before = self.selected, self.device
         paused = self.app.picture.paused
         every = tuple(device(index, index in lost) for index in range(devices))
         snapshot = make_snapshot(devices=every, processes=processes(numbers, percent))
         self.give(snapshot)
-        if paused or before in {process.key for process in snapshot.processes}:
-            assert self.selected == before
-        if paused or device_before in {row.device.key for row in self.app.picture.rows}:
-            assert self.device == device_before
+        if paused:
+            assert (self.selected, self.device) == before
+            return
+        rows = {row.device.key for row in self.app.picture.rows}
+        present = ({process.key for process in snapshot.processes}, rows)
+        after = self.selected, self.device
+        for now, earlier, had, there in zip(after, before, self.had, present, strict=True):
+            # It may go back to one that some samples left out, but to no other.
+            assert now == earlier or now in had or earlier not in there
+        self.choose()
+
+    def choose(self) -> None:
+        """Note whom the cursors stand on."""
+        self.had[0].add(self.selected)
+        self.had[1].add(self.device)
 
     @rule(key=st.sampled_from(KEYS))
     def press(self, key: str) -> None:
         # Everywhere but on the overview q goes back; the others always quit.
         if key not in QUITTING or (key == "q" and len(self.app.screen_stack) > 1):
             self.press_key(key)
+            self.choose()
 
     @rule(words=st.lists(st.sampled_from(LETTERS), max_size=6))
     def filter(self, words: list[str]) -> None:
@@ -188,6 +152,7 @@ class Dashboard(RuleBasedStateMachine):
             self.app.prompt.editor.insert(word)
             self.press_key("space")
         self.press_key("enter")
+        self.choose()
 
     @rule(size=st.sampled_from([(1, 1), (40, 10), (80, 24), (200, 60), (20, 40)]))
     def resize(self, size: tuple[int, int]) -> None:
@@ -200,6 +165,7 @@ class Dashboard(RuleBasedStateMachine):
         width, height = self.app.size
         if y < height - 1:
             self.run(lambda pilot: pilot.click(offset=(min(x, width - 1), y)))
+            self.choose()
 
     @invariant()
     def runs(self) -> None:
