@@ -66,7 +66,7 @@ def test_palette_help_and_tags_by_keys() -> None:
         terminal.wait_for("PAUSED")
         terminal.send("h")
         terminal.wait_for("quit (also")
-        terminal.send("pagedown", "pagedown")
+        terminal.send("pagedown", "pagedown", "pagedown")
         terminal.wait_for("idle>10m")
         terminal.send("q")
         terminal.wait_for(lambda text: "idle>10m" not in text)

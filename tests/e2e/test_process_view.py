@@ -97,7 +97,7 @@ def test_enter_pressed_before_keys_are_listened_to_is_obeyed(
 def test_is_worked_by_mouse(fakenvml: Path, job: subprocess.Popen[bytes]) -> None:
     with watching(fakenvml, job) as terminal:
         listed(terminal, job)
-        terminal.click_on(" process")
+        terminal.click_on(" open")
         terminal.wait_for("resident")
         terminal.wait_for(" env")
         terminal.click_on(" env")
