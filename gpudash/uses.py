@@ -21,8 +21,9 @@ def uses(snapshot: Snapshot) -> dict[str, str]:
     """Return the use of each device by its key.
 
     Hot: it slows itself down. Held idle: processes keep it and do nothing there. Free: no compute
-    process and hardly any memory. In use: it does nothing at this instant, but someone who works
-    there, or who is not listed, has memory; or the utilization is not known.
+    process, hardly any memory, and not leased; leased: free but for that. In use: it does nothing
+    at this instant, but someone who works there, or who is not listed, has memory; or the
+    utilization is not known.
     """
     concerned = findings_by_device(snapshot)
     held = {
@@ -30,10 +31,15 @@ def uses(snapshot: Snapshot) -> dict[str, str]:
     }
     held |= {device.parent_uuid or "" for device in snapshot.devices if device.key in held}
     users = {share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"}
-    return {
+    leased = {lease.uuid for lease in snapshot.leases}
+    found = {
         device.key: _use(device, concerned.get(device.key, ()), device.key in held, users)
         for device in snapshot.devices
     }
+    for device in snapshot.devices:
+        if device.uuid in leased and found[device.key] == "free":
+            found[device.key] = "leased"
+    return found
 
 
 def _use(device: Device, findings: Sequence[Finding], is_held: bool, users: set[str | None]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpudash.health.levels import Level, temperature_level
-from gpudash.health.rules import WORDS, clocks, holding
+from gpudash.health.rules import WORDS, clocks, holding, leasing
 from gpudash.snapshot import Device, Finding
 from gpudash.units import ABSENT
 
@@ -17,7 +17,7 @@ _STATES: dict[str, tuple[str, Level]] = {
     "reset-required": ("RESET", "critical"),
     "failed": ("FAILED", "critical"),
 }
-_MILD = holding.HELD | {clocks.POWER_CAPPED.id}
+_MILD = holding.HELD | {clocks.POWER_CAPPED.id, leasing.LEASED_UNUSED.id}
 """The rules that are worth a status even as a mere remark."""
 
 

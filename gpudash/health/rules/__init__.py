@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gpudash.health.rules import clocks, holding, links, memory, reliability, state
+from gpudash.health.rules import clocks, holding, leasing, links, memory, reliability, state
 from gpudash.health.sight import Sight
 from gpudash.health.symptom import Rule, Symptom
 
@@ -27,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     clocks.THERMAL_SOFTWARE,
     clocks.POWER_CAPPED,
     holding.HELD_IDLE,
+    leasing.LEASED_UNUSED,
     memory.UNACCOUNTED,
     reliability.REMAP_PENDING,
     reliability.RETIREMENT_PENDING,
@@ -67,4 +68,5 @@ def families() -> tuple[Family, ...]:
         links.MissingP2p(),
         holding.holders,
         holding.starved,
+        leasing.UnusedLeases(),
     )

@@ -15,6 +15,7 @@ from gpudash.tui.renderables.details import Sheet, missing, sheet
 from gpudash.tui.renderables.device_head import Tabs, tabs, trouble
 from gpudash.tui.renderables.findings import worst
 from gpudash.tui.renderables.holders import HolderTable, holders
+from gpudash.tui.renderables.lease import lease_lines
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.metric_rows import Details
 from gpudash.tui.screens.charted import ChartedView
@@ -68,7 +69,9 @@ class DeviceView(ChartedView):
         self._sheet = sheet(details, cells, theme)
         held = holders(self.picture.snapshot, row.device, self.picture.idle_seconds)
         roomy = height >= _ROOMY
-        listed = self._table.lines(held, row.device, theme, cells, _FEW if roomy else _MANY)
+        leased = lease_lines(self.picture.snapshot, row.device, theme, cells)
+        few = _FEW if roomy else _MANY
+        listed = leased + self._table.lines(held, row.device, theme, cells, few)
         before, after = (listed, []) if roomy else ([], listed)
         self._sheet_line = len(before)
         return [*before, *self._sheet.lines, *after, *missing(details, cells, theme)]
