@@ -37,6 +37,10 @@ class Panels(NamedTuple):
     footer: list[Line]
 
 
+_LONG = 2.0
+"""Seconds after which a first sample is overdue."""
+
+
 class Picture:
     """What is to be seen of a feed: a snapshot, how it is ordered and which part is in view."""
 
@@ -310,7 +314,10 @@ class Picture:
         device = self.device if self.devices.focused else None
         if device is not None and device.device.fault is not None:
             return device.device.fault.message
-        return "" if self._feed.latest else "reading GPUs…"
+        if self._feed.latest:
+            return ""
+        waited = self._feed.age
+        return "reading GPUs…" + (f" no answer for {duration(waited)}" if waited > _LONG else "")
 
     @property
     def notes(self) -> list[str]:
