@@ -60,6 +60,10 @@ class HostReader(Protocol):
         """
         ...
 
+    def begin(self) -> None:
+        """Begin what takes long and needs no answer of the driver, while that is asked."""
+        ...
+
     def leases(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
         """Return who has reserved which of the GPUs; nothing raises."""
         ...

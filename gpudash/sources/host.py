@@ -81,6 +81,10 @@ class LinuxReader:
             self._search = HolderSearch(self._read_facts)
         return self._search.holders(minors, listed)
 
+    def begin(self) -> None:
+        """Ask the kernel for what takes it long."""
+        self._leases.begin()
+
     def leases(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
         """Return who has reserved which of the GPUs."""
         return self._leases.sample(devices, processes)

@@ -32,6 +32,7 @@ class LocalSource:
     def sample(self) -> Snapshot:
         """Return the host as it is now; raises DriverError when NVML cannot be used at all."""
         taken_at = datetime.fromtimestamp(self._clock(), timezone.utc)
+        self._host.begin()
         nvml = self._nvml.read()
         host = self._host.host()
         processes = self._host.processes(nvml.processes.keys(), nvml.listed_at)

@@ -56,6 +56,9 @@ class SimulatedReader:
         cards = self._scene.cards
         return Holders({minor: cards[minor].holders for minor in minors}, True) if minors else None
 
+    def begin(self) -> None:
+        """Do nothing: all is at hand."""
+
     def leases(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
         """Return the leases that the scene's programs hold."""
         now = self._clock()
