@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import gpudash
+from tests.e2e.run import gpudash, tell
 from tests.e2e.test_stream import streaming
 from tests.holders import Holder
 
@@ -82,6 +82,35 @@ def test_stream_tells_how_long_a_finding_has_held(fakenvml: Path, holders: Holde
         later = stream.until(lambda s: s.findings and (s.findings[0].held_seconds or 0) >= 0.5)
     assert [(f.rule, f.held_seconds) for f in first] == [("held-idle", None)]
     assert [f.rule for f in later.findings or ()] == ["held-idle"]
+
+
+@pytest.mark.parametrize(
+    ("told", "rule", "sentence"),
+    [
+        ({"LINK_DOWN": "1:3"}, "nvlink-down", "GPU 1 has 11 of 12 NVLinks up"),
+        ({"FABRIC": "2"}, "fabric-not-ready", "GPU 0-3 have not joined the NVSwitch fabric"),
+        ({"LOST": "2"}, "lost", "GPU 2 fell off the bus"),
+        ({"ORPHANED": "3:9000"}, "memory-unaccounted", "GPU 3: 8.8 GiB held by no listed process"),
+    ],
+)
+def test_what_the_driver_tells_is_told_in_words(
+    fakenvml: Path, told: dict[str, object], rule: str, sentence: str
+) -> None:
+    settings = {"DEVICES": 4, "LOAD": "idle", "TOPO": "nvswitch", **told}
+    findings = gpudash("--once", "--json", library=fakenvml, **settings).snapshot.findings or ()
+    assert [finding.sentence for finding in findings if finding.rule == rule] == [sentence]
+
+
+def test_xid_is_told_while_it_streams(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    tell(control)
+    with streaming(fakenvml, DEVICES=2, LOAD="idle", CONTROL=control) as stream:
+        watched = stream.until(lambda snapshot: snapshot.devices[1].xid_events == ())
+        assert watched.findings == ()
+        tell(control, XID="1:48")
+        (finding,) = stream.until(lambda snapshot: snapshot.findings).findings or ()
+    assert (finding.rule, finding.level, finding.indices) == ("xid", "critical", (1,))
+    assert finding.sentence.startswith("GPU 1 reported XID 48: memory failed")
 
 
 def test_demo_shows_several_findings(fakenvml: Path) -> None:
