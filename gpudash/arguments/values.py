@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from typing import TYPE_CHECKING
 
-from gpudash import quantities
-from gpudash.quantities import Quantity
+if TYPE_CHECKING:
+    from gpudash.quantities import Quantity
 
 _LEAST_SECONDS, _MOST_SECONDS = 0.1, 3600.0
 
@@ -41,16 +42,22 @@ def count(text: str) -> int:
 
 def size(text: str) -> int:
     """Return bytes of `20GiB`."""
+    from gpudash import quantities
+
     return int(_value(quantities.size(text), text, "no size: write 20GiB, or 500M"))
 
 
 def percentage(text: str) -> float:
     """Return percent of `10` or `10%`."""
+    from gpudash import quantities
+
     return _value(quantities.percentage(text), text, "no percentage: write 10, or 2.5%")
 
 
 def span(text: str) -> float:
     """Return seconds of `90`, `90s`, `10m` or `1h30m`."""
+    from gpudash import quantities
+
     plain = quantities.percentage(text) if text.replace(".", "", 1).isdecimal() else None
     return _value(plain or quantities.span(text), text, "no time: write 90s, 10m or 1h30m")
 
