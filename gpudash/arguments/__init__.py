@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gpudash import __version__
 from gpudash.arguments.dialects import add_dialects
@@ -21,15 +21,19 @@ _VALUES = {"--json": "native", "--demo": DEFAULT_DEMO}
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options that the words of a command line ask for; raises UsageError."""
-    options = parser().parse_args(_with_values(argv))
+    words = _with_values(argv)
+    options = parser(None if "--help-all" in words else words).parse_args(words)
     once = options.once or options.format is not None or options.json == "gpustat"
     if options.fail_on is not None and (options.command is not None or not once):
         raise UsageError("--fail-on goes with gpudash --once")
     return options
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of everything, which help, completions and manual are made of."""
+def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
+    """Return the parser of everything, which help, completions and manual are made of.
+
+    With `words` only commands that are among them have their options: making all takes time.
+    """
     whole = ShortHelp(
         prog="gpudash",
         description="See every GPU of a server at a glance, who holds it and why.",
@@ -40,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         ),
         allow_abbrev=False,
     )
-    _add_commands(whole)
+    _add_commands(whole, words)
     whole.commands = [verb.name for verb in VERBS]
     add = whole.add_argument
     add("--help-all", action=WholeHelp, help="show every option and exit")
@@ -80,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
     return whole
 
 
-def _add_commands(whole: argparse.ArgumentParser) -> None:
+def _add_commands(whole: argparse.ArgumentParser, words: Collection[str] | None) -> None:
     commands = whole.add_subparsers(
         dest="command",
         title="commands",
@@ -91,14 +95,14 @@ def _add_commands(whole: argparse.ArgumentParser) -> None:
         required=False,
     )
     for verb in VERBS:
-        verb.add(
-            commands.add_parser(
-                verb.name,
-                help=verb.help,
-                description=f"{verb.help[0].upper()}{verb.help[1:]}.",
-                allow_abbrev=False,
-            )
+        command = commands.add_parser(
+            verb.name,
+            help=verb.help,
+            description=f"{verb.help[0].upper()}{verb.help[1:]}.",
+            allow_abbrev=False,
         )
+        if words is None or verb.name in words:
+            verb.add(command)
 
 
 def _with_values(argv: Sequence[str]) -> list[str]:
