@@ -1,0 +1,136 @@
+"""The keys of the overview, and which of them its footer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpudash.tui.keymap.key import DIGITS, Key, key
+
+OVERVIEW_KEYS: tuple[Key, ...] = (
+    key("screen.quit", "q,ctrl+c,f10", "q", "leave", "quit (also Ctrl-C, F10)", label="quit"),
+    key("screen.help", "h,question_mark,f1", "h", "help", "this list (also ?, F1)", label="help"),
+    key("screen.palette", "colon,ctrl+p", ":", "palette", "any action by its name (also ^P)"),
+    key("screen.theme", "f2", "F2", "choose_theme", "choose the colours"),
+    key("screen.mistakes", "exclamation_mark", "!", "mistakes", "mistakes in the settings"),
+    key("screen.redraw", "ctrl+l,f5", "^L", "redraw", "draw everything again (also F5)"),
+    key("screen.suspend", "ctrl+z", "^Z", "suspend_process", "suspend; fg brings it back"),
+    key("time.pause", "p", "p", "pause", "freeze the screen; sampling goes on", label="pause"),
+    key("time.back", "left_square_bracket", "[", "step(-1)", "the sample before, as it was"),
+    key("time.forward", "right_square_bracket", "]", "step(1)", "the sample after, or live again"),
+    key("time.back_far", "left_curly_bracket", "{", "step(-15)", "15 samples back"),
+    key("time.forward_far", "right_curly_bracket", "}", "step(15)", "15 samples forward"),
+    key("time.longer", "plus,equals_sign", "+", "interval(1)", "longer between two samples"),
+    key("time.shorter", "minus", "-", "interval(-1)", "shorter between two samples"),
+    key("driver.release", "X", "X", "release", "let go of the GPUs, for a reset; take them back"),
+    key("driver.wake", "W", "W", "wake", "look at GPUs that are left alone on battery"),
+    key("view.device", "d", "d", "view_device", "everything about a GPU, with charts", label="GPU"),
+    key("view.findings", "w", "w", "view_findings", "what is wrong, why, what to do", label="why"),
+    key("view.links", "m", "m", "view_links", "the links of the GPUs", label="links"),
+    key("view.users", "u", "u", "view_users", "who holds how much", label="users"),
+    key(
+        "view.process",
+        "enter",
+        "⏎",
+        "open",
+        "the process or GPU under the cursor",
+        label="open",
+    ),
+    key("view.tree", "t", "t", "view_process('tree')", "its parents and children"),
+    key("view.environment", "e", "e", "view_process('environment')", "its environment"),
+    key("move.down", "down,j", "j ↓", "move(1)", "next process or GPU"),
+    key("move.up", "up,k", "k ↑", "move(-1)", "the one before"),
+    key("move.page_down", "pagedown", "PgDn", "page(1)", "as many down as are in view"),
+    key("move.page_up", "pageup", "PgUp", "page(-1)", "as many up"),
+    key("move.first", "home", "Home", "move_to(0)", "the first"),
+    key("move.last", "end", "End", "move_to(-1)", "the last"),
+    key("move.turn", "tab,shift+tab", "Tab", "turn", "to the GPUs, or the processes", label="GPUs"),
+    key("move.enlarge", "z", "z", "enlarge", "these alone, or all parts again"),
+    key(
+        "move.devices_down",
+        "right_parenthesis",
+        ")",
+        "scroll_devices(1)",
+        "next GPUs, where not all fit",
+    ),
+    key("move.devices_up", "left_parenthesis", "(", "scroll_devices(-1)", "previous GPUs"),
+    key("move.command_right", "right", "→", "scroll_command(1)", "more of the command lines"),
+    key("move.command_left", "left", "←", "scroll_command(-1)", "back towards their beginning"),
+    key(
+        "move.command_start",
+        "circumflex_accent,ctrl+a",
+        "^",
+        "scroll_command_to(0)",
+        "their beginning (also ^A)",
+    ),
+    key(
+        "move.command_end",
+        "dollar_sign,ctrl+e",
+        "$",
+        "scroll_command_to(-1)",
+        "their end (also ^E)",
+    ),
+    key("filter.open", "slash,f", "/", "filter", "filter the processes (also f)", label="filter"),
+    key("filter.clear", "escape", "Esc", "clear", "live again; then no tags, no filter, all GPUs"),
+    key("gpus.toggle", DIGITS, "0-9", "toggle_device({key})", "hide that GPU, or show it again"),
+    key("gpus.choose", "g", "g", "choose_devices", "choose which GPUs are shown"),
+    key("panels.host", "o", "o", "toggle_panel('host')", "the line of the host, or not"),
+    key("panels.history", "c", "c", "toggle_panel('history')", "the charts, or not"),
+    key("panels.sparklines", "v", "v", "toggle_panel('sparklines')", "the small curves, or not"),
+    key("panels.columns", "C", "C", "choose_columns", "choose the columns of the processes"),
+    key("sort.choose", "s,f6", "s", "choose_sort", "choose the column (also F6)", label="sort"),
+    key(
+        "sort.next",
+        "greater_than_sign,full_stop",
+        ">",
+        "sort(1)",
+        "sort by the next column (also .)",
+    ),
+    key(
+        "sort.previous",
+        "less_than_sign,comma",
+        "<",
+        "sort(-1)",
+        "sort by the column before (also ,)",
+    ),
+    key("sort.reverse", "r", "r", "reverse", "reverse the order"),
+    key("process.tag", "space", "Space", "tag", "tag it for what comes next, and go on"),
+    key("process.copy_pid", "y", "y", "copy_pid", "copy the PID"),
+    key("process.copy_command", "Y", "Y", "copy_command", "copy the command line"),
+    key(
+        "process.kill",
+        "K,f9",
+        "K",
+        "kill('KILL')",
+        "kill it, or all that are tagged (also F9)",
+        label="kill",
+        signals=True,
+    ),
+    key(
+        "process.terminate", "T", "T", "kill('TERM')", "the same, with SIGTERM first", signals=True
+    ),
+    key("process.interrupt", "I", "I", "kill('INT')", "the same, with SIGINT first", signals=True),
+)
+"""The keys of the overview, in the order of the help screen; the footer shows the labelled."""
+
+FOOTER = (
+    "screen.quit",
+    "screen.help",
+    "filter.open",
+    "sort.choose",
+    "process.kill",
+    "view.process",
+    "move.turn",
+    "view.device",
+    "view.findings",
+    "view.links",
+    "view.users",
+    "time.pause",
+)
+"""What the overview's footer shows first; what has no room is left out from the end."""
+
+
+def labelled(keys: Iterable[Key]) -> list[Key]:
+    """Return the keys of a footer, the most important first."""
+    shown = [each for each in keys if each.label]
+    rank = {name: place for place, name in enumerate(FOOTER)}
+    return sorted(shown, key=lambda each: rank.get(each.id, len(rank)))
