@@ -1,0 +1,92 @@
+"""argv -> one command; the only place that prints errors and exits."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from gpudash import arguments, quick, stdout
+from gpudash.cli import given, looks, verbs
+from gpudash.errors import ExitStatus, GpudashError, OutputError, UsageError
+from gpudash.text import clean
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run gpudash and exit with its status."""
+    _reopen_standard_streams()
+    try:
+        status = _run(sys.argv[1:] if argv is None else list(argv))
+    except stdout.ReaderGoneError:
+        status = ExitStatus.BROKEN_PIPE
+    except KeyboardInterrupt:
+        status = ExitStatus.INTERRUPTED
+    except GpudashError as error:
+        os.write(2, f"gpudash: {clean(str(error))}\n".encode())
+        status = error.exit_status
+    # A driver call may still hold a thread of this process: nothing more is waited for.
+    os._exit(status)
+
+
+def _run(argv: list[str]) -> int:
+    options = arguments.parse(argv)
+    if options.json_schema:
+        return _print_schema()
+    if options.command is not None:
+        return verbs.VERBS[options.command](options)
+    if options.filename is not None:
+        _redirect(options.filename)
+    if options.query_gpu is not None or options.query_compute_apps is not None:
+        return looks.query(options)
+    if options.loop is not None:
+        raise UsageError("-l and -lms go with --query-gpu or --query-compute-apps")
+    if options.list_gpus:
+        return looks.look(options, looks.list_gpus)
+    if options.once or options.format is not None or options.json == "gpustat":
+        return looks.look(options, looks.once)
+    if options.json:
+        given.begin()
+        from gpudash.commands import stream
+
+        return stream.run(
+            demo=options.demo,
+            gpus=given.gpus(options),
+            interval=options.interval or given.DEFAULT_INTERVAL,
+            show_secrets=options.show_secrets,
+            pcie_throughput=options.pcie_throughput,
+        )
+    from gpudash.commands import watch
+
+    return watch.run(
+        given.collector(options), config=not options.no_config, **given.for_this_run(options)
+    )
+
+
+def _redirect(path: str) -> None:
+    """Let everything that is printed go to a file; raises OutputError."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from None
+    os.dup2(descriptor, 1)
+    os.close(descriptor)
+
+
+def _print_schema() -> int:
+    import json
+
+    quick.begin()
+    from gpudash import wire
+
+    stdout.write(json.dumps(wire.json_schema(), indent=2).encode() + b"\n")
+    return ExitStatus.OK
+
+
+def _reopen_standard_streams() -> None:
+    """Give closed descriptors 0 to 2 a harmless file, so that nothing opened later takes them."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY if descriptor != 2 else os.O_WRONLY)

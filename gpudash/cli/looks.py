@@ -1,0 +1,110 @@
+"""The commands that look at the driver once, in a child that may be left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpudash import quick
+from gpudash.cli.given import begin, collector, color, gpus, is_utf8, let_ctrl_c_end_us
+from gpudash.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from gpudash.commands.once import Format
+
+    _Look = Callable[[argparse.Namespace, Callable[[], None]], int]
+
+
+def look(options: argparse.Namespace, command: _Look) -> int:
+    """Run a command that looks at the driver once, in a child that may be left behind."""
+    if options.demo is not None:
+        begin()
+        return command(options, lambda: None)
+    from gpudash import apart
+
+    let_ctrl_c_end_us()
+
+    def work(alive: Callable[[], None]) -> int:
+        quick.begin()
+        return command(options, alive)
+
+    return apart.run(work, options.timeout)
+
+
+def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
+    """Show the host once, in any format."""
+    from gpudash.commands import once
+    from gpudash.sources.local import open_once
+
+    source = open_once(
+        options.demo,
+        options.timeout,
+        alive,
+        show_secrets=options.show_secrets,
+        pcie_throughput=options.pcie_throughput,
+    )
+    return once.run(
+        source,
+        gpus=gpus(options),
+        format=_format(options),
+        ascii=options.ascii or not is_utf8(),
+        color=color(),
+        fail_on=options.fail_on,
+    )
+
+
+def _format(options: argparse.Namespace) -> Format:
+    """Return the format of a single look; raises UsageError for one that there is not."""
+    from gpudash.commands.once import FORMATS
+
+    if options.format is None:
+        return "gpustat" if options.json == "gpustat" else "json" if options.json else "table"
+    for each in FORMATS:
+        if options.format == each:
+            return each
+    raise UsageError(f"--format {options.format!r}: choose from {', '.join(FORMATS)}")
+
+
+def query(options: argparse.Namespace) -> int:
+    """Answer a question in the words of nvidia-smi, once or again and again."""
+    from gpudash.outputs import smi
+
+    asked = smi.query(options.query_gpu, options.query_compute_apps, options.format)
+    if options.loop is not None:
+        begin()
+        from gpudash.commands.query import follow
+
+        wanted, options.gpu = gpus(options), None
+        return follow(collector(options), asked, wanted, options.loop)
+
+    def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
+        from gpudash.commands.query import run
+        from gpudash.sources.local import open_once
+
+        return run(open_once(options.demo, options.timeout, alive), asked, gpus(options))
+
+    return look(options, once)
+
+
+def list_gpus(options: argparse.Namespace, alive: Callable[[], None]) -> int:
+    """List the GPUs as nvidia-smi -L does."""
+    from gpudash.commands.query import list_gpus
+    from gpudash.sources.local import open_once
+
+    return list_gpus(open_once(options.demo, options.timeout, alive), gpus(options))
+
+
+def topo(options: argparse.Namespace, alive: Callable[[], None]) -> int:
+    """Show how the GPUs are connected."""
+    from gpudash.commands import topo
+    from gpudash.sources.local import open_once
+
+    return topo.run(
+        open_once(options.demo, options.timeout, alive),
+        gpus=gpus(options),
+        json=options.json,
+        p2p=options.p2p,
+        color=color(),
+    )

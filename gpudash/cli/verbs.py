@@ -1,0 +1,117 @@
+"""The verbs: what the command line says, put into the words of each command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpudash.cli.given import begin, collector, color, is_utf8
+from gpudash.cli.looks import look, topo
+
+if TYPE_CHECKING:
+    import argparse
+
+    from gpudash.picking import Wish
+
+
+def _kill(options: argparse.Namespace) -> int:
+    begin()
+    from gpudash.commands import kill
+
+    return kill.run(
+        collector(options),
+        pids=options.pids,
+        signal=options.signal,
+        tree=options.tree,
+        yes=options.yes,
+        read_only=options.read_only,
+        config=not options.no_config,
+        show_secrets=options.show_secrets,
+    )
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    begin()
+    from gpudash.commands import doctor
+
+    return doctor.run(
+        json=options.json,
+        timeout=options.timeout,
+        ascii=options.ascii or not is_utf8(),
+        color=color(),
+        config=not options.no_config,
+    )
+
+
+def _wish(options: argparse.Namespace) -> Wish:
+    from gpudash.picking import Wish
+
+    return Wish(
+        count=options.count,
+        min_free_bytes=options.min_free,
+        max_utilization_percent=options.max_util,
+        model=options.model,
+        linked=options.linked,
+        share=options.share,
+    )
+
+
+def _pick(options: argparse.Namespace) -> int:
+    begin()
+    from gpudash.commands import pick
+
+    wait = options.command == "wait"
+    return pick.run(
+        collector(options),
+        _wish(options),
+        window=options.window,
+        format=options.format,
+        wait=wait,
+        timeout=options.timeout if wait else None,
+    )
+
+
+def _lease_and_run(options: argparse.Namespace) -> int:
+    begin()
+    from gpudash.commands import run
+
+    return run.run(
+        collector(options),
+        _wish(options),
+        options.argv,
+        window=options.window,
+        wait=options.wait,
+        timeout=options.timeout,
+    )
+
+
+def _leases(options: argparse.Namespace) -> int:
+    begin()
+    from gpudash.commands import leases
+
+    return leases.run(collector(options), json=options.json, color=color())
+
+
+def _config(options: argparse.Namespace) -> int:
+    from gpudash.commands import config
+
+    return config.run(options.action)
+
+
+def _completion(options: argparse.Namespace) -> int:
+    from gpudash.commands import completion
+
+    return completion.run(options.shell)
+
+
+VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "topo": lambda options: look(options, topo),
+    "kill": _kill,
+    "pick": _pick,
+    "wait": _pick,
+    "run": _lease_and_run,
+    "leases": _leases,
+    "doctor": _doctor,
+    "config": _config,
+    "completion": _completion,
+}
