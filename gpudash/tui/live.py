@@ -246,7 +246,7 @@ class LiveApp(OrderedKeys, BackstageApp):
         if feed.latest is None and (feed.exit_status or 0) > 0:
             self.failure = feed.error
             self._leave_with(feed.exit_status or ExitStatus.FAILURE)
-        elif self.picture.paused or feed.state is not FeedState.LIVE:
+        elif self.picture.playhead.paused or feed.state is not FeedState.LIVE:
             self.redraw()
 
     def _leave_with(self, status: int) -> None:

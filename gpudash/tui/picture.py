@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gpudash.child import lingering
 from gpudash.feed import Feed, FeedState
 from gpudash.health import findings
 from gpudash.history import History
 from gpudash.rows import DeviceRow, process_rows
-from gpudash.snapshot import EMPTY, Finding, Process, Snapshot
+from gpudash.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.arrangement import Arrangement, arrange
 from gpudash.tui.device_cursor import DeviceCursor
+from gpudash.tui.kept import Kept
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
 from gpudash.tui.listing import Listing
+from gpudash.tui.playhead import Playhead
 from gpudash.tui.renderables.footer import footer
 from gpudash.tui.renderables.header import header
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.processes import ProcessTable
 from gpudash.tui.renderables.upper import Upper
 from gpudash.tui.shown_devices import ShownDevices
+from gpudash.tui.telling import state_marks, trouble
 from gpudash.tui.theme import Theme, faded
-from gpudash.units import duration
 
 PANELS = ("host", "history", "sparklines")
 """What can be hidden."""
@@ -37,21 +38,15 @@ class Panels(NamedTuple):
     footer: list[Line]
 
 
-_LONG = 2.0
-"""Seconds after which a first sample is overdue."""
-
-
 class Picture:
     """What is to be seen of a feed: a snapshot, how it is ordered and which part is in view."""
 
     def __init__(self, feed: Feed, theme: Theme) -> None:
         self.snapshot: Snapshot = EMPTY
         self.history = History()
-        self.moment: float | None = None
-        """The instant of the past that is shown, on the history's clock; None for the present."""
+        self.playhead = Playhead(self.history)
         self.listing = Listing("gpu_memory")
         self.processes = ProcessTable()
-        self.paused = False
         self.notice = ""
         self.keys: tuple[Key, ...] = OVERVIEW_KEYS
         """The keys that work, as footer and help show them."""
@@ -68,13 +63,12 @@ class Picture:
         self.hidden: frozenset[str] = frozenset()
         """Those of PANELS that are not to be seen."""
         self._upper = Upper(self.history)
-        self._upper_drawn: tuple[object, list[Line]] = None, []
-        self._bottom_drawn: tuple[object, list[Line]] = None, []
-        self._header_drawn: tuple[object, Line] = None, []
-        self._rows_known: tuple[object, list[DeviceRow]] = None, []
-        self._notes_known: tuple[object, list[str]] = None, []
-        self._findings_known: tuple[object, tuple[Finding, ...]] = None, ()
-        self._paused_at = 0.0
+        self._upper_drawn = Kept[list[Line]]()
+        self._bottom_drawn = Kept[list[Line]]()
+        self._header_drawn = Kept[Line]()
+        self._rows_known = Kept[list[DeviceRow]]()
+        self._notes_known = Kept[list[str]]()
+        self._findings_known = Kept[tuple[Finding, ...]]()
         self._taken = 0
         self._cells, self._height = 80, 24
 
@@ -91,7 +85,8 @@ class Picture:
     @property
     def told(self) -> str:
         """What the last line of every view says: what an action led to, or what is wrong."""
-        return self.notice or self._trouble()
+        pointed = self.device if self.devices.focused else None
+        return self.notice or trouble(self._feed, pointed.device if pointed else None)
 
     def resize(self, cells: int, height: int) -> None:
         """Take the size of the terminal."""
@@ -101,38 +96,38 @@ class Picture:
     def receive(self, snapshot: Snapshot) -> bool:
         """Take the next snapshot of the feed; return whether it is to be shown."""
         self.history.push(snapshot)
-        if self.paused:
+        if self.playhead.paused:
             return False
         self.take(snapshot)
         return True
 
     def pause(self, paused: bool) -> None:
         """Freeze what is shown, or catch up with the feed."""
-        self.paused = paused
-        self._paused_at = self.history.now
-        if not paused:
-            self.moment = None
-            if self._feed.latest is not None:
-                self.take(self._feed.latest)
+        if paused:
+            self.playhead.pause()
+        else:
+            self.playhead.go_live()
+            self._catch_up()
 
     def step(self, samples: int) -> None:
         """Show an earlier or later sample as it was; the one after the last is the present."""
-        moments = self.history.moments
-        if not moments:
+        if not self.history.moments:
             return
-        now = self.history.now if self.moment is None else self.moment
-        moment = self.history.step(now, samples)
-        if samples > 0 and moment >= moments[-1]:
-            self.pause(False)
-            return
-        self.paused, self.moment = True, moment
-        self.take(self.history.at(moment))
+        past = self.playhead.step(samples)
+        if past is None:
+            self._catch_up()
+        else:
+            self.take(past)
+
+    def _catch_up(self) -> None:
+        if self._feed.latest is not None:
+            self.take(self._feed.latest)
 
     def take(self, snapshot: Snapshot) -> None:
         """Take a snapshot to be shown."""
         self.snapshot = snapshot
         self._taken += 1
-        self.listing.fill(process_rows(snapshot, self.idle_seconds))
+        self.listing.fill(process_rows(snapshot, self.playhead.idle_seconds))
         self.scroll_devices(0)
 
     def toggle(self, panel: str) -> None:
@@ -144,9 +139,7 @@ class Picture:
     def rows(self) -> list[DeviceRow]:
         """The devices that are to be shown, whether in view or not."""
         known = self._taken, self.shown.hidden
-        if self._rows_known[0] != known:
-            self._rows_known = known, self.shown.rows(self.snapshot)
-        return self._rows_known[1]
+        return self._rows_known.of(known, lambda: self.shown.rows(self.snapshot))
 
     @property
     def plan(self) -> Arrangement:
@@ -171,9 +164,7 @@ class Picture:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings of the snapshot that is shown."""
-        if self._findings_known[0] != self._taken:
-            self._findings_known = self._taken, findings(self.snapshot)
-        return self._findings_known[1]
+        return self._findings_known.of(self._taken, lambda: findings(self.snapshot))
 
     def is_finding(self, line: int) -> bool:
         """Return whether a line of the panel of devices tells what is wrong."""
@@ -206,9 +197,7 @@ class Picture:
     def bottom(self) -> list[Line]:
         """The keys, or what there is to say; that may take more than a line."""
         told = self.keys, self.told, self.theme, self._cells
-        if self._bottom_drawn[0] != told:
-            self._bottom_drawn = told, footer(*told)
-        return self._bottom_drawn[1]
+        return self._bottom_drawn.of(told, lambda: footer(*told))
 
     @property
     def page(self) -> int:
@@ -241,8 +230,9 @@ class Picture:
         first, cursor = self.devices.first, self.devices.shown(self.rows)
         shown = self.hidden, self.rows, first, cursor
         drawn = self._taken, id(look), self._cells, plan, shown
-        if self._upper_drawn[0] != drawn:
-            lines = self._upper.lines(
+        return self._upper_drawn.of(
+            drawn,
+            lambda: self._upper.lines(
                 self.snapshot.host,
                 self.rows,
                 self.wrong,
@@ -251,79 +241,34 @@ class Picture:
                 plan,
                 first=first,
                 cursor=cursor,
-                moment=self.until,
+                moment=self.playhead.until,
                 hidden=self.hidden,
-            )
-            self._upper_drawn = drawn, lines
-        return self._upper_drawn[1]
+            ),
+        )
 
     def header(self) -> Line:
         """Return the first line of every view."""
         interval, marks = self._feed.interval, self._marks()
         drawn = self._taken, id(self.theme), self._cells, interval, marks
-        if self._header_drawn[0] != drawn:
-            line = header(
+        return self._header_drawn.of(
+            drawn,
+            lambda: header(
                 self.snapshot,
                 self.theme,
                 self._cells,
                 interval=interval,
                 marks=marks,
                 read_only=self.read_only,
-            )
-            self._header_drawn = drawn, line
-        return self._header_drawn[1]
-
-    @property
-    def until(self) -> float | None:
-        """The instant that is shown, on the history's clock; None while that is the present."""
-        if self.moment is None and self.paused:
-            return self._paused_at
-        return self.moment
-
-    def idle_seconds(self, process: Process) -> float | None:
-        """Return for how long it had been idle at the instant that is shown."""
-        seconds = self.history.idle_seconds(process)
-        if seconds is None or self.until is None:
-            return seconds
-        # What it did before it went idle is not known for any instant but now.
-        past = self.history.now - self.until
-        return seconds - past if seconds > past else None
+            ),
+        )
 
     def _marks(self) -> list[str]:
-        marks = ["PAUSED"] if self.paused else []
-        if self.moment is not None:
-            marks = [f"{duration(self.history.now - self.moment)} AGO"]
-        devices = self.shown.mark(self.snapshot)
-        if devices:
-            marks.append(devices)
-        if self._feed.state is FeedState.STALE:
-            marks.append(f"STALE {duration(self._feed.age)}")
-        elif self._feed.state is FeedState.RESTARTING:
-            marks.append(f"NO COLLECTOR {duration(self._feed.age)}")
-        elif self._feed.state is FeedState.RELEASED:
-            marks.append(f"RELEASED {duration(self._feed.age)}")
-        return marks
-
-    def _trouble(self) -> str:
-        if self._feed.state is FeedState.RELEASED:
-            if lingering():
-                return "a collector hangs in the driver, which still has the GPUs"
-            return "GPUs released: X or kill -USR1 takes them back"
-        if self._feed.error is not None:
-            return self._feed.error
-        device = self.device if self.devices.focused else None
-        if device is not None and device.device.fault is not None:
-            return device.device.fault.message
-        if self._feed.latest:
-            return ""
-        waited = self._feed.age
-        return "reading GPUs…" + (f" no answer for {duration(waited)}" if waited > _LONG else "")
+        marks = [self.playhead.mark, self.shown.mark(self.snapshot), *state_marks(self._feed)]
+        return [mark for mark in marks if mark]
 
     @property
     def notes(self) -> list[str]:
         """What the tables cannot say: faults of the host."""
-        known = self._taken, self.shown.hidden
-        if self._notes_known[0] != known:
-            faults = [str(fault.message) for fault in self.snapshot.errors]
-            self._notes_known = known, faults
-        return self._notes_known[1]
+        return self._notes_known.of(
+            self._taken, lambda: [str(fault.message) for fault in self.snapshot.errors]
+        )

@@ -116,7 +116,7 @@ class Dashboard(RuleBasedStateMachine):
         self, numbers: list[int], devices: int, lost: frozenset[int], percent: int
     ) -> None:
         before = self.selected, self.device
-        paused = self.app.picture.paused
+        paused = self.app.picture.playhead.paused
         every = tuple(device(index, index in lost) for index in range(devices))
         snapshot = make_snapshot(devices=every, processes=processes(numbers, percent))
         self.give(snapshot)

@@ -85,7 +85,7 @@ async def test_no_letter_of_a_filter_starts_an_action() -> None:
         await pilot.press("slash")
         await type_in(pilot, "qpKrs hd")
         assert app.is_running
-        assert not app.picture.paused
+        assert not app.picture.playhead.paused
         assert len(app.screen_stack) == 1
         await pilot.press("ctrl+c")
         assert app.is_running

@@ -155,29 +155,29 @@ def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
 
 def test_pause_stops_at_the_sample_that_is_shown() -> None:
     picture = make_picture(sample(0, [50]))
-    assert picture.until is None
+    assert picture.playhead.until is None
     picture.pause(True)
     at_pause = picture.history.now
     assert not picture.receive(sample(60, [50]))
-    assert picture.until == at_pause == picture.history.now - 60
+    assert picture.playhead.until == at_pause == picture.history.now - 60
     picture.step(-1)
-    assert picture.until == picture.moment is not None
+    assert picture.playhead.until == picture.playhead.moment is not None
     picture.pause(False)
-    assert picture.until is None
+    assert picture.playhead.until is None
 
 
 def test_idle_time_before_it_was_idle_is_not_known() -> None:
     held = process_of(1)
     working = replace_sm(held, 50)
     picture = make_picture(sample(0, [50], processes=(working,)))
-    assert picture.idle_seconds(working) == 0
+    assert picture.playhead.idle_seconds(working) == 0
     for second in (10, 20, 30):
         picture.receive(sample(second, [0], processes=(replace_sm(held, 0),)))
-    assert picture.idle_seconds(held) == 20
+    assert picture.playhead.idle_seconds(held) == 20
     picture.step(-2)
-    assert picture.idle_seconds(held) is None
+    assert picture.playhead.idle_seconds(held) is None
     picture.step(1)
-    assert picture.idle_seconds(held) == 10
+    assert picture.playhead.idle_seconds(held) == 10
 
 
 def test_gpu_that_is_held_and_idle_says_so() -> None:

@@ -185,12 +185,12 @@ async def test_keys_are_remapped_throughout(path: Path) -> None:
     async with app.run_test(size=(200, 40)) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.press("p")
-        assert not app.picture.paused
+        assert not app.picture.playhead.paused
         assert not app.picture.listing.descending
         await pilot.press("r")
         assert not app.picture.listing.descending
         await pilot.press("f7")
-        assert app.picture.paused
+        assert app.picture.playhead.paused
         assert "F7 pause" in screen_lines(app)[-1]
 
 
@@ -199,7 +199,7 @@ async def test_an_action_can_be_left_without_keys(path: Path) -> None:
     app = GpudashApp(HandFeed(), preferences=Preferences(str(path)))
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("p", "q")
-        assert not app.picture.paused
+        assert not app.picture.playhead.paused
         assert app.is_running
         await pilot.press("ctrl+x")
     assert app.return_code == 0

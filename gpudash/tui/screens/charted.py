@@ -85,11 +85,11 @@ class ChartedView(View):
     def _time(self) -> Time:
         """Return the instant of what is shown, which a pause keeps from being now."""
         picture = self.picture
-        if not picture.paused:
+        if not picture.playhead.paused:
             return Time(None, "now")
         taken_at, history = picture.snapshot.taken_at, picture.history
         until = history.now - (history.latest.taken_at - taken_at).total_seconds()
-        moment = until if picture.moment is None else picture.moment
+        moment = until if picture.playhead.moment is None else picture.playhead.moment
         return Time(moment, taken_at.astimezone().strftime("%H:%M:%S"))
 
     def _range(self) -> str:

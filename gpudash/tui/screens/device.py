@@ -67,7 +67,7 @@ class DeviceView(ChartedView):
         field = self.charting.field(row.device)
         details = Details(row.device, field.name, DEVICE_METRICS, self.explained)
         self._sheet = sheet(details, cells, theme)
-        held = holders(self.picture.snapshot, row.device, self.picture.idle_seconds)
+        held = holders(self.picture.snapshot, row.device, self.picture.playhead.idle_seconds)
         roomy = height >= _ROOMY
         leased = lease_lines(self.picture.snapshot, row.device, theme, cells)
         few = _FEW if roomy else _MANY

@@ -53,7 +53,7 @@ class LinksView(View):
         self._column = max(0, min(self._column, len(rows) - grid.shown))
         above = [self._tabs(grid, topology), *told, grid.key(theme)]
         *higher, lowest = grid.heading(theme, self._column)
-        self._trends.show(self.picture.until)
+        self._trends.show(self.picture.playhead.until)
         traffic = self._traffic.lines(rows, theme, cells - grid.width - 1)
         table = beside([lowest, *self._cells(grid, len(rows))], traffic, theme)
         below = [[], *grid.legend(theme), *self._notes(rows, cells)]

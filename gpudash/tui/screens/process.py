@@ -101,7 +101,7 @@ class ProcessView(View):
         row = next((row for row in rows if self._is_it(row)), None)
         if row is not None:
             self._row = row
-            self._sampled_at = self.picture.until or self.picture.history.now
+            self._sampled_at = self.picture.playhead.until or self.picture.history.now
             self.picture.listing.select(row.process.key)
         if row is not None and not self._inspector.exited:
             self._absent_since = None
@@ -118,14 +118,14 @@ class ProcessView(View):
         inspector = self._inspector
 
         def series(field: str, points: int) -> list[float | None]:
-            until = self.picture.until
+            until = self.picture.playhead.until
             return history.series(process.key, field, SECONDS, points, until)
 
         return Sight(
             row=self._row,
             snapshot=self.picture.snapshot,
             mark=self._mark(),
-            idle_seconds=self.picture.idle_seconds(process),
+            idle_seconds=self.picture.playhead.idle_seconds(process),
             series=series,
             inspection=inspector.latest,
             waiting=inspector.waiting,
@@ -140,6 +140,6 @@ class ProcessView(View):
             return ""
         if self._inspector.exited:
             return f"EXITED {duration(self._clock() - self._absent_since)} AGO"
-        if self.picture.until is not None:
+        if self.picture.playhead.until is not None:
             return "NOT ON A GPU AT THIS MOMENT"
         return f"LEFT THE GPU {duration(self.picture.history.now - self._sampled_at)} AGO"

@@ -118,7 +118,7 @@ class UsersView(View):
         """Add a snapshot up once."""
         if snapshot is self._counted:
             return
-        idle = self.picture.idle_seconds
+        idle = self.picture.playhead.idle_seconds
         self._counted = snapshot
         self._everyone = everyone(snapshot, idle)
         self._ranking.fill(users(snapshot, idle))

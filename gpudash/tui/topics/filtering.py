@@ -50,7 +50,7 @@ class Filtering(LiveApp):
     def action_clear(self) -> None:
         """Go back to the present; from there, take back tags, the filter, the choice of GPUs."""
         listing = self.picture.listing
-        if self.picture.paused:
+        if self.picture.playhead.paused:
             self.picture.pause(False)
         elif listing.tagged:
             listing.tagged.clear()

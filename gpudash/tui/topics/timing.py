@@ -11,7 +11,7 @@ class Timing(LiveApp):
 
     def action_pause(self) -> None:
         """Freeze the screen, or catch up with the feed."""
-        self.picture.pause(not self.picture.paused)
+        self.picture.pause(not self.picture.playhead.paused)
         self.say("")
 
     def action_step(self, samples: int) -> None:

@@ -1,0 +1,61 @@
+"""Which instant of the history is shown: the present, where it was stopped, or an earlier one."""
+
+from __future__ import annotations
+
+from gpudash.history import History
+from gpudash.snapshot import Process, Snapshot
+from gpudash.units import duration
+
+
+class Playhead:
+    """Stands on the present until the screen is frozen or stepped back."""
+
+    def __init__(self, history: History) -> None:
+        self.paused = False
+        self.moment: float | None = None
+        """The instant of the past that is shown, on the history's clock; None for the present."""
+        self._history = history
+        self._paused_at = 0.0
+
+    def pause(self) -> None:
+        """Stay at the present instant."""
+        self.paused = True
+        self._paused_at = self._history.now
+
+    def go_live(self) -> None:
+        """Follow the present again."""
+        self.paused, self.moment = False, None
+
+    def step(self, samples: int) -> Snapshot | None:
+        """Return an earlier or later sample to be shown; None if that is the present."""
+        moments = self._history.moments
+        now = self._history.now if self.moment is None else self.moment
+        moment = self._history.step(now, samples)
+        if samples > 0 and moment >= moments[-1]:
+            self.go_live()
+            return None
+        self.paused, self.moment = True, moment
+        return self._history.at(moment)
+
+    @property
+    def until(self) -> float | None:
+        """The instant that is shown, on the history's clock; None while that is the present."""
+        if self.moment is None and self.paused:
+            return self._paused_at
+        return self.moment
+
+    @property
+    def mark(self) -> str:
+        """What the header says of it: `PAUSED`, `2m05s AGO`, nothing in the present."""
+        if self.moment is not None:
+            return f"{duration(self._history.now - self.moment)} AGO"
+        return "PAUSED" if self.paused else ""
+
+    def idle_seconds(self, process: Process) -> float | None:
+        """Return for how long it had been idle at the instant that is shown."""
+        seconds = self._history.idle_seconds(process)
+        if seconds is None or self.until is None:
+            return seconds
+        # What it did before it went idle is not known for any instant but now.
+        past = self._history.now - self.until
+        return seconds - past if seconds > past else None

@@ -1,0 +1,40 @@
+"""What the first and the last line of every view say about the feed, in words."""
+
+from __future__ import annotations
+
+from gpudash.child import lingering
+from gpudash.feed import Feed, FeedState
+from gpudash.snapshot import Device
+from gpudash.units import duration
+
+_LONG = 2.0
+"""Seconds after which a first sample is overdue."""
+
+_MARKS = {
+    FeedState.STALE: "STALE",
+    FeedState.RESTARTING: "NO COLLECTOR",
+    FeedState.RELEASED: "RELEASED",
+}
+"""The states in which what is shown is old."""
+
+
+def state_marks(feed: Feed) -> list[str]:
+    """Return `STALE 14 s` or the like, nothing while the feed is live."""
+    mark = _MARKS.get(feed.state)
+    return [] if mark is None else [f"{mark} {duration(feed.age)}"]
+
+
+def trouble(feed: Feed, device: Device | None) -> str:
+    """Return what keeps the screen from being right, or the fault of the device pointed at."""
+    if feed.state is FeedState.RELEASED:
+        if lingering():
+            return "a collector hangs in the driver, which still has the GPUs"
+        return "GPUs released: X or kill -USR1 takes them back"
+    if feed.error is not None:
+        return feed.error
+    if device is not None and device.fault is not None:
+        return device.fault.message
+    if feed.latest:
+        return ""
+    waited = feed.age
+    return "reading GPUs…" + (f" no answer for {duration(waited)}" if waited > _LONG else "")
