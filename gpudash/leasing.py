@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from gpudash import locks, proc_facts
 from gpudash.errors import GpudashError
-from gpudash.patience import Patience
 from gpudash.picking import Wish, choose
 from gpudash.picking.candidates import sort_out
 from gpudash.snapshot import Device
 from gpudash.survey import Survey
+from gpudash.waiting import Waiting
 
 _ROUNDS = 5
 _RETRY_SECONDS = 0.05
@@ -56,7 +56,7 @@ def lease(survey: Survey, wish: Wish) -> Leased | str:
 
 
 @contextmanager
-def turn(patience: Patience) -> Iterator[bool]:
+def turn(waiting: Waiting) -> Iterator[bool]:
     """Wait to be the first of those who wait; yield whether it is so, False when time is up."""
     path = locks.turnstile()
     try:
@@ -64,7 +64,7 @@ def turn(patience: Patience) -> Iterator[bool]:
     except OSError as error:
         raise GpudashError(_NO_PLACE.format(f"{path}: {error.strerror}")) from None
     try:
-        yield _lock(descriptor, path, patience)
+        yield _lock(descriptor, path, waiting)
     finally:
         os.close(descriptor)
 
@@ -120,13 +120,13 @@ def _unfit(survey: Survey, wish: Wish, devices: Sequence[Device]) -> set[str]:
     return own - {each.device.uuid or "" for each in candidates}
 
 
-def _lock(descriptor: int, path: str, patience: Patience) -> bool:
+def _lock(descriptor: int, path: str, waiting: Waiting) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     except BlockingIOError:
-        patience.tell(f"others wait already, {_first_in_line(path)} first")
-    seconds = patience.seconds_left
+        waiting.tell(f"others wait already, {_first_in_line(path)} first")
+    seconds = waiting.seconds_left
     before = signal.signal(signal.SIGALRM, _time_up)
     if seconds is not None:
         signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))

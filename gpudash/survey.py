@@ -7,11 +7,10 @@ from collections import deque
 from collections.abc import Sequence
 
 from gpudash.child import Child
-from gpudash.errors import GpudashError, WireError
+from gpudash.errors import ExitStatus, GpudashError, WireError
 from gpudash.snapshot import Snapshot
 from gpudash.wire import decode
 
-_NO_ANSWER = 10
 _REAP_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 _FAREWELL_SECONDS = 0.5
@@ -22,15 +21,22 @@ _LEAST_INTERVAL = 0.1
 class SilenceError(GpudashError):
     """The driver did not answer in time."""
 
-    exit_status = _NO_ANSWER
+    exit_status = ExitStatus.NO_ANSWER
 
 
 class Survey:
     """A collector in a child of its own, and the samples that it gave last, oldest first."""
 
-    def __init__(self, argv: Sequence[str], *, interval: float, keep: int) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        interval: float,
+        keep: int,
+        patience_seconds: float = _PATIENCE_SECONDS,
+    ) -> None:
         self.samples: deque[Snapshot] = deque(maxlen=keep)
-        self._interval = interval
+        self._patience = patience_seconds + 3 * interval
         try:
             self._child = Child([*argv, "--interval", str(interval)])
         except OSError as error:
@@ -56,9 +62,8 @@ class Survey:
 
     def go_on(self) -> None:
         """Wait for the next sample; raises SilenceError if it is overdue."""
-        patience = _PATIENCE_SECONDS + 3 * self._interval
-        if self.next(patience) is None:
-            raise SilenceError(f"the driver did not answer in {patience:g} s")
+        if self.next(self._patience) is None:
+            raise SilenceError(f"the driver did not answer in {self._patience:g} s")
 
     def fill(self) -> None:
         """Wait until as many samples are there as are kept."""

@@ -11,10 +11,10 @@ from typing import Literal
 from gpudash import stdout
 from gpudash.errors import ExitStatus
 from gpudash.kin import ancestor_pids
-from gpudash.patience import Patience, require_possible
 from gpudash.picking import Wish, choose
 from gpudash.snapshot import Device, Snapshot
 from gpudash.survey import open_survey
+from gpudash.waiting import Waiting, require_possible
 
 Format = Literal["uuid", "index"]
 
@@ -32,7 +32,7 @@ def run(
 
     With `wait` that is told while they are waited for, `timeout` seconds at most.
     """
-    patience = Patience(timeout if wait else 0, since=time.monotonic())
+    waiting = Waiting(timeout if wait else 0, since=time.monotonic())
     lineage = {os.getpid(), *ancestor_pids(os.getpid())}
     with closing(open_survey(collector, window)) as survey:
         survey.fill()
@@ -40,12 +40,12 @@ def run(
             samples = tuple(survey.samples)
             choice = choose(samples, wish, os.environ, own=_own(samples[-1], lineage))
             if choice.devices:
-                patience.end()
+                waiting.end()
                 stdout.write(f"{value(choice.devices, format)}\n".encode())
                 return ExitStatus.OK
             if wait:
                 require_possible(survey.samples[-1], wish)
-            if not patience.goes_on(choice.lack):
+            if not waiting.goes_on(choice.lack):
                 return ExitStatus.TOO_FEW_GPUS
             survey.go_on()
 

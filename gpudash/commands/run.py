@@ -12,10 +12,10 @@ from typing import NoReturn
 from gpudash.commands.pick import value
 from gpudash.errors import ExitStatus, GpudashError, UsageError
 from gpudash.leasing import Leased, lease, turn
-from gpudash.patience import Patience, require_possible
 from gpudash.picking import Wish
 from gpudash.survey import open_survey
 from gpudash.text import clean
+from gpudash.waiting import Waiting, require_possible
 
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 
@@ -36,27 +36,27 @@ def run(
     command = list(argv[1:] if argv[:1] == ["--"] else argv)
     if not command:
         raise UsageError("gpudash run needs a command: gpudash run -n 2 -- python train.py")
-    patience = Patience(timeout if wait else 0, since=time.monotonic())
+    waiting = Waiting(timeout if wait else 0, since=time.monotonic())
     if wait:
-        found = _wait(collector, wish, window, patience)
+        found = _wait(collector, wish, window, waiting)
     else:
         with closing(open_survey(collector, window)) as survey:
             survey.fill()
-            found = _leased(lease(survey, wish), patience)
+            found = _leased(lease(survey, wish), waiting)
     if found is None:
         return ExitStatus.TOO_FEW_GPUS
-    patience.end()
+    waiting.end()
     return _become(command, found)
 
 
-def _wait(collector: Sequence[str], wish: Wish, window: float, patience: Patience) -> Leased | None:
+def _wait(collector: Sequence[str], wish: Wish, window: float, waiting: Waiting) -> Leased | None:
     """Wait for a turn, then for the GPUs; only who is first in line asks the driver."""
     with closing(open_survey(collector, 0)) as glance:
         glance.fill()
         require_possible(glance.samples[-1], wish)
-    with turn(patience) as is_first:
+    with turn(waiting) as is_first:
         if not is_first:
-            patience.goes_on(f"{wish.count} GPUs wanted, and others were first in line")
+            waiting.goes_on(f"{wish.count} GPUs wanted, and others were first in line")
             return None
         with closing(open_survey(collector, window)) as survey:
             survey.fill()
@@ -64,15 +64,15 @@ def _wait(collector: Sequence[str], wish: Wish, window: float, patience: Patienc
                 found = lease(survey, wish)
                 if isinstance(found, Leased):
                     return found
-                if not patience.goes_on(found):
+                if not waiting.goes_on(found):
                     return None
                 survey.go_on()
 
 
-def _leased(found: Leased | str, patience: Patience) -> Leased | None:
+def _leased(found: Leased | str, waiting: Waiting) -> Leased | None:
     if isinstance(found, Leased):
         return found
-    patience.goes_on(found)
+    waiting.goes_on(found)
     return None
 
 

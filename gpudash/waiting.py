@@ -17,7 +17,7 @@ _SAY_AGAIN_SECONDS = 60.0
 _ERASE = "\r\x1b[K"
 
 
-class Patience:
+class Waiting:
     """Time to wait, `seconds` at most and for ever with None, and the line that tells of it."""
 
     def __init__(self, seconds: float | None, *, since: float) -> None:
