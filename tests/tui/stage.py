@@ -101,6 +101,11 @@ def screen_lines(app: GpudashApp) -> list[str]:
         return [strip.text for strip in app.screen._compositor.render_strips()]
 
 
+def text_of(app: GpudashApp) -> str:
+    """What is on screen, as one text."""
+    return "\n".join(screen_lines(app))
+
+
 def selected(app: GpudashApp) -> int:
     """The PID under the cursor."""
     row = app.picture.listing.selected

@@ -1,13 +1,11 @@
-from datetime import timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from gpudash.device_fields import DEVICE_FIELDS
 from gpudash.history import DEVICE_METRICS
 from gpudash.metric import Group
-from gpudash.snapshot import Fault, Snapshot
+from gpudash.snapshot import Fault
 from gpudash.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.renderables.details import missing, sheet
@@ -19,44 +17,12 @@ from tests.factories import (
     GIB,
     gpu_uuid,
     make_device,
-    make_host,
     make_process,
     make_process_device,
     make_snapshot,
 )
-from tests.tui.stage import HandFeed, screen_lines
-
-
-def later(snapshot: Snapshot, seconds: float, **changes: Any) -> Snapshot:
-    """The same host after some seconds."""
-    uptime = (snapshot.host.uptime_seconds or 0) + seconds
-    return replace(
-        snapshot,
-        taken_at=snapshot.taken_at + timedelta(seconds=seconds),
-        host=make_host(uptime_seconds=uptime),
-        **changes,
-    )
-
-
-def varied(count: int = 8, **overrides: Any) -> Snapshot:
-    """GPUs that differ in utilization."""
-    devices = tuple(make_device(index=n, gpu_utilization_percent=10 * n) for n in range(count))
-    return make_snapshot(count, devices=devices, **overrides)
-
-
-def shown(app: GpudashApp) -> str:
-    return "\n".join(screen_lines(app))
-
-
-def title(app: GpudashApp) -> str:
-    return screen_lines(app)[2]
-
-
-def place_of(app: GpudashApp, text: str) -> tuple[int, int]:
-    for y, line in enumerate(screen_lines(app)):
-        if text in line:
-            return line.index(text) + len(text) // 2, y
-    raise AssertionError(f"{text!r} is not shown")
+from tests.tui.device_view import later, place_of, title, varied
+from tests.tui.stage import HandFeed, screen_lines, text_of
 
 
 async def test_shows_the_gpu_of_the_selected_process() -> None:
@@ -72,8 +38,8 @@ async def test_shows_the_gpu_of_the_selected_process() -> None:
         assert "H100 80GB HBM3" in lines[1]
         assert "GPU utilization  20 %" in lines[2]
         assert lines[3].startswith(" 100%")
-        assert "Utilization" in shown(app)
-        assert "Memory used" in shown(app)
+        assert "Utilization" in text_of(app)
+        assert "Memory used" in text_of(app)
         assert "back" in lines[-1]
 
 
@@ -85,10 +51,10 @@ async def test_every_metric_can_be_scrolled_to_and_is_explained() -> None:
         await pilot.press("d", "x")
         seen = ""
         for _page in range(12):
-            seen += shown(app)
+            seen += text_of(app)
             await pilot.press("pagedown")
             await pilot.pause()
-        seen += shown(app)
+        seen += text_of(app)
         for field in DEVICE_FIELDS:
             if field.name not in ("fault", "parent_uuid"):
                 assert field.label[:24] in seen
@@ -139,114 +105,6 @@ async def test_click_finds_the_metric_also_when_scrolled() -> None:
         assert "SM clock  1755 MHz" in title(app)
 
 
-async def test_metric_is_cycled_and_chosen_by_name() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d", "tab")
-        assert "Memory utilization" in title(app)
-        await pilot.press("shift+tab", "shift+tab")
-        assert "PCIe link generation" in title(app)
-        await pilot.press("l", *"mem temp", "enter")
-        await pilot.pause()
-        assert "Memory temperature  70 °C" in title(app)
-
-
-async def test_range_and_zoom() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d")
-        ranges = []
-        for key in ("r", "r", "r", "plus", "plus", "plus", "minus"):
-            ranges.append(title(app).split()[-1])
-            await pilot.press(key)
-        assert ranges == ["1m", "5m", "30m", "1m", "30s", "15s", "15s"]
-        assert title(app).split()[-1] == "30s"
-        assert "-30s" in shown(app)
-
-
-async def test_numbers_tell_the_past_of_the_chart() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        first = make_snapshot(1, devices=(make_device(gpu_utilization_percent=20),))
-        feed.give(first)
-        busy = (make_device(gpu_utilization_percent=90),)
-        feed.give(later(first, 10, devices=busy))
-        await pilot.press("d")
-        await pilot.pause()
-        assert "90 %   min 20%   mean" in title(app)
-        assert "max 90%" in title(app)
-
-
-async def test_pause_keeps_the_chart_where_it_was() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        first = varied(1)
-        feed.give(first)
-        feed.give(later(first, 5))
-        await pilot.press("d", "p")
-        await pilot.pause()
-        before = screen_lines(app)[2:]
-        assert "now" not in shown(app)
-        feed.give(later(first, 30, devices=(make_device(gpu_utilization_percent=99),)))
-        await pilot.press("v", "v")
-        await pilot.pause()
-        assert screen_lines(app)[2:] == before
-
-
-async def test_curves_of_several_gpus_are_told_apart_by_label() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed, no_color=True)
-    shares = (make_process_device(index=0), make_process_device(index=3))
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(varied(processes=(make_process(devices=shares),), topology=None))
-        await pilot.press("d", "5")
-        await pilot.pause()
-        legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))
-        assert legend.split() == ["GPU", "0", "0%", "5", "50%"]
-        await pilot.press("o", "5")
-        await pilot.pause()
-        legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))
-        assert legend.split() == ["GPU", "0", "0%", "3", "30%"]
-        assert any(line.rstrip().endswith(" 3") for line in screen_lines(app)[3:14])
-        await pilot.press("a")
-        await pilot.pause()
-        assert "7 70%" in shown(app)
-        await pilot.press("a")
-        await pilot.pause()
-        assert not any(line.startswith(" GPU ") for line in screen_lines(app)[3:])
-
-
-async def test_large_chart_takes_the_screen() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d", "z")
-        await pilot.pause()
-        lines = screen_lines(app)
-        assert "Memory used" not in shown(app)
-        assert lines[-2].split()[0] == "-1m"
-        await pilot.press("z")
-        await pilot.pause()
-        assert "Memory used" in shown(app)
-
-
-async def test_close_up_names_the_values_that_occur() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
-        feed.give(varied())
-        await pilot.press("d", "5", "v")
-        assert "close-up" in title(app)
-        assert " 100%" not in screen_lines(app)[3]
-
-
 @pytest.mark.parametrize(
     ("state", "said"), [("lost", "LOST: fell off the bus"), ("asleep", "asleep: Powered down")]
 )
@@ -274,10 +132,10 @@ async def test_gpu_that_vanishes_gives_way_to_the_one_in_its_place() -> None:
         assert "[1]" in screen_lines(app)[1]
         feed.give(later(first, 2, devices=(), processes=()))
         await pilot.pause()
-        assert "There is no GPU" in shown(app)
+        assert "There is no GPU" in text_of(app)
         await pilot.press("right", "tab", "l", "a", "o", "0", "z", "x", "r")
         await pilot.click(offset=(10, 5))
-        assert "There is no GPU" in shown(app)
+        assert "There is no GPU" in text_of(app)
 
 
 async def test_mig_instance_is_a_device_of_its_own() -> None:
@@ -301,7 +159,7 @@ async def test_mig_instance_is_a_device_of_its_own() -> None:
         assert "[0:1]" in screen_lines(app)[1]
         assert "MIG 3g.40gb" in screen_lines(app)[1]
         assert "Memory used  5.0 GiB" in title(app)
-        assert "train.py" in shown(app)
+        assert "train.py" in text_of(app)
 
 
 async def test_hostile_names_are_harmless() -> None:
@@ -313,8 +171,8 @@ async def test_hostile_names_are_harmless() -> None:
         feed.give(make_snapshot(1, devices=(make_device(name=hostile),), processes=(process,)))
         await pilot.press("d", "l", "escape")
         await pilot.pause()
-        assert "\\x1b]0;owned" in shown(app)
-        assert not {"\x1b", "\x07", "\u202e"} & set(shown(app))
+        assert "\\x1b]0;owned" in text_of(app)
+        assert not {"\x1b", "\x07", "\u202e"} & set(text_of(app))
 
 
 @pytest.mark.parametrize("keys", [(), ("a", "z"), ("x",)])
@@ -329,7 +187,7 @@ async def test_any_size_and_back(keys: tuple[str, ...]) -> None:
             await pilot.pause()
             assert isinstance(app.screen, DeviceView)
             assert {len(line) for line in screen_lines(app)} == {size[0]}
-        assert "[0]" in shown(app)
+        assert "[0]" in text_of(app)
         await pilot.press(*["right"] * 60)
         await pilot.pause()
         assert "[60]" in screen_lines(app)[1]

@@ -3,7 +3,7 @@ import base64
 import pytest
 
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS
+from gpudash.tui.keymap import KEYS
 from gpudash.tui.screens.choose import ChooseScreen
 from gpudash.tui.screens.view import View
 from tests.factories import make_snapshot
@@ -14,11 +14,8 @@ from tests.tui.stage import (
     process_of,
     screen_lines,
     selected,
+    text_of,
 )
-
-
-def text_of(app: GpudashApp) -> str:
-    return "\n".join(screen_lines(app))
 
 
 async def test_space_tags_and_goes_on() -> None:
@@ -210,49 +207,6 @@ async def test_a_second_click_opens_the_process_however_late_it_comes() -> None:
         await pilot.pause()
         assert isinstance(app.screen, View)
         assert "1002" in text_of(app)
-
-
-async def test_the_palette_calls_any_action() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("colon", *"freeze", "enter")
-        await pilot.pause()
-        assert app.picture.playhead.paused
-        await pilot.press("ctrl+p", *"zzzz")
-        await pilot.pause()
-        assert "nothing is called that" in text_of(app)
-        await pilot.press("enter", "escape")
-        assert app.picture.playhead.paused
-
-
-async def test_the_palette_lists_every_action_of_the_overview() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed)
-    async with app.run_test(size=(100, 70)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("colon")
-        seen = ""
-        for _page in range(8):
-            await pilot.pause()
-            seen += text_of(app)
-            await pilot.press("pagedown")
-        wanted = [key for key in OVERVIEW_KEYS if "{" not in key.action and key.action != "palette"]
-        assert [key.help for key in wanted if key.help not in seen] == []
-
-
-async def test_the_palette_of_a_view_has_its_actions() -> None:
-    feed = HandFeed()
-    app = GpudashApp(feed)
-    async with app.run_test(size=(100, 30)) as pilot:
-        feed.give(busy_snapshot())
-        await pilot.press("m")
-        await pilot.pause()
-        assert isinstance(app.screen, View)
-        await pilot.press("colon", *"overview", "enter")
-        await pilot.pause()
-        assert not isinstance(app.screen, View)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40), (200, 60)])
