@@ -203,7 +203,7 @@ def call_under_way(thread: int) -> str | None:
     return None
 
 
-_ASKING = frozenset({Library.ask.__code__, Library._list.__code__})
+_ASKING = frozenset(each.__code__ for each in (Library.ask, Library._list, Library._field_values))
 
 
 def _number(entry: Any) -> int | float | None:
