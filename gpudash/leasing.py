@@ -78,9 +78,7 @@ def _lease_once(survey: Survey, wish: Wish, excluded: set[str]) -> Leased | str:
         taken = _take_all(choice.devices, excluded)
         if taken is None:
             continue
-        # Whoever does not lease may have come in between.
-        survey.go_on()
-        gone = _unfit(survey, wish, choice.devices)
+        gone = _gone(survey, wish, taken)
         if not gone:
             return taken
         taken.release()
@@ -113,9 +111,14 @@ def _take(device: Device) -> int | None:
         raise GpudashError(_NO_PLACE.format(reason)) from None
 
 
-def _unfit(survey: Survey, wish: Wish, devices: Sequence[Device]) -> set[str]:
-    """Return the UUIDs of those that do not fit any more."""
-    own = {device.uuid or "" for device in devices}
+def _gone(survey: Survey, wish: Wish, taken: Leased) -> set[str]:
+    """Return the UUIDs of those that do not fit any more: who does not lease may have come."""
+    try:
+        survey.go_on()
+    except GpudashError:
+        taken.release()
+        raise
+    own = {device.uuid or "" for device in taken.devices}
     candidates, _ = sort_out(tuple(survey.samples), wish, os.environ, own)
     return own - {each.device.uuid or "" for each in candidates}
 

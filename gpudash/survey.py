@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gpudash.child import Child
 from gpudash.errors import ExitStatus, GpudashError, WireError
@@ -14,6 +14,7 @@ from gpudash.wire import decode
 _REAP_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 _FAREWELL_SECONDS = 0.5
+_RETRY_SECONDS = 2.0
 _COUNT = 9
 _LEAST_INTERVAL = 0.1
 
@@ -37,10 +38,8 @@ class Survey:
     ) -> None:
         self.samples: deque[Snapshot] = deque(maxlen=keep)
         self._patience = patience_seconds + 3 * interval
-        try:
-            self._child = Child([*argv, "--interval", str(interval)])
-        except OSError as error:
-            raise GpudashError(f"the collector cannot be started: {error}") from None
+        self._argv = [*argv, "--interval", str(interval)]
+        self._child = self._start()
 
     def next(self, timeout_seconds: float) -> Snapshot | None:
         """Return a sample that arrives within this time, the newest of several, None for none.
@@ -70,10 +69,32 @@ class Survey:
         while len(self.samples) < (self.samples.maxlen or 1):
             self.go_on()
 
+    def insist(self, goes_on: Callable[[str], bool]) -> bool:
+        """Wait for the next sample also through silence and restarts of the collector.
+
+        `goes_on` is told of each trouble; where it says no that is the end, and False.
+        """
+        while True:
+            try:
+                self.go_on()
+                return True
+            except GpudashError as error:
+                if not goes_on(str(error)):
+                    return False
+            time.sleep(_RETRY_SECONDS)
+            self._child.abandon()
+            self._child = self._start()
+
     def close(self) -> None:
         """End the collector; one that the driver holds is left behind after a moment."""
         self._child.abandon()
         self._child.await_status(_FAREWELL_SECONDS)
+
+    def _start(self) -> Child:
+        try:
+            return Child(self._argv)
+        except OSError as error:
+            raise GpudashError(f"the collector cannot be started: {error}") from None
 
     def _end(self) -> GpudashError:
         status = self._child.await_status(_REAP_SECONDS)

@@ -1,4 +1,5 @@
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ LINE = encode(make_snapshot(1)).decode()
 
 def collector(script: str) -> list[str]:
     """A command that takes an interval, as a collector does."""
-    return [sys.executable, "-c", f"import sys, time; line = {LINE!r}; {script}"]
+    return [sys.executable, "-c", f"import sys, time; line = {LINE!r}\n{script}"]
 
 
 def test_the_last_samples_are_kept() -> None:
@@ -43,6 +44,28 @@ def test_a_silent_one_is_given_up() -> None:
     with pytest.raises(SilenceError) as caught:
         survey.fill()
     assert caught.value.exit_status == 10
+    survey.close()
+
+
+def test_insisting_starts_the_collector_again(tmp_path: Path) -> None:
+    script = f"""
+import os
+first = not os.path.exists({str(tmp_path / "seen")!r})
+open({str(tmp_path / "seen")!r}, "w").close()
+sys.exit(9) if first else print(line, flush=True)
+time.sleep(600)
+"""
+    survey = Survey(collector(script), interval=0.1, keep=1)
+    troubles: list[str] = []
+    assert survey.insist(lambda trouble: not troubles.append(trouble))
+    assert len(survey.samples) == 1
+    assert troubles == ["the collector ended with status 9"]
+    survey.close()
+
+
+def test_insisting_has_an_end() -> None:
+    survey = Survey(collector("sys.exit(9)"), interval=0.1, keep=1)
+    assert not survey.insist(lambda trouble: False)
     survey.close()
 
 

@@ -45,9 +45,8 @@ def run(
                 return ExitStatus.OK
             if wait:
                 require_possible(survey.samples[-1], wish)
-            if not waiting.goes_on(choice.lack):
+            if not waiting.goes_on(choice.lack) or not survey.insist(waiting.goes_on):
                 return ExitStatus.TOO_FEW_GPUS
-            survey.go_on()
 
 
 def _own(now: Snapshot, lineage: Collection[int]) -> set[str]:

@@ -13,7 +13,7 @@ from gpudash.commands.pick import value
 from gpudash.errors import ExitStatus, GpudashError, UsageError
 from gpudash.leasing import Leased, lease, turn
 from gpudash.picking import Wish
-from gpudash.survey import open_survey
+from gpudash.survey import SilenceError, Survey, open_survey
 from gpudash.text import clean
 from gpudash.waiting import Waiting, require_possible
 
@@ -61,12 +61,19 @@ def _wait(collector: Sequence[str], wish: Wish, window: float, waiting: Waiting)
         with closing(open_survey(collector, window)) as survey:
             survey.fill()
             while True:
-                found = lease(survey, wish)
+                found = _leased_in_time(survey, wish)
                 if isinstance(found, Leased):
                     return found
-                if not waiting.goes_on(found):
+                if not waiting.goes_on(found) or not survey.insist(waiting.goes_on):
                     return None
-                survey.go_on()
+
+
+def _leased_in_time(survey: Survey, wish: Wish) -> Leased | str:
+    """Lease GPUs; a driver that falls silent meanwhile is one more thing to wait for."""
+    try:
+        return lease(survey, wish)
+    except SilenceError as error:
+        return str(error)
 
 
 def _leased(found: Leased | str, waiting: Waiting) -> Leased | None:

@@ -7,6 +7,7 @@ import re
 
 from gpudash.doctor.check import Check, passed, warned
 from gpudash.doctor.machine import Machine
+from gpudash.text import clean
 
 # The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
@@ -18,7 +19,13 @@ _HIDEPID = re.compile(r"\bhidepid=(?!0|off)(\w+)")
 def checks(machine: Machine, uid: int | None = None) -> list[Check]:
     """Return how container, PID namespace, /proc and rights stand."""
     user = os.geteuid() if uid is None else uid
-    return [_container(machine), _namespace(machine), _proc(machine, user), _rights(machine, user)]
+    return [
+        _container(machine),
+        _namespace(machine),
+        _proc(machine, user),
+        _rights(machine, user),
+        _leases(machine),
+    ]
 
 
 def container(machine: Machine) -> str | None:
@@ -77,3 +84,18 @@ def _rights(machine: Machine, user: int) -> Check:
     if user == 0:
         return passed("rights", "root: everybody's processes can be inspected and ended")
     return passed("rights", "your own processes can be ended, and their environments read")
+
+
+def _leases(machine: Machine) -> Check:
+    """Look for the places where `gpudash run` locks what it leases."""
+    shared = machine.environ.get("GPUDASH_LOCK_DIR")
+    if shared:
+        count = len(machine.names(shared))
+        if count:
+            return passed("leases", f"{count} places in GPUDASH_LOCK_DIR")
+        advice = "as root: an empty file in it for each UUID that gpudash -L lists"
+        return warned("leases", f"GPUDASH_LOCK_DIR={clean(shared)!r} holds no places", advice)
+    if container(machine) is not None:
+        advice = "share a folder of the host with a file for each UUID: GPUDASH_LOCK_DIR"
+        return warned("leases", "hold inside this container only: its sysfs is its own", advice)
+    return passed("leases", "by locks on the GPUs' directories in sysfs")

@@ -65,3 +65,13 @@ def test_no_proc_at_all(tmp_path: Path) -> None:
     check = told(surroundings.checks(machine(tmp_path), uid=1000))["/proc"]
     assert check.verdict == "WARN"
     assert "not mounted" in check.finding
+
+
+def test_leases_need_a_shared_folder_in_containers(tmp_path: Path) -> None:
+    write(tmp_path, ".dockerenv")
+    check = told(surroundings.checks(machine(tmp_path), uid=0))["leases"]
+    assert check.verdict == "WARN"
+    shared = machine(tmp_path, GPUDASH_LOCK_DIR="/run/gpudash")
+    assert told(surroundings.checks(shared, uid=0))["leases"].verdict == "WARN"
+    write(tmp_path, "run/gpudash/GPU-1")
+    assert told(surroundings.checks(shared, uid=0))["leases"].verdict == "PASS"
