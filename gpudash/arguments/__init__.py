@@ -26,7 +26,21 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     once = options.once or options.format is not None or options.json == "gpustat"
     if options.fail_on is not None and (options.command is not None or not once):
         raise UsageError("--fail-on goes with gpudash --once")
+    _check_replay(options)
     return options
+
+
+def _check_replay(options: argparse.Namespace) -> None:
+    """Raise UsageError for a recording, or a time, that nothing would be shown of."""
+    if options.replay is None:
+        if options.at is not None and options.command != "replay":
+            raise UsageError("--at goes with --replay FILE, or gpudash replay FILE")
+        return
+    once = (options.once, options.json, options.format, options.list_gpus, options.query_gpu)
+    if options.command not in (None, "topo") or options.loop is not None:
+        raise UsageError("--replay is for a single look: --once, --format, --query-gpu, -L, topo")
+    if not (any(once) or options.query_compute_apps or options.command):
+        raise UsageError(f"the screen of a recording is gpudash replay {options.replay}")
 
 
 def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
@@ -74,6 +88,8 @@ def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
     add_main(whole, "demo")
     add_main(whole, "show-secrets")
     add_main(whole, "pcie-throughput")
+    add("--replay", metavar="FILE", help="look at a recording instead: with --once, --json, ...")
+    add_main(whole, "at")
     add("--theme", metavar="NAME", help="the colours of the screen, as F2 there lists them")
     add_main(whole, "no-config")
     add_main(whole, "read-only")
@@ -108,11 +124,14 @@ def _add_commands(whole: argparse.ArgumentParser, words: Collection[str] | None)
 def _with_values(argv: Sequence[str]) -> list[str]:
     """Give options their values where those may be left out: they would swallow the command.
 
-    What stands behind `run` is another program's.
+    That of --at may begin with a sign, like an option. Behind `run` stands another program's.
     """
     words: list[str] = []
     end = argv.index("run") if "run" in argv else len(argv)
     for place, word in enumerate(argv[:end]):
+        if words[-1:] == ["--at"]:
+            words[-1] = f"--at={word}"
+            continue
         following = argv[place + 1] if place + 1 < len(argv) else "-"
         is_bare = following.startswith("-") or following in _NAMES
         # Behind a command --json is that of the command, which takes no value.

@@ -49,6 +49,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "metavar": "S",
         "help": f"seconds that the driver has to answer a single look ({DEFAULT_TIMEOUT:g})",
     },
+    "at": {
+        "metavar": "TIME",
+        "help": "in a recording: 10:53, 2026-11-21T10:53:41, +5m from its start, -30s from its end",
+    },
     "gpu": {"metavar": "LIST", "help": "only these: 0,2-3, UUID prefixes, PCI bus ids"},
     "demo": {"metavar": "NAME", "help": f"a simulated host, by default {DEFAULT_DEMO}"},
 }

@@ -40,6 +40,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def files(text: str) -> int:
+    """Return how many files are kept, one at least."""
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= 1000):
+        raise ArgumentTypeError(f"{text!r} is no number of files: choose 1 to 1000")
+    return int(text)
+
+
 def size(text: str) -> int:
     """Return bytes of `20GiB`."""
     from gpudash import quantities

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpudash.arguments.options import add_shared
-from gpudash.arguments.values import count, percentage, size, span, timeout
+from gpudash.arguments.values import count, files, interval, percentage, size, span, timeout
 
 _NOTHING_SENT = "send nothing, as with GPUDASH_READ_ONLY=1 or read_only in the settings"
 
@@ -94,6 +94,22 @@ def _completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=shells, metavar="|".join(shells), help="for which shell")
 
 
+def _record(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a new file; packed by zstd if its name ends in .zst")
+    add("--duration", type=span, metavar="T", help="end after: 90s, 10m, 1h30m (Ctrl-C)")
+    pause = "seconds between samples (1)"
+    add("--interval", type=interval, default=argparse.SUPPRESS, metavar="S", help=pause)
+    add("--max-size", type=size, metavar="SIZE", help="then go on anew, with FILE as FILE.1: 500M")
+    add("--keep", type=files, default=4, metavar="N", help="with --max-size: older files kept (4)")
+    add_shared(parser, "gpu", "pcie-throughput", "demo")
+    parser.epilog = (
+        "A line is a document of gpudash --json, written whole. Secrets on command lines stay "
+        "masked, and only you can read the file. Exit status: 0 after --duration, 74 the disk is "
+        "full, 130 ended by Ctrl-C, 143 by SIGTERM."
+    )
+
+
 VERBS = (
     Verb("topo", "how the GPUs are connected", _topo),
     Verb("kill", "end processes, if you agree", _kill),
@@ -101,6 +117,7 @@ VERBS = (
     Verb("wait", "the same, but wait until they are free", _wait),
     Verb("run", "run a command on free GPUs that nobody else gets: run -n 2 -- CMD", _run),
     Verb("leases", "who has GPUs by gpudash run, and whether they use them", _leases),
+    Verb("record", "keep what happens in a file", _record),
     Verb("doctor", "why gpudash sees what it sees, and what to do", _doctor),
     Verb("config", "the file of settings: make, find or check it", _config),
     Verb("completion", "print completions for a shell", _completion),

@@ -45,6 +45,11 @@ def _run(argv: list[str]) -> int:
         return looks.look(options, looks.list_gpus)
     if options.once or options.format is not None or options.json == "gpustat":
         return looks.look(options, looks.once)
+    if options.replay is not None:
+        given.begin()
+        from gpudash.commands import replay
+
+        return replay.lines(options.replay, options.at, gpus=given.gpus(options))
     if options.json:
         given.begin()
         from gpudash.commands import stream

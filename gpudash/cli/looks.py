@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     import argparse
 
     from gpudash.commands.once import Format
+    from gpudash.sources import Source
 
     _Look = Callable[[argparse.Namespace, Callable[[], None]], int]
 
 
 def look(options: argparse.Namespace, command: _Look) -> int:
     """Run a command that looks at the driver once, in a child that may be left behind."""
-    if options.demo is not None:
+    if options.demo is not None or options.replay is not None:
         begin()
         return command(options, lambda: None)
     from gpudash import apart
@@ -33,20 +35,32 @@ def look(options: argparse.Namespace, command: _Look) -> int:
     return apart.run(work, options.timeout)
 
 
-def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
-    """Show the host once, in any format."""
-    from gpudash.commands import once
+def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:
+    """Return what a single look asks: this machine, a simulated host, or a recording."""
+    if options.replay is not None:
+        from gpudash.recording.still import open_still
+
+        still = open_still(options.replay, options.at)
+        if still.note:
+            os.write(2, f"gpudash: {still.note}\n".encode())
+        return still
     from gpudash.sources.local import open_once
 
-    source = open_once(
+    return open_once(
         options.demo,
         options.timeout,
         alive,
         show_secrets=options.show_secrets,
         pcie_throughput=options.pcie_throughput,
     )
+
+
+def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
+    """Show the host once, in any format."""
+    from gpudash.commands import once
+
     return once.run(
-        source,
+        _source(options, alive),
         gpus=gpus(options),
         format=_format(options),
         ascii=options.ascii or not is_utf8(),
@@ -81,9 +95,8 @@ def query(options: argparse.Namespace) -> int:
 
     def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
         from gpudash.commands.query import run
-        from gpudash.sources.local import open_once
 
-        return run(open_once(options.demo, options.timeout, alive), asked, gpus(options))
+        return run(_source(options, alive), asked, gpus(options))
 
     return look(options, once)
 
@@ -91,18 +104,16 @@ def query(options: argparse.Namespace) -> int:
 def list_gpus(options: argparse.Namespace, alive: Callable[[], None]) -> int:
     """List the GPUs as nvidia-smi -L does."""
     from gpudash.commands.query import list_gpus
-    from gpudash.sources.local import open_once
 
-    return list_gpus(open_once(options.demo, options.timeout, alive), gpus(options))
+    return list_gpus(_source(options, alive), gpus(options))
 
 
 def topo(options: argparse.Namespace, alive: Callable[[], None]) -> int:
     """Show how the GPUs are connected."""
     from gpudash.commands import topo
-    from gpudash.sources.local import open_once
 
     return topo.run(
-        open_once(options.demo, options.timeout, alive),
+        _source(options, alive),
         gpus=gpus(options),
         json=options.json,
         p2p=options.p2p,

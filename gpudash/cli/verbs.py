@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpudash.cli.given import begin, collector, color, is_utf8
+from gpudash.cli.given import DEFAULT_INTERVAL, begin, collector, color, is_utf8
 from gpudash.cli.looks import look, topo
+from gpudash.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -92,6 +93,22 @@ def _leases(options: argparse.Namespace) -> int:
     return leases.run(collector(options), json=options.json, color=color())
 
 
+def _record(options: argparse.Namespace) -> int:
+    if options.show_secrets:
+        raise UsageError("a recording is read by others, too: its secrets stay masked")
+    begin()
+    from gpudash.commands import record
+
+    return record.run(
+        collector(options),
+        options.file,
+        interval=options.interval or DEFAULT_INTERVAL,
+        duration_seconds=options.duration,
+        max_bytes=options.max_size,
+        keep=options.keep,
+    )
+
+
 def _config(options: argparse.Namespace) -> int:
     from gpudash.commands import config
 
@@ -111,6 +128,7 @@ VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "wait": _pick,
     "run": _lease_and_run,
     "leases": _leases,
+    "record": _record,
     "doctor": _doctor,
     "config": _config,
     "completion": _completion,

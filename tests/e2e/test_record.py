@@ -1,0 +1,217 @@
+"""`gpudash record` as a process: what it leaves behind, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gpudash.recording import Tape
+from tests.e2e.run import GPUDASH, gpudash, no_library
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+from tests.holders import Holder
+
+pytestmark = pytest.mark.e2e
+
+DEADLINE = 20.0
+NAMES = ("host.jsonl", "host.jsonl.zst")
+
+
+@contextmanager
+def recording(
+    library: Path, *words: str, limit: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A recorder that runs, its files no larger than `limit`."""
+
+    def bound() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    process = subprocess.Popen(
+        [*GPUDASH, "record", "--interval", "0.1", *words],
+        env=environment(library, DEVICES=2),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=bound,  # noqa: PLW1509 - one system call
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        signal.sigtimedwait([], 0.02)
+
+
+def count(path: Path) -> int:
+    """Samples of a recording, 0 while there is none yet."""
+    if not path.exists() or not path.stat().st_size:
+        return 0
+    tape = Tape(str(path))
+    samples = [tape.first, *tape.after(tape.first)]
+    assert all(len(each.snapshot().devices) == 2 for each in samples)
+    return len(samples)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_ends_after_its_duration(fakenvml: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    words = ("record", str(path), "--duration", "1s", "--interval", "0.1")
+    run = gpudash(*words, library=fakenvml, DEVICES=2)
+    assert (run.status, run.stdout, run.stderr) == (0, b"", "")
+    assert count(path) >= 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert Tape(str(path)).first.snapshot().host.uptime_seconds is not None
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_signal_ends_it_in_order(
+    fakenvml: Path, tmp_path: Path, number: int, status: int, name: str
+) -> None:
+    path = tmp_path / name
+    with recording(fakenvml, str(path)) as process:
+        until(lambda: count(path) >= 2)
+        process.send_signal(number)
+        assert process.wait(DEADLINE) == status
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert count(path) >= 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sigkill_leaves_a_recording(fakenvml: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with recording(fakenvml, str(path)) as process:
+        until(lambda: count(path) >= 3)
+        process.kill()
+        process.wait(DEADLINE)
+    assert count(path) >= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_full_disk_ends_it_with_whole_lines(fakenvml: Path, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with recording(fakenvml, str(path), limit=30_000 if name == NAMES[0] else 3000) as process:
+        assert process.wait(DEADLINE) == 74
+        assert process.stderr is not None
+        told = process.stderr.read().decode()
+    assert told == f"gpudash: {path}: File too large: the recording ends here\n"
+    assert count(path) >= 2
+    if name == NAMES[0]:
+        assert path.read_bytes().endswith(b"}\n")
+
+
+def test_it_rotates(fakenvml: Path, tmp_path: Path) -> None:
+    path = tmp_path / "host.jsonl"
+    with recording(fakenvml, str(path), "--max-size", "40K", "--keep", "2"):
+        until(lambda: (tmp_path / "host.jsonl.2").exists() and count(path))
+    files = sorted(tmp_path.glob("host*"))
+    assert len(files) == 3
+    assert all(count(each) for each in files)
+
+
+def test_without_a_driver_there_is_no_file(tmp_path: Path) -> None:
+    folder = tmp_path / "library"
+    folder.mkdir()
+    path = tmp_path / "host.jsonl"
+    run = gpudash("record", str(path), library=no_library(folder))
+    assert run.status == 12
+    assert run.stderr.count("\n") == 1
+    assert not path.exists()
+
+
+def test_secrets_are_masked_and_stay_so(
+    fakenvml: Path, tmp_path: Path, holders: Callable[..., list[Holder]]
+) -> None:
+    secret = "hunter2-hunter2"
+    (job,) = holders(1, ("sh", "-c", "sleep 600; :", "job", f"--api-key={secret}"))
+    told = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": job.pid}
+    path = tmp_path / "host.jsonl"
+    words = ("record", str(path), "--duration", "1s", "--interval", "0.3")
+    assert gpudash(*words, library=fakenvml, **told).status == 0
+    assert b"--api-key=" in path.read_bytes()
+    assert secret.encode() not in path.read_bytes()
+    refused = gpudash("--show-secrets", *words, library=fakenvml, **told)
+    assert (refused.status, refused.stderr.count("\n")) == (2, 1)
+    assert "secrets stay masked" in refused.stderr
+
+
+def test_a_terminal_shows_how_far_it_is(fakenvml: Path, tmp_path: Path) -> None:
+    argv = [*GPUDASH, "record", str(tmp_path / "host.jsonl"), "--interval", "0.1"]
+    with Terminal(argv, env=environment(fakenvml, DEVICES=2)) as terminal:
+        terminal.wait_for("recording host.jsonl: 3 samples")
+        assert "Ctrl-C ends it" in terminal.text
+        terminal.send("ctrl+c")
+        assert terminal.wait_exit() == 130
+        assert "recorded host.jsonl: " in terminal.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scripts_look_at_a_moment_of_it(tmp_path: Path, fakenvml: Path, name: str) -> None:
+    path = tmp_path / name
+    words = ("record", str(path), "--duration", "2s", "--interval", "0.2")
+    assert gpudash(*words, library=fakenvml, DEVICES=2).status == 0
+    tape = Tape(str(path))
+    replay = ("--replay", str(path))
+
+    once = gpudash("--once", "--json", *replay, "--at", "+0", library=fakenvml)
+    assert (once.status, once.stderr, once.snapshot) == (0, "", tape.first.snapshot())
+    last = gpudash("--once", "--json", *replay, library=fakenvml)
+    assert last.snapshot == tape.last.snapshot()
+    lines = gpudash("--json", *replay, library=fakenvml).stdout
+    assert lines.splitlines() == [tape.first.line, *(each.line for each in tape.after(tape.first))]
+    table = gpudash("--once", *replay, "--at", "-0", "--gpu", "1", library=fakenvml)
+    assert table.status == 0
+    assert "1 GPU" in table.text
+    query = ("--query-gpu=index,uuid", "--format=csv,noheader")
+    assert gpudash(*query, *replay, library=fakenvml).text.count("\n") == 2
+    assert gpudash(*replay, "topo", "--json", library=fakenvml).status == 0
+    assert json.loads(gpudash("--json=gpustat", *replay, library=fakenvml).stdout)["gpus"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (("--once", "--replay", "none"), 2, "none: No such file"),
+        (("--once", "--replay", "empty"), 65, "empty: empty"),
+        (("--once", "--replay", "notes"), 65, "no recording of gpudash"),
+        (("--replay", "notes"), 2, "gpudash replay notes"),
+        (("--once", "--at", "10:00"), 2, "--at goes with"),
+        (("--replay", "notes", "kill", "1"), 2, "--replay is for a single look"),
+    ],
+)
+def test_what_cannot_be_replayed_is_one_clear_line(
+    fakenvml: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    status: int,
+    told: str,
+) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "notes").write_text("milk\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+    run = gpudash(*words, library=fakenvml)
+    assert run.status == status
+    assert told in run.stderr
+    assert run.stderr.count("\n") == 1

@@ -1,0 +1,94 @@
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gpudash.errors import GpudashError
+from gpudash.recording.collecting import Collecting
+
+Start = Callable[..., Collecting]
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def start(clock: Clock) -> Iterator[Start]:
+    """Starts a script in the place of a collector."""
+    started: list[Collecting] = []
+
+    def start(script: str) -> Collecting:
+        started.append(Collecting(["sh", "-c", script], 1.0, clock=clock))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A descriptor that never can be read."""
+    reading, writing = os.pipe()
+    yield reading
+    os.close(reading)
+    os.close(writing)
+
+
+def heard(collecting: Collecting, silent: int, condition: Callable[[list[bytes]], bool]) -> None:
+    """Take lines until something holds of all that came."""
+    found: list[bytes] = []
+    deadline = time.monotonic() + 10
+    while not condition(found):
+        assert time.monotonic() < deadline, f"only {found}"
+        collecting.wait(0.05, silent)
+        found += collecting.take()
+
+
+def test_whole_lines_come_as_they_were_said(start: Start, silent: int) -> None:
+    collecting = start(r"printf 'one\ntwo\nhalf'; exec sleep 60")
+    heard(collecting, silent, lambda found: found == [b"one", b"two"])
+    assert collecting.trouble == ""
+
+
+def test_one_that_never_says_anything_is_an_error(start: Start, silent: int) -> None:
+    collecting = start("echo gpudash: no driver >&2; exit 9")
+    with pytest.raises(GpudashError, match=r"^no driver$") as raised:
+        heard(collecting, silent, bool)
+    assert raised.value.exit_status == 9
+
+
+def test_one_that_dies_is_replaced(start: Start, silent: int, clock: Clock) -> None:
+    collecting = start("echo $$; echo gpudash: out of memory >&2; exit 1")
+    heard(collecting, silent, lambda _: bool(collecting.trouble))
+    assert collecting.trouble == "out of memory"
+    assert collecting.take() == []
+    clock.now += 1.5
+    heard(collecting, silent, lambda found: len(found) == 1)
+
+
+def test_silence_is_told_and_ends_with_another_collector(
+    start: Start, silent: int, clock: Clock
+) -> None:
+    collecting = start("echo $$; exec sleep 60")
+    pids: list[bytes] = []
+    heard(collecting, silent, lambda found: bool(pids.extend(found) or found))
+    clock.now += 6
+    assert collecting.trouble == "no sample for 6s: the driver does not answer"
+    assert collecting.take() == []
+    clock.now += 30
+    heard(collecting, silent, lambda found: bool(found) and found != pids)
+    assert collecting.trouble == ""
