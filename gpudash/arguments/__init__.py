@@ -46,7 +46,8 @@ def _check_replay(options: argparse.Namespace) -> None:
 def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of everything, which help, completions and manual are made of.
 
-    With `words` only commands that are among them have their options: making all takes time.
+    With `words` only commands that are among them have their options, and where all of these are
+    options there are no commands at all: making them takes time.
     """
     whole = ShortHelp(
         prog="gpudash",
@@ -58,7 +59,9 @@ def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
         ),
         allow_abbrev=False,
     )
-    _add_commands(whole, words)
+    if words is None or not all(word.startswith("-") for word in words):
+        _add_commands(whole, words)
+    whole.set_defaults(command=None)
     whole.commands = [verb.name for verb in VERBS]
     add = whole.add_argument
     add("--help-all", action=WholeHelp, help="show every option and exit")

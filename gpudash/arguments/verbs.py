@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import NamedTuple
 
 from gpudash.arguments.options import add_shared
 from gpudash.arguments.values import count, files, interval, percentage, size, span, timeout
@@ -12,12 +11,13 @@ from gpudash.arguments.values import count, files, interval, percentage, size, s
 _NOTHING_SENT = "send nothing, as with GPUDASH_READ_ONLY=1 or read_only in the settings"
 
 
-class Verb(NamedTuple):
+class Verb:
     """A command: its name, one line about it, and what adds its options to a parser."""
 
-    name: str
-    help: str
-    add: Callable[[argparse.ArgumentParser], None]
+    def __init__(
+        self, name: str, help: str, add: Callable[[argparse.ArgumentParser], None]
+    ) -> None:
+        self.name, self.help, self.add = name, help, add
 
 
 def _topo(parser: argparse.ArgumentParser) -> None:
