@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpudash.labels import index_ranges
 from gpudash.links import Cells, access_matrix
@@ -22,7 +23,7 @@ _STATES = {
 Pair = tuple[int, int]
 
 
-class Lack(NamedTuple):
+class Lack(Struct, frozen=True):
     """Processes that use GPUs some pairs of which cannot reach each other's memory."""
 
     pids: list[int]
@@ -31,7 +32,7 @@ class Lack(NamedTuple):
     sentence: str
 
 
-class _Users(NamedTuple):
+class _Users(Struct, frozen=True):
     """Processes told of together: one name, one owner, the same GPUs."""
 
     name: str

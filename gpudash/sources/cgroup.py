@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+from msgspec import Struct
 
 from gpudash.snapshot import Job
 from gpudash.text import SafeText, clean
@@ -29,7 +31,7 @@ _Path = list[str]
 _Found = TypeVar("_Found")
 
 
-class _Container(NamedTuple):
+class _Container(Struct, frozen=True):
     id: SafeText
     runtime: SafeText | None
 
@@ -42,8 +44,8 @@ def job_of(text: str) -> Job | None:
     """
     paths = _paths(text[:LIMIT])
     container = _first(_container, paths)
-    id_ = container and container.id
-    runtime = container and container.runtime
+    id_ = container.id if container else None
+    runtime = container.runtime if container else None
     if pod := _first(_pod, paths):
         return Job(kind="pod", id=pod, runtime=runtime, container=id_)
     if slurm := _first(_slurm, paths):

@@ -155,7 +155,7 @@ def _starved(
         of = sight.name(gpu)
         evidence = [number("mean_gpu_utilization_percent", percent, of)]
         told = (("mean_cpu_percent", cpu), ("mean_disk_wait_percent", waits))
-        evidence += [number(name, mean, f"PID {process.pid}") for name, mean in told if mean]
+        evidence += [number(name, value, f"PID {process.pid}") for name, value in told if value]
         yield Symptom(
             HOST_BOUND,
             (gpu.key, process.key),

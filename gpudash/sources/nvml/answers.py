@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 Scoped = tuple[int, int]
 """A field's id and its scope: a link's number for fields of NVLinks, 0 for those of the GPU."""
 
 
-class RunningProcess(NamedTuple):
+class RunningProcess(Struct, frozen=True):
     """One entry of a process list; memory in bytes, None where the driver does not say."""
 
     pid: int
@@ -17,14 +17,14 @@ class RunningProcess(NamedTuple):
     compute_instance_id: int | None
 
 
-class FieldAnswer(NamedTuple):
+class FieldAnswer(Struct, frozen=True):
     """The value of one field, and when the driver read it in microseconds of Unix time."""
 
     value: int | float
     timestamp_us: int
 
 
-class FieldAnswers(NamedTuple):
+class FieldAnswers(Struct, frozen=True):
     """One batch of field values; what is neither in `values` nor refused failed this time."""
 
     values: dict[Scoped, FieldAnswer]
@@ -34,7 +34,7 @@ class FieldAnswers(NamedTuple):
     """NVML's value of the whole call."""
 
 
-class ProcessSample(NamedTuple):
+class ProcessSample(Struct, frozen=True):
     """One utilization sample of one process, in percent; the time in microseconds of Unix time."""
 
     pid: int

@@ -6,14 +6,16 @@ These files wake nothing, while any NVML call on a runtime-suspended GPU powers 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from gpudash.text import clean
 
 _DISPLAY_CLASS = "0x03"
 
 
-class Identity(NamedTuple):
+class Identity(Struct, frozen=True):
     """What the kernel module tells of a GPU without waking it; None where it does not know."""
 
     name: str | None

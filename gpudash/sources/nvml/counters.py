@@ -6,7 +6,8 @@ The time is the counters' own: the driver stamps each entry when it reads it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpudash.sources.nvml.answers import FieldAnswer, Scoped
 from gpudash.sources.nvml.slopes import Slopes
@@ -17,7 +18,7 @@ _ALL_LINKS = 0xFFFFFFFF
 _plausible = within(0, 10**14)
 
 
-class Counter(NamedTuple):
+class Counter(Struct, frozen=True):
     """A field that counts, the field of a device that its rate fills, and the bytes of one."""
 
     id: int

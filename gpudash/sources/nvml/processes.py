@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpudash.snapshot import Device, ProcessDevice
 from gpudash.sources.nvml import codes
@@ -21,7 +22,7 @@ Utilization = tuple[int, int, int, int]
 Key = tuple[int, int | None, int | None]
 
 
-class Listing(NamedTuple):
+class Listing(Struct, frozen=True):
     """The processes of one GPU; `code` is NVML's return value where they could not be listed."""
 
     entries: tuple[tuple[int, ProcessDevice], ...]

@@ -6,7 +6,7 @@ looked whether it is still the same.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from gpudash.sources.nvml import values as v
 from gpudash.sources.nvml.paces import (
@@ -21,7 +21,7 @@ MEMORY_V2 = 0x02000028
 """Version word of nvmlMemory_v2_t."""
 
 
-class Reading(NamedTuple):
+class Reading(Struct, frozen=True):
     """One NVML call, its arguments after the handle, and the fields that its answer fills."""
 
     call: str
@@ -31,7 +31,7 @@ class Reading(NamedTuple):
     """Asked instead when the driver lacks the call."""
 
 
-class FieldValue(NamedTuple):
+class FieldValue(Struct, frozen=True):
     """One id of the field-values batch and the field that it fills."""
 
     id: int

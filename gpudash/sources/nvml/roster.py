@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudash.errors import DriverError
@@ -29,7 +29,7 @@ SILENCE = Listing((), codes.TIMEOUT, None)
 _LEFT_ALONE = clean("left alone so that it can fall asleep: on battery, and nothing to do")
 
 
-class Look(NamedTuple):
+class Look(Struct, frozen=True):
     """What one tick saw of a GPU."""
 
     device: Device
@@ -80,7 +80,7 @@ class Gpu:
 
     def take(self, look: Look) -> None:
         """Show what the task brought."""
-        self.device, self.instances, self.listing = look
+        self.device, self.instances, self.listing = look.device, look.instances, look.listing
         self.is_known = True
         self.address = kernel_address(self.device.pci_bus_id) or self.address
 
@@ -97,7 +97,7 @@ class Gpu:
     def sleep(self, identity: Identity, *, resting: bool = False) -> None:
         """Show it asleep, or as falling asleep, without a call that would wake it."""
         self.task = None
-        self.device = self.reader.asleep(self.address, *identity)
+        self.device = self.reader.asleep(self.address, identity.name, identity.uuid)
         if resting:
             fault = Fault(source="nvml", uuid=self.device.uuid, message=_LEFT_ALONE)
             self.device = replace(self.device, state="resting", fault=fault)

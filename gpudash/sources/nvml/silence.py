@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import asdict
+
 from gpudash.snapshot import Device, Fault
 from gpudash.sources.nvml.bus import Bus
 from gpudash.sources.nvml.library import call_under_way
@@ -30,7 +32,7 @@ def seen_by_kernel(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[De
             pci_bus_id=clean(address),
             state="not-answering",
             fault=fault,
-            **bus.identity(address)._asdict(),
+            **asdict(bus.identity(address)),
         )
         for index, address in enumerate(addresses)
     )

@@ -11,7 +11,9 @@ import _thread
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -22,7 +24,7 @@ def no_news() -> None:
     """Do nothing: nobody listens."""
 
 
-class Patience(NamedTuple):
+class Patience(Struct, frozen=True):
     """How long calls are waited for, in seconds."""
 
     alone: float

@@ -7,7 +7,9 @@ that both have to NVSwitches, then the closest common ancestor on the PCIe tree.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from msgspec import Struct
 
 from gpudash.snapshot import Device, P2PStatus, Topology
 from gpudash.sources.nvml.library import Library
@@ -26,7 +28,7 @@ _CPU_WORDS, _NODE_WORDS, _NODE_SCOPE = 64, 16, 0
 Address = tuple[int, int, int]
 
 
-class _NvLinks(NamedTuple):
+class _NvLinks(Struct, frozen=True):
     """A GPU's active NVLinks: how many to each PCI address, and how many to switches."""
 
     direct: dict[Address, int]

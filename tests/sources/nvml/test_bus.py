@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from gpudash.sources.nvml.bus import PciBus
+from gpudash.sources.nvml.bus import UNKNOWN, Identity, PciBus
 
 
 def make_gpu(root: Path, address: str, *, status: str | None, pci_class: str = "0x030200") -> None:
@@ -40,9 +40,8 @@ def test_identity_is_what_the_kernel_module_cached(tmp_path: Path) -> None:
     (gpu / "information").write_text(
         "Model: \t\t NVIDIA GeForce RTX 4090\nIRQ:   \t\t 142\nGPU UUID: \t GPU-8932f937-d72c\n"
     )
-    assert PciBus(procfs=str(tmp_path)).identity("0000:01:00.0") == (
-        "NVIDIA GeForce RTX 4090",
-        "GPU-8932f937-d72c",
+    assert PciBus(procfs=str(tmp_path)).identity("0000:01:00.0") == Identity(
+        "NVIDIA GeForce RTX 4090", "GPU-8932f937-d72c"
     )
 
 
@@ -50,9 +49,9 @@ def test_identity_of_a_gpu_that_was_never_awake_has_no_uuid(tmp_path: Path) -> N
     gpu = tmp_path / "0000:01:00.0"
     gpu.mkdir()
     (gpu / "information").write_text("Model: RTX\x1b[31m\nGPU UUID: GPU-????????-????\n")
-    name, uuid = PciBus(procfs=str(tmp_path)).identity("0000:01:00.0")
-    assert (name, uuid) == ("RTX\\x1b[31m", None)
+    identity = PciBus(procfs=str(tmp_path)).identity("0000:01:00.0")
+    assert identity == Identity("RTX\\x1b[31m", None)
 
 
 def test_identity_of_an_unknown_address_is_empty(tmp_path: Path) -> None:
-    assert PciBus(procfs=str(tmp_path)).identity("0000:99:00.0") == (None, None)
+    assert PciBus(procfs=str(tmp_path)).identity("0000:99:00.0") == UNKNOWN

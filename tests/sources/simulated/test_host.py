@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.errors import UsageError
+from gpudash.sources.nvml.bus import UNKNOWN
 from gpudash.sources.simulated import NAMES, SimulatedHost
 
 NOW = 1_760_000_000.0
@@ -71,7 +72,7 @@ def test_sleeping_gpu_is_known_without_being_woken():
     host = SimulatedHost("laptop", lambda: NOW)
     assert host.power_states() == {"0000:01:00.0": "suspended"}
     assert "4070" in (host.identity("0000:01:00.0").name or "")
-    assert host.identity("0000:02:00.0") == (None, None)
+    assert host.identity("0000:02:00.0") == UNKNOWN
     host.library.nvmlInit()
     assert host.library.nvmlDeviceGetCount() == 1
     assert not host.woken
