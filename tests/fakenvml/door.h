@@ -142,7 +142,7 @@ static ret_t enter(int *fid, const char *name, void *h, int mode, gpu_t **out) {
         *out = g;
         gpu_t *p = g->parent ? g->parent : g;
         u64 n = __atomic_add_fetch(&p->ncalls, 1, __ATOMIC_RELAXED);
-        if (p->lostAfter >= 0 && n > (u64)p->lostAfter) result = LOST;
+        if (gone[p->index] || (p->lostAfter >= 0 && n > (u64)p->lostAfter)) result = LOST;
     }
     if (!result) result = faults(name, g, &hangs);
     pthread_rwlock_unlock(&settings_lock);

@@ -37,6 +37,8 @@
  *   GARBAGE=fn:dev[:_:after_n],...   that call succeeds and returns nonsense: 37100 %,
  *                         0xffffffff, a process at 2147483632 %, names that are no UTF-8
  *   LOST=dev[:after_n],...  after n calls on it, every call on dev says GPU_IS_LOST
+ *   REMOVED=dev,...       unplugged: its handles are lost at once, and as in the driver the next
+ *                         nvmlInit numbers the GPUs without it; one that returns needs an init too
  *   NAME=TEXT             another product name, such as NVIDIA GB10
  *   GPM=1                 performance monitoring, as Hopper has it
  *   RISE=dev:field[.link]:n,...  that field value counts n a second: 74 or 271 nanoseconds of
@@ -167,6 +169,11 @@ static u64 risen(gpu_t *g, u32 field, long link) {
 /* ---- library and system ----------------------------------------------------------- */
 static int held = -1;
 static void hold(void) { const char *s = setting("HOLD"); held = s ? open(s, O_RDONLY | O_CLOEXEC) : -1; }
+static void take_stock(void) {          /* only now: NVML looks for GPUs when it is initialised */
+    npresent = 0;
+    for (int i = 0; i < C.devices; i++)
+        if (!(gone[i] = gpus[i].removed)) present[npresent++] = i;
+}
 static void let_go(void) { if (held >= 0) close(held); held = -1; }
 API ret_t nvmlInitWithFlags(u32 flags) {
     static int fid = -1; (void)flags;
@@ -174,7 +181,7 @@ API ret_t nvmlInitWithFlags(u32 flags) {
     if (r) return r;
     if (C.init_ms) pause_us(C.init_ms * 1e3);
     if (C.init_err) return C.init_err;
-    if (!__atomic_fetch_add(&inited, 1, __ATOMIC_SEQ_CST)) hold();
+    if (!__atomic_fetch_add(&inited, 1, __ATOMIC_SEQ_CST)) { hold(); take_stock(); }
     return OK;
 }
 API ret_t nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
@@ -211,8 +218,8 @@ API ret_t nvmlSystemGetTopologyGpuSet(u32 cpu, u32 *n, void **a) {
 }
 
 /* ---- enumeration ------------------------------------------------------------------ */
-API ret_t nvmlDeviceGetCount_v2(u32 *n) { SYS(); NEED(n); *n = (u32)C.devices; return OK; }
-API ret_t nvmlDeviceGetCount(u32 *n) { SYS(); NEED(n); *n = (u32)C.devices; return OK; }
+API ret_t nvmlDeviceGetCount_v2(u32 *n) { SYS(); NEED(n); *n = (u32)npresent; return OK; }
+API ret_t nvmlDeviceGetCount(u32 *n) { SYS(); NEED(n); *n = (u32)npresent; return OK; }
 /* A lookup is a call on the device that it finds, so faults of the device hit it too. */
 static ret_t found(int *fid, const char *name, gpu_t *g, ret_t otherwise, void **h) {
     gpu_t *same = 0;
@@ -222,8 +229,8 @@ static ret_t found(int *fid, const char *name, gpu_t *g, ret_t otherwise, void *
     NEED(h); *h = g; return OK;
 }
 #define FOUND(g, otherwise, h) do { static int fid = -1; return found(&fid, __func__, g, otherwise, h); } while (0)
-API ret_t nvmlDeviceGetHandleByIndex_v2(u32 i, void **h) { FOUND(i < (u32)C.devices ? &gpus[i] : 0, INVALID, h); }
-API ret_t nvmlDeviceGetHandleByIndex(u32 i, void **h) { FOUND(i < (u32)C.devices ? &gpus[i] : 0, INVALID, h); }
+API ret_t nvmlDeviceGetHandleByIndex_v2(u32 i, void **h) { FOUND(i < (u32)npresent ? &gpus[present[i]] : 0, INVALID, h); }
+API ret_t nvmlDeviceGetHandleByIndex(u32 i, void **h) { FOUND(i < (u32)npresent ? &gpus[present[i]] : 0, INVALID, h); }
 API ret_t nvmlDeviceGetHandleByUUID(const char *s, void **h) {
     char b[96]; gpu_t *g = 0;
     for (int i = 0; s && i < C.devices; i++) { uuid(&gpus[i], b); if (!strcmp(b, s)) g = &gpus[i]; }
@@ -249,7 +256,11 @@ API ret_t nvmlDeviceGetName(void *h, char *s, u32 n) {
     return str(s, n, "%s MIG %s", MODELNAME[C.model], prof[g->mig]);
 }
 API ret_t nvmlDeviceGetBrand(void *h, u32 *v) { ANY(h); NEED(v); *v = C.model == GEFORCE ? 5 : 14; return OK; }
-API ret_t nvmlDeviceGetIndex(void *h, u32 *v) { ANY(h); NEED(v); *v = (u32)(g->mig >= 0 ? g->mig : g->index); return OK; }
+API ret_t nvmlDeviceGetIndex(void *h, u32 *v) {
+    ANY(h); NEED(v); if (g->mig >= 0) { *v = (u32)g->mig; return OK; }
+    for (*v = 0; (int)*v < npresent && present[*v] != g->index; ) ++*v;
+    return OK;
+}
 API ret_t nvmlDeviceGetUUID(void *h, char *s, u32 n) { ANY(h); char b[96]; uuid(g, b); return str(s, n, "%s", b); }
 API ret_t nvmlDeviceGetSerial(void *h, char *s, u32 n) { DEV(h); ONLY(C.model != GEFORCE); return str(s, n, "%lld", 1650523000000LL + g->index); }
 API ret_t nvmlDeviceGetMinorNumber(void *h, u32 *v) { DEV(h); NEED(v); *v = (u32)g->index; return OK; }

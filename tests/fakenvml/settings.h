@@ -33,6 +33,7 @@ typedef struct gpu {
     long lostAfter;             /* -1 = never */
     u64 orphaned;               /* bytes that no process owns */
     u64 down;                   /* NVLinks that are not up, a bit each */
+    int removed;                /* unplugged at this moment */
 } gpu_t;
 
 static struct {
@@ -59,6 +60,8 @@ static int nxids, nrises;
 static unsigned settings_read;   /* how often they were */
 
 static gpu_t gpus[MAXDEV], migs[MAXMIG];
+static int present[MAXDEV], npresent;   /* the GPUs that the last nvmlInit found */
+static int gone[MAXDEV];                /* unplugged since then, even if it is back */
 static pthread_rwlock_t settings_lock = PTHREAD_RWLOCK_INITIALIZER;
 
 static const u64 MODELMEM[] = { 80 * GIB, 45 * GIB, 24 * GIB };
@@ -163,6 +166,11 @@ static void each_word(const char *key, void (*take)(const char *)) {
 
 static int is_device(int dev) { return dev >= 0 && dev < C.devices; }
 
+static void take_removed(const char *t) {
+    int dev = atoi(t);
+    if (is_device(dev)) gone[dev] = gpus[dev].removed = 1;
+}
+
 static void take_xid(const char *t) {
     xid_t x;
     if (nxids < MAXRULES && sscanf(t, "%d:%u", &x.dev, &x.code) == 2 && is_device(x.dev)) xids[nxids++] = x;
@@ -190,6 +198,7 @@ static void read_troubles(void) {
     C.fabric = C.fabric_status = C.fabric_health = 0;
     if (s) sscanf(s, "%d:%d:%d", &C.fabric, &C.fabric_status, &C.fabric_health);
     nxids = nrises = 0;
+    each_word("REMOVED", take_removed);
     each_word("XID", take_xid);
     each_word("RISE", take_rise);
     each_word("ORPHANED", take_orphaned);
@@ -199,9 +208,9 @@ static void read_troubles(void) {
 static void make_devices(void) {
     static const u64 slice[MAXMIG] = { 40, 20, 10 };
     for (int i = 0; i < C.devices; i++)
-        gpus[i] = (gpu_t){ MAGIC, i, -1, 0, MODELMEM[C.model], NONE32, 0, -1, 0, 0 };
+        gpus[i] = (gpu_t){ MAGIC, i, -1, 0, MODELMEM[C.model], NONE32, 0, -1, 0, 0, 0 };
     for (int i = 0; C.mig && i < MAXMIG; i++)
-        migs[i] = (gpu_t){ MAGIC, 0, i, &gpus[0], slice[i] * GIB, (u32)(i + 1), 0, -1, 0, 0 };
+        migs[i] = (gpu_t){ MAGIC, 0, i, &gpus[0], slice[i] * GIB, (u32)(i + 1), 0, -1, 0, 0, 0 };
 }
 
 static void read_settings(void) {

@@ -117,6 +117,26 @@ def test_control_file_changes_the_world_while_it_runs(fakenvml: Path, tmp_path: 
     assert answers == [2, ("error 15", 1, "error 9"), (2, None), [77]]
 
 
+def test_gpus_are_numbered_anew_by_the_next_init_only(fakenvml: Path, tmp_path: Path) -> None:
+    answers = ask(
+        fakenvml,
+        """
+        !names = [N.nvmlDeviceGetUUID(d) for d in D]
+        !found = lambda: [N.nvmlDeviceGetUUID(N.nvmlDeviceGetHandleByIndex(i)) for i in range(2)]
+        !again = lambda: (N.nvmlShutdown(), N.nvmlInit(), N.nvmlDeviceGetCount())[-1]
+        !told(REMOVED=1)
+        N.nvmlDeviceGetCount(), code(N.nvmlDeviceGetName, D[1]), code(N.nvmlDeviceGetIndex, D[2])
+        again(), found() == [names[0], names[2]], code(N.nvmlDeviceGetIndex, D[2])
+        !told()
+        N.nvmlDeviceGetCount(), code(N.nvmlDeviceGetName, D[1])
+        again(), found() == names[:2], N.nvmlDeviceGetIndex(D[1])
+        """,
+        DEVICES=3,
+        CONTROL=tmp_path / "control",
+    )
+    assert answers == [(3, "error 15", 2), (2, True, 1), (2, "error 15"), (3, True, 1)]
+
+
 def test_hang_ends_when_the_control_file_changes(fakenvml: Path, tmp_path: Path) -> None:
     control = tmp_path / "control"
     control.write_text("HANG=nvmlDeviceGetPowerUsage:0:inf\n")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpudash.snapshot import Fault, Holder, XidEvent
+from gpudash.text import clean
 from tests.factories import GIB, gpu_uuid, make_device, make_host
 from tests.health.examined import found, host, of_device, rules
 
@@ -145,6 +146,12 @@ def test_failed_gpu_tells_what_its_driver_said() -> None:
     finding = found(of_device(state="failed", fault=fault), "failed")
     assert finding.sentence == fault.message
     assert ("code", 999) in {(proof.name, proof.value) for proof in finding.evidence}
+
+
+def test_removed_gpu_is_told_by_the_number_that_it_had() -> None:
+    fault = Fault(source="nvml", message=clean("GPU 1 was removed: the driver has it no longer"))
+    devices = (make_device(index=0), make_device(index=2, state="lost", fault=fault))
+    assert found(host(devices=devices), "lost").sentence == fault.message
 
 
 def test_lost_gpu_without_a_uuid_is_known_by_its_index() -> None:

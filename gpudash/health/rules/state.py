@@ -88,7 +88,8 @@ def _unreadable(sight: Sight, device: Device) -> Symptom:
         "critical",
         advice,
         fact=(words, words.replace("needs", "need").replace("does", "do")),
-        sentence=fault.message if rule is FAILED and fault else "",
+        # One that was removed has no code of the driver, and a number that may be another's.
+        sentence=fault.message if fault and (rule is FAILED or fault.code is None) else "",
         devices=(device,),
         evidence=(*proof(of, device, "state"), *_proofs(of, fault)),
     )

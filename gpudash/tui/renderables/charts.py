@@ -31,6 +31,8 @@ class _Chart(NamedTuple):
     most: float
     text: Callable[[float | None], str]
     is_memory: bool = False
+    is_live: bool = True
+    """Whether its GPUs tell it now, and not only in the past that the curve shows."""
 
 
 _Band = list[tuple[_Chart, tuple[str, ...]]]
@@ -85,7 +87,9 @@ def _band(
 
 
 def _of_one(gpu: Device) -> _Chart:
-    return _Chart(f"GPU {gpu.index}", "gpu_utilization_percent", max, 100, percent)
+    is_live = gpu.gpu_utilization_percent is not None
+    title = f"GPU {gpu.index}"
+    return _Chart(title, "gpu_utilization_percent", max, 100, percent, is_live=is_live)
 
 
 def _charts(gpus: Sequence[Device]) -> list[_Chart]:
@@ -129,7 +133,8 @@ def _drawn(
     room, lines = size[0], size[1] - 1
     columns = max(1, room - _LABEL - 1)
     values = trends.joined(keys, chart.field, columns, chart.join)
-    now = next((value for value in reversed(values) if value is not None), None)
+    known = (value for value in reversed(values) if value is not None)
+    now = next(known, None) if chart.is_live else None
     steps = theme.memory if chart.is_memory else theme.utilization
     texts = curve(values, chart.most, (columns, lines), theme.glyphs)
     title = [

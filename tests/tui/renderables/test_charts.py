@@ -42,6 +42,14 @@ def test_tall_ones_show_each_gpu_too() -> None:
     assert any("GPU 0  80%" in line and "GPU 1  40%" in line for line in drawn(120, 14))
 
 
+def test_a_gpu_that_tells_nothing_any_more_has_a_past_and_no_value_of_now() -> None:
+    lost = Device(index=0, uuid=DEVICES[0].uuid, state="lost")
+    lines = drawn(120, 14, (lost, DEVICES[1]))
+    assert any("GPU 0  -" in line and "GPU 1  40%" in line for line in lines)
+    assert not any("80%" in line for line in lines)
+    assert lines[-2][8:50] == drawn(120, 14)[-2][8:50]
+
+
 def test_gpus_that_tell_nothing_have_no_charts() -> None:
     assert drawn(120, 8, (Device(index=0),)) == []
 

@@ -1,0 +1,173 @@
+"""A GPU that is unplugged and plugged in again: each is known by its UUID, whatever its number."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudash.snapshot import Snapshot
+from tests.e2e.run import GPUDASH, complete, tell
+from tests.e2e.terminal import Terminal
+from tests.e2e.test_stream import Stream
+from tests.fakenvml.build import environment
+from tests.holders import Holder, pid_list
+
+pytestmark = pytest.mark.e2e
+
+ADDRESSES = ("0000:07:00.0", "0000:16:00.0", "0000:25:00.0")
+"""Where the stand-in says that its GPUs are."""
+
+
+class Slots:
+    """The bus as the kernel shows it to whoever is started `inside`, and the driver's view of it.
+
+    Skips where no namespace for mounts may be made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._drivers = folder / "drivers"
+        self.control = folder / "control"
+        self.control.touch()
+        self._show(range(len(ADDRESSES)))
+        mount = f'mount --bind "{self._drivers}" /sys/bus/pci/drivers && exec "$@"'
+        self._inside = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+        rights = subprocess.run([*self._inside, "true"], capture_output=True).returncode == 0
+        if os.geteuid() or not rights:
+            pytest.skip("may not make a mount namespace")
+
+    def inside(self, *argv: str) -> list[str]:
+        """Return a command that sees this bus in the place of the machine's."""
+        return [*self._inside, *argv]
+
+    def unplug(self, *places: int) -> None:
+        """Take GPUs away, all others are there: the driver loses them, then the kernel."""
+        tell(self.control, **({"REMOVED": ",".join(map(str, places))} if places else {}))
+        self._show(place for place in range(len(ADDRESSES)) if place not in places)
+
+    def _show(self, places: Iterable[int]) -> None:
+        """Replace the folder of the driver as a whole, as its listing is read as a whole."""
+        fresh = self._drivers / "fresh"
+        for place in places:
+            gpu = fresh / ADDRESSES[place]
+            (gpu / "power").mkdir(parents=True)
+            (gpu / "class").write_text("0x030200\n")
+            (gpu / "power/runtime_status").write_text("active\n")
+        shown = self._drivers / "nvidia"
+        if shown.exists():
+            shown.rename(self._drivers / f"nvidia.{len(list(self._drivers.iterdir()))}")
+        fresh.rename(shown)
+
+
+@pytest.fixture
+def slots(tmp_path: Path) -> Slots:
+    return Slots(tmp_path)
+
+
+def told(slots: Slots, held: list[Holder]) -> dict[str, Any]:
+    pids = pid_list(held)
+    return {"DEVICES": 3, "CONTROL": slots.control, "PROCS_PER_DEVICE": 1, "PIDS": pids}
+
+
+def states(snapshot: Snapshot) -> dict[str | None, str]:
+    return {device.uuid: device.state for device in snapshot.devices}
+
+
+def places(snapshot: Snapshot) -> dict[int, str | None]:
+    """Return on which GPU each process is."""
+    return {process.pid: process.devices[0].uuid for process in snapshot.processes}
+
+
+def test_stream_tells_them_by_their_uuids(fakenvml: Path, slots: Slots, holders: Any) -> None:
+    held = holders(3)
+    argv = slots.inside(*GPUDASH, "--json", "--interval", "0.1")
+    with subprocess.Popen(
+        argv,
+        env=environment(fakenvml, **told(slots, held)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        stream = Stream(process)
+        before = stream.next()
+        uuids = [device.uuid for device in before.devices]
+        assert places(before) == {h.pid: u for h, u in zip(held, uuids, strict=True)}
+
+        slots.unplug(1)
+        gone = dict.fromkeys(uuids, "ok") | {uuids[1]: "lost"}
+        after = stream.until(lambda s: states(s) == gone and len(s.processes) == 2)
+        live = [device for device in after.devices if device.state == "ok"]
+        assert [(device.index, device.uuid) for device in live] == [(0, uuids[0]), (1, uuids[2])]
+        assert all(complete(device) for device in live)
+        assert places(after) == {held[0].pid: uuids[0], held[2].pid: uuids[2]}
+        (removed,) = (device for device in after.devices if device.state == "lost")
+        assert removed.memory_used_bytes is None
+        assert removed.fault is not None
+
+        slots.unplug()
+        back = stream.until(lambda s: states(s) == dict.fromkeys(uuids, "ok"))
+        assert [(device.index, device.uuid) for device in back.devices] == [*enumerate(uuids)]
+        stream.until(lambda s: places(s) == places(before))
+        process.kill()
+
+
+def test_screen_keeps_rows_and_selection_with_their_gpu(
+    fakenvml: Path, slots: Slots, holders: Any
+) -> None:
+    held = holders(3)
+    first = held[0]
+    argv = slots.inside(*GPUDASH, "--interval", "0.2", "--no-config")
+    env = environment(fakenvml, **told(slots, held))
+    with Terminal(argv, env=env, columns=140, rows=30) as terminal:
+        terminal.wait_for(lambda text: [gpu_of(text, each) for each in held] == ["0", "1", "2"])
+        select(terminal, first)
+        slots.unplug(1)
+        terminal.wait_for(re.compile(r"(?m)^ *2 .*LOST +GPU 1 was removed"))
+        terminal.wait_for(lambda text: [gpu_of(text, each) for each in held] == ["0", "", "1"])
+        assert "GPU 1 was removed" in findings(terminal.text)
+        assert chosen(terminal) == str(first.pid)
+        slots.unplug()
+        terminal.wait_for(lambda text: [gpu_of(text, each) for each in held] == ["0", "1", "2"])
+        terminal.wait_for(lambda text: "LOST" not in text and "removed" not in text)
+        assert chosen(terminal) == str(first.pid)
+        terminal.send("q")
+        assert terminal.wait_exit(3) == 0
+
+
+def findings(text: str) -> str:
+    """Return the lines that say what is wrong."""
+    return "\n".join(line for line in text.split("\n") if line.startswith(" !"))
+
+
+def row(text: str, holder: Holder) -> str:
+    """Return the row of a process, empty if there is none."""
+    found = re.search(rf"(?m)^\W*{holder.pid}\b.*$", text)
+    return found[0] if found else ""
+
+
+def gpu_of(text: str, holder: Holder) -> str:
+    """Return which GPU a process is said to be on."""
+    return (row(text, holder).split() or [""] * 3)[2]
+
+
+def select(terminal: Terminal, holder: Holder) -> None:
+    """Press the arrow key until the view that Enter opens would be that of the process."""
+    terminal.wait_until(lambda: 1000 in terminal.modes)
+    rows = [line for line in terminal.lines if " sleep 600" in line]
+    place = next(place for place, line in enumerate(rows) if str(holder.pid) in line)
+    terminal.send(*["down"] * place)
+
+
+def chosen(terminal: Terminal) -> str:
+    """Return the PID in the title of the view that Enter opens."""
+    terminal.send("enter")
+    text = terminal.wait_for("GPU MEMORY")
+    terminal.send("escape")
+    terminal.wait_for(lambda text: "GPU MEMORY" not in text)
+    found = re.search(r"(?m)^\W*(\d+) +sleep of ", text)
+    return found[1] if found else text
