@@ -62,8 +62,43 @@ class ProcStat(Struct, frozen=True, kw_only=True):
 
 def read(pid: int) -> ProcStat | None:
     """Return the process, None if /proc does not show one of that PID."""
-    line = _read(f"/proc/{pid}/stat")
-    return parse(line) if line else None
+    text = line(pid)
+    return parse(text) if text else None
+
+
+class Watched:
+    """The stat line of one process, kept open: to open it anew takes longer than to read it.
+
+    It is that of the very process which had the PID, not of a later one.
+    """
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def line(self) -> bytes | None:
+        """Return the line as it is now, None when the process is gone."""
+        try:
+            return os.pread(self._descriptor, _READ_BYTES, 0)
+        except OSError:
+            return None
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+
+def watch(pid: int) -> Watched | None:
+    """Return the line of a process kept open, None if it is gone or too many files are open."""
+    try:
+        return Watched(os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return None
+
+
+def line(pid: int) -> bytes | None:
+    """Return the stat line, for `parse`; None if /proc does not show a process of that PID."""
+    return _read(f"/proc/{pid}/stat")
 
 
 def pids() -> tuple[int, ...]:

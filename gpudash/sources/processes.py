@@ -1,7 +1,8 @@
 """Processes from one sample to the next: identity, CPU share, and why one cannot be seen.
 
-What changes every tick is read in one go by `proc_stat`; facts that seldom change are asked for
-when a process is first seen or has a new name, and every ten seconds after.
+What changes every tick is read in one go by `proc_stat`, from files that stay open once a process
+was seen twice; facts that seldom change are asked for when a process is first seen or has a new
+name, and every ten seconds after.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import msgspec
 from msgspec import Struct
 
 from gpudash import proc_stat
-from gpudash.proc_stat import ProcStat
+from gpudash.proc_stat import ProcStat, Watched
 from gpudash.snapshot import Job, Process
 from gpudash.text import SafeText
 
 _FACTS_SECONDS = 10.0
 _EXITED = "exited"
+_MOST_WATCHED = 4096
+_SHARE_OF_FILES = 2
+"""The files of processes may be one in so many of those that may be open."""
 
 # The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
@@ -44,6 +48,10 @@ class _Known(Struct, kw_only=True):
     cpu_seconds: float = 0.0
     cpu_read_at: float
     cpu_percent: float | None = None
+    stat_line: bytes = b""
+    process: Process | None = None
+    """What was told of it last, as it was when `stat_line` was read."""
+    watched: Watched | None = None
 
 
 class ProcessTable:
@@ -59,6 +67,7 @@ class ProcessTable:
         self._in_namespace = in_pid_namespace()
         self._most_percent = 100.0 * (os.cpu_count() or 1)
         self._known: dict[int, _Known] = {}
+        self._most_watched = _most_watched()
 
     def sample(self, pids: Collection[int], listed_at: float | None = None) -> dict[int, Process]:
         """Return one entry for every PID; those that are not asked for are forgotten.
@@ -66,19 +75,48 @@ class ProcessTable:
         A PID that was reused after `listed_at`, in seconds since boot, is one that has exited.
         """
         too_late = float("inf") if listed_at is None else listed_at // proc_stat.TICK_SECONDS
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
         found: dict[int, Process] = {}
-        known: dict[int, _Known] = {}
+        kept: dict[int, _Known] = {}
         for pid in pids:
-            stat = proc_stat.read(pid)
-            if stat is None:
+            known = self._known.get(pid)
+            line = self._line(pid, known, may_watch=len(kept) < self._most_watched)
+            if known is not None and line == known.stat_line and self._is_still(known, now):
+                assert known.process is not None
+                kept[pid], found[pid] = known, known.process
+                continue
+            stat = proc_stat.parse(line) if line else None
+            if stat is None or line is None:
                 found[pid] = Process(pid=pid, devices=(), hidden_reason=self._hidden_reason(pid))
             elif stat.start_ticks >= too_late:
                 found[pid] = Process(pid=pid, devices=(), hidden_reason=_EXITED)
             else:
-                known[pid] = self._recall(pid, stat)
-                found[pid] = self._process(pid, stat, known[pid])
-        self._known = known
+                kept[pid] = known = self._recall(pid, stat)
+                known.process = found[pid] = self._process(pid, stat, known, now)
+                known.stat_line = line
+        self._known = kept
         return found
+
+    def _line(self, pid: int, known: _Known | None, *, may_watch: bool) -> bytes | None:
+        """Return the stat line of whoever has the PID now."""
+        if known is None:
+            return proc_stat.line(pid)
+        if not may_watch:
+            known.watched = None
+        elif known.watched is None:
+            known.watched = proc_stat.watch(pid)
+        line = known.watched.line() if known.watched else None
+        return line or proc_stat.line(pid)
+
+    def _is_still(self, known: _Known, now: float) -> bool:
+        """Whether a process whose stat line is as before can only be as it was told.
+
+        It used no CPU, and its memory has not grown, or page faults would be counted there.
+        """
+        if known.cpu_percent != 0 or now >= known.facts_due:
+            return False
+        known.cpu_read_at = now
+        return True
 
     def _recall(self, pid: int, stat: ProcStat) -> _Known:
         """Return what is known of this very process, not of an earlier one of the same PID."""
@@ -87,8 +125,7 @@ class ProcessTable:
             return _Known(start_ticks=stat.start_ticks, cpu_read_at=stat.started_seconds)
         return known
 
-    def _process(self, pid: int, stat: ProcStat, known: _Known) -> Process:
-        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    def _process(self, pid: int, stat: ProcStat, known: _Known, now: float) -> Process:
         if now >= known.facts_due or stat.name != known.name:
             known.facts = self._fresh_facts(pid, known.facts)
             known.name = stat.name
@@ -136,6 +173,12 @@ class ProcessTable:
         except (ProcessLookupError, OverflowError):
             pass
         return "belongs to another PID namespace" if self._in_namespace else _EXITED
+
+
+def _most_watched() -> int:
+    """Return how many files may stay open, so that enough are left for all else."""
+    files = os.sysconf("SC_OPEN_MAX")
+    return _MOST_WATCHED if files < 0 else min(_MOST_WATCHED, files // _SHARE_OF_FILES)
 
 
 def in_pid_namespace() -> bool:

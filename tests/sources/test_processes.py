@@ -96,3 +96,46 @@ def test_a_process_that_started_before_it_was_listed_is_that_one() -> None:
     process = ProcessTable(Asked()).sample([ME], time.clock_gettime(time.CLOCK_BOOTTIME))[ME]
     assert process.hidden_reason is None
     assert process.username == "alice"
+
+
+def test_a_process_at_rest_is_told_as_before(holders: Callable[[int], list[Holder]]) -> None:
+    (holder,) = holders(1)
+    table = ProcessTable(Asked())
+    deadline = time.monotonic() + 10
+    before = table.sample([holder.pid])[holder.pid]
+    while (process := table.sample([holder.pid])[holder.pid]) is not before:
+        assert time.monotonic() < deadline
+        before = process
+    assert (process.cpu_percent, process.status) == (0.0, "sleeping")
+
+
+def test_memory_that_a_process_takes_is_told_at_the_next_sample() -> None:
+    table = ProcessTable(Asked())
+    table.sample([ME])
+    before = table.sample([ME])[ME].resident_memory_bytes
+    block = bytearray(os.urandom(1 << 26))
+    after = table.sample([ME])[ME].resident_memory_bytes
+    assert before is not None
+    assert after is not None
+    assert after - before > len(block) // 2
+
+
+def test_a_process_that_has_ended_is_not_told_from_its_open_file(
+    holders: Callable[[int], list[Holder]],
+) -> None:
+    (holder,) = holders(1)
+    table = ProcessTable(Asked())
+    for _ in range(3):
+        assert table.sample([holder.pid])[holder.pid].hidden_reason is None
+    holder.end()
+    assert table.sample([holder.pid])[holder.pid].hidden_reason is not None
+
+
+def test_files_of_processes_that_are_not_asked_for_are_closed() -> None:
+    table = ProcessTable(Asked())
+    before = len(os.listdir("/proc/self/fd"))
+    table.sample([ME])
+    table.sample([ME])
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    table.sample([])
+    assert len(os.listdir("/proc/self/fd")) == before
