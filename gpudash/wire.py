@@ -19,6 +19,7 @@ _encoder = msgspec.json.Encoder()
 
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _MANY_DIGITS = b"0" * len(str(2**63))
+_ASCII = bytes(range(128))
 _DIGITS_AS_ZEROS = bytes(ord("0") if byte in b"0123456789" else byte for byte in range(256))
 
 
@@ -65,8 +66,12 @@ def _is_harmless(line: bytes) -> bool:
     """
     if line.isascii() and b"\\" not in line and b"\x7f" not in line:
         return True
-    rest = line.replace(b"\\\\", b"")
-    return rest.count(b"\\") == rest.count(b'\\"') and rest.strip().decode().isprintable()
+    if b"\\" in line:
+        rest = line.replace(b"\\\\", b"")
+        if rest.count(b"\\") != rest.count(b'\\"'):
+            return False
+    # In UTF-8 no character is made of bytes of ASCII and others both.
+    return b"\x7f" not in line and line.translate(None, _ASCII).decode().isprintable()
 
 
 def _may_exceed(line: bytes) -> bool:
