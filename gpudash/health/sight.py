@@ -50,14 +50,11 @@ class Sight:
         return gpu_ranges((hold.share for hold in holds), self._mig_labels)
 
     def _holds(self, process: Process, devices: dict[str, Device]) -> list[Hold]:
-        work = self.work
+        now, shares = self.work.now, self.work.of(process).shares
         return [
-            Hold(
-                share,
-                device,
-                work.idle_seconds(process, share),
-                work.has_worked(process, share),
-            )
+            Hold(share, device, work.idle_seconds(now), work.worked)
             for share in process.devices
-            if share.type != "G" and (device := devices.get(share.uuid or "")) is not None
+            if share.type != "G"
+            and (device := devices.get(share.uuid or "")) is not None
+            and (work := shares[share.uuid])
         ]

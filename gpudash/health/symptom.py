@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -64,13 +65,17 @@ def proof(of: str, sample: Struct, *names: str) -> tuple[Evidence, ...]:
 
 def number(name: str, value: object, of: str | None = None) -> Evidence:
     """Return a value as evidence, its unit told by the end of the name."""
-    unit = next((unit for end, unit in _UNITS if name.endswith(end)), Unit.NONE)
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
     elif isinstance(value, float):
         value = round(value, 1)
     plain = value if isinstance(value, (bool, int, float, str)) else str(value)
-    return Evidence(name=name, value=plain, unit=unit.suffix, of=of)
+    return Evidence(name=name, value=plain, unit=_unit(name), of=of)
+
+
+@lru_cache(maxsize=256)
+def _unit(name: str) -> str:
+    return next((unit for end, unit in _UNITS if name.endswith(end)), Unit.NONE).suffix
 
 
 def who(process: Process) -> str:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from math import inf
+from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,6 +21,18 @@ from gpudash.sources.nvml.rest import Rest
 from gpudash.sources.nvml.tasks import STEADY, Patience, no_news, once
 
 
+class _Joined(NamedTuple):
+    """A process as the operating system and the driver tell it, and both in one."""
+
+    process: Process
+    devices: tuple[ProcessDevice, ...]
+    whole: Process
+    order: tuple[int, int]
+
+
+_ORDER = attrgetter("order")
+
+
 class LocalSource:
     """A host seen through its driver and its operating system."""
 
@@ -28,6 +42,7 @@ class LocalSource:
         self._nvml = nvml
         self._host = host
         self._clock = clock
+        self._joined: dict[int, _Joined] = {}
 
     def sample(self) -> Snapshot:
         """Return the host as it is now; raises DriverError when NVML cannot be used at all."""
@@ -36,7 +51,7 @@ class LocalSource:
         nvml = self._nvml.read()
         host = self._host.host()
         processes = self._host.processes(nvml.processes.keys(), nvml.listed_at)
-        joined = _joined(processes, nvml.processes)
+        joined = self._join(processes, nvml.processes)
         snapshot = Snapshot(
             taken_at=taken_at,
             host=replace(
@@ -52,6 +67,23 @@ class LocalSource:
             leases=self._host.leases(nvml.devices, joined),
         )
         return explained(snapshot, self._host)
+
+    def _join(
+        self, processes: dict[int, Process], devices: dict[int, tuple[ProcessDevice, ...]]
+    ) -> tuple[Process, ...]:
+        """Give each process its devices; the largest holder of memory comes first.
+
+        One of which neither half is new is the same object as before.
+        """
+        joined: dict[int, _Joined] = {}
+        for pid, process in processes.items():
+            known, on = self._joined.get(pid), devices[pid]
+            if known is None or known.process is not process or known.devices is not on:
+                whole = replace(process, devices=on)
+                known = _Joined(process, on, whole, (-(whole.used_gpu_memory_bytes or 0), pid))
+            joined[pid] = known
+        self._joined = joined
+        return tuple([each.whole for each in sorted(joined.values(), key=_ORDER)])
 
     def close(self) -> None:
         """Let go of the driver."""
@@ -166,12 +198,3 @@ def _demo_number(name: str) -> float | None:
     except ValueError:
         meaning = "no Unix time in seconds" if name != "GPUDASH_DEMO_STEP" else "no seconds"
         raise UsageError(f"{name}={text!r} is {meaning}") from None
-
-
-def _joined(
-    processes: dict[int, Process], devices: dict[int, tuple[ProcessDevice, ...]]
-) -> tuple[Process, ...]:
-    """Give each process its devices; the largest holder of memory comes first."""
-    joined = [replace(process, devices=devices[pid]) for pid, process in processes.items()]
-    joined.sort(key=lambda process: (-(process.used_gpu_memory_bytes or 0), process.pid))
-    return tuple(joined)

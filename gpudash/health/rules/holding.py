@@ -131,23 +131,27 @@ def starved(sight: Sight) -> Iterator[Symptom]:
     """
     if sight.is_first:
         return
-    users: dict[str, list[tuple[Process, Hold]]] = defaultdict(list)
-    for process, holds in sight.holds:
+    waiting = {
+        gpu.key: (gpu, percent)
+        for gpu in sight.gpus
+        if (percent := sight.work.utilization_percent(gpu)) is not None
+        and _LEAST_PERCENT <= percent < _STARVED_PERCENT
+    }
+    users: dict[str, list[Process]] = defaultdict(list)
+    for process, holds in sight.holds if waiting else ():
         for hold in holds:
-            if hold.idle_seconds is None:
-                users[hold.device.key].append((process, hold))
-    for gpu in sight.gpus:
-        percent = sight.work.utilization_percent(gpu)
-        if percent is not None and _LEAST_PERCENT <= percent < _STARVED_PERCENT:
-            yield from _starved(sight, gpu, percent, users.get(gpu.key, ()))
+            if hold.idle_seconds is None and hold.device.key in waiting:
+                users[hold.device.key].append(process)
+    for key, (gpu, percent) in waiting.items():
+        yield from _starved(sight, gpu, percent, users.get(key, ()))
 
 
 def _starved(
-    sight: Sight, gpu: Device, percent: float, users: Iterable[tuple[Process, Hold]]
+    sight: Sight, gpu: Device, percent: float, users: Iterable[Process]
 ) -> Iterator[Symptom]:
-    for process, _ in users:
-        mean = sight.work.host_work(process)
-        cpu, waits = mean.first, mean.second
+    for process in users:
+        known = sight.work.of(process)
+        cpu, waits = known.cpu_percent, known.disk_wait_percent
         is_waiting = waits is not None and waits >= _WAITING_PERCENT
         if not is_waiting and (cpu is None or cpu < _BUSY_CORE_PERCENT):
             continue

@@ -28,6 +28,13 @@ _PROGRAM_SECONDS = 600.0
 def memory_errors(sight: Sight) -> Iterator[Symptom]:
     """GPUs whose memory made errors that could not be corrected, or waits to be mended."""
     for gpu in sight.gpus:
+        if not (
+            gpu.ecc_uncorrected_volatile_count
+            or gpu.remapped_rows_failed
+            or gpu.remapped_rows_pending
+            or gpu.retired_pages_pending
+        ):
+            continue
         of = sight.name(gpu)
         if gpu.ecc_uncorrected_volatile_count:
             fact = (

@@ -114,15 +114,18 @@ def recovery(sight: Sight) -> Iterator[Symptom]:
 def fabric(sight: Sight) -> Iterator[Symptom]:
     """GPUs that have not joined the NVSwitch fabric, or joined it badly."""
     for gpu in sight.gpus:
+        is_out = gpu.fabric_state in ("not-started", "in-progress") or gpu.fabric_status_code
+        if not is_out and not gpu.fabric_bandwidth_degraded:
+            continue
         of = sight.name(gpu)
         proofs = proof(of, gpu, "fabric_state", "fabric_status_code", "fabric_bandwidth_degraded")
-        if gpu.fabric_state in ("not-started", "in-progress") or gpu.fabric_status_code:
+        if is_out:
             fact = ("has not joined the NVSwitch fabric", "have not joined the NVSwitch fabric")
             advice = (
                 "CUDA cannot start there until it has. See: systemctl status nvidia-fabricmanager"
             )
             yield Symptom(FABRIC, gpu.key, "critical", advice, fact, "", (gpu,), proofs)
-        elif gpu.fabric_bandwidth_degraded:
+        else:
             fact = (
                 "has less NVLink bandwidth than it should, says the fabric",
                 "have less NVLink bandwidth than they should, says the fabric",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
+from operator import is_
 
 from msgspec import Struct
 
@@ -13,6 +15,7 @@ from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.bus import UNKNOWN, Bus
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.paces import STEADY_SECONDS
+from gpudash.sources.nvml.processes import Listing
 from gpudash.sources.nvml.rest import SUSPENDED, Rest
 from gpudash.sources.nvml.roster import Gpu, Roster
 from gpudash.sources.nvml.silence import seen_by_kernel, silence
@@ -65,6 +68,8 @@ class NvmlReader:
         self._topology_of: tuple[str | None, ...] | None = None
         self._processes_due = 0.0
         self._listed_at: float | None = None
+        self._joined: list[Listing] = []
+        self._processes: dict[int, tuple[ProcessDevice, ...]] = {}
         self._following: Task[None] | None = None
         self._connecting: Task[Topology | None] | None = None
 
@@ -206,19 +211,26 @@ class NvmlReader:
             self._is_open = False
 
     def _reading(self) -> Reading:
-        processes: dict[int, tuple[ProcessDevice, ...]] = {}
-        for gpu in self._roster.gpus:
-            for pid, entry in gpu.listing.entries:
-                processes[pid] = (*processes.get(pid, ()), entry)
         self._refresh_topology()
         return Reading(
             devices=self._devices(),
-            processes=processes,
+            processes=self._processes_by_pid(),
             listed_at=self._listed_at,
             topology=self._topology,
             versions=self._versions,
             faults=tuple(self._faults()),
         )
+
+    def _processes_by_pid(self) -> dict[int, tuple[ProcessDevice, ...]]:
+        """Return what each process does on its devices, the same object until they are listed."""
+        listings = [gpu.listing for gpu in self._roster.gpus]
+        if len(listings) != len(self._joined) or not all(map(is_, listings, self._joined)):
+            self._joined, processes = listings, defaultdict[int, list[ProcessDevice]](list)
+            for listing in listings:
+                for pid, entry in listing.entries:
+                    processes[pid].append(entry)
+            self._processes = {pid: tuple(entries) for pid, entries in processes.items()}
+        return self._processes
 
     def _devices(self) -> tuple[Device, ...]:
         rows = [(gpu.device, *gpu.instances) for gpu in self._roster.gpus]
