@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpudash.snapshot import Device, Process, ProcessDevice
@@ -90,7 +89,9 @@ def _without_folder(line: Sequence[str] | None) -> Sequence[str] | None:
 
 def _command(process: Process, line: Sequence[str] | None) -> str:
     if line:
-        return line[0] if len(line) == 1 else shlex.join(line)
+        from shlex import join
+
+        return line[0] if len(line) == 1 else join(line)
     if process.hidden_reason:
         return f"({process.hidden_reason})"
     return process.name or ABSENT

@@ -7,7 +7,6 @@ GPUDASH_LOCK_DIR names a folder of the host that they share, with one file per U
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 from collections.abc import Iterable
@@ -49,6 +48,8 @@ def take(path: str) -> int | None:
     None when somebody else holds it. Raises OSError when there is no such place, PermissionError
     when somebody but root could put another file there.
     """
+    import fcntl
+
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _require_root(path, os.fstat(descriptor))

@@ -1,14 +1,17 @@
 """A quick start: libraries loaded without the modules that they import and gpudash never needs.
 
-A one-shot spends nearly all of its time importing, and a third of that on two modules that are
-loaded for nothing: msgspec prefers typing_extensions over typing, pynvml imports ctypes.util
+A one-shot spends nearly all of its time importing, and a third of that on modules that are loaded
+for nothing: msgspec prefers typing_extensions over typing, imports textwrap for the help of JSON
+Schema and uuid, which imports platform to learn that this is Linux; pynvml imports ctypes.util
 (and with it shutil, tempfile and subprocess) and does not use it on Linux.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
+from collections.abc import Callable
 from types import ModuleType, TracebackType
 
 
@@ -38,7 +41,7 @@ class Instead:
 def begin() -> None:
     """Load msgspec, and keep the collector of garbage out of the imports to come."""
     gc.disable()
-    with Instead("typing_extensions", None):
+    with Instead("typing_extensions", None), _without_platform(), _without_textwrap():
         import msgspec  # noqa: F401
 
 
@@ -50,6 +53,24 @@ def settle() -> None:
 
 def without_ctypes_util() -> Instead:
     """Return the context in which to import pynvml."""
-    stand_in = ModuleType("ctypes.util")
-    stand_in.find_library = lambda _: None  # type: ignore[attr-defined]
-    return Instead("ctypes.util", stand_in)
+    return _instead("ctypes.util", find_library=lambda _: None)
+
+
+def _without_platform() -> Instead:
+    return _instead("platform", system=lambda: os.uname().sysname)
+
+
+def _without_textwrap() -> Instead:
+    return _instead("textwrap", dedent=_dedent)
+
+
+def _dedent(text: str) -> str:
+    from textwrap import dedent
+
+    return dedent(text)
+
+
+def _instead(name: str, **functions: Callable[..., object]) -> Instead:
+    stand_in = ModuleType(name)
+    stand_in.__dict__.update(functions)
+    return Instead(name, stand_in)

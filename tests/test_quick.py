@@ -24,13 +24,27 @@ def test_msgspec_works_without_typing_extensions() -> None:
     assert "typing_extensions" not in modules_after(code)
 
 
+def test_msgspec_works_without_what_it_imports_for_nothing() -> None:
+    code = (
+        "from gpudash import quick; quick.begin()\n"
+        "from gpudash import wire; from gpudash.snapshot import EMPTY\n"
+        "assert wire.decode(wire.encode(EMPTY)) == EMPTY"
+    )
+    assert not {"platform", "textwrap", "typing_extensions"} & modules_after(code)
+
+
+def test_uuids_are_made_as_ever_after_a_quick_start() -> None:
+    code = "from gpudash import quick; quick.begin(); import uuid; assert uuid.uuid4().version == 4"
+    assert "uuid" in modules_after(code)
+
+
 def test_pynvml_works_without_ctypes_util() -> None:
     loaded = modules_after("from gpudash.sources.nvml import load; load().NVMLError(9)")
     assert "pynvml" in loaded
     assert not loaded & {"ctypes.util", "shutil", "tempfile", "subprocess"}
 
 
-@pytest.mark.parametrize("module", ["typing_extensions", "ctypes.util"])
+@pytest.mark.parametrize("module", ["typing_extensions", "ctypes.util", "platform", "textwrap"])
 def test_the_real_module_can_be_imported_afterwards(module: str) -> None:
     code = (
         "from gpudash import quick; quick.begin()\n"

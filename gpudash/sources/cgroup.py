@@ -23,9 +23,9 @@ LIMIT = 16384
 _NAME_LIMIT = 256
 _CONTAINER_ID_LENGTH = 64
 _HEX = frozenset("0123456789abcdef")
-_POD = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?=[.:]|$)")
+_POD = r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?=[.:]|$)"
 # A login is no job, and neither is a user's own service manager.
-_NO_JOB = re.compile(r"session-[^-]*\.scope|user@[^@]*\.service|init\.scope")
+_NO_JOB = r"session-[^-]*\.scope|user@[^@]*\.service|init\.scope"
 
 _Path = list[str]
 _Found = TypeVar("_Found")
@@ -94,7 +94,7 @@ def _container(path: _Path) -> _Container | None:
 
 def _pod(path: _Path) -> SafeText | None:
     for name in path:
-        if match := _POD.search(name):
+        if "pod" in name and (match := re.search(_POD, name)):
             return clean(match[1].replace("_", "-"))
     return None
 
@@ -114,6 +114,6 @@ def _slurm(path: _Path) -> tuple[SafeText, SafeText | None] | None:
 def _unit(path: _Path) -> SafeText | None:
     """Find the innermost unit that somebody started, not the login it was started from."""
     for name in reversed(path):
-        if name.endswith((".service", ".scope")) and not _NO_JOB.fullmatch(name):
+        if name.endswith((".service", ".scope")) and not re.fullmatch(_NO_JOB, name):
             return clean(name, _NAME_LIMIT)
     return None

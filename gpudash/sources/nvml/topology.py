@@ -116,6 +116,7 @@ def _mask(words: Sequence[int] | None) -> str | None:
     bits = [
         word * _WORD_BITS + bit
         for word, value in enumerate(words or ())
+        if value
         for bit in range(_WORD_BITS)
         if value >> bit & 1
     ]
