@@ -48,6 +48,24 @@ async def test_picture_behind_a_dialog_goes_on(view: str, key: str, title: str) 
         assert title in on(terminal)
 
 
+@pytest.mark.parametrize(("key", "title"), [("f2", "Colours"), ("K", "Close"), ("h", "close")])
+async def test_dialog_leaves_what_is_beside_it_as_it_was(key: str, title: str) -> None:
+    feed, terminal = HandFeed(), Terminal(200, 60)
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=(200, 60)) as pilot:
+        feed.give(busy_snapshot())
+        await updated(app, pilot, terminal)
+        before = terminal.cells
+        await pilot.press(key)
+        await updated(app, pilot, terminal)
+        assert title in on(terminal)
+        (box,) = (child.region for child in app.screen.children if child.region)
+        after = terminal.cells
+        for y, row in enumerate(before):
+            inside = range(box.x, box.right) if box.y <= y < box.bottom else range(0)
+            assert [x for x in range(200) if row[x] != after[y][x] and x not in inside] == []
+
+
 async def test_rows_behind_a_dialog_go_on_and_cost_what_changed() -> None:
     feed, terminal = HandFeed(), Terminal(140, 40)
     app = GpudashApp(feed, driver_class=CaptureDriver)

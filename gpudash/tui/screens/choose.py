@@ -49,7 +49,7 @@ class ChooseScreen(Wheel, ModalScreen["str | None"]):
     """
 
     DEFAULT_CSS = """
-    ChooseScreen { align: center middle; background: $background 60%; }
+    ChooseScreen { align: center middle; background: transparent; }
     """
     AUTO_FOCUS = None
     BINDINGS: ClassVar[list[Any]] = []

@@ -26,7 +26,7 @@ class HelpScreen(Wheel, ModalScreen[None]):
     """Shows the keys until one of several is pressed."""
 
     DEFAULT_CSS = """
-    HelpScreen { align: center middle; background: $background 60%; }
+    HelpScreen { align: center middle; background: transparent; }
     """
     BINDINGS: ClassVar[list[Any]] = [
         Binding("escape,q,h,question_mark,f1,enter,ctrl+c,f10", "close", "close", show=False),

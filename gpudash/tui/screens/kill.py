@@ -42,7 +42,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"]):
     """Asks whether to send a signal; Cancel is the default, None the answer that it gives."""
 
     DEFAULT_CSS = """
-    KillScreen { align: center middle; background: $background 60%; }
+    KillScreen { align: center middle; background: transparent; }
     """
     BINDINGS: ClassVar[list[Any]] = bindings(KILL_KEYS)
     AUTO_FOCUS = None
