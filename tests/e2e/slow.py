@@ -16,7 +16,7 @@ class SlowTerminal(Terminal):
     """Shows so many bytes a second; keys and answers come through at once.
 
     A link with `buffer` takes any number of bytes from the program, as SSH does; one without
-    takes no more than it carries, as a serial line does. A `deaf` terminal answers nothing.
+    takes no more than it carries, as a serial line does.
     """
 
     def __init__(
@@ -24,10 +24,9 @@ class SlowTerminal(Terminal):
         *arguments: Any,
         bytes_per_second: int,
         buffer: bool = True,
-        deaf: bool = False,
         **options: Any,
     ) -> None:
-        self._rate, self._buffered, self._deaf = bytes_per_second, buffer, deaf
+        self._rate, self._buffered = bytes_per_second, buffer
         self._piece = max(1, int(bytes_per_second * _PIECE_SECONDS))
         self._queue = bytearray()
         self._due = 0.0
@@ -52,12 +51,6 @@ class SlowTerminal(Terminal):
             wait = max(0.0, min(end, self._due if self._queue else end) - now)
             select.select([self._master] if self._has_room else [], [], [], wait)
         return super().pump(timeout)
-
-    def _show(self, data: bytes) -> None:
-        if self._deaf:
-            self._emulator.feed(data)
-        else:
-            super()._show(data)
 
     @property
     def _has_room(self) -> bool:

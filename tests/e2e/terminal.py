@@ -19,36 +19,13 @@ import psutil
 import pyte
 
 from tests.e2e.emulation import Emulator
+from tests.e2e.keys import sequence
 
 MARK = "GPUDASH_TEST_TERMINAL"
 """Environment variable by which every process of a terminal is found again, orphans too."""
 
-KEYS = {
-    "up": "\x1b[A",
-    "down": "\x1b[B",
-    "right": "\x1b[C",
-    "left": "\x1b[D",
-    "home": "\x1b[H",
-    "end": "\x1b[F",
-    "pageup": "\x1b[5~",
-    "pagedown": "\x1b[6~",
-    "tab": "\t",
-    "shift+tab": "\x1b[Z",
-    "enter": "\r",
-    "escape": "\x1b",
-    "space": " ",
-    "backspace": "\x7f",
-    "f1": "\x1bOP",
-    "f2": "\x1bOQ",
-    "f9": "\x1b[20~",
-    "f10": "\x1b[21~",
-    "ctrl+c": "\x03",
-    "ctrl+p": "\x10",
-    "ctrl+z": "\x1a",
-}
-
-_CURSOR_KEYS = frozenset({"up", "down", "right", "left", "home", "end"})
-"""Keys that a program may ask for in the application's form (mode 1), as curses does."""
+_FRAME, _FRAME_SECONDS = 2026, 0.2
+"""The mode within which a terminal shows nothing yet, and for how long it obeys."""
 
 Condition = str | re.Pattern[str] | Callable[[str], object]
 
@@ -185,33 +162,40 @@ class Terminal:
         return self.text
 
     def pump(self, timeout: float) -> bool:
-        """Read what comes within `timeout` seconds, once; False when there was nothing."""
+        """Read what comes within `timeout` seconds, once; False when there was nothing.
+
+        A frame is read to its end, as a terminal shows it.
+        """
         if not self._open:
             select.select([], [], [], min(max(timeout, 0), 0.05))
             return False
         if not self.wait_readable(timeout):
             return False
+        self._read()
+        end = time.monotonic() + _FRAME_SECONDS
+        while self._open and _FRAME in self.modes and self.wait_readable(end - time.monotonic()):
+            self._read()
+        return self._open
+
+    def _read(self) -> None:
+        """Show what the program has written."""
         try:
             data = os.read(self._master, 1 << 16)
         except BlockingIOError:
-            return True
+            return
         except OSError:  # EIO: the last process closed its side
             data = b""
         self._open = bool(data)
         self._show(data)
-        return self._open
 
     def wait_readable(self, timeout: float) -> bool:
         """Wait until the program has written something, which `pump` will read."""
         return bool(select.select([self._master], [], [], max(timeout, 0))[0])
 
     def send(self, *keys: str) -> None:
-        """Press keys: names of KEYS, anything else as it is."""
+        """Press keys: names of `keys.KEYS`, anything else as it is."""
         for key in keys:
-            sequence = KEYS.get(key, key)
-            if 1 in self.modes and key in _CURSOR_KEYS:
-                sequence = sequence.replace("[", "O")
-            self._write(sequence.encode())
+            self._write(sequence(key, cursor_keys=1 in self.modes))
 
     def click(self, x: int, y: int, *, button: int = 0) -> None:
         """Click at a cell counted from 0; 0 left, 2 right button."""

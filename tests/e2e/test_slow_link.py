@@ -98,7 +98,7 @@ def test_link_without_buffers_is_no_worse(fakenvml: Path) -> None:
 
 def test_terminal_that_answers_nothing_is_late_by_what_the_kernel_holds(fakenvml: Path) -> None:
     limit = LIMIT + DEAF_SECONDS
-    with slow(fakenvml, buffer=False, deaf=True) as terminal:
+    with slow(fakenvml, buffer=False, mute=True) as terminal:
         go(terminal, "overview", limit)
         assert oldest(terminal, 3) < limit
         within = FRAME_SECONDS + DEAF_SECONDS
