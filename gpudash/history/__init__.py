@@ -46,6 +46,10 @@ class History:
         self._frames.push(now, snapshot)
         self._past.push(now, snapshot)
 
+    def seal(self) -> None:
+        """Keep the present as it is known now: a second is one point, which samples still raise."""
+        self._past.seal()
+
     def clear(self) -> None:
         """Forget everything."""
         self.now, self.latest = 0.0, EMPTY

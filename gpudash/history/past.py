@@ -69,6 +69,10 @@ class Past:
         _forget(self._devices, len(snapshot.devices))
         _forget(self._processes, len(snapshot.processes))
 
+    def seal(self) -> None:
+        """Let later numbers leave what is known by now as it is."""
+        self._axis.seal()
+
     def series(
         self, key: str | ProcessKey | None, field: str, window: Window
     ) -> list[float | None]:

@@ -43,6 +43,7 @@ class Axis:
     def __init__(self) -> None:
         self.first = 0
         self._times = array("d")
+        self._sealed = False
         self._cached: tuple[Window, int, list[Slot]] | None = None
 
     @property
@@ -52,14 +53,19 @@ class Axis:
 
     def advance(self, now: float) -> bool:
         """Open a row unless the last one is still young; return whether old ones fell out."""
-        if self._times and now - self._times[-1] < _ROW_SECONDS:
+        if self._times and now - self._times[-1] < _ROW_SECONDS and not self._sealed:
             return False
+        self._sealed = False
         self._times.append(now)
         if len(self._times) < CAPACITY + BLOCK:
             return False
         del self._times[:BLOCK]
         self.first += BLOCK
         return True
+
+    def seal(self) -> None:
+        """Let the last row stay as it is, and the next sample open another."""
+        self._sealed = True
 
     def slots(self, window: Window) -> list[Slot]:
         """Return the rows of each point, on a grid that does not move with the window."""

@@ -21,6 +21,7 @@ class Playhead:
         """Stay at the present instant."""
         self.paused = True
         self._paused_at = self._history.now
+        self._history.seal()
 
     def go_live(self) -> None:
         """Follow the present again."""
@@ -35,6 +36,7 @@ class Playhead:
             self.go_live()
             return None
         self.paused, self.moment = True, moment
+        self._history.seal()
         return self._history.at(moment)
 
     @property

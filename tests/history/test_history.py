@@ -33,6 +33,19 @@ def test_every_metric_can_be_asked_for_and_no_other(key: Any, metrics: tuple[str
         history.series(key, "name", 10, 5)
 
 
+@pytest.mark.parametrize("sealed", [True, False])
+def test_later_numbers_leave_a_sealed_instant_as_it_was(sealed: bool) -> None:
+    history = History()
+    history.push(snapshot(10, 20))
+    until = history.now
+    if sealed:
+        history.seal()
+    history.push(snapshot(10.2, 90))
+    load = "gpu_utilization_percent"
+    assert history.series(GPU, load, 1, 1, until) == [20 if sealed else 90]
+    assert history.series(GPU, load, 1, 1) == [90]
+
+
 def test_a_reboot_starts_anew() -> None:
     history = pushed(1, 2, 3)
     history.push(snapshot(60, host=make_host(uptime_seconds=5.0)))
