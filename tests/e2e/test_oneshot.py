@@ -136,7 +136,7 @@ NOT_OF_A_LOOK = {
     *("asyncio", "dataclasses", "difflib", "fcntl", "inspect", "json", "platform", "plotext"),
     *("psutil", "rich", "shlex", "shutil", "statistics", "subprocess", "textual", "textwrap"),
     *("gpudash.actions", "gpudash.columns", "gpudash.feed", "gpudash.filtering"),
-    *("gpudash.history", "gpudash.leasing", "gpudash.outputs", "gpudash.picking"),
+    *("gpudash.history", "gpudash.leasing", "gpudash.outputs", "gpudash.peers", "gpudash.picking"),
     *("gpudash.quantities", "gpudash.recording", "gpudash.settings", "gpudash.tui"),
     *("gpudash.health.xids", "gpudash.secrets.masking", "gpudash.sources.simulated"),
 }

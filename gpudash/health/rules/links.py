@@ -27,6 +27,7 @@ NO_P2P = Rule("p2p-missing", "GPUs of one process cannot reach each other's memo
 _LOAD_PERCENT = 20
 _DEEPEST_LOADED_STATE = 5
 _MANY_REPLAYS = 1.0
+_GRANTED = frozenset({"X", "OK", None})
 _LANES = "nvidia-smi nvlink --status names the links; a reset or a reseat of the board may help."
 
 
@@ -126,7 +127,8 @@ class MissingP2p:
             (p.key, p.name, p.username, [(s.uuid, s.type) for s in p.devices]) for p in several
         ]
         if self._known[0] is not topology or self._known[1] != users:
-            self._known, self._found = (topology, users), list(self._look(sight))
+            found = list(self._look(sight)) if _denies_p2p(topology) else []
+            self._known, self._found = (topology, users), found
         return self._found
 
     def _look(self, sight: Sight) -> Iterator[Symptom]:
@@ -145,3 +147,9 @@ class MissingP2p:
                 evidence=(number("pairs_without_p2p_count", lack.pair_count),),
                 pids=tuple(lack.pids),
             )
+
+
+def _denies_p2p(topology: Topology) -> bool:
+    """Whether any pair is known to have no peer access: seldom, and the rest takes a while."""
+    matrices = topology.p2p_read, topology.p2p_write
+    return any(not _GRANTED.issuperset(row) for matrix in matrices for row in matrix)
