@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from functools import lru_cache
 from itertools import pairwise
 from math import inf, isfinite
+from struct import Struct, error
 from typing import NamedTuple
 
 from gpudash.history.metrics import Row
@@ -19,6 +21,7 @@ BLOCK = 60
 CAPACITY = 31 * BLOCK
 """Rows kept: half an hour of seconds, and a minute so that the first point is whole."""
 
+_FLOAT_BYTES = array("f").itemsize
 _GAP = array("f", [-inf]) * BLOCK
 _ROW_SECONDS = 0.9
 _HOLD_INTERVALS, _HOLD_MIN_SECONDS, _HOLD_MAX_SECONDS = 2.5, 2.5, 150.0
@@ -99,12 +102,13 @@ class Axis:
 class Track:
     """The rows of one device, process or host, in blocks so that the oldest can go."""
 
-    __slots__ = ("_blocks", "_width", "end")
+    __slots__ = ("_blocks", "_floats", "_width", "end")
 
     def __init__(self, width: int) -> None:
         self.end = 0
         """Number of the row behind its last one."""
         self._width = width
+        self._floats = _floats(width)
         self._blocks: dict[int, array[float]] = {}
 
     def put(self, number: int, row: Row) -> None:
@@ -112,12 +116,14 @@ class Track:
         block = self._blocks.get(number // BLOCK)
         if block is None:
             block = self._blocks[number // BLOCK] = array("f", [-inf]) * (BLOCK * self._width)
-        packed = _packed([-inf if value is None else value for value in row])
+        values = [-inf if value is None else value for value in row]
         place = number % BLOCK * self._width
-        cells = slice(place, place + self._width)
         if number < self.end:
-            packed = array("f", map(max, packed, block[cells]))
-        block[cells] = packed
+            values = [*map(max, _packed(values), block[place : place + self._width])]
+        try:
+            self._floats.pack_into(block, place * _FLOAT_BYTES, *values)
+        except (OverflowError, error):
+            block[place : place + self._width] = _packed(values)
         self.end = number + 1
 
     def trim(self, first: int) -> None:
@@ -151,6 +157,11 @@ class Track:
             cells.extend(_GAP if block is None else block[column :: self._width])
         base = first * BLOCK
         return [cells[slot[0] - base : slot[1] - base] if slot else array("f") for slot in slots]
+
+
+@lru_cache
+def _floats(width: int) -> Struct:
+    return Struct(f"{width}f")
 
 
 def _packed(row: list[float]) -> array[float]:

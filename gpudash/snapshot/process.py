@@ -107,12 +107,19 @@ class Process(Struct, frozen=True, kw_only=True):
     @property
     def used_gpu_memory_bytes(self) -> int | None:
         """Device memory over all its devices; None if no share is known."""
-        return _total([share.used_gpu_memory_bytes for share in self.devices])
+        devices = self.devices
+        if len(devices) == 1:
+            # Nearly all use a single one, and this is asked for several times a tick.
+            return devices[0].used_gpu_memory_bytes
+        return _total([share.used_gpu_memory_bytes for share in devices])
 
     @property
     def sm_utilization_percent(self) -> int | None:
         """SM time over all its devices, 100 is one whole GPU; None if no share is known."""
-        return _total([share.sm_utilization_percent for share in self.devices])
+        devices = self.devices
+        if len(devices) == 1:
+            return devices[0].sm_utilization_percent
+        return _total([share.sm_utilization_percent for share in devices])
 
     @property
     def memory_utilization_percent(self) -> int | None:
@@ -127,8 +134,6 @@ class Process(Struct, frozen=True, kw_only=True):
 
 
 def _total(shares: list[int | None]) -> int | None:
-    """Return the sum of what is known; nearly all processes use a single device."""
-    if len(shares) == 1:
-        return shares[0]
+    """Return the sum of what is known."""
     known = [share for share in shares if share is not None]
     return sum(known) if known else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from itertools import repeat
+from operator import ne
 
 from rich.color import ColorSystem
 from rich.segment import Segment
@@ -17,6 +18,7 @@ _GAP = 3
 
 
 _MOST_PENS = 4096
+_MOST_DRAWN = 4096
 
 _SURE = re.compile("[\x1b -~\u2500-\u28ff]*").fullmatch
 """Whether all terminals agree on the width of a text: ASCII, boxes, blocks and braille."""
@@ -69,6 +71,8 @@ class Frame:
         self._pens: dict[int, tuple[Style | None, Pen]] = {}
         # By id, for a look is hashed slowly; kept beside its pen, so that no other gets its id.
         self._same: dict[tuple[str, str, str], Pen] = {}
+        self._drawn: dict[tuple[str, int], list[Cell]] = {}
+        """The cells of texts in pens, of which none is ever let go."""
         self._rows: dict[int, list[Cell]] = {}
         self._wanted: dict[int, list[Cell]] = {}
         self._out: list[str] = []
@@ -82,8 +86,12 @@ class Frame:
                 continue
             known = self._pens.get(id(style))
             pen = known[1] if known else self._new_pen(style)
+            drawn = self._drawn.get((text, id(pen)))
+            if drawn is not None:
+                out += drawn
+                continue
             if text.isascii() or _SURE(text):
-                out.extend(zip(text, repeat(pen)))
+                out += self._keep(text, pen)
                 continue
             for char in text:
                 width = char_width(char)
@@ -131,6 +139,13 @@ class Frame:
         self._pen = None
         return data
 
+    def _keep(self, text: str, pen: Pen) -> list[Cell]:
+        """Return the cells of a text, the same objects as long as it comes again."""
+        if len(self._drawn) >= _MOST_DRAWN:
+            self._drawn.clear()
+        cells = self._drawn[text, id(pen)] = list(zip(text, repeat(pen)))
+        return cells
+
     def _turn(self, y: int, new: list[Cell]) -> None:
         """Add the bytes that make row `y` show `new`."""
         old = self._rows.get(y, [])
@@ -172,20 +187,20 @@ class Frame:
 
 def _spans(old: list[Cell], new: list[Cell]) -> list[tuple[int, int]]:
     """Return the stretches of a row that must be sent, whole characters each."""
+    size = len(new)
+    differs = [*map(ne, new, old), *repeat(True, size - len(old))]
     spans: list[tuple[int, int]] = []
-    size, known, x = len(new), len(old), 0
-    while x < size:
-        if x < known and new[x] == old[x]:
-            x += 1
-            continue
-        start, end = x, x + 1
+    x = 0
+    while True in differs[x:]:
+        start = differs.index(True, x)
+        x = end = start + 1
         while x < size and x - end <= _GAP:
-            if x >= known or new[x] != old[x]:
+            if differs[x]:
                 end = x + 1
             elif new[x][1] is not new[end - 1][1]:
                 break
             x += 1
-        while start and (new[start][0] == "" or (start < known and old[start][0] == "")):
+        while start and (new[start][0] == "" or (start < len(old) and old[start][0] == "")):
             start -= 1
         while end < size and new[end][0] == "":
             end += 1
