@@ -14,6 +14,7 @@ from gpudash.tui.arrangement import Arrangement, arrange
 from gpudash.tui.device_cursor import DeviceCursor
 from gpudash.tui.kept import Kept
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key
+from gpudash.tui.lasting import Lasting
 from gpudash.tui.listing import Listing
 from gpudash.tui.playhead import Playhead
 from gpudash.tui.renderables.footer import footer
@@ -69,6 +70,7 @@ class Picture:
         self._rows_known = Kept[list[DeviceRow]]()
         self._notes_known = Kept[list[str]]()
         self._findings_known = Kept[tuple[Finding, ...]]()
+        self._room_for_wrong = Lasting()
         self._taken = 0
         self._cells, self._height = 80, 24
 
@@ -127,6 +129,7 @@ class Picture:
         """Take a snapshot to be shown."""
         self.snapshot = snapshot
         self._taken += 1
+        self._room_for_wrong.see(len(self.wrong), snapshot.taken_at.timestamp())
         self.listing.fill(process_rows(snapshot, self.playhead.idle_seconds))
         self.scroll_devices(0)
 
@@ -152,7 +155,7 @@ class Picture:
             len(self.rows),
             count,
             self.hidden,
-            findings=len(self.wrong),
+            findings=self._room_for_wrong.most,
             alone=alone,
         )
 
