@@ -19,8 +19,12 @@ class LeaseTable:
         self._ahead: Ahead[dict[locks.Key, int]] | None = None
 
     def begin(self) -> None:
-        """Ask the kernel for its locks; it stops all locking for that, which takes 10 ms."""
-        self._ahead = Ahead(locks.holders)
+        """Ask the kernel for its locks; it stops all locking for that, which takes 10 ms.
+
+        Once for a sample, however often it is called.
+        """
+        if self._ahead is None:
+            self._ahead = Ahead(locks.holders)
 
     def sample(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
         """Return the leases in the order of the GPUs."""

@@ -111,9 +111,12 @@ def open_source(
         return _open_demo(demo)
     from gpudash.sources.host import LinuxReader
 
+    host = LinuxReader(show_secrets=show_secrets)
+    # The kernel answers while pynvml is imported, which takes as long.
+    host.begin()
     library = Library(load(), pcie_throughput=pcie_throughput, single_look=single_look)
     nvml = NvmlReader(library, PciBus(), patience=patience, rest=Rest())
-    return LocalSource(nvml, LinuxReader(show_secrets=show_secrets))
+    return LocalSource(nvml, host)
 
 
 def open_once(
