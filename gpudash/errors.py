@@ -51,7 +51,7 @@ MEANINGS: dict[int, str] = {
     ExitStatus.OUTPUT: "the output could not be written",
     ExitStatus.TOO_FEW_GPUS: "`pick`, `wait` or `run` found too few GPUs",
     ExitStatus.HANGUP: "the terminal went away",
-    ExitStatus.INTERRUPTED: "ended by Ctrl-C",
+    ExitStatus.INTERRUPTED: "ended by Ctrl-C, which on the screen is the key `q`",
     ExitStatus.BROKEN_PIPE: "the reader went away",
     ExitStatus.TERMINATED: "ended by SIGTERM",
 }

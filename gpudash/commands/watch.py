@@ -15,12 +15,15 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpudash.errors import UsageError
+from gpudash.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
     from gpudash.feed import Feed
     from gpudash.tui.frame import Frame
     from gpudash.tui.preferences import Preferences
+
+_PARTING_SECONDS = 0.2
+"""How long the answer of a terminal is waited for when the screen is left before it could read."""
 
 _ENTER = b"\x1b[?1049h\x1b[?25l"
 _LEAVE = b"\x1b[?1049l\x1b[?25h"
@@ -45,6 +48,14 @@ def run(feed_argv: Sequence[str], *, config: bool = True, **for_this_run: Any) -
     Without `config` the file of settings is left alone; fields of Settings for this run outdo
     it. Raises UsageError for a theme that there is not.
     """
+    try:
+        return _show(feed_argv, config, for_this_run)
+    except KeyboardInterrupt:
+        # Not yet the key that it is on the screen.
+        return ExitStatus.OK
+
+
+def _show(feed_argv: Sequence[str], config: bool, for_this_run: dict[str, Any]) -> int:
     _require_terminal()
     gc.disable()
     no_color = "NO_COLOR" in os.environ
@@ -136,17 +147,22 @@ def _first_frame(
     Returns what is shown, and the bytes that were sent behind a question to the terminal.
     """
     from gpudash.tui.backstage.lag import first_question
+    from gpudash.tui.backstage.parting import hear_out
     from gpudash.tui.first_frame import draw
 
     frame, sent = None, 0
     question = first_question(os.environ).encode()
-    for patience, piece in _PIECES:
-        if frame is None and feed.poll(patience) is not None:
-            frame, picture = draw(feed, *size, preferences, no_color=no_color)
-            data = picture.encode()
-            _send(question + data)
-            sent = len(data) if question else 0
-        import_module(piece)
+    try:
+        for patience, piece in _PIECES:
+            if frame is None and feed.poll(patience) is not None:
+                frame, picture = draw(feed, *size, preferences, no_color=no_color)
+                data = picture.encode()
+                sent = len(data) if question else 0
+                _send(question + data)
+            import_module(piece)
+    except BaseException:
+        hear_out(0, int(sent > 0), _PARTING_SECONDS)
+        raise
     return frame, sent
 
 

@@ -96,7 +96,7 @@ class LiveApp(OrderedKeys, BackstageApp):
     def on_mount(self) -> None:
         """Start to listen to the feed and to the signals that end a program."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._leave_with, 128 + number)
         # Held back since before there was a loop whose tasks an exit would leave behind.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGHUP))

@@ -228,8 +228,11 @@ class Terminal:
         """Show what came, and answer what it asks."""
         self.raw += data
         answers = self._emulator.feed(data)
-        if not self._mute:
-            self._write(answers)
+        if answers and not self._mute:
+            self._answer(answers)
+
+    def _answer(self, data: bytes) -> None:
+        self._write(data)
 
     def _write(self, data: bytes) -> None:
         while data and self._open:

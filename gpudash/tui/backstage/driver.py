@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import signal
 import termios
+import time
 from codecs import getincrementaldecoder
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,13 +24,21 @@ from textual.messages import TerminalSupportsSynchronizedOutput
 from gpudash.errors import ExitStatus
 from gpudash.tui.backstage.lag import QUESTION, Lag
 from gpudash.tui.backstage.outlet import Outlet
+from gpudash.tui.backstage.parting import answers_in, hear_out
 
 HANGUP_STATUS = ExitStatus.HANGUP
 _ENTER_SCREEN = "\x1b[?1049h"
 _ESCAPE_SECONDS = 0.1
 _LOOK_SECONDS = 0.1
-_PARTING_SECONDS = 0.2
-"""How long an answer is waited for that the shell would get instead."""
+_PARTING_SECONDS = 2.0
+"""How long answers are waited for that the shell would get instead.
+
+A terminal so far behind shows the shell no earlier.
+"""
+_STRANGER_SECONDS = 0.2
+"""The same for a terminal that has not answered anything yet."""
+_MUTE_SECONDS = 5.0
+"""After which it never will."""
 _STANDARD_ERROR = 2
 """Where Textual writes to, which may be redirected only within Python."""
 
@@ -56,6 +64,8 @@ class QuietDriver(LinuxDriver):
             self._asks = False
             self._lag.sent(sent)
         self._looks = False
+        self._started = time.monotonic()
+        self._asked, self._heard = int(sent > 0), 0
         self._begin_input()
 
     def listen(self) -> None:
@@ -82,14 +92,16 @@ class QuietDriver(LinuxDriver):
         if not self._screen_entered and data == _ENTER_SCREEN:
             self._screen_entered = True
         elif self._outlet is not None:
+            self._asked += data == QUESTION
             if self._lag.sent(self._outlet.write(data)):
-                self._outlet.write(QUESTION)
+                self._ask()
         else:
+            self._asked += data == QUESTION
             super().write(data)
 
     def start_application_mode(self) -> None:
         """Take the terminal over; it is given back as the first of us found it."""
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._started = asyncio.get_running_loop(), time.monotonic()
         # Where a terminal of another user cannot be opened anew, Textual's thread writes to it.
         with suppress(OSError):
             self._outlet = Outlet(_STANDARD_ERROR, self._loop, self._tell_if_free)
@@ -118,9 +130,8 @@ class QuietDriver(LinuxDriver):
         if self._hearing:
             self._hearing = False
             self._loop.remove_reader(self.fileno)
-            if self._lag.asked:
-                select.select([self.fileno], [], [], _PARTING_SECONDS)
-            self._lag, self._asks = Lag(), True
+        self._hear_out()
+        self._lag, self._asks = Lag(), True
         super().disable_input()
 
     def run_input_thread(self) -> None:
@@ -137,9 +148,28 @@ class QuietDriver(LinuxDriver):
             return
         if not self._lag.answers:
             super().process_message(message)
-        if self._lag.answered() and self._outlet is not None:
-            self._outlet.write(QUESTION)
+        if self._lag.answered():
+            self._ask()
         self._tell_if_free()
+
+    def _ask(self) -> None:
+        if self._outlet is not None:
+            self._asked += 1
+            self._outlet.write(QUESTION)
+
+    def _hear_out(self) -> None:
+        """Wait for the answers that are due, and drop them."""
+        now, due = time.monotonic(), self._asked > self._heard
+        if self._asked == 1:
+            # Textual has asked something else since, which is to be answered before this.
+            self._ask()
+        if not self._asked or (not self._heard and now - self._started > _MUTE_SECONDS):
+            return
+        end = now + (_PARTING_SECONDS if self._heard else _STRANGER_SECONDS)
+        if self._outlet is not None and due:
+            self._outlet.drain(end)
+        hear_out(self.fileno, self._asked - self._heard, end - time.monotonic())
+        self._asked = self._heard = 0
 
     def _request_terminal_sync_mode_support(self) -> None:
         if self._asks:
@@ -186,6 +216,7 @@ class QuietDriver(LinuxDriver):
             # There is nothing to restore, and a loop without input would only spin.
             getattr(self._app, "hang_up", lambda: None)()
             os._exit(HANGUP_STATUS)
+        self._heard += answers_in(data)
         for message in self._parser.feed(self._decode(data)):
             self.process_message(message)
         self._await_rest()

@@ -45,13 +45,16 @@ class Outlet:
         """Send the rest, for which a terminal has two seconds, and let go."""
         if self._waiting and not self._loop.is_closed():
             self._loop.remove_writer(self._descriptor)
+        self.drain(time.monotonic() + _PARTING_SECONDS)
+        os.close(self._descriptor)
+
+    def drain(self, end: float) -> None:
+        """Send the rest now, as far as the terminal takes it by an instant of the clock."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
-        end = time.monotonic() + _PARTING_SECONDS
         while self._waiting and (left := end - time.monotonic()) > 0:
             poll.poll(left * 1000)
             self._waiting = self._taken_from(self._waiting)
-        os.close(self._descriptor)
 
     def _resume(self) -> None:
         self._waiting = self._taken_from(self._waiting)

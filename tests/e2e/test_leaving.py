@@ -1,0 +1,116 @@
+"""What the shell finds when the screen was left: a status, and no answer meant for the screen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.e2e.run import GPUDASH
+from tests.e2e.terminal import Terminal
+
+pytestmark = pytest.mark.e2e
+
+SHELL = """
+import signal, subprocess, sys, termios, tty
+signal.signal(signal.SIGINT, lambda *_: None)
+status = subprocess.call(sys.argv[1:])
+tty.setcbreak(0, termios.TCSANOW)
+print(f"\\nstatus {status}", flush=True)
+typed = ""
+while not typed.endswith("."):
+    typed += sys.stdin.read(1)
+print(f"typed {typed!r}", flush=True)
+"""
+"""Runs a command, and tells what it reads from the terminal up to a dot."""
+
+LATE_SECONDS = 0.6
+"""How late the terminal answers: more than a machine ever pauses, less than is waited for."""
+
+
+class LateTerminal(Terminal):
+    """Answers every question some time after it has read it."""
+
+    def __init__(self, *arguments: Any, late: float, **options: Any) -> None:
+        self._late, self._due = late, []
+        super().__init__(*arguments, **options)
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether no answer is due."""
+        return not self._due
+
+    def pump(self, timeout: float) -> bool:
+        """Give the answers that are due, and read."""
+        while self._due and self._due[0][0] <= time.monotonic():
+            super()._write(self._due.pop(0)[1])
+        return super().pump(min(timeout, 0.05) if self._due else timeout) or bool(self._due)
+
+    def _answer(self, data: bytes) -> None:
+        self._due.append((time.monotonic() + self._late, data))
+
+
+def shell(late: float, *arguments: str) -> LateTerminal:
+    argv = [sys.executable, "-c", SHELL, *GPUDASH, "--no-config", "--demo=dgx-h100", *arguments]
+    return LateTerminal(argv, env=dict(os.environ), late=late, columns=120, rows=40)
+
+
+@pytest.mark.parametrize("late", [0.0, LATE_SECONDS])
+def test_late_answers_do_not_reach_the_shell(late: float) -> None:
+    with shell(late) as terminal:
+        terminal.wait_for("quit")
+        asked = terminal.raw.count(b"?2026$p")
+        terminal.wait_until(lambda: terminal.raw.count(b"?2026$p") > asked)
+        terminal.send("q")
+        terminal.wait_for("status 0")
+        terminal.wait_until(lambda: terminal.has_answered)
+        terminal.send("x.")
+        terminal.wait_for("typed 'x.'")
+
+
+def test_terminal_that_is_left_at_once_answers_nobody_else() -> None:
+    with shell(0.1) as terminal:
+        terminal.wait_until(lambda: b"?2026$p" in terminal.raw)
+        terminal.send("ctrl+c")
+        terminal.wait_for("status 0")
+        terminal.wait_until(lambda: terminal.has_answered)
+        terminal.send("x.")
+        terminal.wait_for("typed 'x.'")
+
+
+def device_view(terminal: Terminal) -> None:
+    terminal.wait_for("quit")
+    terminal.settle()
+    terminal.send("d")
+    terminal.wait_for("q back")
+
+
+PLACES: dict[str, Callable[[Terminal], object]] = {
+    "before the first picture": lambda terminal: terminal.wait_for("gpudash"),
+    "overview": lambda terminal: terminal.wait_for("quit"),
+    "view": device_view,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_ctrl_c_is_the_key_that_quits_everywhere(place: str) -> None:
+    with Terminal([*GPUDASH, "--no-config", "--demo=dgx-h100"], env=dict(os.environ)) as terminal:
+        PLACES[place](terminal)
+        terminal.send("ctrl+c")
+        assert terminal.wait_exit() == 0
+        assert 1049 not in terminal.modes
+        assert 25 in terminal.modes
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_is_the_status(number: int) -> None:
+    with Terminal([*GPUDASH, "--no-config", "--demo=dgx-h100"], env=dict(os.environ)) as terminal:
+        device_view(terminal)
+        os.kill(terminal.pid, number)
+        assert terminal.wait_exit() == 128 + number
+        assert 1049 not in terminal.modes
