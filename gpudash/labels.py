@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpudash.snapshot import Device, Process, ProcessDevice
+from gpudash.text import clean
 from gpudash.units import ABSENT
 
 _MAKERS = ("NVIDIA ", "GeForce ", "Tesla ")
+_MOST_NAME = 32
 _NOISE = (" GPU", " Generation")
 
 
@@ -41,6 +43,12 @@ def mig_labels(devices: Sequence[Device]) -> dict[str, str]:
     return {device.key: labels[device.key] for device in devices if device.is_mig}
 
 
+def used_gpus(shares: Iterable[ProcessDevice], devices: Sequence[Device]) -> str:
+    """Return the devices that several processes use, each once: `0-3`."""
+    unique = {share.uuid or str(share.index): share for share in shares}
+    return gpu_ranges(unique.values(), mig_labels(devices))
+
+
 def index_ranges(indices: Iterable[int]) -> str:
     """Return indices in any order as ranges: `0-3,6`."""
     return ",".join(_ranges(indices)) or ABSENT
@@ -68,6 +76,15 @@ def short_name(device: Device) -> str:
     for noise in _NOISE:
         name = name.removesuffix(noise)
     return name or device.name or ABSENT
+
+
+def whose(name: str | None, username: str | None, pid: int | None) -> str:
+    """Return `bob's python (PID 4242)`, without what is not known; a long name is cut."""
+    short = str(clean(name or "process"))
+    if len(short) > _MOST_NAME:
+        short = f"{short[: _MOST_NAME - 3]}..."
+    owner = f"{clean(username)}'s " if username else ""
+    return f"{owner}{short}" + ("" if pid is None else f" (PID {pid})")
 
 
 def command(process: Process) -> str:

@@ -10,15 +10,9 @@ from msgspec import Struct
 from gpudash.labels import index_ranges
 from gpudash.links import Cells, access_matrix
 from gpudash.snapshot import Device, Process, Snapshot
+from gpudash.states import state_words
 
 _NAMED_ISLANDS = 4
-_STATES = {
-    "lost": "it fell off the bus",
-    "asleep": "it sleeps",
-    "resting": "it is left alone to fall asleep",
-    "not-answering": "it does not answer",
-    "reset-required": "it needs a reset",
-}
 
 Pair = tuple[int, int]
 
@@ -86,10 +80,11 @@ def not_in_topology(snapshot: Snapshot) -> list[str]:
         return []
     told = set(snapshot.topology.indices)
     left_out = [gpu for gpu in snapshot.devices if not gpu.is_mig and gpu.index not in told]
-    return [
-        f"GPU {gpu.index} is not in the matrix: {_STATES.get(gpu.state, 'it did not answer')}"
-        for gpu in left_out
-    ]
+    return [f"GPU {gpu.index} is not in the matrix: it {_absent(gpu)}" for gpu in left_out]
+
+
+def _absent(gpu: Device) -> str:
+    return "did not answer" if gpu.state == "ok" else state_words(gpu).told
 
 
 def _reduced(gpu: Device, most: int) -> Iterable[str]:

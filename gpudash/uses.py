@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from gpudash.health import findings_by_device, is_held, is_hot, notable
 from gpudash.snapshot import Device, Finding, Snapshot
-
-_STATES = {
-    "lost": "LOST",
-    "reset-required": "needing a reset",
-    "failed": "failed",
-    "asleep": "asleep",
-    "resting": "falling asleep",
-    "not-answering": "not answering",
-}
+from gpudash.states import state_words
 
 
 def uses(snapshot: Snapshot) -> dict[str, str]:
@@ -44,7 +36,7 @@ def uses(snapshot: Snapshot) -> dict[str, str]:
 
 def _use(device: Device, findings: Sequence[Finding], is_held: bool, users: set[str | None]) -> str:
     if device.state != "ok":
-        return _STATES.get(device.state, "failed")
+        return state_words(device).use
     if is_hot(device, findings):
         return "hot"
     if device.gpu_utilization_percent:

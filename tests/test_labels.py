@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.labels import command, device_labels, gpu_ranges, short_command, short_name
+from gpudash.labels import command, device_labels, gpu_ranges, short_command, short_name, whose
 from tests.factories import gpu_uuid, make_device, make_process, make_process_device
 
 
@@ -73,3 +73,17 @@ def test_command_gives_the_reason_when_it_is_hidden() -> None:
 def test_command_falls_back_to_the_name() -> None:
     assert command(make_process(command_line=(), name="kworker")) == "kworker"
     assert command(make_process(command_line=None, name=None)) == "-"
+
+
+@pytest.mark.parametrize(
+    ("name", "username", "pid", "text"),
+    [
+        ("python", "bob", 4242, "bob's python (PID 4242)"),
+        (None, None, None, "process"),
+        ("a" * 40, None, 7, f"{'a' * 29}... (PID 7)"),
+    ],
+)
+def test_whose_leaves_out_what_is_not_known(
+    name: str | None, username: str | None, pid: int | None, text: str
+) -> None:
+    assert whose(name, username, pid) == text

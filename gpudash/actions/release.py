@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from gpudash.labels import gpu_ranges, mig_labels
+from gpudash.labels import used_gpus
 from gpudash.snapshot import Device, Holder, Process, ProcessDevice, Snapshot
+from gpudash.states import state_words
 from gpudash.units import size
 
-_NOT_ANSWERING = {"lost": "is lost", "asleep": "is asleep", "reset-required": "needs a reset"}
 _STAYS_SHARE = 0.5
 """Part of what was held that, used by nobody who is listed, is taken to be still held."""
 
@@ -118,7 +118,7 @@ def _doubt(share: Share, after: Snapshot) -> str | None:
     parent = next((d for d in after.devices if d.uuid == device.parent_uuid), device)
     for each in (device, parent):
         if each.state != "ok":
-            return f"it {_NOT_ANSWERING.get(each.state, 'does not answer')}"
+            return f"it {state_words(each).told}"
     blind = {None, device.uuid, parent.uuid}
     if any(fault.source == "processes" and fault.uuid in blind for fault in after.errors):
         return "its processes could not be listed"
@@ -185,5 +185,4 @@ def _rise(uuid: str, before: Snapshot, after: Snapshot) -> int:
 
 
 def _labels(shares: Iterable[Share], snapshot: Snapshot) -> str:
-    unique = {share.device.uuid or str(share.device.index): share.device for share in shares}
-    return gpu_ranges(unique.values(), mig_labels(snapshot.devices))
+    return used_gpus((share.device for share in shares), snapshot.devices)

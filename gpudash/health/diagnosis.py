@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from gpudash.clock import UptimeClock
 from gpudash.health.rules import RANKS, families
 from gpudash.health.sight import Sight
 from gpudash.health.symptom import Symptom
@@ -48,12 +49,12 @@ class Diagnosis:
     def __init__(self) -> None:
         self._now: float | None = None
         self._sample = 0
-        self._boot = 0.0
+        self._clock = UptimeClock()
         self._begin()
 
     def examine(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with its findings."""
-        now = self._instant(snapshot)
+        now = self._clock.instant(snapshot)
         if self._now is not None and now < self._now:
             self._now = None
             self._begin()
@@ -102,14 +103,6 @@ class Diagnosis:
                 or not pids.issuperset(symptom.pids)
             ):
                 del self._standing[key]
-
-    def _instant(self, snapshot: Snapshot) -> float:
-        """Return when a snapshot was taken on the uptime clock, which nobody sets."""
-        taken_at, uptime = snapshot.taken_at.timestamp(), snapshot.host.uptime_seconds
-        if uptime is None:
-            return taken_at - self._boot
-        self._boot = taken_at - uptime
-        return uptime
 
 
 def findings(snapshot: Snapshot) -> tuple[Finding, ...]:

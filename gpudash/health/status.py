@@ -7,16 +7,9 @@ from collections.abc import Iterable
 from gpudash.health.levels import Level, temperature_level
 from gpudash.health.rules import WORDS, clocks, holding, leasing
 from gpudash.snapshot import Device, Finding
+from gpudash.states import is_left_alone, state_words
 from gpudash.units import ABSENT
 
-_STATES: dict[str, tuple[str, Level]] = {
-    "asleep": ("asleep", "unknown"),
-    "resting": ("resting", "unknown"),
-    "not-answering": ("NO ANSWER", "critical"),
-    "lost": ("LOST", "critical"),
-    "reset-required": ("RESET", "critical"),
-    "failed": ("FAILED", "critical"),
-}
 _MILD = holding.HELD | {clocks.POWER_CAPPED.id, leasing.LEASED_UNUSED.id}
 """The rules that are worth a status even as a mere remark."""
 
@@ -49,7 +42,7 @@ def is_hot(device: Device, findings: Iterable[Finding]) -> bool:
 
 def _status(device: Device, findings: Iterable[Finding]) -> tuple[str, Level]:
     if device.state != "ok":
-        return _STATES.get(device.state, (device.state, "critical"))
+        return state_words(device).word, "unknown" if is_left_alone(device) else "critical"
     for finding in findings:
         word = WORDS.get(finding.rule)
         if word is None or (finding.level == "info" and finding.rule not in _MILD):

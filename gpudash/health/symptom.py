@@ -7,11 +7,10 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from gpudash.labels import whose
 from gpudash.snapshot import Device, Evidence, FindingLevel, Process
-from gpudash.text import clean
 from gpudash.units import Unit
 
-_MOST_NAME = 32
 _UNITS = (
     ("_per_second", Unit.PER_SECOND),
     ("_bytes", Unit.BYTE),
@@ -80,11 +79,7 @@ def _unit(name: str) -> str:
 
 def who(process: Process) -> str:
     """Return whose process it is, by its name and PID: `bob's python (PID 4242)`."""
-    name = str(clean(process.name or "process"))
-    if len(name) > _MOST_NAME:
-        name = f"{name[: _MOST_NAME - 3]}..."
-    owner = f"{clean(process.username)}'s " if process.username else ""
-    return f"{owner}{name} (PID {process.pid})"
+    return whose(process.name, process.username, process.pid)
 
 
 def spoken(seconds: float) -> str:

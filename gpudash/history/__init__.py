@@ -6,6 +6,7 @@ its uptime is timed by the instants at which its snapshots were taken.
 
 from __future__ import annotations
 
+from gpudash.clock import UptimeClock
 from gpudash.history.frames import Frames
 from gpudash.history.metrics import DEVICE_METRICS, HOST_METRICS, PROCESS_METRICS
 from gpudash.history.past import Past
@@ -33,13 +34,13 @@ class History:
         """The snapshot pushed last."""
         self.now = 0.0
         """The instant of the latest snapshot."""
-        self._boot = 0.0
+        self._clock = UptimeClock()
         self._frames = Frames()
         self._past = Past()
 
     def push(self, snapshot: Snapshot) -> None:
         """Add the next snapshot; one from before the latest, as after a reboot, starts anew."""
-        now = self._instant(snapshot)
+        now = self._clock.instant(snapshot)
         if now < self.now:
             self.clear()
         self.now, self.latest = now, snapshot
@@ -100,11 +101,3 @@ class History:
         if seconds <= 0 or points <= 0:
             raise ValueError(f"{points} points over {seconds} s are no series")
         return self.now if until is None else until, seconds, points
-
-    def _instant(self, snapshot: Snapshot) -> float:
-        """Return when a snapshot was taken on the uptime clock, also where one lacks it."""
-        taken_at, uptime = snapshot.taken_at.timestamp(), snapshot.host.uptime_seconds
-        if uptime is None:
-            return taken_at - self._boot
-        self._boot = taken_at - uptime
-        return uptime

@@ -11,16 +11,9 @@ from gpudash.cuda_visible import visible_devices
 from gpudash.health import notable
 from gpudash.picking.wish import Wish
 from gpudash.snapshot import Device, Lease, Process, Snapshot
+from gpudash.states import state_words
 from gpudash.units import duration, size
 
-_STATES = {
-    "lost": "lost",
-    "reset-required": "needs a reset",
-    "failed": "does not answer",
-    "asleep": "asleep",
-    "resting": "falling asleep",
-    "not-answering": "does not answer",
-}
 _PROHIBITED = "prohibited"
 
 
@@ -53,8 +46,7 @@ def sort_out(
     """
     now = samples[-1]
     at = now.taken_at.timestamp()
-    visible = visible_devices(environ, now.devices).devices
-    restricted = {device.key for device in visible} if _is_restricted(environ) else None
+    restricted = _restricted(environ, now.devices)
     leases = {lease.uuid: lease for lease in now.leases if lease.uuid not in own}
     candidates: list[Candidate] = []
     refusals: list[Refusal] = []
@@ -85,8 +77,7 @@ def sort_out(
 
 def possible(now: Snapshot, wish: Wish, environ: Mapping[str, str]) -> int:
     """Return how many devices could ever fit, whoever leaves them."""
-    visible = visible_devices(environ, now.devices).devices
-    restricted = {device.key for device in visible} if _is_restricted(environ) else None
+    restricted = _restricted(environ, now.devices)
     return sum(
         _is_unit(device, now.devices)
         and _hidden(device, restricted) is None
@@ -96,8 +87,11 @@ def possible(now: Snapshot, wish: Wish, environ: Mapping[str, str]) -> int:
     )
 
 
-def _is_restricted(environ: Mapping[str, str]) -> bool:
-    return environ.get("CUDA_VISIBLE_DEVICES") is not None
+def _restricted(environ: Mapping[str, str], devices: Sequence[Device]) -> set[str] | None:
+    """Return the devices that CUDA_VISIBLE_DEVICES leaves over, None where it is not set."""
+    if environ.get("CUDA_VISIBLE_DEVICES") is None:
+        return None
+    return {device.key for device in visible_devices(environ, devices).devices}
 
 
 def _is_unit(device: Device, devices: Sequence[Device]) -> bool:
@@ -113,7 +107,7 @@ def _hidden(device: Device, visible: set[str] | None) -> str | None:
 
 def _unfit(device: Device, wish: Wish) -> str | None:
     if device.state != "ok":
-        return _STATES.get(device.state, device.state)
+        return state_words(device).told
     if device.uuid is None:
         return "tells no UUID"
     if wish.model and wish.model.lower() not in (device.name or "").lower():

@@ -5,26 +5,27 @@ Cursor and tags stand on identities: no snapshot moves them to another process.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 from gpudash.columns import PROCESS_COLUMNS
 from gpudash.filtering import EVERYTHING, Filter
 from gpudash.layout import Column
 from gpudash.rows import ProcessRow
+from gpudash.tui.ranking import Ranking, largest_first
 
 Key = tuple[int, float | None]
 
-_BY_KEY: dict[str, Column[ProcessRow]] = {column.key: column for column in PROCESS_COLUMNS}
+_COLUMNS: dict[str, Column[ProcessRow]] = {column.key: column for column in PROCESS_COLUMNS}
 
 
-class Listing:
+class Listing(Ranking[ProcessRow]):
     """Rows in the order asked for, a cursor on one of them, and the part that is in view."""
 
     def __init__(self, sort_key: str, *, descending: bool = True) -> None:
+        super().__init__(PROCESS_COLUMNS, lambda row: row.process.key, sort_key)
+        self.descending = descending
         self.everything: Sequence[ProcessRow] = ()
         """All processes, those that are not shown too, in whatever order."""
-        self.rows: list[ProcessRow] = []
-        """Those that are shown, ordered."""
         self.members: frozenset[Key] = frozenset()
         """Who is shown, in whatever order."""
         self.matching = 0
@@ -33,17 +34,8 @@ class Listing:
         self.hidden_devices: Collection[int] = ()
         """Indices of GPUs: who uses no others is not shown."""
         self.tagged: set[Key] = set()
-        self.sort_key = sort_key
-        self.descending = descending
-        self.cursor = 0
-        self.top = 0
         self._missed: Key | None = None
         """Who was under the cursor before a sample left it out."""
-
-    @property
-    def selected(self) -> ProcessRow | None:
-        """The row under the cursor, None in an empty list."""
-        return self.rows[self.cursor] if self.rows else None
 
     @property
     def selected_key(self) -> Key | None:
@@ -77,32 +69,15 @@ class Listing:
         self.hidden_devices = indices
         self._choose(self.selected_key)
 
-    def sort_by(self, key: str) -> None:
-        """Order by a column, numbers from the largest; the column in force turns around."""
-        if key == self.sort_key:
-            self.reverse()
-            return
-        self.sort_key, self.descending = key, largest_first(key)
-        self._order(self.selected_key)
-
-    def reverse(self) -> None:
-        """Turn the order around."""
-        self.descending = not self.descending
-        self._order(self.selected_key)
-
     def tag(self) -> None:
         """Tag the selected process, or take its tag back."""
         if self.selected_key is not None:
             self.tagged ^= {self.selected_key}
 
-    def move(self, rows: int) -> None:
-        """Move the cursor by so many rows, at most to an end."""
-        self.move_to(self.cursor + rows)
-
     def move_to(self, index: int) -> None:
         """Put the cursor on a row of the list, the nearest that there is."""
         self._missed = None
-        self.cursor = max(0, min(index, len(self.rows) - 1))
+        super().move_to(index)
 
     def select(self, key: Key) -> bool:
         """Put the cursor on a process; False if it is not shown."""
@@ -110,13 +85,6 @@ class Listing:
         if place is not None:
             self.cursor, self._missed = place, None
         return place is not None
-
-    def window(self, height: int) -> range:
-        """Return the rows in view, moved as little as the cursor and the end demand."""
-        height = max(1, height)
-        self.top = max(self.top, self.cursor - height + 1)
-        self.top = min(self.top, self.cursor, max(0, len(self.rows) - height))
-        return range(self.top, min(len(self.rows), self.top + height))
 
     def _choose(self, *followed: Key | None, kept: Key | None = None) -> None:
         """Show the rows that fit, and the one that is kept."""
@@ -140,19 +108,11 @@ class Listing:
                 return False
         return self.filter.matches(row)
 
-    def _order(self, *followed: Key | None) -> None:
-        """Sort the rows and put the cursor on the first that is followed and shown."""
-        text = _BY_KEY[self.sort_key].sort_key
+    def _order(self, *followed: Hashable) -> None:
         self.rows.sort(key=lambda row: row.process.pid)
-        self.rows.sort(key=text, reverse=self.descending)
-        places = (self._place(key) for key in followed if key in self.members)
-        self.move_to(next((place for place in places if place is not None), self.cursor))
-
-    def _place(self, key: Key | None) -> int | None:
-        places = (i for i, row in enumerate(self.rows) if row.process.key == key)
-        return next(places, None)
+        super()._order(*(key for key in followed if key in self.members))
 
 
-def largest_first(key: str) -> bool:
-    """Whether a column is sorted from the largest at first: numbers are, words are not."""
-    return _BY_KEY[key].align == ">"
+def starts_largest(key: str) -> bool:
+    """Whether processes are sorted by a column from the largest at first."""
+    return largest_first(_COLUMNS[key])

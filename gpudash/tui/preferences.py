@@ -17,7 +17,7 @@ import msgspec
 from gpudash.columns import PROCESS_COLUMNS
 from gpudash.errors import SettingsError
 from gpudash.settings import Choices, Settings, load, save
-from gpudash.tui.listing import largest_first
+from gpudash.tui.listing import starts_largest
 from gpudash.tui.remapping import actions, clashes, key_names, keys_in_force
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Preferences:
         settings = self.current
         listing = picture.listing
         listing.sort_key = settings.sort
-        listing.descending = largest_first(settings.sort) is not settings.reverse
+        listing.descending = starts_largest(settings.sort) is not settings.reverse
         picture.processes.choose(settings.columns)
         picture.hidden = frozenset(settings.hidden_panels)
         picture.in_force = partial(

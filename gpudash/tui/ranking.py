@@ -17,6 +17,7 @@ class Ranking(Generic[Row]):
         self, columns: Sequence[Column[Row]], identity: Callable[[Row], Hashable], sort_key: str
     ) -> None:
         self.rows: list[Row] = []
+        """Those that are shown, ordered."""
         self.sort_key = sort_key
         self.descending = True
         self.cursor = 0
@@ -31,7 +32,7 @@ class Ranking(Generic[Row]):
 
     def fill(self, rows: Sequence[Row]) -> None:
         """Take new rows; the cursor stays on its own, or in its place if that is gone."""
-        followed = self.selected
+        followed = self._followed
         self.rows = list(rows)
         self._order(followed)
 
@@ -40,13 +41,17 @@ class Ranking(Generic[Row]):
         if key == self.sort_key:
             self.reverse()
             return
-        self.sort_key, self.descending = key, self._columns[key].align == ">"
-        self._order(self.selected)
+        self.sort_key, self.descending = key, largest_first(self._columns[key])
+        self._order(self._followed)
 
     def reverse(self) -> None:
         """Turn the order around."""
         self.descending = not self.descending
-        self._order(self.selected)
+        self._order(self._followed)
+
+    def move(self, rows: int) -> None:
+        """Move the cursor by so many rows, at most to an end."""
+        self.move_to(self.cursor + rows)
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row, the nearest that there is."""
@@ -59,11 +64,21 @@ class Ranking(Generic[Row]):
         self.top = min(self.top, self.cursor, max(0, len(self.rows) - height))
         return range(self.top, min(len(self.rows), self.top + height))
 
-    def _order(self, followed: Row | None) -> None:
+    @property
+    def _followed(self) -> Hashable:
+        return None if self.selected is None else self._identity(self.selected)
+
+    def _order(self, *followed: Hashable) -> None:
+        """Sort the rows and put the cursor on the first that is followed and shown."""
         self.rows.sort(key=self._columns[self.sort_key].sort_key, reverse=self.descending)
-        if followed is not None:
-            wanted = self._identity(followed)
-            same = (i for i, row in enumerate(self.rows) if self._identity(row) == wanted)
-            self.move_to(next(same, self.cursor))
-        else:
-            self.move_to(self.cursor)
+        places = (self._place(each) for each in followed if each is not None)
+        self.move_to(next((place for place in places if place is not None), self.cursor))
+
+    def _place(self, wanted: Hashable) -> int | None:
+        places = (i for i, row in enumerate(self.rows) if self._identity(row) == wanted)
+        return next(places, None)
+
+
+def largest_first(column: Column[Row]) -> bool:
+    """Whether a column is sorted from the largest at first: numbers are, words are not."""
+    return column.align == ">"

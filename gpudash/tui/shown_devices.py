@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-
+from gpudash.labels import index_ranges
 from gpudash.rows import DeviceRow, device_rows
 from gpudash.snapshot import Snapshot
 
@@ -45,7 +44,7 @@ class ShownDevices:
         shown = [index for index in present if index not in self.hidden]
         if len(shown) == len(present):
             return ""
-        return f"GPU {_ranges(shown)} of {len(present)}"
+        return f"GPU {index_ranges(shown)} of {len(present)}"
 
     def _hide(self, hidden: frozenset[int], snapshot: Snapshot) -> None:
         shown = set(indices(snapshot)) - hidden
@@ -61,20 +60,3 @@ def _index(row: DeviceRow) -> int | None:
     """Return the index of the GPU that a row belongs to, None if its parent is not listed."""
     text = row.label.partition(":")[0]
     return int(text) if text.isdecimal() else None
-
-
-def _ranges(numbers: Collection[int]) -> str:
-    """Return `0,2-5`."""
-    return ",".join(
-        str(first) if first == last else f"{first}-{last}" for first, last in _runs(numbers)
-    )
-
-
-def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = runs[-1][0], number
-        else:
-            runs.append((number, number))
-    return runs

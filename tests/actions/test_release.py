@@ -70,9 +70,9 @@ def test_a_reused_pid_on_another_gpu_says_nothing_about_this_one() -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ("lost", "it is lost"),
+        ("lost", "it fell off the bus"),
         ("reset-required", "it needs a reset"),
-        ("failed", "it does not answer"),
+        ("failed", "it cannot be read"),
         ("asleep", "it is asleep"),
     ],
 )
@@ -146,4 +146,4 @@ def test_mig_instances_have_their_own_labels_and_their_parents_faults() -> None:
     after = make_snapshot(devices=(parent, instance), processes=())
     assert judged(before, after).text == "1.0 GiB freed on GPU 0:1"
     lost = make_snapshot(devices=(replace(parent, state="lost"), instance), processes=())
-    assert judged(before, lost).text.endswith("on GPU 0:1 is not known: it is lost")
+    assert judged(before, lost).text.endswith("on GPU 0:1 is not known: it fell off the bus")

@@ -103,7 +103,7 @@ def test_one_that_is_refused_does_not_spare_the_other(fakenvml: Path, holders: H
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ({"LOST": "1"}, "it is lost"),
+        ({"LOST": "1"}, "it fell off the bus"),
         ({"HANG": "nvmlDeviceGetPowerUsage:1:inf"}, "it does not answer"),
         (
             {"FAIL": "nvmlDeviceGetComputeRunningProcesses:1:4"},

@@ -57,8 +57,8 @@ def test_none_at_all_when_there_are_too_few() -> None:
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        ({"state": "lost"}, "GPU 0 lost"),
-        ({"state": "asleep"}, "GPU 0 asleep"),
+        ({"state": "lost"}, "GPU 0 fell off the bus"),
+        ({"state": "asleep"}, "GPU 0 is asleep"),
         ({"memory_used_bytes": 30 * GIB}, "GPU 0 30.0 GiB in use by nobody listed"),
         ({"memory_used_bytes": None}, "GPU 0 its free memory is not known"),
         ({"gpu_utilization_percent": 37}, "GPU 0 37 % busy"),

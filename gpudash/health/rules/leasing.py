@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudash.health.sight import Sight
 from gpudash.health.symptom import Rule, Symptom, number, spoken
-from gpudash.labels import index_ranges
+from gpudash.labels import index_ranges, whose
 from gpudash.snapshot import Device, Lease
 
 LEASED_UNUSED = Rule(
@@ -45,8 +45,7 @@ class UnusedLeases:
 def _symptom(sight: Sight, leases: list[Lease], held: list[Device], seconds: float) -> Symptom:
     first = leases[0]
     ranges = index_ranges({lease.index for lease in leases})
-    owner = f"{first.username}'s " if first.username else ""
-    who = f"{owner}{first.name or 'process'} (PID {first.pid})"
+    who = whose(first.name, first.username, first.pid)
     them = "it" if ranges.isdecimal() else "them"
     lasting = (
         f"does not use {them} now"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpudash.health.sight import Sight
 from gpudash.health.symptom import Rule, Symptom, proof
 from gpudash.snapshot import Device, Evidence, Fault, FindingLevel
+from gpudash.states import state_words
 
 LOST = Rule("lost", "fell off the bus", "LOST")
 RESET_REQUIRED = Rule("reset-required", "answers nothing until it is reset", "RESET")
@@ -27,17 +28,15 @@ _SILENT = (
 )
 _LOOK = "The kernel log says why: sudo dmesg | grep -iE 'nvrm|xid'"
 
-_STATES: dict[str, tuple[Rule, str, str]] = {
+_UNREADABLE: dict[str, tuple[Rule, str]] = {
     "lost": (
         LOST,
-        "fell off the bus",
         "End its jobs; sudo dmesg | grep -i xid says why. A reboot, or a power cycle, may bring "
         "it back; if it falls again, check its power cables, slot and temperature.",
     ),
-    "not-answering": (NOT_ANSWERING, "does not answer", _SILENT),
+    "not-answering": (NOT_ANSWERING, _SILENT),
     "reset-required": (
         RESET_REQUIRED,
-        "needs a reset",
         "End the processes that use it, then: sudo nvidia-smi --gpu-reset -i INDEX",
     ),
 }
@@ -79,7 +78,8 @@ def unreadable(sight: Sight) -> Iterator[Symptom]:
 
 
 def _unreadable(sight: Sight, device: Device) -> Symptom:
-    rule, words, advice = _STATES.get(device.state, (FAILED, "cannot be read", _LOOK))
+    rule, advice = _UNREADABLE.get(device.state, (FAILED, _LOOK))
+    words = state_words(device).told
     fault = device.fault
     of = sight.name(device)
     return Symptom(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gpudash.actions import Caution, Hit, Member, Refusal, Target, Tree, cautions, members, pin_all
-from gpudash.labels import gpu_ranges, mig_labels
+from gpudash.labels import used_gpus
 from gpudash.rows import ProcessRow
 from gpudash.snapshot import Process, Snapshot
 
@@ -110,8 +110,7 @@ class Aim:
 def gpus(processes: Iterable[Process], snapshot: Snapshot) -> str:
     """Return the labels of all devices that processes use: `0-3`."""
     shares = [share for process in processes for share in process.devices]
-    unique = {share.uuid or str(share.index): share for share in shares}
-    return gpu_ranges(unique.values(), mig_labels(snapshot.devices))
+    return used_gpus(shares, snapshot.devices)
 
 
 def _merged(targets: Sequence[Target]) -> Iterator[Caution]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from gpudash.cells import cut
+from gpudash.labels import whose
 from gpudash.snapshot import Device, Lease, Snapshot
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.theme import Theme
@@ -28,6 +29,5 @@ def lease_lines(snapshot: Snapshot, device: Device, theme: Theme, cells: int) ->
 def _holder(lease: Lease, now: float) -> str:
     if lease.pid is None:
         return "a process of another PID namespace"
-    owner = f"{lease.username}'s " if lease.username else ""
     since = "" if lease.create_time is None else f" for {duration(now - lease.create_time)}"
-    return f"{owner}{lease.name or 'process'} (PID {lease.pid}){since}"
+    return f"{whose(lease.name, lease.username, lease.pid)}{since}"

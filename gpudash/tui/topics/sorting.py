@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudash.columns import PROCESS_COLUMNS
 from gpudash.tui.choices import Choice
-from gpudash.tui.listing import largest_first
+from gpudash.tui.listing import starts_largest
 from gpudash.tui.live import LiveApp
 
 
@@ -43,6 +43,6 @@ class Sorting(LiveApp):
         """Sort by a column; the column in force turns around."""
         listing = self.picture.listing
         listing.sort_by(key)
-        reverse = listing.descending is not largest_first(listing.sort_key)
+        reverse = listing.descending is not starts_largest(listing.sort_key)
         self.prefer(sort=listing.sort_key, reverse=reverse)
         self.say("")
