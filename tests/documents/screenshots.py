@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.documents.lab import Lab, jobs, lease, settings
 from tests.documents.picture import svg
+from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
 
 FOLDER = Path(__file__).parents[2] / "screenshots"
@@ -19,6 +22,14 @@ _CLOCK = "08:00:00"
 """The same as the header shows it."""
 _STEP = "2"
 """Seconds that pass between two samples of a host that has a past."""
+_MISTAKEN = """theme = "purple"
+intervall = 2
+[keys]
+"process.kill" = "q"
+"""
+_SLOWLY = ("--interval", "5")
+_QUIET = 0.5
+"""Seconds for which nothing is drawn before a key is sent: a new dialog ignores early ones."""
 
 
 class Shot(NamedTuple):
@@ -32,6 +43,8 @@ class Shot(NamedTuple):
     awaited: str
     past: int = 0
     """Seconds that the simulated host is watched before the first key, in fast motion."""
+    lab: Callable[[], AbstractContextManager[Lab]] | None = None
+    """The host with real processes that it is run on."""
 
 
 SHOTS = (
@@ -44,7 +57,13 @@ SHOTS = (
     Shot("sort", ("--demo=dgx-h100",), 100, 24, ("s",), "Sort by", 300),
     Shot("gpus", ("--demo=dgx-h100",), 100, 24, ("g",), "Space hides", 300),
     Shot("themes", ("--demo=dgx-h100",), 100, 24, ("f2",), "Colours", 300),
-    Shot("kill", ("--demo=pcie-1080ti",), 100, 28, ("K",), "refused"),
+    Shot("kill", _SLOWLY, 100, 28, ("K",), "Kill this", lab=jobs),
+    Shot("signals", _SLOWLY, 100, 28, ("K", "s"), "USR1", lab=jobs),
+    Shot("refused", ("--demo=pcie-1080ti",), 100, 28, ("K",), "refused"),
+    Shot("tree", _SLOWLY, 100, 28, ("enter", "t"), "run.sh", lab=jobs),
+    Shot("lease", (), 100, 28, ("d",), "for 10 s", lab=lease),
+    Shot("findings", ("--demo=dgx-h100",), 100, 28, ("w",), "idle 5m", 300),
+    Shot("mistakes", ("--demo",), 100, 16, ("!",), "config.toml", lab=lambda: settings(_MISTAKEN)),
     Shot("filter", ("--demo=dgx-h100",), 110, 30, ("/", "user:alice gpu:0-1 idle<5x"), "^^", 300),
     Shot("palette", ("--demo=dgx-h100",), 100, 30, (":", "copy"), "copy the PID", 300),
     Shot("help", ("--demo=dgx-h100",), 140, 50, ("h",), "reverse the order"),
@@ -58,34 +77,45 @@ SHOTS = (
     ),
     Shot("lost", ("--demo=lost",), 100, 20, (), "fell off the bus"),
     Shot("once", ("--demo=dgx-h100", "--once"), 100, 26, (), "vllm"),
+    Shot("once-findings", ("--demo=pcie-1080ti", "--once"), 100, 26, (), "through host"),
+    Shot("doctor", ("doctor",), 100, 26, (), "2 FAIL"),
     Shot("topo", ("--demo=pcie-1080ti", "topo"), 86, 18, (), "Affinity"),
 )
 
 
 def take(shot: Shot) -> str:
     """Run gpudash in a terminal and return the picture of what it shows."""
-    argv = [sys.executable, "-m", "gpudash", "--no-config", *shot.arguments]
-    env = {**os.environ, "GPUDASH_DEMO_TIME": INSTANT, "TZ": "UTC"}
-    if shot.past:
-        argv += ["--interval", "0.1"]
-        start = str(int(INSTANT) - shot.past)
-        env |= {
-            "GPUDASH_DEMO_TIME": start,
-            "GPUDASH_DEMO_STEP": _STEP,
-            "GPUDASH_DEMO_UNTIL": INSTANT,
-        }
-    size = {"columns": shot.columns, "rows": shot.rows}
-    with Terminal(argv, env=env, truecolor=True, **size) as terminal:
+    with ExitStack() as stack:
+        before: list[str] = []
+        env = {**os.environ, "GPUDASH_DEMO_TIME": INSTANT, "TZ": "UTC"}
+        if shot.lab is not None:
+            lab = stack.enter_context(shot.lab())
+            before, env = lab.before, {**env, **lab.env}
+        config = [] if "GPUDASH_CONFIG" in env else ["--no-config"]
+        argv = [*before, *GPUDASH, *config, *shot.arguments]
         if shot.past:
-            terminal.wait_for(_CLOCK, timeout=60)
-        for key in shot.keys:
-            terminal.wait_for("GPU")
-            terminal.settle()
-            terminal.send(key)
-        terminal.wait_for(shot.awaited)
-        terminal.settle()
-        command = " ".join(("gpudash", *shot.arguments))
-        return svg(terminal.screen, command)
+            argv += ["--interval", "0.1"]
+            start = str(int(INSTANT) - shot.past)
+            env |= {
+                "GPUDASH_DEMO_TIME": start,
+                "GPUDASH_DEMO_STEP": _STEP,
+                "GPUDASH_DEMO_UNTIL": INSTANT,
+            }
+        size = {"columns": shot.columns, "rows": shot.rows}
+        terminal = stack.enter_context(Terminal(argv, env=env, truecolor=True, **size))
+        return _picture(shot, terminal)
+
+
+def _picture(shot: Shot, terminal: Terminal) -> str:
+    if shot.past:
+        terminal.wait_for(_CLOCK, timeout=60)
+    for key in shot.keys:
+        terminal.wait_for("GPU")
+        terminal.settle(_QUIET)
+        terminal.send(key)
+    terminal.wait_for(shot.awaited)
+    terminal.settle(_QUIET)
+    return svg(terminal.screen, " ".join(("gpudash", *shot.arguments)))
 
 
 def main() -> Iterator[Path]:

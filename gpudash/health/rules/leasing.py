@@ -49,7 +49,7 @@ def _symptom(sight: Sight, leases: list[Lease], held: list[Device], seconds: flo
     them = "it" if ranges.isdecimal() else "them"
     lasting = (
         f"does not use {them} now"
-        if sight.is_first
+        if sight.is_first or seconds < 1
         else f"has not used {them} for {spoken(seconds)}"
     )
     return Symptom(

@@ -166,7 +166,11 @@ class KillScreen(Wheel, ModalScreen["Answer | None"]):
         from gpudash.tui.choices import Choice
         from gpudash.tui.screens.choose import ChooseScreen
 
-        choices = [Choice(s.name, f"{s.name}  {s.help}", str(s.number)) for s in signals()]
+        widest = max(len(signal.name) for signal in signals())
+        choices = [
+            Choice(signal.name, f"{signal.name:{widest}}  {signal.help}", str(signal.number))
+            for signal in signals()
+        ]
         self.app.push_screen(
             ChooseScreen(
                 "Which signal?", choices, self._look, current=self._signal.name, typing=True
