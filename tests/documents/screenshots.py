@@ -78,7 +78,7 @@ SHOTS = (
     Shot("lost", ("--demo=lost",), 100, 20, (), "fell off the bus"),
     Shot("once", ("--demo=dgx-h100", "--once"), 100, 26, (), "vllm"),
     Shot("once-findings", ("--demo=pcie-1080ti", "--once"), 100, 26, (), "through host"),
-    Shot("doctor", ("doctor",), 100, 26, (), "2 FAIL"),
+    Shot("doctor", ("doctor",), 100, 19, (), "2 FAIL"),
     Shot("topo", ("--demo=pcie-1080ti", "topo"), 86, 18, (), "Affinity"),
 )
 
