@@ -16,7 +16,7 @@ NUMBERS = b"100 4242 4242 0 -1 4194560 5 0 0 0 150 50 0 0 20 0 1 0 123456 1 2"
 ABSENT_PID = 1 << 30
 
 
-@pytest.mark.parametrize("pid", sorted({1, os.getpid()}))
+@pytest.mark.parametrize("pid", [1, os.getpid()], ids=["init", "self"])
 def test_agrees_with_psutil(pid: int) -> None:
     process = psutil.Process(pid)
     stat = proc_stat.read(pid)
