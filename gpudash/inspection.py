@@ -70,6 +70,11 @@ def inspect(process: Process, snapshot: Snapshot) -> Inspection:
     return seen if gone is None else _nothing(process, gone)
 
 
+def of_recorded(process: Process) -> Inspection:
+    """Return what there is to see of a process of a recording: /proc of then is gone."""
+    return _nothing(process, "this is a recording: what /proc said then was not kept")
+
+
 def io_rates(before: Inspection, after: Inspection) -> tuple[float | None, float | None]:
     """Return bytes read and written per second between two looks at a process."""
     elapsed = after.taken_at - before.taken_at

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gpudash.quantities import Quantity
 
+_LEAST_SPEED, _MOST_SPEED = 0.1, 100.0
 _LEAST_SECONDS, _MOST_SECONDS = 0.1, 3600.0
 
 
@@ -45,6 +46,17 @@ def files(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= 1000):
         raise ArgumentTypeError(f"{text!r} is no number of files: choose 1 to 1000")
     return int(text)
+
+
+def speed(text: str) -> float:
+    """Return how many times as fast, `4` or `4x`."""
+    try:
+        times = float(text.removesuffix("x"))
+    except ValueError:
+        times = float("nan")
+    if not _LEAST_SPEED <= times <= _MOST_SPEED:
+        raise ArgumentTypeError(f"{text!r} is no speed: choose {_LEAST_SPEED:g} to {_MOST_SPEED:g}")
+    return times
 
 
 def size(text: str) -> int:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from gpudash.arguments.options import add_shared
-from gpudash.arguments.values import count, files, interval, percentage, size, span, timeout
+from gpudash.arguments.values import count, files, interval, percentage, size, span, speed, timeout
 
 _NOTHING_SENT = "send nothing, as with GPUDASH_READ_ONLY=1 or read_only in the settings"
 
@@ -110,6 +110,18 @@ def _record(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _replay(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("file", metavar="FILE", help="what gpudash record has written")
+    add("--speed", type=speed, default=1.0, metavar="X", help="so many times as fast (1)")
+    add("--loop", dest="loop_again", action="store_true", help="from its end to its start again")
+    add_shared(parser, "at", "no-config", "ascii")
+    parser.epilog = (
+        "The screen as it was: p stops and plays, [ ] { } step, + and - change the speed, @ goes "
+        "to another time. Nothing can be killed there. For scripts: gpudash --once --replay FILE."
+    )
+
+
 VERBS = (
     Verb("topo", "how the GPUs are connected", _topo),
     Verb("kill", "end processes, if you agree", _kill),
@@ -118,6 +130,7 @@ VERBS = (
     Verb("run", "run a command on free GPUs that nobody else gets: run -n 2 -- CMD", _run),
     Verb("leases", "who has GPUs by gpudash run, and whether they use them", _leases),
     Verb("record", "keep what happens in a file", _record),
+    Verb("replay", "see it again: pause, step, any time, any speed", _replay),
     Verb("doctor", "why gpudash sees what it sees, and what to do", _doctor),
     Verb("config", "the file of settings: make, find or check it", _config),
     Verb("completion", "print completions for a shell", _completion),

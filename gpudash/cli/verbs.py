@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpudash.cli.given import DEFAULT_INTERVAL, begin, collector, color, is_utf8
+from gpudash import quick
+from gpudash.cli.given import DEFAULT_INTERVAL, begin, collector, color, for_this_run, is_utf8
 from gpudash.cli.looks import look, topo
 from gpudash.errors import UsageError
 
@@ -109,6 +110,20 @@ def _record(options: argparse.Namespace) -> int:
     )
 
 
+def _replay(options: argparse.Namespace) -> int:
+    quick.begin()
+    from gpudash.commands import replay
+
+    return replay.run(
+        options.file,
+        options.at,
+        speed=options.speed,
+        repeats=options.loop_again,
+        config=not options.no_config,
+        **for_this_run(options),
+    )
+
+
 def _config(options: argparse.Namespace) -> int:
     from gpudash.commands import config
 
@@ -129,6 +144,7 @@ VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _lease_and_run,
     "leases": _leases,
     "record": _record,
+    "replay": _replay,
     "doctor": _doctor,
     "config": _config,
     "completion": _completion,

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 from gpudash import stdout, wire
+from gpudash.commands.watch import show
 from gpudash.errors import ExitStatus
+from gpudash.playback import Playback
 from gpudash.recording import Tape, find
 from gpudash.selection import select
+
+
+def run(
+    path: str, at: str | None, *, speed: float, repeats: bool, config: bool, **for_this_run: Any
+) -> int:
+    """Play a recording on the screen from a time on, until the user leaves.
+
+    Raises UsageError for a time that is not in it, WireError where nothing can be replayed.
+    """
+    tape = Tape(path)
+    start = tape.first if at is None else tape.at(find(at, tape))
+    playback = Playback(tape, start, speed=speed, repeats=repeats)
+    playback.start()
+    return show(lambda _interval: playback, config=config, **for_this_run)
 
 
 def lines(path: str, at: str | None, *, gpus: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from gpudash.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
-    from gpudash.feed import Feed
+    from gpudash.playback import Supply
     from gpudash.tui.frame import Frame
     from gpudash.tui.preferences import Preferences
 
@@ -43,30 +43,38 @@ _PIECES = (
 
 
 def run(feed_argv: Sequence[str], *, config: bool = True, **for_this_run: Any) -> int:
-    """Show the host that the collector `feed_argv` reports until the user leaves.
+    """Show the host that the collector `feed_argv` reports until the user leaves; see `show`."""
+
+    def collector(interval: float) -> Supply:
+        from gpudash.feed import Feed
+
+        return Feed([*feed_argv, "--interval", str(interval)], interval)
+
+    return show(collector, config=config, **for_this_run)
+
+
+def show(open_feed: Callable[[float], Supply], *, config: bool = True, **for_this_run: Any) -> int:
+    """Show what a feed brings, opened for an interval, until the user leaves.
 
     Without `config` the file of settings is left alone; fields of Settings for this run outdo
     it. Raises UsageError for a theme that there is not.
     """
     try:
-        return _show(feed_argv, config, for_this_run)
+        return _show(open_feed, config, for_this_run)
     except KeyboardInterrupt:
         # Not yet the key that it is on the screen.
         return ExitStatus.OK
 
 
-def _show(feed_argv: Sequence[str], config: bool, for_this_run: dict[str, Any]) -> int:
+def _show(open_feed: Callable[[float], Supply], config: bool, for_this_run: dict[str, Any]) -> int:
     _require_terminal()
     gc.disable()
     no_color = "NO_COLOR" in os.environ
     with _terminal() as attributes:
         size = os.get_terminal_size(2)
         _send(_ENTER + _skeleton(size.columns, no_color))
-        from gpudash.feed import Feed
-
         preferences = _preferences(config, for_this_run)
-        interval = preferences.current.interval
-        feed = Feed([*feed_argv, "--interval", str(interval)], interval)
+        feed = open_feed(preferences.current.interval)
         feed.start()
         try:
             frame, sent = _first_frame(feed, size, no_color, preferences)
@@ -140,7 +148,7 @@ def _preferences(config: bool, for_this_run: dict[str, Any]) -> Preferences:
 
 
 def _first_frame(
-    feed: Feed, size: os.terminal_size, no_color: bool, preferences: Preferences
+    feed: Supply, size: os.terminal_size, no_color: bool, preferences: Preferences
 ) -> tuple[Frame | None, int]:
     """Import the screen, and show the first snapshot as soon as there is one.
 

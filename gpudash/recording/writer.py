@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from gpudash.errors import OutputError, UsageError, WireError
-from gpudash.recording.chunks import FRAME_BYTES
 from gpudash.recording.tape import Tape
-from gpudash.recording.zstd import Compressor
+
+if TYPE_CHECKING:
+    from gpudash.recording.zstd import Compressor
 
 SUFFIX = ".zst"
 
@@ -27,7 +29,7 @@ class Writer:
         self.bytes = 0
         """What was written, in all files."""
         self._max_bytes, self._keep = max_bytes, keep
-        self._compressor = Compressor() if path.endswith(SUFFIX) else None
+        self._compressor = _compressor() if path.endswith(SUFFIX) else None
         self._in_frame = self._size = self._largest = 0
         if max_bytes is not None and _is_recording(path):
             _shift(path, keep)
@@ -67,6 +69,8 @@ class Writer:
 
     def _packed(self, compressor: Compressor, data: bytes) -> bytes:
         ended = b""
+        from gpudash.recording.packed import FRAME_BYTES
+
         if self._in_frame and self._in_frame + len(data) > FRAME_BYTES:
             ended, self._in_frame = compressor.end(), 0
         self._in_frame += len(data)
@@ -105,6 +109,12 @@ class Writer:
 def failed(path: str, error: OSError) -> OutputError:
     """Return what to say when a file cannot be written."""
     return OutputError(f"{path}: {error.strerror}: the recording ends here")
+
+
+def _compressor() -> Compressor:
+    from gpudash.recording.zstd import Compressor
+
+    return Compressor()
 
 
 def _create(path: str) -> int:

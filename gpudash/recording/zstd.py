@@ -94,11 +94,6 @@ def unpack(frame: bytes, limit: int) -> bytes:
     return b"".join(found)
 
 
-def is_zstd(head: bytes) -> bool:
-    """Whether a file begins as a zstd file does."""
-    return head[:4] == _MAGIC
-
-
 def frame_size(head: bytes) -> tuple[int, bool] | None:
     """Return the bytes of a frame's header and whether a checksum ends it; None for no frame."""
     if len(head) < 6 or head[:4] != _MAGIC:

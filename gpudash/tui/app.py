@@ -12,15 +12,16 @@ from gpudash.tui.topics.driving import Driving
 from gpudash.tui.topics.filtering import Filtering
 from gpudash.tui.topics.moving import Moving
 from gpudash.tui.topics.pointing import Pointing
+from gpudash.tui.topics.replaying import Replaying
 from gpudash.tui.topics.showing import Showing
 from gpudash.tui.topics.signalling import Signalling
-from gpudash.tui.topics.timing import Timing
 
 
 def _names(keys: Any) -> frozenset[str]:
     return frozenset(key.action.partition("(")[0] for key in keys)
 
 
+_ONLY_LIVE, _ONLY_RECORDED = frozenset({"release", "wake"}), frozenset({"seek"})
 _SIGNALLING = _names(key for key in OVERVIEW_KEYS if key.signals)
 _OF_OVERVIEW = _names(
     key
@@ -34,7 +35,7 @@ _OF_SELECTION = _SIGNALLING | _names(
 """What concerns the process that is selected there."""
 
 
-class GpudashApp(Moving, Filtering, Showing, Pointing, Timing, Driving, Copying, Signalling):
+class GpudashApp(Moving, Filtering, Showing, Pointing, Replaying, Driving, Copying, Signalling):
     """Shows the snapshots of a feed until its user leaves."""
 
     BINDINGS: ClassVar[list[Any]] = bindings(OVERVIEW_KEYS)
@@ -43,6 +44,8 @@ class GpudashApp(Moving, Filtering, Showing, Pointing, Timing, Driving, Copying,
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse what a read-only screen does without, and what would not be seen."""
+        if action in (_ONLY_LIVE if self.picture.recorded else _ONLY_RECORDED):
+            return False
         if action in _SIGNALLING and self.picture.read_only:
             return False
         if isinstance(self.screen, View) and (

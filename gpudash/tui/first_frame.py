@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gpudash.feed import Feed
+from gpudash.playback import Supply
 from gpudash.tui.frame import Frame, color_system
 from gpudash.tui.picture import Picture
 from gpudash.tui.preferences import Preferences
@@ -12,7 +12,7 @@ from gpudash.tui.renderables.line import fitted
 
 
 def draw(
-    feed: Feed,
+    feed: Supply,
     cells: int,
     height: int,
     preferences: Preferences | None = None,

@@ -15,7 +15,8 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from gpudash.errors import ExitStatus
-from gpudash.feed import Feed, FeedState
+from gpudash.feed import FeedState
+from gpudash.playback import Supply
 from gpudash.snapshot import Snapshot
 from gpudash.tui.backstage.display import BackstageApp
 from gpudash.tui.backstage.driver import QuietDriver
@@ -54,7 +55,7 @@ class LiveApp(OrderedKeys, BackstageApp):
 
     def __init__(
         self,
-        feed: Feed,
+        feed: Supply,
         *,
         driver_class: type[Driver] | None = None,
         no_color: bool = False,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from gpudash.feed import Feed, FeedState
+from gpudash.feed import FeedState
 from gpudash.health import findings
 from gpudash.history import History
+from gpudash.playback import Playback, Supply
 from gpudash.rows import DeviceRow, process_rows
 from gpudash.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.arrangement import Arrangement, arrange
@@ -23,7 +24,7 @@ from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.processes import ProcessTable
 from gpudash.tui.renderables.upper import Upper
 from gpudash.tui.shown_devices import ShownDevices
-from gpudash.tui.telling import state_marks, trouble
+from gpudash.tui.telling import pace_of, state_marks, trouble
 from gpudash.tui.theme import Theme, faded
 
 PANELS = ("host", "history", "sparklines")
@@ -42,7 +43,7 @@ class Panels(NamedTuple):
 class Picture:
     """What is to be seen of a feed: a snapshot, how it is ordered and which part is in view."""
 
-    def __init__(self, feed: Feed, theme: Theme) -> None:
+    def __init__(self, feed: Supply, theme: Theme) -> None:
         self.snapshot: Snapshot = EMPTY
         self.history = History()
         self.playhead = Playhead(self.history)
@@ -59,6 +60,8 @@ class Picture:
         self.enlarged = False
         """Whether the part that has the focus has the terminal for itself."""
         self.theme = theme
+        self.recorded = isinstance(feed, Playback)
+        """Whether all this is of another time."""
         self._feed = feed
         self._faded = faded(theme)
         self.hidden: frozenset[str] = frozenset()
@@ -102,6 +105,15 @@ class Picture:
             return False
         self.take(snapshot)
         return True
+
+    def replay(self, snapshots: Sequence[Snapshot], afresh: bool) -> None:
+        """Take the next samples of a recording, `afresh` if those before are not their past."""
+        if afresh:
+            self.history.clear()
+        for snapshot in snapshots:
+            self.history.push(snapshot)
+        self.playhead.go_live()
+        self.take(snapshots[-1])
 
     def pause(self, paused: bool) -> None:
         """Freeze what is shown, or catch up with the feed."""
@@ -251,22 +263,24 @@ class Picture:
 
     def header(self) -> Line:
         """Return the first line of every view."""
-        interval, marks = self._feed.interval, self._marks()
-        drawn = self._taken, id(self.theme), self._cells, interval, marks
+        pace, marks = pace_of(self._feed), self._marks()
+        drawn = self._taken, id(self.theme), self._cells, pace, marks
         return self._header_drawn.of(
             drawn,
             lambda: header(
                 self.snapshot,
                 self.theme,
                 self._cells,
-                interval=interval,
+                pace=pace,
                 marks=marks,
                 read_only=self.read_only,
+                dated=self.recorded,
             ),
         )
 
     def _marks(self) -> list[str]:
-        marks = [self.playhead.mark, self.shown.mark(self.snapshot), *state_marks(self._feed)]
+        past = "" if self.recorded else self.playhead.mark
+        marks = [past, self.shown.mark(self.snapshot), *state_marks(self._feed)]
         return [mark for mark in marks if mark]
 
     @property

@@ -106,6 +106,7 @@ class Preferences:
             remapped=settings.keys,
             read_only=settings.read_only,
             ascii=settings.ascii,
+            recorded=picture.recorded,
         )
         picture.keys = picture.in_force(picture.keys)
         picture.read_only = settings.read_only

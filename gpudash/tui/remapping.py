@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpudash.tui.keymap import KEYS, SCREENS, Key
+from gpudash.tui.keymap.recorded import live_keys, recorded_keys
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -61,11 +62,16 @@ def key_names() -> tuple[str, ...]:
 
 
 def keys_in_force(
-    keys: Iterable[Key], remapped: Remapped, *, read_only: bool = False, ascii: bool = False
+    keys: Iterable[Key],
+    remapped: Remapped,
+    *,
+    read_only: bool = False,
+    ascii: bool = False,
+    recorded: bool = False,
 ) -> tuple[Key, ...]:
     """Return the keys that work: with others where they were given, without what may kill."""
     found = []
-    for key in keys:
+    for key in recorded_keys(keys) if recorded else live_keys(keys):
         if key.signals and read_only:
             continue
         given = remapped.get(key.id)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpudash.child import lingering
-from gpudash.feed import Feed, FeedState
+from gpudash.feed import FeedState
+from gpudash.playback import Playback, Supply
 from gpudash.snapshot import Device
 from gpudash.units import duration
 
@@ -18,13 +19,20 @@ _MARKS = {
 """The states in which what is shown is old."""
 
 
-def state_marks(feed: Feed) -> list[str]:
+def pace_of(feed: Supply) -> str:
+    """Return how often there is a sample, or how fast a recording plays."""
+    return f"{feed.speed:g}x" if isinstance(feed, Playback) else f"every {feed.interval:g}s"
+
+
+def state_marks(feed: Supply) -> list[str]:
     """Return `STALE 14 s` or the like, nothing while the feed is live."""
+    if isinstance(feed, Playback):
+        return feed.marks
     mark = _MARKS.get(feed.state)
     return [] if mark is None else [f"{mark} {duration(feed.age)}"]
 
 
-def trouble(feed: Feed, device: Device | None) -> str:
+def trouble(feed: Supply, device: Device | None) -> str:
     """Return what keeps the screen from being right, or the fault of the device pointed at."""
     if feed.state is FeedState.RELEASED:
         if lingering():
@@ -32,6 +40,8 @@ def trouble(feed: Feed, device: Device | None) -> str:
         return "GPUs released: X or kill -USR1 takes them back"
     if feed.error is not None:
         return feed.error
+    if isinstance(feed, Playback) and feed.told:
+        return feed.told
     if device is not None and device.fault is not None:
         return device.fault.message
     if feed.latest:

@@ -21,6 +21,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     key("time.forward_far", "right_curly_bracket", "}", "step(15)", "15 samples forward"),
     key("time.longer", "plus,equals_sign", "+", "interval(1)", "longer between two samples"),
     key("time.shorter", "minus", "-", "interval(-1)", "shorter between two samples"),
+    key("time.seek", "at", "@", "seek", "another time of a recording", label="time"),
     key("driver.release", "X", "X", "release", "let go of the GPUs, for a reset; take them back"),
     key("driver.wake", "W", "W", "wake", "look at GPUs that are left alone on battery"),
     key("view.device", "d", "d", "view_device", "everything about a GPU, with charts", label="GPU"),

@@ -13,6 +13,8 @@ from gpudash.summary import summary
 from gpudash.tui.renderables.line import Line, cells_of, spread
 from gpudash.tui.theme import Theme
 
+_WIDE = 100
+"""Cells in which there is room for a year."""
 _BETWEEN = "   "
 
 
@@ -21,11 +23,15 @@ def header(
     theme: Theme,
     cells: int,
     *,
-    interval: float,
+    pace: str,
     marks: Sequence[str],
     read_only: bool = False,
+    dated: bool = False,
 ) -> Line:
-    """Return host, summary and versions at the left; marks, time of the sample, interval right."""
+    """Return host, summary and versions at the left; marks, time of the sample, pace right.
+
+    `dated` tells the day as well, for a sample that is not of today.
+    """
     right: Line = []
     if snapshot.host.simulated:
         right.append(Segment("DEMO  ", theme.header_strong))
@@ -34,8 +40,10 @@ def header(
     for mark in marks:
         right += [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)]
     known = bool(snapshot.host.hostname)
-    clock = snapshot.taken_at.astimezone().strftime("%H:%M:%S") if known else ""
-    right += [Segment(clock, theme.header), Segment(f" every {interval:g}s ", theme.header_dim)]
+    day = "%Y-%m-%d " if cells >= _WIDE else "%m-%d "
+    form = f"{day if dated else ''}%H:%M:%S"
+    clock = snapshot.taken_at.astimezone().strftime(form) if known else ""
+    right += [Segment(clock, theme.header), Segment(f" {pace} ", theme.header_dim)]
     left = _left(snapshot, theme, cells - cells_of(right) - 1)
     return spread(left, right, cells, theme.header)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from textual.message import Message
 
-from gpudash.inspection import Inspection
+from gpudash.inspection import Inspection, of_recorded
 from gpudash.rows import ProcessRow, process_rows
 from gpudash.tui.inspecting import Inspector
 from gpudash.tui.keymap import PROCESS_KEYS, Key, bindings
@@ -91,6 +91,12 @@ class ProcessView(View):
             self._section = ""
 
     def _look(self) -> None:
+        if self.picture.recorded:
+            # The process of today, if it is still there, is not the one of then.
+            if self._inspector.latest is None:
+                self._inspector.take(of_recorded(self._row.process))
+                self.draw()
+            return
         self._inspector.look(self._row.process, self.picture.history.latest)
         if self._inspector.waiting:
             self.draw()
@@ -108,7 +114,8 @@ class ProcessView(View):
         elif self._absent_since is None:
             self._absent_since = self._clock()
             # Whether it has ended, or has only let go of its GPUs.
-            self._inspector.look(self._row.process, self.picture.history.latest)
+            if not self.picture.recorded:
+                self._inspector.look(self._row.process, self.picture.history.latest)
 
     def _is_it(self, row: ProcessRow) -> bool:
         return row.process.key == self._row.process.key

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from gpudash.feed import FeedState
+from gpudash.feed import Feed, FeedState
+from gpudash.playback import Playback
 from gpudash.tui.live import LiveApp
 
 
@@ -19,6 +20,9 @@ class Driving(LiveApp):
 
     def action_release(self) -> None:
         """Let go of the GPUs, or take them back."""
+        if isinstance(self.feed, Playback):
+            self.say("a recording holds no GPU that it could let go of")
+            return
         if self.feed.state is FeedState.RELEASED:
             self.feed.resume()
         else:
@@ -27,5 +31,6 @@ class Driving(LiveApp):
 
     def action_wake(self) -> None:
         """Look again at GPUs that are left alone so that they can fall asleep."""
+        assert isinstance(self.feed, Feed)
         self.feed.resume()
         self.say("")

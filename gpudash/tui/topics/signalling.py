@@ -10,6 +10,9 @@ class Signalling(LiveApp):
 
     def action_kill(self, signal_name: str) -> None:
         """Ask whether to signal what is tagged, or else what is selected."""
+        if self.picture.recorded:
+            self.say("this is a recording: none of its processes can be signalled")
+            return
         if self.picture.devices.focused:
             self.say("Tab goes back to the processes, to choose which")
             return

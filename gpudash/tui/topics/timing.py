@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpudash.feed import Feed
 from gpudash.tui.live import LiveApp
 from gpudash.tui.preferences import next_interval
 
@@ -21,6 +22,7 @@ class Timing(LiveApp):
 
     def action_interval(self, step: int) -> None:
         """Sample more rarely (1) or more often (-1) from now on."""
+        assert isinstance(self.feed, Feed)
         seconds = next_interval(self.feed.interval, step)
         if seconds == self.feed.interval:
             self.say(f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval")

@@ -1,0 +1,159 @@
+"""`gpudash replay` in a real terminal: a recorded host, stopped, stepped, sought, never killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import GPUDASH
+from tests.e2e.terminal import Terminal
+from tests.factories import make_device, make_host, make_process
+from tests.holders import Holder
+from tests.recording.lines import START, line, write
+
+pytestmark = pytest.mark.e2e
+
+MINUTES = 60
+
+
+def recorded(number: int) -> bytes:
+    """A second of a host whose GPU tells by its power which second it is."""
+    device = make_device(power_usage_mw=number * 1000, enforced_power_limit_mw=9_999_000)
+    return line(number, devices=(device,))
+
+
+@pytest.fixture(params=["host.jsonl", "host.jsonl.zst"])
+def hour(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """An hour of a host, a sample a second."""
+    return write(tmp_path / str(request.param), map(recorded, range(3600)))
+
+
+@pytest.fixture
+def replay() -> Iterator[Callable[..., Terminal]]:
+    terminals: list[Terminal] = []
+
+    def replay(path: Path, *words: str) -> Terminal:
+        argv = [*GPUDASH, "replay", str(path), "--no-config", *words]
+        terminals.append(Terminal(argv, env=dict(os.environ)))
+        return terminals[-1]
+
+    yield replay
+    for terminal in terminals:
+        terminal.__exit__(None, None, None)
+
+
+def at(minute: int, second: int = 0) -> str:
+    """The time of a sample as the header has it, on the clock of here."""
+    moment = datetime.fromtimestamp(START.timestamp() + minute * 60 + second)
+    return f"{moment:%m-%d %H:%M:%S}"
+
+
+def test_it_plays_from_any_time_and_stops(hour: Path, replay: Callable[..., Terminal]) -> None:
+    terminal = replay(hour, "--at", "+30m")
+    terminal.wait_for(re.compile(f"REPLAY  ?{at(30)[:9]}"))
+    terminal.wait_for(at(30, 2))
+    terminal.send("p")
+    terminal.wait_for("REPLAY PAUSED")
+    stopped = terminal.settle(1.2).splitlines()[0]
+    terminal.send("p")
+    terminal.wait_for(lambda text: "PAUSED" not in text and text.splitlines()[0] != stopped)
+    terminal.send("q")
+    assert terminal.wait_exit() == 0
+
+
+def test_it_steps_to_what_was_and_was_not_shown(
+    hour: Path, replay: Callable[..., Terminal]
+) -> None:
+    terminal = replay(hour, "--at", "+30m", "--speed", "0.1")
+    terminal.wait_for("REPLAY")
+    terminal.send("p")
+    terminal.wait_for("PAUSED")
+    terminal.wait_for(lambda text: at(30) in text and "1800/9999W" in text)
+    terminal.send("]")
+    terminal.wait_for(lambda text: at(30, 1) in text and "1801/9999W" in text)
+    terminal.send("[", "[")
+    terminal.wait_for(lambda text: at(29, 59) in text and "1799/9999W" in text)
+    terminal.send("}")
+    terminal.wait_for(at(30, 1))
+    terminal.send("}")
+    terminal.wait_for(at(30, 16))
+    # Further back than what is kept of its past.
+    for step in range(1, 45):
+        terminal.send("{")
+        terminal.wait_for(at(30 - (step * 15 - 16) // 60 - 1, 60 - (step * 15 - 16) % 60)[:-2])
+    assert "PAUSED" in terminal.text
+
+
+def test_it_ends_in_words_and_begins_again(hour: Path, replay: Callable[..., Terminal]) -> None:
+    terminal = replay(hour, "--at", "-2s", "--speed", "4")
+    terminal.wait_for("the recording ends here")
+    assert at(59, 59) in terminal.text
+    assert "REPLAY END" in terminal.text
+    terminal.send("p")
+    terminal.wait_for(at(0, 2))
+
+
+def test_another_time_and_another_speed(hour: Path, replay: Callable[..., Terminal]) -> None:
+    terminal = replay(hour)
+    terminal.wait_for("REPLAY")
+    terminal.send("p", "@")
+    terminal.wait_for("Time")
+    wanted = at(40).split()[1]
+    terminal.send(*wanted[:5])
+    terminal.wait_for(wanted[:7])
+    started = time.monotonic()
+    terminal.send("enter")
+    terminal.wait_for(re.compile(f"PAUSED  {at(40)[:11]}"))
+    assert time.monotonic() - started < 1.0
+    terminal.send("+", "+")
+    terminal.wait_for("4x")
+    terminal.send("-")
+    terminal.wait_for("2x")
+
+
+def test_a_gap_is_told_and_cut_short(tmp_path: Path, replay: Callable[..., Terminal]) -> None:
+    path = write(tmp_path / "host.jsonl", map(recorded, [0, 1, 2, 1000, 1001]))
+    terminal = replay(path)
+    terminal.wait_for("nothing was recorded for 16m38s")
+    assert "REPLAY GAP 16m38s" in terminal.text
+    terminal.wait_for("the recording ends here")
+
+
+def test_nobody_is_killed_in_a_recording(
+    tmp_path: Path, replay: Callable[..., Terminal], holders: Callable[..., list[Holder]]
+) -> None:
+    (holder,) = holders(1)
+    process = make_process(pid=holder.pid, create_time=None, start_ticks=1)
+    here = make_host(hostname=os.uname().nodename)
+    path = write(tmp_path / "host.jsonl", [line(0, processes=(process,), host=here)])
+    terminal = replay(path)
+    terminal.wait_for(str(holder.pid))
+    for key in ("K", "T", "I", "f9"):
+        terminal.send(key)
+        terminal.wait_for("this is a recording: none of its processes can be signalled")
+        terminal.send("[")
+        terminal.wait_for(lambda text: "this is a recording" not in text)
+    terminal.send("X", "W", "enter")
+    terminal.wait_for("what /proc said then was not kept")
+    terminal.send("K")
+    terminal.wait_for("this is a recording: none of its processes")
+    assert holder.alive
+
+
+def test_help_names_the_keys_of_a_recording(
+    tmp_path: Path, replay: Callable[..., Terminal]
+) -> None:
+    terminal = replay(write(tmp_path / "host.jsonl", map(recorded, range(9))))
+    terminal.wait_for("REPLAY")
+    terminal.resize(160, 60)
+    terminal.send("h")
+    terminal.wait_for("another time of a recording")
+    assert "faster" in terminal.text
+    assert "SIGKILL" not in terminal.text
+    assert "let go of the GPUs" not in terminal.text
