@@ -4,6 +4,7 @@ GpudashError
 ├── UsageError        the arguments make no sense                         exit 2
 ├── DriverError       NVML cannot be used                                 exit NVML's number
 ├── WireError         a document is not a snapshot                        exit 65
+├── ResourceError     the system gives no process, thread or file          exit 71
 ├── OutputError       the output could not be written                     exit 74
 ├── FilterError       a filter of processes is wrong or not yet whole     exit 2
 ├── SettingsError     the settings could not be saved                     exit 1
@@ -26,6 +27,7 @@ class ExitStatus:
     GPU_IS_LOST = 15
     RESET_REQUIRED = 16
     DATA = 65
+    SYSTEM = 71
     OUTPUT = 74
     TOO_FEW_GPUS = 75
     HANGUP = 129
@@ -48,6 +50,7 @@ MEANINGS: dict[int, str] = {
     ExitStatus.RESET_REQUIRED: "a GPU needs a reset; the output is complete all the same",
     18: "driver and library versions differ",
     ExitStatus.DATA: "what was read is no document of gpudash",
+    ExitStatus.SYSTEM: "the system gave no more processes, threads, files or memory",
     ExitStatus.OUTPUT: "the output could not be written",
     ExitStatus.TOO_FEW_GPUS: "`pick`, `wait` or `run` found too few GPUs",
     ExitStatus.HANGUP: "the terminal went away",
@@ -83,6 +86,18 @@ class WireError(GpudashError):
     """A document is not a snapshot; the message names the path of the first wrong value."""
 
     exit_status = ExitStatus.DATA
+
+
+class ResourceError(GpudashError):
+    """The system has no process, thread, open file or memory left for us."""
+
+    exit_status = ExitStatus.SYSTEM
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"the system refuses: {error.strerror}; {_LIMITS}")
+
+
+_LIMITS = "ulimit -a shows the limits, a container may have lower ones"
 
 
 class OutputError(GpudashError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -9,8 +10,11 @@ from typing import NoReturn
 
 from gpudash import arguments, quick, stdout
 from gpudash.cli import given, looks, verbs
-from gpudash.errors import ExitStatus, GpudashError, OutputError, UsageError
+from gpudash.errors import ExitStatus, GpudashError, OutputError, ResourceError, UsageError
 from gpudash.text import clean
+
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+"""What the kernel says when it gives no more files, processes or memory."""
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -23,10 +27,20 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         status = ExitStatus.INTERRUPTED
     except GpudashError as error:
-        os.write(2, f"gpudash: {clean(str(error))}\n".encode())
-        status = error.exit_status
+        status = _tell(error)
+    except OSError as error:
+        if error.errno not in _EXHAUSTED:
+            raise
+        # At once: what was half made, such as an event loop, complains when it is let go of.
+        os._exit(_tell(ResourceError(error)))
     # A driver call may still hold a thread of this process: nothing more is waited for.
     os._exit(status)
+
+
+def _tell(error: GpudashError) -> int:
+    """Print the one line of an error, and return its status."""
+    os.write(2, f"gpudash: {clean(str(error))}\n".encode())
+    return error.exit_status
 
 
 def _run(argv: list[str]) -> int:

@@ -17,7 +17,10 @@ class Ahead(Generic[T]):
         self._results: list[T] = []
         self._done = _thread.allocate_lock()
         self._done.acquire()
-        _thread.start_new_thread(self._run, ())
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:  # the system has no thread to give
+            self._run()
 
     def result(self) -> T:
         """Return what the call returned."""

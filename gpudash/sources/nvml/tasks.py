@@ -107,12 +107,21 @@ class _Shift:
 
     def finish(self, alone: float, rest: float) -> None:
         """Return when all are back, or none has come back for long."""
-        _thread.start_new_thread(self._work, ())
+        if not self._start():
+            self._work()
         if self._wait(lambda: self._news_at + alone):
             return
         for _ in range(len(self._waiting)):
-            _thread.start_new_thread(self._work, ())
+            self._start()
         self._wait(lambda: self._given_up_at(rest))
+
+    def _start(self) -> bool:
+        """Let another thread work; False where the system has none to give."""
+        try:
+            _thread.start_new_thread(self._work, ())
+        except RuntimeError:
+            return False
+        return True
 
     def _given_up_at(self, rest: float) -> float:
         """Return when those that are out have had their time, and the others were long silent.
