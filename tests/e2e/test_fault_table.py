@@ -141,6 +141,13 @@ ALL_AROUND = {
     "a file for a screen": Surroundings("{} >/dev/null", 2, "not a terminal"),
     "TERM is dumb": Surroundings("{} --once --json", 0, environ={"TERM": "dumb"}, document=True),
     "TERM is not set": Surroundings("{} --once --json", 0, without=("TERM",), document=True),
+    "a container lost its GPUs": Surroundings(
+        "{} --once",
+        231,
+        "this container lost its access to the GPUs (NVML error 999); start it again",
+        environ={"container": "docker", "FAKENVML_INIT_ERR": "999"},
+    ),
+    "TERM is unknown": Surroundings("{} --once", 0, environ={"TERM": "no-such-terminal"}),
     "locale is C": Surroundings("{} --once", 0, environ={"LC_ALL": "C"}),
 }
 

@@ -169,7 +169,8 @@ def test_any_size_and_back(fakenvml: Path, holders: Holders, gpus: int) -> None:
     told: dict[str, Any] = {"DEVICES": gpus, "PROCS_PER_DEVICE": 1, "PIDS": pid_list(held)}
     with watching(fakenvml, size=(200, 60), **told) as terminal:
         terminal.wait_for(str(held[0].pid))
-        for columns, rows in ((40, 10), (10, 3), (1, 1), (80, 24), (200, 60)):
+        sizes = ((40, 10), (10, 3), (3, 10), (1, 1), (1, 200), (60, 1), (80, 24), (200, 60))
+        for columns, rows in sizes:
             terminal.resize(columns, rows)
             terminal.settle(0.05)
         terminal.wait_for(str(held[0].pid))

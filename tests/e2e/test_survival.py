@@ -130,6 +130,52 @@ def test_gpus_are_let_go_of_and_taken_back(fakenvml: Path, tmp_path: Path, way: 
         terminal.wait_until(lambda: uses(device, *terminal.processes()))
 
 
+@pytest.mark.parametrize("way", ["key", "signal"])
+def test_gpus_are_let_go_of_while_a_call_hangs(fakenvml: Path, tmp_path: Path, way: str) -> None:
+    device, control = tmp_path / "nvidia0", tmp_path / "control"
+    device.touch()
+    with watching(fakenvml, DEVICES=2, HOLD=device, CONTROL=control) as terminal:
+        terminal.wait_for("A100")
+        tell(control, HANG=HANG)
+        terminal.wait_for(SILENT)
+        release(terminal, way)
+        terminal.wait_for("GPUs released")
+        terminal.wait_until(lambda: not uses(device, *terminal.processes()))
+        assert collectors(terminal) == []
+        tell(control)
+        release(terminal, way)
+        terminal.wait_for(
+            lambda text: not re.search("RELEASED|released|NO ANSWER|not answering", text)
+        )
+
+
+def test_stream_that_cannot_let_go_says_so_and_ends(fakenvml: Path, tmp_path: Path) -> None:
+    device = tmp_path / "nvidia0"
+    device.touch()
+    with streaming(fakenvml, DEVICES=2, HOLD=device, HANG=HANG) as stream:
+        stream.until(lambda snapshot: snapshot.devices[1].state == "not-answering")
+        process = psutil.Process(stream.process.pid)
+        assert uses(device, process)
+        process.send_signal(signal.SIGUSR1)
+        _, errors = stream.process.communicate(timeout=10)
+        assert stream.process.returncode == 10
+        assert errors == b"gpudash: a call hangs in the driver, which keeps the GPUs\n"
+
+
+def test_container_that_loses_its_gpus_is_told_why_and_shows_them_again(
+    fakenvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("container", "docker")
+    control = tmp_path / "control"
+    with watching(fakenvml, DEVICES=2, CONTROL=control, size=(140, 30)) as terminal:
+        terminal.wait_for("A100")
+        tell(control, INIT_ERR=999, FAIL="*:*:1")
+        terminal.wait_for("this container lost its access to the GPUs (NVML error 999); start it")
+        terminal.wait_for("NO COLLECTOR")
+        tell(control)
+        terminal.wait_for(lambda text: not re.search("NO COLLECTOR|this container", text))
+
+
 def test_stream_lets_go_and_takes_back(fakenvml: Path, tmp_path: Path) -> None:
     device = tmp_path / "nvidia0"
     device.touch()
