@@ -24,8 +24,8 @@ MARGIN = 1
 """Cells left blank at both ends of a row."""
 
 _MARGIN, _GAP = " " * MARGIN, " " * GAP
-_MOST_DRAWN = 4096
-"""Values that are remembered as they were drawn: most stay as they are for long."""
+_MOST_DRAWN = 1024
+"""Values of a column that are remembered as they were drawn: most stay as they are for long."""
 _WHOLE_TEXTS = frozenset({"pid", "time", "idle"})
 """Columns aligned to the right whose text does not end in a unit."""
 
@@ -51,8 +51,11 @@ class Grid(Generic[Row]):
         self._bar = bar
         self._curves = curves or {}
         self._absent: list[Column[Row]] = []
-        # The theme stays beside what was drawn with it, so that no other gets its id.
-        self._drawn: dict[object, tuple[Theme, tuple[Segment, ...]]] = {}
+        self._dressed: tuple[list[Place[Row]], Theme] | None = None
+        self._styles: list[Style] = []
+        """How the values of each place look where they have no level."""
+        # Of a style that is kept beside, so that no other gets its id.
+        self._drawn: list[dict[tuple[str, int], tuple[Style, tuple[Segment, ...]]]] = []
         self._fitted_to: object = None
 
     def fit(self, rows: Sequence[Row], identity: object, room: int) -> None:
@@ -98,6 +101,7 @@ class Grid(Generic[Row]):
 
         `mark` stands in the margin; `shift` leaves out the first cells of the growing column.
         """
+        self._dress(theme)
         segments = [Segment(mark or _MARGIN, theme.warn if mark else theme.base)]
         for number, place in enumerate(self.places[:keep]):
             column = place.column
@@ -111,12 +115,12 @@ class Grid(Generic[Row]):
                 segments.append(Segment(" ", theme.base))
             if column.stretch:
                 text = self._curves[column.key](row, place.width, theme)
-                segments.append(Segment(text, self._style(column, row, theme)))
+                segments.append(Segment(text, self._style(number, row, theme)))
             elif shift and column.grows:
                 text = pad(_tail(column.text(row), shift, theme), place.width)
                 segments.append(Segment(text, theme.base))
             else:
-                segments += self._value(place, row, theme, gap)
+                segments += self._value(number, row, theme, gap)
         return segments
 
     @property
@@ -137,8 +141,17 @@ class Grid(Generic[Row]):
                 return place.column.key
         return None
 
-    def _value(self, place: Place[Row], row: Row, theme: Theme, gap: str) -> tuple[Segment, ...]:
+    def _dress(self, theme: Theme) -> None:
+        """Find out what the values of a column have in common, once for as long as it stays."""
+        if self._dressed and self._dressed[0] is self.places and self._dressed[1] is theme:
+            return
+        self._dressed = self.places, theme
+        self._styles = [self._of_column(place.column, theme) for place in self.places]
+        self._drawn = [{} for _ in self.places]
+
+    def _value(self, number: int, row: Row, theme: Theme, gap: str) -> tuple[Segment, ...]:
         """Return a value behind a gap; one that was drawn before is not drawn again."""
+        place, known = self.places[number], self._drawn[number]
         column, cells = place.column, place.width
         text = column.text(row)
         if len(text) > cells and width(text) > cells:
@@ -146,20 +159,23 @@ class Grid(Generic[Row]):
                 text = column.short(row)
             elif cells < column.width:
                 self.outgrown = True
-        style = theme.faint if text == ABSENT else self._style(column, row, theme)
-        known = (column.key, cells, text, gap, id(style), id(theme))
-        drawn = self._drawn.get(known)
+        style = theme.faint if text == ABSENT else self._style(number, row, theme)
+        drawn = known.get((text, id(style)))
         if drawn is None:
-            if len(self._drawn) >= _MOST_DRAWN:
-                self._drawn.clear()
+            if len(known) >= _MOST_DRAWN:
+                known.clear()
             value = _aligned(column, text, cells, style, theme)
-            drawn = self._drawn[known] = (theme, tuple(joined((Segment(gap, theme.base), *value))))
+            drawn = style, tuple(joined((Segment(gap, theme.base), *value)))
+            known[text, id(style)] = drawn
         return drawn[1]
 
-    def _style(self, column: Column[Row], row: Row, theme: Theme) -> Style:
-        """Return how a value looks: by its level, or by its column; of several steps the middle."""
-        if column.level is not None:
-            return theme.level(column.level(row))
+    def _style(self, number: int, row: Row, theme: Theme) -> Style:
+        """Return how a value looks: by its level, or by its column."""
+        level = self.places[number].column.level
+        return self._styles[number] if level is None else theme.level(level(row))
+
+    def _of_column(self, column: Column[Row], theme: Theme) -> Style:
+        """Return how a column looks; of several steps the middle."""
         role: Style | tuple[Style, ...] = getattr(theme, self._roles.get(column.key, "base"))
         return role[len(role) // 2] if isinstance(role, tuple) else role
 
