@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 
 from gpudash.text import SafeText, clean_bytes
 
@@ -14,6 +16,8 @@ LINE_LIMIT = 16 * 1024 * 1024
 """Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""
 
 _CHUNK = 1 << 16
+_WIDE_PIPE = 1 << 20
+"""As much as anybody may ask for by default."""
 _READ_AT_ONCE = 1 << 22
 _ERROR_LIMIT, _ERROR_READS = 8192, 16
 
@@ -45,7 +49,7 @@ class Child:
         self._line_limit = line_limit
         self._pending: list[bytes] = []
         self._pending_size = 0
-        self._skipping = False
+        self._skipping = self._is_wide = False
         self._oversized = 0
         self._errors = b""
 
@@ -120,9 +124,21 @@ class Child:
             self._pending, self._pending_size, self._skipping = [], 0, False
         self._pending.append(rest)
         self._pending_size += len(rest)
+        if self._pending_size >= _CHUNK and not self._is_wide:
+            self._widen()
         if self._pending_size > self._line_limit:
             self._oversized += not self._skipping
             self._pending, self._pending_size, self._skipping = [], 0, True
+
+    def _widen(self) -> None:
+        """Let a line that is longer than the pipe through at once, not in a dozen pieces.
+
+        While lines are short a wide pipe would only hold many of them back from a slow reader.
+        """
+        self._is_wide = True
+        # Only Linux has it, and a user may have too many of them.
+        with suppress(OSError, AttributeError):
+            fcntl.fcntl(self.descriptor, fcntl.F_SETPIPE_SZ, _WIDE_PIPE)
 
 
 def _take(descriptor: int) -> bytes | None:

@@ -17,6 +17,8 @@ from gpudash.snapshot import Finding, FindingLevel, Snapshot
 
 _LEVELS: dict[FindingLevel, int] = {"critical": 0, "warn": 1, "info": 2}
 _MOST_EVIDENCE = 32
+_LEAST_SECONDS = 0.9
+"""Samples that come faster are not examined each: no rule is as quick as that."""
 
 
 class _Standing:
@@ -50,14 +52,20 @@ class Diagnosis:
         self._now: float | None = None
         self._sample = 0
         self._clock = UptimeClock()
+        self._states: list[tuple[str, str]] = []
+        self._found: tuple[Finding, ...] = ()
         self._begin()
 
     def examine(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with its findings."""
+        """Return a snapshot with its findings, those of a moment ago if nothing else is new."""
         now = self._clock.instant(snapshot)
         if self._now is not None and now < self._now:
             self._now = None
             self._begin()
+        states = [(device.key, str(device.state)) for device in snapshot.devices]
+        if self._now is not None and now - self._now < _LEAST_SECONDS and states == self._states:
+            return replace(snapshot, findings=self._found)
+        self._states = states
         is_first, self._now = self._now is None, now
         self._sample += 1
         self._work.see(now, snapshot)
@@ -65,7 +73,8 @@ class Diagnosis:
         self._take(sight, now)
         self._forget(snapshot, now)
         told = [each for each in self._standing.values() if each.is_told]
-        return replace(snapshot, findings=_findings(told, snapshot, None if is_first else now))
+        self._found = _findings(told, snapshot, None if is_first else now)
+        return replace(snapshot, findings=self._found)
 
     def _begin(self) -> None:
         self._work = Work()

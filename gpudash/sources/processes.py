@@ -2,7 +2,7 @@
 
 What changes every tick is read in one go by `proc_stat`, from files that stay open once a process
 was seen twice; facts that seldom change are asked for when a process is first seen or has a new
-name, and every ten seconds after.
+name, and every ten seconds after, of one at rest every minute.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from gpudash.snapshot import Job, Process
 from gpudash.text import SafeText
 
 _FACTS_SECONDS = 10.0
+_REST_SECONDS = 50.0
+"""So much longer the facts of a process count that has done nothing since they were read."""
 _EXITED = "exited"
 _MOST_WATCHED = 4096
 _SHARE_OF_FILES = 2
@@ -49,6 +51,8 @@ class _Known(Struct, kw_only=True):
     cpu_read_at: float
     cpu_percent: float | None = None
     stat_line: bytes = b""
+    facts_line: bytes = b""
+    """The stat line at the time of the facts."""
     process: Process | None = None
     """What was told of it last, as it was when `stat_line` was read."""
     watched: Watched | None = None
@@ -92,8 +96,8 @@ class ProcessTable:
                 found[pid] = Process(pid=pid, devices=(), hidden_reason=_EXITED)
             else:
                 kept[pid] = known = self._recall(pid, stat)
-                known.process = found[pid] = self._process(pid, stat, known, now)
                 known.stat_line = line
+                known.process = found[pid] = self._process(pid, stat, known, now)
         self._known = kept
         return found
 
@@ -113,7 +117,10 @@ class ProcessTable:
 
         It used no CPU, and its memory has not grown, or page faults would be counted there.
         """
-        if known.cpu_percent != 0 or now >= known.facts_due:
+        if known.cpu_percent != 0:
+            return False
+        rests = _REST_SECONDS if known.facts_line == known.stat_line else 0.0
+        if now >= known.facts_due + rests:
             return False
         known.cpu_read_at = now
         return True
@@ -130,7 +137,9 @@ class ProcessTable:
             known.facts = self._fresh_facts(pid, known.facts)
             known.name = stat.name
             # In the midst of exec a process has its new name and no arguments yet.
-            known.facts_due = now + (_FACTS_SECONDS if known.facts.command_line else 0.0)
+            is_whole = bool(known.facts.command_line)
+            known.facts_due = now + (_FACTS_SECONDS if is_whole else 0.0)
+            known.facts_line = known.stat_line if is_whole else b""
         self._update_cpu_percent(stat, known, now)
         facts = known.facts
         return Process(

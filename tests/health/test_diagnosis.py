@@ -161,3 +161,19 @@ def test_findings_go_with_their_device_also_while_the_clock_stands() -> None:
 
 def test_device_without_a_uuid_is_judged() -> None:
     assert findings(make_snapshot(devices=(Device(index=0),), processes=())) == ()
+
+
+def test_samples_within_a_second_have_the_findings_of_the_last_examination() -> None:
+    diagnosis = Diagnosis()
+    cool, hot = of_device(), of_device(clocks_event_reasons=("hw-thermal-slowdown",))
+    assert not diagnosis.examine(cool).findings
+    assert not diagnosis.examine(later(hot, 0.25)).findings
+    assert diagnosis.examine(later(hot, 1.0)).findings
+    assert diagnosis.examine(later(cool, 1.25)).findings
+
+
+def test_a_gpu_that_is_lost_is_told_however_fast_samples_come() -> None:
+    diagnosis = Diagnosis()
+    diagnosis.examine(of_device())
+    judged = diagnosis.examine(later(of_device(state="lost"), 0.1))
+    assert [finding.rule for finding in judged.findings or ()] == ["lost"]
