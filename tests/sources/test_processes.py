@@ -4,6 +4,7 @@ import os
 import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 
 from gpudash import proc_stat
 from gpudash.sources.processes import Facts, ProcessTable
@@ -133,9 +134,16 @@ def test_a_process_that_has_ended_is_not_told_from_its_open_file(
 
 def test_files_of_processes_that_are_not_asked_for_are_closed() -> None:
     table = ProcessTable(Asked())
-    before = len(os.listdir("/proc/self/fd"))
     table.sample([ME])
     table.sample([ME])
-    assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert _open_files().count(f"/proc/{ME}/stat") == 1
     table.sample([])
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert _open_files().count(f"/proc/{ME}/stat") == 0
+
+
+def _open_files() -> list[str]:
+    links = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the listing itself is closed again
+            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return links
