@@ -84,6 +84,23 @@ def compare_large(setting: Setting, report: Report) -> None:
     _bounds(runs, report, quit_ms=300, resident_mib=60, children_mib=35)
 
 
+def compare_link(setting: Setting, report: Report) -> None:
+    """The live screens over 10 KB/s: the age of the picture, and a key to its answer."""
+    from tests.benchmarks import link
+
+    nvitop = Command("nvitop", (str(setting.scripts / "nvitop"), "--interval", "1"))
+    mine = Command("gpudash", gpudash("--no-config", "--interval", "1"))
+    both = (link.Watched(nvitop, "Press any key"), link.Watched(mine, "also Ctrl-C"))
+    runs: dict[str, list[dict[str, float]]] = {each.command.name: [] for each in both}
+    for _ in range(min(setting.rounds, 3)):
+        for each in both:
+            figures = link.measure(each, setting.env, setting.size, setting.window, keys=3)
+            runs[each.command.name].append(figures)
+    report.table("link", runs)
+    # The clock leaves out up to a second, and the next picture comes in a second.
+    _bounds(runs, report, oldest_s=2.5, help_ms=1000)
+
+
 def _watch(title: str, setting: Setting, report: Report) -> dict[str, list[dict[str, float]]]:
     """Run the screens in turns."""
     # Imported late: the memory of this process is the least that a one-shot's peak can read.
@@ -109,7 +126,7 @@ def _bounds(
     """Judge the worst of gpudash's own figures."""
     for metric, limit in limits.items():
         worst = max(run[metric] for run in runs["gpudash"])
-        report.bound(metric, worst, limit, metric[-3:].replace("mib", "MiB").strip("_"))
+        report.bound(metric, worst, limit, metric.rpartition("_")[2].replace("mib", "MiB"))
 
 
 @contextmanager
@@ -138,6 +155,7 @@ PARTS: dict[str, Callable[[Setting, Report], None]] = {
     "memory": judge_memory,
     "screen": compare_screen,
     "large": compare_large,
+    "link": compare_link,
 }
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import time
+from datetime import datetime
 from typing import Any
 
 from tests.e2e.terminal import Terminal
 
 _PIECE_SECONDS = 0.02
+_CLOCK = re.compile(r"\b(\d\d:\d\d:\d\d)\b")
+_DAY_SECONDS = 86400
 
 
 class SlowTerminal(Terminal):
@@ -36,6 +40,24 @@ class SlowTerminal(Terminal):
     def queued(self) -> int:
         """Bytes that the program has sent and nobody has seen."""
         return len(self._queue)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the instant that a clock in the first line tells; 0 without one."""
+        shown = _CLOCK.search(self.lines[0])
+        if shown is None:
+            return 0.0
+        now = datetime.now()
+        then = datetime.strptime(shown[1], "%H:%M:%S").replace(now.year, now.month, now.day)
+        return (now - then).total_seconds() % _DAY_SECONDS
+
+    def oldest(self, seconds: float) -> float:
+        """Watch the picture for so many seconds and return its greatest age."""
+        end, worst = time.monotonic() + seconds, 0.0
+        while time.monotonic() < end:
+            self.pump(0.05)
+            worst = max(worst, self.age)
+        return worst
 
     def pump(self, timeout: float) -> bool:
         """Show what arrives next within `timeout` seconds; False when nothing did."""

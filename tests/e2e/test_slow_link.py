@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ pytestmark = pytest.mark.e2e
 
 INTERVAL = 0.1
 LINK = 10_000
-CLOCK = re.compile(r"(\d\d:\d\d:\d\d) every")
 CLOCK_SECONDS = 1.0
 """What the clock of the header leaves out."""
 FRAME_SECONDS = 1.2
@@ -41,33 +39,14 @@ def slow(library: Path, **kind: bool) -> SlowTerminal:
     return SlowTerminal(argv, env=env, bytes_per_second=LINK, **size, **kind)
 
 
-def age(terminal: SlowTerminal) -> float:
-    """Seconds since the instant that the clock in the header tells."""
-    shown = CLOCK.search(terminal.text)
-    if shown is None:
-        return 0.0
-    now = datetime.now()
-    then = datetime.strptime(shown[1], "%H:%M:%S").replace(now.year, now.month, now.day)
-    return (now - then).total_seconds() % 86400
-
-
-def oldest(terminal: SlowTerminal, seconds: float) -> float:
-    """The greatest age of the picture while it is watched."""
-    end, worst = time.monotonic() + seconds, 0.0
-    while time.monotonic() < end:
-        terminal.pump(0.05)
-        worst = max(worst, age(terminal))
-    return worst
-
-
 def go(terminal: SlowTerminal, place: str, limit: float = LIMIT) -> None:
     """Go somewhere and wait until the screen, sent whole for it, has arrived."""
     keys, mark = PLACES[place]
-    terminal.wait_for(lambda text: "quit" in text and age(terminal) < limit, 30)
+    terminal.wait_for(lambda text: "quit" in text and terminal.age < limit, 30)
     terminal.send(*keys)
-    terminal.wait_for(lambda text: mark in text and age(terminal) < limit, 30)
-    terminal.wait_for(lambda text: age(terminal) > limit or not terminal.queued)
-    terminal.wait_for(lambda text: age(terminal) < limit, 30)
+    terminal.wait_for(lambda text: mark in text and terminal.age < limit, 30)
+    terminal.wait_for(lambda text: terminal.age > limit or not terminal.queued)
+    terminal.wait_for(lambda text: terminal.age < limit, 30)
 
 
 def answer_seconds(terminal: SlowTerminal, key: str, seen: re.Pattern[str]) -> float:
@@ -81,7 +60,7 @@ def answer_seconds(terminal: SlowTerminal, key: str, seen: re.Pattern[str]) -> f
 def test_picture_is_of_now_and_keys_answer(fakenvml: Path, place: str) -> None:
     with slow(fakenvml) as terminal:
         go(terminal, place)
-        assert oldest(terminal, 3) < LIMIT
+        assert terminal.oldest(3) < LIMIT
         if "dialog" in place:
             others = re.compile(r"(?s)^(?!.*Colours)")
             assert answer_seconds(terminal, "escape", others) < 2 * FRAME_SECONDS
@@ -92,7 +71,7 @@ def test_picture_is_of_now_and_keys_answer(fakenvml: Path, place: str) -> None:
 def test_link_without_buffers_is_no_worse(fakenvml: Path) -> None:
     with slow(fakenvml, buffer=False) as terminal:
         go(terminal, "overview")
-        assert oldest(terminal, 3) < LIMIT
+        assert terminal.oldest(3) < LIMIT
         assert answer_seconds(terminal, "p", re.compile("PAUSED")) < FRAME_SECONDS
 
 
@@ -100,6 +79,6 @@ def test_terminal_that_answers_nothing_is_late_by_what_the_kernel_holds(fakenvml
     limit = LIMIT + DEAF_SECONDS
     with slow(fakenvml, buffer=False, mute=True) as terminal:
         go(terminal, "overview", limit)
-        assert oldest(terminal, 3) < limit
+        assert terminal.oldest(3) < limit
         within = FRAME_SECONDS + DEAF_SECONDS
         assert answer_seconds(terminal, "p", re.compile("PAUSED")) < within
