@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +15,11 @@ import pytest
 
 from gpudash.snapshot import Snapshot
 from gpudash.wire import decode
+from tests.e2e.nobody import Nobody
 from tests.e2e.run import GPUDASH, complete, gpudash
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
+from tests.holders import Holder
 
 pytestmark = pytest.mark.e2e
 
@@ -213,3 +215,23 @@ def test_gpus_are_shown_without_proc(fakenvml: Path) -> None:
     healthy_but(snapshot, BROKEN, "ok")
     assert len(snapshot.processes) == DEVICES
     assert all(process.hidden_reason for process in snapshot.processes)
+
+
+def test_processes_that_proc_hides_are_not_gone(
+    fakenvml: Path, nobody: Nobody, holders: Callable[..., list[Holder]]
+) -> None:
+    hide = ["unshare", "--mount", "sh", "-c"]
+    hide += ['mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh"]
+    if subprocess.run([*hide, "true"], capture_output=True).returncode:
+        pytest.skip("may not make a mount namespace")
+    (holder,) = holders(1)
+    told = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    (process,) = decode(
+        nobody.run("--once", "--json", before=hide, **told).stdout.encode()
+    ).processes
+    assert process.hidden_reason == "hidden process of another user"
+    assert process.used_gpu_memory_bytes == 2 << 30
+    table = nobody.run("--once", before=hide, **told).stdout
+    assert re.search(rf"(?m)^ *{holder.pid} .* 2.0G .*\(hidden process of another user\)", table)
+    assert "exited" not in table
+    assert nobody.run("pick", before=hide, **told).returncode == 75

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
 from gpudash.wire import decode
+from tests.e2e.nobody import USER, Nobody
 from tests.e2e.run import GPUDASH, complete
 from tests.e2e.terminal import Terminal
 from tests.e2e.test_screen import collectors, watching
@@ -25,7 +23,6 @@ from tests.fakenvml.build import environment
 
 pytestmark = pytest.mark.e2e
 
-NOBODY = 65534
 REFUSED = "gpudash: the system refuses: {}; ulimit -a shows the limits"
 
 
@@ -97,58 +94,23 @@ def test_stream_goes_on_without_files_to_open(fakenvml: Path) -> None:
         assert errors == b""
 
 
-class Nobody:
-    """A user without rights, who runs gpudash under a limit."""
-
-    def __init__(self, library: Path) -> None:
-        packages = ":".join(path for path in sys.path if path)
-        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        self.argv = [*user, "/usr/bin/python3", "-m", "gpudash"]
-        self.env = {**environment(library, DEVICES=2), "PYTHONPATH": packages}
-
-    def run(self, *arguments: str, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-        """Run gpudash behind the words of another command, if any."""
-        return subprocess.run(
-            [*before, *self.argv, *arguments],
-            env=self.env,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=30,
-            text=True,
-        )
-
-    def run_with(self, processes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run gpudash where it may start so many processes or threads."""
-        others = sum(process.uids().real == NOBODY for process in psutil.process_iter())
-        return self.run(*arguments, before=limited(f"-u {others + 1 + processes}", ()))
-
-
-@pytest.fixture
-def nobody(fakenvml: Path) -> Iterator[Nobody]:
-    """Skips where that user cannot be, or cannot run a Python with the packages."""
-    if os.geteuid():
-        pytest.skip("only root may become another user")
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        os.chmod(folder, 0o755)
-        user = Nobody(Path(shutil.copy(fakenvml, folder)))
-        probe = user.run("--once")
-        if probe.returncode:
-            pytest.skip(f"nobody may not run a Python with the packages: {probe.stderr}")
-        yield user
+def nobodys(processes: int) -> str:
+    """Return the limit under which nobody may start so many processes or threads more."""
+    others = sum(process.uids().real == USER for process in psutil.process_iter())
+    return f"-u {others + 1 + processes}"
 
 
 @pytest.mark.parametrize("command", [["--once", "--json"], ["doctor"], ["topo"]])
 def test_without_a_process_to_start_it_ends_with_one_line(
     nobody: Nobody, command: list[str]
 ) -> None:
-    run = nobody.run_with(0, *command)
+    run = nobody.run(*command, before=limited(nobodys(0), ()))
     assert run.returncode == 71
     assert run.stderr.startswith(REFUSED.format("Resource temporarily unavailable"))
     assert run.stderr.count("\n") == 1
 
 
 def test_without_a_thread_to_start_it_looks_on_the_one_it_has(nobody: Nobody) -> None:
-    run = nobody.run_with(1, "--once", "--json")
+    run = nobody.run("--once", "--json", before=limited(nobodys(1), ()))
     assert (run.returncode, run.stderr) == (0, "")
     assert [complete(device) for device in decode(run.stdout.encode()).devices] == [True, True]

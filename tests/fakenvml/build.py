@@ -10,20 +10,22 @@ from pathlib import Path
 
 LIBRARY = "libnvidia-ml.so.1"
 SOURCE = Path(__file__).with_name("fakenvml.c")
+CLOCK = Path(__file__).with_name("wallclock.c")
+"""To be preloaded: a wall clock that a file moves."""
 
 
 class CompilerError(Exception):
     """The library could not be built; the message says what to install or what cc said."""
 
 
-def build(directory: Path) -> Path:
-    """Compile the library into `directory`, unless a current one is there, and return it."""
-    library = directory / LIBRARY
+def build(directory: Path, source: Path = SOURCE, name: str = LIBRARY) -> Path:
+    """Compile a library into `directory`, unless a current one is there, and return it."""
+    library = directory / name
     newest = max(path.stat().st_mtime for path in SOURCE.parent.glob("*.[ch]"))
     if library.exists() and library.stat().st_mtime >= newest:
         return library
     directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / f"{LIBRARY}.{os.getpid()}"
+    partial = directory / f"{name}.{os.getpid()}"
     argv = [
         *_compiler(directory),
         "-shared",
@@ -32,7 +34,7 @@ def build(directory: Path) -> Path:
         "-pthread",
         "-o",
         str(partial),
-        str(SOURCE),
+        str(source),
     ]
     run = subprocess.run(argv, capture_output=True, text=True)
     if run.returncode:

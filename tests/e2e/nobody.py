@@ -1,0 +1,56 @@
+"""Another user, who has no rights and runs gpudash all the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fakenvml.build import environment
+
+USER = 65534
+
+
+class Nobody:
+    """A user without rights, who runs gpudash under a limit."""
+
+    def __init__(self, library: Path) -> None:
+        packages = ":".join(path for path in sys.path if path)
+        user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+        self.argv = [*user, "/usr/bin/python3", "-m", "gpudash"]
+        self.env = {**environment(library, DEVICES=2), "PYTHONPATH": packages}
+
+    def run(
+        self, *arguments: str, before: Sequence[str] = (), **told: object
+    ) -> subprocess.CompletedProcess[str]:
+        """Run gpudash behind the words of another command; `told` are settings of the stand-in."""
+        return subprocess.run(
+            [*before, *self.argv, *arguments],
+            env={**self.env, **{f"FAKENVML_{key}": str(told[key]) for key in told}},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            text=True,
+        )
+
+
+@contextmanager
+def become_nobody(fakenvml: Path) -> Iterator[Nobody]:
+    """Skips where that user cannot be, or cannot run a Python with the packages."""
+    if os.geteuid():
+        pytest.skip("only root may become another user")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        user = Nobody(Path(shutil.copy(fakenvml, folder)))
+        probe = user.run("--once")
+        if probe.returncode:
+            pytest.skip(f"nobody may not run a Python with the packages: {probe.stderr}")
+        yield user
