@@ -53,6 +53,14 @@ def test_symptom_that_stays_away_goes() -> None:
     assert not told[-1]
 
 
+def test_memory_of_nobody_is_told_no_longer_than_it_is_so() -> None:
+    watched = Watched()
+    watched.see(FINE)
+    orphaned = of_device(memory_unaccounted_bytes=9 << 30)
+    assert "memory-unaccounted" in watched.see(orphaned, 10)
+    assert "memory-unaccounted" not in watched.see(of_device(memory_unaccounted_bytes=0))
+
+
 def test_level_that_wavers_stays_at_the_worse() -> None:
     watched = Watched()
     slower = of_device(clocks_event_reasons=("sw-power-cap",), sm_clock_mhz=1780)

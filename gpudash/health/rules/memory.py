@@ -15,8 +15,9 @@ FULL = Rule(
 )
 # The list of processes is read every other second: it may lag behind what is used.
 UNACCOUNTED = Rule(
-    "memory-unaccounted", "notable memory is in use that no listed process owns", "", 8, 5
+    "memory-unaccounted", "notable memory is in use that no listed process owns", "", 8
 )
+"""It goes at once: its sentence names an amount, which would be one of before."""
 
 _MOST_HOLDERS = 8
 

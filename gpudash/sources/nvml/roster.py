@@ -123,14 +123,20 @@ class Gpu:
             listing = NO_LISTING
         elif list_processes:
             listing = self.processes.read(device, instances)
-        return Look(
-            replace(device, memory_unaccounted_bytes=listing.unaccounted_bytes), instances, listing
-        )
+        unaccounted = _of_now(listing.unaccounted_bytes, device.memory_used_bytes)
+        return Look(replace(device, memory_unaccounted_bytes=unaccounted), instances, listing)
 
     def close(self) -> None:
         """Give back what NVML lent, while it is still open."""
         self.reader.close()
         self.instance_reader.close()
+
+
+def _of_now(unaccounted: int | None, used: int | None) -> int | None:
+    """Return an amount found when the processes were last listed, None if it cannot be true now."""
+    if unaccounted is None or used is None or unaccounted > used:
+        return None
+    return unaccounted
 
 
 class Roster:
