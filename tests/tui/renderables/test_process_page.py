@@ -19,6 +19,7 @@ from gpudash.tui.glyphs import ASCII
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.process_page import Page, Sight, page
 from gpudash.tui.renderables.process_page.family import branches
+from gpudash.tui.renderables.process_page.graphs import graphs
 from gpudash.tui.theme import look
 from tests.factories import make_process, make_process_device, make_snapshot
 
@@ -102,6 +103,20 @@ def test_idle_time_is_said_in_words_and_only_where_it_is_long() -> None:
     assert "idle: it has held 40.0 GiB for 12m00s" in shown(sight(idle_seconds=720))
     assert "idle:" not in shown(sight(idle_seconds=2))
     assert "idle:" not in shown(sight(idle_seconds=None))
+
+
+@pytest.mark.parametrize(
+    ("highest", "named"),
+    [(0, "100%"), (89, "100%"), (101, "200%"), (240, "400%"), (480, "500%"), (799, "1000%")],
+)
+def test_sm_time_of_many_gpus_is_drawn_on_a_scale_that_fits(highest: int, named: str) -> None:
+    shares = tuple(
+        make_process_device(index=n, sm_utilization_percent=0 if n else highest) for n in range(8)
+    )
+    seen = sight(make_process(devices=shares), series=lambda field, count: [0, float(highest)])
+    lines = texts(graphs(seen, THEME, 80, 4, stacked=True))
+    scale = lines[lines.index(next(line for line in lines if "SM " in line)) + 1]
+    assert scale.split()[0] == named
 
 
 def test_tree_is_drawn_around_the_process() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -22,6 +22,9 @@ _GAP = 2
 _LEAST = 22
 """Cells below which a graph does not stand beside others."""
 
+_ROUND = (1, 2, 4, 5, 10)
+"""Tops of a scale, in hundreds of percent, whose halves are named by round numbers, too."""
+
 _SOME = 60
 """Points that are enough to find the highest."""
 
@@ -32,7 +35,7 @@ class _Graph(NamedTuple):
     unit: Unit
     now: float | None
     most: float | None
-    """What the top stands for; None is the next whole hundred above the highest point."""
+    """What the top stands for; None is a round number of percent above the highest point."""
     is_memory: bool = False
 
 
@@ -58,7 +61,7 @@ def _block(graph: _Graph, sight: Sight, theme: Theme, width: int, height: int) -
         Segment(f"{graph.title}  ", theme.heading),
         Segment(readable(graph.now, graph.unit), theme.strong),
     ]
-    most = graph.most or _next_hundred(sight.series(graph.field, _SOME))
+    most = graph.most or _round_percent(sight.series(graph.field, _SOME))
     scale = scaled(0, most, graph.unit, max(1, height // 2))
     empty = Chart((), scale, SECONDS, "now", graph.is_memory)
     points = points_of(max(1, frame(empty, width, height + 1).cells), theme.glyphs)
@@ -70,12 +73,11 @@ def _block(graph: _Graph, sight: Sight, theme: Theme, width: int, height: int) -
 def _graphs(sight: Sight) -> list[_Graph]:
     process = sight.row.process
     sm, cpu = process.sm_utilization_percent, process.cpu_percent
-    whole = 100 * max(1, len(process.devices))
     held = process.used_gpu_memory_bytes
     memory = max(_memory_of_devices(sight), held or 1)
     return [
         _Graph("GPU MEMORY", "used_gpu_memory_bytes", Unit.BYTE, held, memory, True),
-        _Graph("SM", "sm_utilization_percent", Unit.PERCENT, sm, whole),
+        _Graph("SM", "sm_utilization_percent", Unit.PERCENT, sm, None),
         _Graph("CPU", "cpu_percent", Unit.PERCENT, cpu, None),
     ]
 
@@ -86,6 +88,10 @@ def _memory_of_devices(sight: Sight) -> int:
     return sum(d.memory_total_bytes or 0 for d in sight.snapshot.devices if d.uuid in used)
 
 
-def _next_hundred(values: Sequence[float | None]) -> int:
+def _round_percent(values: Iterable[float | None]) -> float:
+    """Return the least top of a scale that holds all values and can be halved in round steps."""
     highest = max((value for value in values if value is not None), default=0)
-    return 100 * max(1, -(-int(highest) // 100))
+    power = 100
+    while highest > 10 * power:
+        power *= 10
+    return next(top * power for top in _ROUND if highest <= top * power)
