@@ -9,18 +9,19 @@ from gpudash.metric import Group
 from gpudash.snapshot import Device
 from gpudash.units import Unit
 
-_UNIT_WORDS = ("bytes_per_second", "bytes", "percent", "celsius", "mw", "mj", "mhz")
+_UNIT_WORDS = ("bytes_per_second", "bytes", "percent", "celsius", "mw", "mj", "mhz", "seconds")
 _SPELLED = {
     "pcie": "PCIe",
     "nvlink": "NVLink",
     "nvlinks": "NVLinks",
     "tlimit": "T-limit",
     "vbios": "VBIOS",
+    "gpus": "GPUs",
 }
-_COUNTED = frozenset({"core", "multiprocessor", "nvlink", "replay", "error", "recovery"})
+_COUNTED = frozenset({"gpu", "core", "multiprocessor", "nvlink", "replay", "error", "recovery"})
 _INITIALS = frozenset(
     {"gpu", "sm", "uuid", "pci", "id", "bar1", "jpeg", "ofa", "dram", "fp64", "fp32", "fp16"}
-    | {"tx", "rx", "ecc", "mig", "sw", "hw", "crc", "xid"}
+    | {"cpu", "p2p", "tx", "rx", "ecc", "mig", "sw", "hw", "crc", "xid"}
 )
 
 
@@ -35,14 +36,14 @@ class DeviceField(NamedTuple):
     help: str
 
 
-def _label(name: str) -> str:
+def label(name: str) -> str:
     """Return a field's name as people write it, the unit left out: `GPU utilization`."""
     for word in _UNIT_WORDS:
         name = name.removesuffix(f"_{word}")
     if name.endswith("_count"):
         name = name.removesuffix("_count")
         if name.rpartition("_")[2] in _COUNTED:
-            name = f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+            name = f"{name[:-1]}ies" if name.endswith("ry") else f"{name}s"
     text = " ".join(_word(word) for word in name.split("_"))
     return text[:1].upper() + text[1:]
 
@@ -58,7 +59,7 @@ def _declared() -> tuple[DeviceField, ...]:
         meta = next(meta for meta in hints[name].__metadata__ if meta.extra)
         extra = meta.extra
         fields.append(
-            DeviceField(name, _label(name), extra["group"], extra["unit"], meta.description)
+            DeviceField(name, label(name), extra["group"], extra["unit"], meta.description)
         )
     return tuple(fields)
 

@@ -27,6 +27,7 @@ def test_labels_leave_the_unit_out_and_spell_short_words() -> None:
         "pcie_replays_per_second": "PCIe replays per second",
         "ecc_corrected_volatile_count": "ECC corrected volatile",
         "max_operating_tlimit_celsius": "Max operating T-limit",
+        "pcie_replay_count": "PCIe replays",
         "pci_bus_id": "PCI bus ID",
     }
     assert {name: BY_NAME[name].label for name in named} == named

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.cells import cut, fold
+from gpudash.device_fields import label
 from gpudash.health import spoken
 from gpudash.snapshot import Evidence, Finding, FindingLevel
 from gpudash.tui.renderables.line import Line, cells_of, highlighted, spread
@@ -20,7 +21,6 @@ MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
 
 _INDENT = 4
 _UNITS = {unit.suffix: unit for unit in Unit}
-_ENDINGS = ("_bytes", "_percent", "_celsius", "_mw", "_mhz", "_seconds", "_per_second", "_count")
 
 
 def worst(findings: Sequence[Finding], theme: Theme, cells: int, most: int) -> list[Line]:
@@ -70,10 +70,8 @@ def _indented(text: str, style: Style) -> Line:
 
 
 def _told(proof: Evidence) -> str:
-    """Return a number as people read it: `power usage 412.3 W`."""
-    name = next((proof.name.removesuffix(end) for end in _ENDINGS if proof.name.endswith(end)), "")
-    unit = _UNITS.get(proof.unit, Unit.NONE)
-    return f"{(name or proof.name).replace('_', ' ')} {readable(proof.value, unit)}"
+    """Return a number as people read it: `Power usage 412.3 W`."""
+    return f"{label(proof.name)} {readable(proof.value, _UNITS.get(proof.unit, Unit.NONE))}"
 
 
 def heading(findings: Sequence[Finding]) -> str:
