@@ -114,7 +114,7 @@ class Playback:
     def told(self) -> str:
         """What there is to say of it."""
         if self.ended:
-            return "the recording ends here: p plays it again, [ steps back"
+            return "the recording ends here: p plays it again"
         if self._gap and not self.paused:
             return f"nothing was recorded for {duration(self._gap)}"
         return self._head.note

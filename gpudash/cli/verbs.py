@@ -111,6 +111,8 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
+    if options.gpu is not None or options.demo is not None or options.interval is not None:
+        raise UsageError("replay shows what was recorded: --gpu, --interval go with record")
     quick.begin()
     from gpudash.commands import replay
 

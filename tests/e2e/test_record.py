@@ -196,6 +196,10 @@ def test_scripts_look_at_a_moment_of_it(tmp_path: Path, fakenvml: Path, name: st
         (("--once", "--replay", "notes"), 65, "no recording of gpudash"),
         (("--replay", "notes"), 2, "gpudash replay notes"),
         (("--once", "--at", "10:00"), 2, "--at goes with"),
+        (("replay", "empty"), 65, "empty: empty"),
+        (("replay", "notes"), 65, "no recording of gpudash"),
+        (("--gpu", "0", "replay", "notes"), 2, "go with record"),
+        (("replay", "notes", "--speed", "0"), 2, "is no speed: choose 0.1 to 100"),
         (("--replay", "notes", "kill", "1"), 2, "--replay is for a single look"),
     ],
 )

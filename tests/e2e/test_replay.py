@@ -149,8 +149,9 @@ def test_nobody_is_killed_in_a_recording(
 def test_help_names_the_keys_of_a_recording(
     tmp_path: Path, replay: Callable[..., Terminal]
 ) -> None:
-    terminal = replay(write(tmp_path / "host.jsonl", map(recorded, range(9))))
-    terminal.wait_for("REPLAY")
+    path = write(tmp_path / "host.jsonl", map(recorded, range(9)))
+    terminal = replay(path, "--speed", "0.1")
+    terminal.wait_for("p stop [ back ] next @ time + faster")
     terminal.resize(160, 60)
     terminal.send("h")
     terminal.wait_for("another time of a recording")

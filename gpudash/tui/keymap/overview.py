@@ -129,9 +129,22 @@ FOOTER = (
 )
 """What the overview's footer shows first; what has no room is left out from the end."""
 
+_RECORDED_FOOTER = (
+    *FOOTER[:2],
+    "time.pause",
+    "time.back",
+    "time.forward",
+    "time.seek",
+    "time.longer",
+    *FOOTER[2:-1],
+)
+"""What that of a recording shows first."""
+
 
 def labelled(keys: Iterable[Key]) -> list[Key]:
     """Return the keys of a footer, the most important first."""
     shown = [each for each in keys if each.label]
-    rank = {name: place for place, name in enumerate(FOOTER)}
+    recorded = any(each.id == "time.seek" for each in shown)
+    order = _RECORDED_FOOTER if recorded else FOOTER
+    rank = {name: place for place, name in enumerate(order)}
     return sorted(shown, key=lambda each: rank.get(each.id, len(rank)))

@@ -13,6 +13,12 @@ _HELPS = {
     "time.shorter": "slower",
     "filter.clear": "no tags, then no filter, then all GPUs",
 }
+_LABELS = {
+    "time.pause": "stop",
+    "time.back": "back",
+    "time.forward": "next",
+    "time.longer": "faster",
+}
 _ONLY_RECORDED = frozenset({"time.seek"})
 _ONLY_LIVE = ("driver.",)
 
@@ -20,7 +26,7 @@ _ONLY_LIVE = ("driver.",)
 def recorded_keys(keys: Iterable[Key]) -> list[Key]:
     """Return keys as they work on a recording, whose processes nothing can be sent to."""
     return [
-        key._replace(help=_HELPS.get(key.id, key.help))
+        key._replace(help=_HELPS.get(key.id, key.help), label=_LABELS.get(key.id, key.label))
         for key in keys
         if not key.id.startswith(_ONLY_LIVE) and not key.signals
     ]
