@@ -24,11 +24,25 @@ _WORDS = (
     "asleep",
 )
 
+_BRIEF = {"needing a reset": "to reset", "held idle": "held"}
+_BRIEF_ORDER = sorted(_WORDS, key=("busy", "held idle", "in use").__contains__)
+
 
 def summary(snapshot: Snapshot) -> str:
     """Return `8 GPUs: 3 busy, 4 held idle, 1 free`."""
     opening, counts = tally(snapshot)
     parts = ", ".join(f"{count} {word}" for count, word in counts)
+    return f"{opening}: {parts}" if parts else opening
+
+
+def brief_summary(snapshot: Snapshot) -> str:
+    """Return `8 GPUs: 1 hot 1 free 3 busy 3 held`: what is free before what is taken.
+
+    So a place without room for all of it does not lose what most people look for.
+    """
+    opening, counts = tally(snapshot)
+    ordered = sorted(counts, key=lambda part: _BRIEF_ORDER.index(part[1]))
+    parts = " ".join(f"{count} {_BRIEF.get(word, word)}" for count, word in ordered)
     return f"{opening}: {parts}" if parts else opening
 
 

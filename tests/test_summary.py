@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gpudash.snapshot import EMPTY, Device
-from gpudash.summary import summary, totals
+from gpudash.summary import brief_summary, summary, totals
 from tests.factories import (
     GIB,
     make_device,
@@ -44,3 +44,12 @@ def test_totals_add_up_what_is_known() -> None:
     snapshot = make_snapshot(2)
     assert totals(snapshot) == "80.0G of 160G, 825W"
     assert totals(make_snapshot(devices=(Device(index=0),))) == ""
+
+
+def test_brief_summary_tells_what_is_free_before_what_is_taken() -> None:
+    devices = (
+        make_device(index=0),
+        make_device(index=1, **IDLE),
+        make_device(index=2, temperature_celsius=95, slowdown_temperature_celsius=90),
+    )
+    assert brief_summary(make_snapshot(devices=devices)) == "3 GPUs: 1 hot 1 free 1 busy"

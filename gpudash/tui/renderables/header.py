@@ -9,7 +9,7 @@ from rich.style import Style
 
 from gpudash.cells import cut
 from gpudash.snapshot import Host, Snapshot
-from gpudash.summary import summary
+from gpudash.summary import brief_summary, summary
 from gpudash.tui.renderables.line import Line, cells_of, spread
 from gpudash.tui.theme import Theme
 
@@ -32,36 +32,53 @@ def header(
 
     `dated` tells the day as well, for a sample that is not of today.
     """
-    right: Line = []
+    signs: Line = []
     if snapshot.host.simulated:
-        right.append(Segment("DEMO  ", theme.header_strong))
+        signs.append(Segment("DEMO  ", theme.header_strong))
     if read_only:
-        right.append(Segment("READ-ONLY  ", theme.header_strong))
+        signs.append(Segment("READ-ONLY  ", theme.header_strong))
     for mark in marks:
-        right += [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)]
-    known = bool(snapshot.host.hostname)
-    day = "%Y-%m-%d " if cells >= _WIDE else "%m-%d "
-    form = f"{day if dated else ''}%H:%M:%S"
-    clock = snapshot.taken_at.astimezone().strftime(form) if known else ""
-    right += [Segment(clock, theme.header), Segment(f" {pace} ", theme.header_dim)]
-    left = _left(snapshot, theme, cells - cells_of(right) - 1)
+        signs += [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)]
+    clock = Segment(_clock(snapshot, cells, dated=dated), theme.header)
+    timed = [*signs, clock, Segment(" ", theme.header)]
+    right = [*signs, clock, Segment(f" {pace} ", theme.header_dim)]
+    # While it is not of now, what is shown is nothing without its time.
+    rights = [right, timed] if dated or marks else [right, timed, signs]
+    left, right = _fitting(snapshot, theme, cells - 1, rights)
     return spread(left, right, cells, theme.header)
 
 
-def _left(snapshot: Snapshot, theme: Theme, room: int) -> Line:
-    """Return as many parts as `room` cells hold: host and summary before all others."""
+def _clock(snapshot: Snapshot, cells: int, *, dated: bool) -> str:
+    if not snapshot.host.hostname:
+        return ""
+    day = "%Y-%m-%d " if cells >= _WIDE else "%m-%d "
+    return snapshot.taken_at.astimezone().strftime(f"{day if dated else ''}%H:%M:%S")
+
+
+def _fitting(
+    snapshot: Snapshot, theme: Theme, cells: int, rights: Sequence[Line]
+) -> tuple[Line, Line]:
+    """Return the fullest left and right parts that fit beside each other.
+
+    The summary is whole as long as the pace and the clock can give way, and brief after that.
+    """
     host = snapshot.host
     name = ("gpudash", theme.header_strong)
-    told = [(str(host.hostname), theme.header), (summary(snapshot), theme.header)]
     if not host.hostname:
-        return _parts([name], theme)
+        return _parts([name], theme), rights[0]
+    told = [(str(host.hostname), theme.header), (summary(snapshot), theme.header)]
+    brief = [told[0], (brief_summary(snapshot), theme.header)]
     extra = [(text, theme.header_dim) for text in _versions(host)]
-    for parts in ([name, *told, *extra], [name, *told, *extra[:1]], [name, *told], told):
+    lefts = ([name, *told, *extra], [name, *told, *extra[:1]], [name, *told])
+    tries = [(parts, rights[0]) for parts in lefts]
+    tries += [(told, right) for right in rights]
+    tries += [(parts, right) for parts in (brief, brief[1:]) for right in rights]
+    for parts, right in tries:
         line = _parts(parts, theme)
-        if cells_of(line) <= room:
-            return line
-    text = " " + _BETWEEN.join(part for part, _style in told)
-    return [Segment(cut(text, max(0, room)), theme.header)]
+        if cells_of(line) + cells_of(right) <= cells:
+            return line, right
+    room = max(0, cells - cells_of(rights[-1]))
+    return [Segment(cut(f" {brief[1][0]}", room), theme.header)], rights[-1]
 
 
 def _parts(parts: Sequence[tuple[str, Style]], theme: Theme) -> Line:
