@@ -197,6 +197,7 @@ class LiveApp(OrderedKeys, BackstageApp):
             self._header.show(panels.header)
             self._devices.show(panels.devices)
             self._processes.show(panels.processes)
+            self._footer.take_keys(self.picture.keys_in_focus, self.picture.told)
             self._footer.show(panels.footer)
             self.draw_prompt()
         self.raise_curtain()

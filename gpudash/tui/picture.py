@@ -14,7 +14,7 @@ from gpudash.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.arrangement import Arrangement, arrange
 from gpudash.tui.device_cursor import DeviceCursor
 from gpudash.tui.kept import Kept
-from gpudash.tui.keymap import OVERVIEW_KEYS, Key
+from gpudash.tui.keymap import OVERVIEW_KEYS, Key, keys_on_devices
 from gpudash.tui.lasting import Lasting
 from gpudash.tui.listing import Listing
 from gpudash.tui.playhead import Playhead
@@ -193,6 +193,11 @@ class Picture:
         return "devices" if self.devices.focused else "processes"
 
     @property
+    def keys_in_focus(self) -> tuple[Key, ...]:
+        """The keys that work on the part that has the focus, as the footer shows them."""
+        return keys_on_devices(self.keys) if self.devices.focused else self.keys
+
+    @property
     def device(self) -> DeviceRow | None:
         """The device under the cursor."""
         return self.devices.row(self.rows)
@@ -211,7 +216,7 @@ class Picture:
     @property
     def bottom(self) -> list[Line]:
         """The keys, or what there is to say; that may take more than a line."""
-        told = self.keys, self.told, self.theme, self._cells
+        told = self.keys_in_focus, self.told, self.theme, self._cells
         return self._bottom_drawn.of(told, lambda: footer(*told))
 
     @property

@@ -148,3 +148,9 @@ def labelled(keys: Iterable[Key]) -> list[Key]:
     order = _RECORDED_FOOTER if recorded else FOOTER
     rank = {name: place for place, name in enumerate(order)}
     return sorted(shown, key=lambda each: rank.get(each.id, len(rank)))
+
+
+def keys_on_devices(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Return the keys of a footer while the GPUs have the focus: nothing that needs a process."""
+    turned = (each._replace(label="processes") if each.id == "move.turn" else each for each in keys)
+    return tuple(each for each in turned if not each.signals)

@@ -19,14 +19,14 @@ _MOST_LINES = 4
 
 
 def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[Line]:
-    """Return the labelled keys; a notice takes the room that it needs from the right.
+    """Return the labelled keys; a notice pushes those out that it leaves no room for.
 
     One that is longer than the line takes more of them, up to four.
     """
     if width(notice) > cells - 2 > 0:
         return [_told(text, theme, cells) for text in _folded(notice, cells - 2)]
     left: Line = [Segment(" ", theme.label)]
-    fitting, gap = _fitting(keys, cells)
+    fitting, gap = _fitting(keys, notice, cells)
     for key in fitting:
         left += [Segment(key.shown, theme.key), Segment(f" {key.label}{' ' * gap}", theme.label)]
     right = [Segment(f" {cut(notice, max(0, cells - 2))} ", theme.notice)] if notice else []
@@ -44,10 +44,10 @@ def _told(text: str, theme: Theme, cells: int) -> Line:
     return fitted([Segment(f" {text}", theme.notice)], cells, theme.notice)
 
 
-def action_at(keys: Iterable[Key], x: int, cells: int) -> str | None:
+def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | None:
     """Return the action of the key under cell `x`, None to the right of all keys."""
     right = 1
-    fitting, gap = _fitting(keys, cells)
+    fitting, gap = _fitting(keys, notice, cells)
     for key in fitting:
         right += _cells(key) + gap
         if x < right:
@@ -55,23 +55,26 @@ def action_at(keys: Iterable[Key], x: int, cells: int) -> str | None:
     return None
 
 
-def _fitting(keys: Iterable[Key], cells: int) -> tuple[list[Key], int]:
-    """Return the labelled keys that fit whole, and the gap behind each of them."""
+def _fitting(keys: Iterable[Key], notice: str, cells: int) -> tuple[list[Key], int]:
+    """Return the labelled keys that fit whole beside a notice, and the gap behind each of them."""
     shown = labelled(keys)
-    loose = _taken(shown, cells, _GAP)
-    if len(loose) == len(shown):
-        return loose, _GAP
-    tight = _taken(shown, cells, 1)
-    return (tight, 1) if len(tight) > len(loose) else (loose, _GAP)
+    room = cells - (width(notice) + 2 if notice else 0)
+    loose = _taken(shown, room, _GAP)
+    if len(loose) < len(shown):
+        tight = _taken(shown, room, 1)
+        if len(tight) > len(loose):
+            return tight, 1
+    # One that is cut is better than none, where nothing else is to be said.
+    return (loose or ([] if notice else shown[:1])), _GAP
 
 
 def _taken(keys: list[Key], cells: int, gap: int) -> list[Key]:
-    """Return the keys that fit whole, but one that is cut where there is room for none."""
+    """Return the keys that fit whole."""
     room = cells - 1 + gap
     fitting: list[Key] = []
     for key in keys:
         room -= _cells(key) + gap
-        if room < 0 and fitting:
+        if room < 0:
             break
         fitting.append(key)
     return fitting

@@ -66,7 +66,8 @@ class View(Wheel, Screen[None]):
         cells, height = self.body.size
         if not cells:
             return
-        bottom = footer(self.keys, self.picture.told, self.picture.theme, cells)
+        told = self.picture.told
+        bottom = footer(self.keys, told, self.picture.theme, cells)
         if self._told != len(bottom):
             self._bottom.styles.height = self._told = len(bottom)
             self.call_after_refresh(self.draw)
@@ -78,6 +79,7 @@ class View(Wheel, Screen[None]):
         self.first = max(0, min(self.first, self._total - room))
         self._top.show([self.picture.header()])
         self.body.show([*top, *lines[self.first : self.first + room]])
+        self._bottom.take_keys(self.keys, told)
         self._bottom.show(bottom)
 
     def wear(self, theme: Theme) -> None:

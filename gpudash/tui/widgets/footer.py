@@ -26,14 +26,15 @@ class Footer(Lines):
     def __init__(self, blank: Style, keys: Iterable[Key], *, id: str | None = None) -> None:
         super().__init__(blank, id=id)
         self._keys = tuple(keys)
+        self._notice = ""
 
-    def take_keys(self, keys: Iterable[Key]) -> None:
-        """Obey other keys: those that it is given to show."""
-        self._keys = tuple(keys)
+    def take_keys(self, keys: Iterable[Key], notice: str) -> None:
+        """Obey the keys that it is given to show, as far as a notice leaves room for them."""
+        self._keys, self._notice = tuple(keys), notice
 
     def on_click(self, event: Click) -> None:
         """Start the action of the key under the pointer."""
         event.stop()
-        action = action_at(self._keys, event.x, self.size.width)
+        action = action_at(self._keys, self._notice, event.x, self.size.width)
         if action is not None:
             self.post_message(self.Pressed(action))
