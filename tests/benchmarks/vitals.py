@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 _LOOKS, _PAUSE_SECONDS = 5, 0.03
+_STAT_FILE = re.compile(r"/proc/\d+/stat").fullmatch
 
 
 class Vitals(NamedTuple):
@@ -36,7 +38,20 @@ def vitals(pid: int) -> Vitals:
 
 def _look(pid: int) -> tuple[int, int]:
     time.sleep(_PAUSE_SECONDS)
-    return len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task"))
+    return _descriptors(pid), len(os.listdir(f"/proc/{pid}/task"))
+
+
+def _descriptors(pid: int) -> int:
+    """Count the open files, but for those of the processes that it lists, which come and go."""
+    links = map(_link, Path(f"/proc/{pid}/fd").iterdir())
+    return sum(_STAT_FILE(link) is None for link in links)
+
+
+def _link(path: Path) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
 
 
 def _fields(path: Path) -> dict[str, str]:
