@@ -20,7 +20,7 @@ _ENTER = """
 hostname node7 && mount --bind "$LAB/passwd" /etc/passwd &&
 mount --bind "$LAB/init" /proc/1/cmdline &&
 mount -t tmpfs none /home && mkdir /home/alice && cp "$LAB/config.toml" /home/alice &&
-exec "$@"
+cd "$LAB" && exec "$@"
 """
 """Names the host, its users and its init, in namespaces of its own: only root may."""
 _PYTHON = "/usr/bin/python3"
@@ -68,6 +68,17 @@ def settings(text: str) -> Iterator[Lab]:
     with _lab() as lab:
         (lab.folder / "config.toml").write_text(text)
         lab.env["GPUDASH_CONFIG"] = "/home/alice/config.toml"
+        yield lab
+
+
+@contextmanager
+def recording(environ: dict[str, str]) -> Iterator[Lab]:
+    """A recording of a simulated host, whose time passes as an environment says."""
+    with _lab() as lab:
+        record = [*GPUDASH, "record", str(lab.folder / "node7.jsonl"), "--demo=dgx-h100"]
+        fast = ["--interval", "0.1", "--duration", "15s"]
+        env = {**os.environ, **environ}
+        subprocess.run([*record, *fast], env=env, check=True, stderr=subprocess.DEVNULL)
         yield lab
 
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.documents.lab import Lab, jobs, lease, settings
+from tests.documents.lab import Lab, jobs, lease, recording, settings
 from tests.documents.picture import svg
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
@@ -54,6 +54,15 @@ SHOTS = (
     Shot("many", ("--demo=many",), 200, 60, (), "GPU", 300),
     Shot("many-80x24", ("--demo=many",), 80, 24, ("tab", "down"), "500", 60),
     Shot("past", ("--demo=dgx-h100",), 100, 24, ("{", "{"), "AGO", 300),
+    Shot(
+        "replay",
+        ("replay", "node7.jsonl"),
+        100,
+        24,
+        ("p", *["}"] * 7),
+        "REPLAY",
+        lab=lambda: recording(_passing(300)),
+    ),
     Shot("sort", ("--demo=dgx-h100",), 100, 24, ("s",), "Sort by", 300),
     Shot("gpus", ("--demo=dgx-h100",), 100, 24, ("g",), "Space hides", 300),
     Shot("themes", ("--demo=dgx-h100",), 100, 24, ("f2",), "Colours", 300),
@@ -95,15 +104,20 @@ def take(shot: Shot) -> str:
         argv = [*before, *GPUDASH, *config, *shot.arguments]
         if shot.past:
             argv += ["--interval", "0.1"]
-            start = str(int(INSTANT) - shot.past)
-            env |= {
-                "GPUDASH_DEMO_TIME": start,
-                "GPUDASH_DEMO_STEP": _STEP,
-                "GPUDASH_DEMO_UNTIL": INSTANT,
-            }
+            env |= _passing(shot.past)
         size = {"columns": shot.columns, "rows": shot.rows}
         terminal = stack.enter_context(Terminal(argv, env=env, truecolor=True, **size))
         return _picture(shot, terminal)
+
+
+def _passing(seconds: int) -> dict[str, str]:
+    """Let so much time pass on a simulated host, up to the moment of the pictures."""
+    start = str(int(INSTANT) - seconds)
+    return {
+        "GPUDASH_DEMO_TIME": start,
+        "GPUDASH_DEMO_STEP": _STEP,
+        "GPUDASH_DEMO_UNTIL": INSTANT,
+    }
 
 
 def _picture(shot: Shot, terminal: Terminal) -> str:
