@@ -11,10 +11,11 @@ from msgspec import Struct
 from gpudash.errors import FilterError
 from gpudash.filtering.predicates import LOOSE, Test, of_text
 from gpudash.filtering.terms import BY_NAME, TERMS, Term, searched
+from gpudash.filtering.vain import hint
 from gpudash.filtering.words import Word, quoted, split
 from gpudash.rows import ProcessRow
 
-__all__ = ["EVERYTHING", "LIMIT", "TERMS", "Filter", "Term", "parse", "quoted"]
+__all__ = ["EVERYTHING", "LIMIT", "TERMS", "Filter", "Term", "hint", "parse", "quoted"]
 
 LIMIT = 1000
 """Characters that a filter may have."""

@@ -101,7 +101,9 @@ def of_set(
 
 
 def in_range(text: str) -> Callable[[str], bool] | None:
-    """Return the test of a label for `2`, `0-3` or the MIG instance `0:1`; None for no range."""
+    """Return the test of a label for `2`, `0-3` or the MIG instance `0:1`; None for no range,
+    and for one that ends before it begins.
+    """
     first, dash, last = text.partition("-")
     if not dash and ":" in text:
         parts = text.split(":")
@@ -109,6 +111,8 @@ def in_range(text: str) -> Callable[[str], bool] | None:
     if not _is_number(first) or (dash and not _is_number(last)):
         return None
     low, high = int(first), int(last or first)
+    if high < low:
+        return None
 
     def within(label: str) -> bool:
         # A MIG instance is on its parent, too.

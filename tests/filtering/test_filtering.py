@@ -102,6 +102,7 @@ def test_a_term_that_is_not_whole_yet_says_what_comes_next(name: str) -> None:
         ("age>5", '"age>5" cannot be compared: expected a time such as 10m or 2h'),
         ("sm<-5", '"sm<-5" cannot be compared: expected a percentage'),
         ("gpu:0-", '"gpu:0-" cannot be compared: expected GPUs such as'),
+        ("gpu:3-1", '"gpu:3-1" cannot be compared: expected GPUs such as'),
         ("gpu:a", '"gpu:a" cannot be compared: expected GPUs such as'),
         ("gpu:0:1:2", '"gpu:0:1:2" cannot be compared'),
         ("type:X", '"type:X" cannot be compared: expected C, G or M'),

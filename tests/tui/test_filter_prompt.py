@@ -1,3 +1,4 @@
+import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
 
@@ -182,3 +183,59 @@ async def test_a_long_complaint_is_told_in_whole_and_gives_its_lines_back() -> N
         await pilot.pause()
         assert screen_lines(app)[-2].startswith(" / ")
         assert "Enter keep" in screen_lines(app)[-1]
+
+
+@pytest.mark.parametrize(("before", "bad"), [("", "pid:abc"), (f"{'x' * 40} ", "gpu:all")])
+async def test_a_complaint_too_long_for_its_line_still_points_at_the_word(
+    before: str, bad: str
+) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot(20))
+        await pilot.press("slash")
+        app.prompt.post_message(Paste(before + bad))
+        await pilot.pause()
+        await pilot.pause()
+        lines = screen_lines(app)
+        place = next(n for n, line in enumerate(lines) if line.startswith(" / "))
+        assert lines[place + 1].index("^" * len(bad)) == lines[place].index(bad)
+        assert "expected" in " ".join(lines[place + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("gpu:9", "there is no GPU 9: choose from 0-7"),
+        ("mem:10G", "mem:10G is about equal: mem>10G is more"),
+        ("sm>5 alice (bob|carol)", "all words must fit"),
+    ],
+)
+async def test_a_filter_in_vain_tells_why(text: str, told: str) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot(20))
+        await pilot.press("slash")
+        app.prompt.post_message(Paste(text))
+        await pilot.pause()
+        assert "0 of 20" in screen_lines(app)[-2]
+        assert told in screen_lines(app)[-1]
+        await pilot.press("enter")
+        await pilot.pause()
+        await pilot.pause()
+        assert not app.prompt.is_open
+        assert told in screen_lines(app)[-1]
+
+
+async def test_a_filter_that_nothing_fits_names_the_way_back() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot(20))
+        await pilot.press("slash", *"zzz", "enter")
+        await pilot.pause()
+        await pilot.pause()
+        assert "No process fits; Esc shows all" in screen_lines(app)[-1]
+        await pilot.press("escape")
+        assert len(pids(app)) == 20

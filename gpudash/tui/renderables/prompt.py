@@ -14,6 +14,8 @@ from gpudash.tui.theme import Theme
 _CARET = "^"
 _LEAST_INPUT = 12
 _MOST_COMPLAINT = 4
+_LEAST_BESIDE = 48
+"""Cells right of the carets in which a complaint of several lines still reads well."""
 
 
 def typed(
@@ -49,7 +51,7 @@ def typed(
 def complaint(
     sign: str, editor: Editor, error: FilterError, theme: Theme, cells: int
 ) -> list[Line]:
-    """Return what is wrong, beside carets under the wrong word where both fit, else in whole."""
+    """Return what is wrong, beside carets under the wrong word, or below these if too long."""
     lead = width(f" {sign} ")
     start, end, _cursor = editor.view(cells - lead)
     left = min(max(error.start, start), end)
@@ -61,9 +63,20 @@ def complaint(
         shown = [f"{' ' * column}{carets} {text}"]
     elif width(text) + 2 < column:
         shown = [f"{' ' * (column - width(text) - 1)}{text} {carets}"]
+    elif (room := cells - column - len(carets) - 2) >= _LEAST_BESIDE:
+        leads = [" " * column + carets, *[" " * (column + len(carets))] * _MOST_COMPLAINT]
+        parts = fold(text, room)[:_MOST_COMPLAINT]
+        shown = [f"{lead} {part}" for lead, part in zip(leads, parts, strict=False)]
     else:
-        shown = [f" {line}" for line in fold(text, cells - 2)[:_MOST_COMPLAINT]]
+        shown = [f"{' ' * column}{carets}"]
+        shown += [f" {line}" for line in fold(text, cells - 2)[:_MOST_COMPLAINT]]
     return [spread([Segment(line, theme.notice)], [], cells, theme.label) for line in shown]
+
+
+def remark(text: str, theme: Theme, cells: int) -> list[Line]:
+    """Return what is no mistake and yet may not be what was meant."""
+    parts = fold(text, max(1, cells - 2))[:_MOST_COMPLAINT]
+    return [spread([Segment(f" {part}", theme.notice)], [], cells, theme.label) for part in parts]
 
 
 def advice(texts: list[tuple[str, str]], theme: Theme, cells: int) -> Line:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpudash.errors import FilterError
-from gpudash.filtering import EVERYTHING, TERMS, Filter, parse
+from gpudash.filtering import EVERYTHING, TERMS, Filter, hint, parse
 from gpudash.tui.listing import Key
 from gpudash.tui.live import LiveApp
 from gpudash.tui.renderables.position import share
-from gpudash.tui.renderables.prompt import advice, complaint, typed
+from gpudash.tui.renderables.prompt import advice, complaint, remark, typed
 from gpudash.tui.screens.view import View
 from gpudash.tui.widgets.prompt import Prompt
 
@@ -80,6 +80,8 @@ class Filtering(LiveApp):
         top = typed(_SIGN, editor, look, cells, note=note, error=error)
         if error is not None:
             below = complaint(_SIGN, editor, error, look, cells)
+        elif vain := self._vain():
+            below = remark(vain, look, cells)
         else:
             keys = [("Enter", "keep"), ("Esc", "take back")]
             terms = [(term.example, "") for term in TERMS]
@@ -99,6 +101,9 @@ class Filtering(LiveApp):
         """Close the prompt, unless its filter is wrong."""
         if self._filter_error is None:
             self._uncover()
+            listing = self.picture.listing
+            if listing.filter.clauses and listing.everything and not listing.matching:
+                self.picture.notice = self._vain() or "No process fits; Esc shows all"
 
     def on_prompt_abandoned(self, _message: Prompt.Abandoned) -> None:
         """Close the prompt as if nothing had been typed."""
@@ -117,6 +122,13 @@ class Filtering(LiveApp):
             self.filter_by(message.filter)
         except FilterError as error:
             self.say(str(error))
+
+    def _vain(self) -> str:
+        """Return why nothing fits, as far as the filter itself tells."""
+        listing = self.picture.listing
+        if listing.matching or not listing.everything:
+            return ""
+        return hint(listing.filter.text, [row.label for row in self.picture.rows])
 
     def _cover(self) -> None:
         self.lay_out()
