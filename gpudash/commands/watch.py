@@ -72,7 +72,7 @@ def _show(open_feed: Callable[[float], Supply], config: bool, for_this_run: dict
     no_color = "NO_COLOR" in os.environ
     with _terminal() as attributes:
         size = os.get_terminal_size(2)
-        _send(_ENTER + _skeleton(size.columns, no_color))
+        _send(_ENTER + _skeleton(size.columns, no_color, bool(for_this_run.get("ascii"))))
         preferences = _preferences(config, for_this_run)
         feed = open_feed(preferences.current.interval)
         feed.start()
@@ -125,11 +125,11 @@ def _terminal() -> Iterator[list[Any]]:
         termios.tcsetattr(0, termios.TCSANOW, before)
 
 
-def _skeleton(cells: int, no_color: bool) -> bytes:
+def _skeleton(cells: int, no_color: bool, ascii: bool) -> bytes:
     """Return the ground, the header line and a word of patience."""
     ground, bar = ("", "") if no_color else (_GROUND, _BAR)
     name = " gpudash"[:cells].ljust(cells)
-    word = " reading GPUs…"[:cells]
+    word = f" reading GPUs{'...' if ascii else '…'}"[:cells]
     return f"{ground}\x1b[2J\x1b[H{bar}{name}{ground}\x1b[3;1H{word}\x1b[0m".encode()
 
 

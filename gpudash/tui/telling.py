@@ -47,4 +47,4 @@ def trouble(feed: Supply, device: Device | None) -> str:
     if feed.latest:
         return ""
     waited = feed.age
-    return "reading GPUs…" + (f" no answer for {duration(waited)}" if waited > _LONG else "")
+    return "reading GPUs" + (f", no answer for {duration(waited)}" if waited > _LONG else "")

@@ -140,6 +140,7 @@ ALL_AROUND = {
     "stdin is closed": Surroundings("{} --once --json <&-", 0, document=True),
     "all are closed": Surroundings("{} --once >&- 2>&- <&-", 74),
     "no terminal": Surroundings("{} </dev/null", 2, "not a terminal: use gpudash --once"),
+    "a screen with stdin closed": Surroundings("{} <&-", 2, "not a terminal: use gpudash --once"),
     "a file for a screen": Surroundings("{} >/dev/null", 2, "not a terminal"),
     "TERM is dumb": Surroundings("{} --once --json", 0, environ={"TERM": "dumb"}, document=True),
     "TERM is not set": Surroundings("{} --once --json", 0, without=("TERM",), document=True),
@@ -200,12 +201,17 @@ def test_a_terminal_that_never_answers_is_not_waited_for(
             assert terminal.wait_exit(BEYOND) == 0
 
 
-def test_gpus_are_shown_without_proc(fakenvml: Path) -> None:
-    hide = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
-    if os.geteuid() or subprocess.run([*hide, "true"], capture_output=True).returncode:
+def with_proc(mount: str) -> list[str]:
+    """Return the start of a command for which /proc is another; skips without the right to it."""
+    argv = ["unshare", "--mount", "sh", "-c", f'mount {mount} none /proc && exec "$@"', "sh"]
+    if os.geteuid() or subprocess.run([*argv, "true"], capture_output=True).returncode:
         pytest.skip("may not make a mount namespace")
+    return argv
+
+
+def test_gpus_are_shown_without_proc(fakenvml: Path) -> None:
     run = subprocess.run(
-        [*hide, sys.executable, "-m", "gpudash", "--once", "--json"],
+        [*with_proc("-t tmpfs"), sys.executable, "-m", "gpudash", "--once", "--json"],
         env=environment(fakenvml, DEVICES=DEVICES, PROCS_PER_DEVICE=1),
         capture_output=True,
         timeout=30,
@@ -217,13 +223,33 @@ def test_gpus_are_shown_without_proc(fakenvml: Path) -> None:
     assert all(process.hidden_reason for process in snapshot.processes)
 
 
+def test_screen_shows_gpus_without_proc(fakenvml: Path) -> None:
+    argv = [*with_proc("-t tmpfs"), *GPUDASH, "--interval", "0.2", "--no-config"]
+    env = environment(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=os.getpid())
+    with Terminal(argv, env=env, columns=120) as terminal:
+        terminal.wait_for("/proc is not mounted: owners and command lines are not known")
+        terminal.wait_for("(not shown by /proc)")
+        first = re.findall(r"(?m)^ *[01] .*A100.*$", terminal.text)
+        assert len(first) == 2
+        terminal.wait_for(lambda text: not any(row in text for row in first))
+        terminal.send("q")
+        assert terminal.wait_exit(3) == 0
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX"])
+def test_screen_is_ascii_where_the_locale_is(fakenvml: Path, locale: str) -> None:
+    argv = ["env", f"LC_ALL={locale}", *GPUDASH, "--interval", "0.2", "--no-config"]
+    with Terminal(argv, env=environment(fakenvml, DEVICES=2)) as terminal:
+        terminal.wait_for("A100")
+        terminal.wait_for("q quit")
+        terminal.settle(0.1)
+        assert terminal.raw.isascii()
+
+
 def test_processes_that_proc_hides_are_not_gone(
     fakenvml: Path, nobody: Nobody, holders: Callable[..., list[Holder]]
 ) -> None:
-    hide = ["unshare", "--mount", "sh", "-c"]
-    hide += ['mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh"]
-    if subprocess.run([*hide, "true"], capture_output=True).returncode:
-        pytest.skip("may not make a mount namespace")
+    hide = with_proc("-t proc -o hidepid=2")
     (holder,) = holders(1)
     told = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
     (process,) = decode(

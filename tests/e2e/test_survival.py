@@ -64,7 +64,7 @@ def test_driver_that_hangs_when_opened_is_told_and_then_shown(
     control = tmp_path / "control"
     tell(control, HANG="nvmlInitWithFlags:*:600")
     with watching(fakenvml, DEVICES=3, CONTROL=control) as terminal:
-        terminal.wait_for(re.compile(r"reading GPUs… no answer for [34]s"))
+        terminal.wait_for(re.compile(r"reading GPUs, no answer for [34]s"))
         terminal.wait_for("driver not answering")
         tell(control)
         terminal.wait_for("A100")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -125,3 +127,24 @@ def test_nothing_is_closed_below_a_call(machine: Machine) -> None:
     with pytest.raises(DriverError, match="hangs"):
         machine.reader.close()
     assert "nvmlShutdown" not in machine.driver.asked
+
+
+def test_a_gpu_that_stays_silent_costs_no_memory_and_no_threads(machine: Machine) -> None:
+    machine.read()
+    Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
+    read_until_state(machine, 3, "not-answering")
+
+    def cost(ticks: int) -> tuple[int, int]:
+        for _ in range(ticks):
+            machine.read()
+            machine.driver.asked.clear()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0], threading.active_count()
+
+    tracemalloc.start()
+    try:
+        (before, threads), (after, threads_after) = cost(60), cost(120)
+    finally:
+        tracemalloc.stop()
+    assert after - before < 16 * 1024
+    assert threads_after == threads
