@@ -63,6 +63,11 @@ def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
         _add_commands(whole, words)
     whole.set_defaults(command=None)
     whole.commands = [verb.name for verb in VERBS]
+    _add_options(whole)
+    return whole
+
+
+def _add_options(whole: argparse.ArgumentParser) -> None:
     add = whole.add_argument
     add("--help-all", action=WholeHelp, help="show every option and exit")
     add("--once", action="store_true", help="print the state once, as a table")
@@ -100,7 +105,6 @@ def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
     add("--json-schema", action="store_true", help="print the JSON Schema of the documents")
     add_dialects(whole)
     add("--version", action="version", version=f"gpudash {__version__}")
-    return whole
 
 
 def _add_commands(whole: argparse.ArgumentParser, words: Collection[str] | None) -> None:
