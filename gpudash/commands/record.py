@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from gpudash.cells import cut
+from gpudash.commands.switch import Switch
 from gpudash.errors import ExitStatus
 from gpudash.recording import Writer
 from gpudash.recording.collecting import Collecting
@@ -31,9 +32,11 @@ def run(
 ) -> int:
     """Record until the time is over, or a signal, whose status it then has.
 
-    Raises UsageError where a file is in the way, OutputError when it cannot be written, and the
-    collector's own error where there never was a sample.
+    SIGUSR1 makes it let go of the GPUs until the next one. Raises UsageError where a file is in
+    the way, OutputError when it cannot be written, and the collector's own error where there
+    never was a sample.
     """
+    switch = Switch(signal.SIGUSR1)
     end = _End()
     deadline = None if duration_seconds is None else time.monotonic() + duration_seconds
     writer = Writer(path, max_bytes, keep)
@@ -44,7 +47,10 @@ def run(
                 left = _LOOK_SECONDS if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     break
-                collecting.wait(min(left, _LOOK_SECONDS), end.descriptor)
+                collecting.wait(min(left, _LOOK_SECONDS), switch.descriptor)
+                switch.read()
+                if switch.is_on is not collecting.released:
+                    collecting.turn()
                 for line in collecting.take():
                     writer.write(line)
                 progress.tell(collecting.trouble)
@@ -54,12 +60,10 @@ def run(
 
 
 class _End:
-    """The signals that end a recording in order; `descriptor` can be read when one has come."""
+    """The signals that end a recording in order."""
 
     def __init__(self) -> None:
         self.status: int | None = None
-        self.descriptor, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._note)

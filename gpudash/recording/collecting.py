@@ -38,6 +38,8 @@ class Collecting:
         self._first_retry = self._retry = retry_seconds
         self._reason = ""
         self._has_spoken = False
+        self.released = False
+        """Whether it lets go of the GPUs."""
         self._heard_at = self._started_at = clock()
         self._again_at = 0.0
         self._child: Child | None = self._start()
@@ -63,7 +65,7 @@ class Collecting:
     def take(self) -> list[bytes]:
         """Return the whole lines that have come; start another collector when it is time."""
         if self._child is None:
-            if self._clock() >= self._again_at:
+            if not self.released and self._clock() >= self._again_at:
                 self._child = self._start()
             return []
         lines, ended = self._child.read()
@@ -77,6 +79,15 @@ class Collecting:
             self._child.abandon()
             self._child = self._start()
         return lines
+
+    def turn(self) -> None:
+        """Let go of the GPUs, so that they can be reset; when that was done, take them back."""
+        self.released = not self.released
+        if self.released:
+            self.close()
+            self._reason = "GPUs released: kill -USR1 takes them back"
+        else:
+            self._child, self._heard_at = self._start(), self._clock()
 
     def close(self) -> None:
         """Let the collector go without waiting for it."""

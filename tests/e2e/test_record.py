@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gpudash.recording import Tape
@@ -118,6 +119,25 @@ def test_a_full_disk_ends_it_with_whole_lines(fakenvml: Path, tmp_path: Path, na
     assert count(path) >= 2
     if name == NAMES[0]:
         assert path.read_bytes().endswith(b"}\n")
+
+
+def test_usr1_lets_go_of_the_gpus_and_takes_them_back(fakenvml: Path, tmp_path: Path) -> None:
+    path = tmp_path / "host.jsonl"
+    with recording(fakenvml, str(path)) as process:
+        until(lambda: count(path) >= 2)
+        parent = psutil.Process(process.pid)
+        process.send_signal(signal.SIGUSR1)
+        until(lambda: all(each.status() == psutil.STATUS_ZOMBIE for each in parent.children()))
+        before = count(path)
+        process.send_signal(signal.SIGUSR1)
+        until(lambda: count(path) >= before + 2)
+        process.terminate()
+        assert process.wait(DEADLINE) == 143
+        assert process.stderr is not None
+        assert process.stderr.read().decode().splitlines() == [
+            "gpudash: GPUs released: kill -USR1 takes them back",
+            "gpudash: samples again: the recording goes on",
+        ]
 
 
 def test_it_rotates(fakenvml: Path, tmp_path: Path) -> None:
