@@ -134,7 +134,9 @@ class ProcessTable:
 
     def _process(self, pid: int, stat: ProcStat, known: _Known, now: float) -> Process:
         if now >= known.facts_due or stat.name != known.name:
-            known.facts = self._fresh_facts(pid, known.facts)
+            # What is kept of another program would be taken for the arguments of this one.
+            kept = known.facts if stat.name == known.name else Facts()
+            known.facts = self._fresh_facts(pid, kept)
             known.name = stat.name
             # In the midst of exec a process has its new name and no arguments yet.
             is_whole = bool(known.facts.command_line)

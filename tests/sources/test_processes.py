@@ -5,12 +5,14 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from gpudash import proc_stat
 from gpudash.sources.processes import Facts, ProcessTable
 from tests.holders import Holder
 
 ME = os.getpid()
+COMM = Path("/proc/self/comm")
 SETTLED = Facts(username="alice", command_line=("python", "train.py"))
 
 
@@ -38,6 +40,17 @@ def test_a_process_in_the_midst_of_exec_is_asked_again() -> None:
     table = ProcessTable(Asked(Facts(username="alice")))
     assert table.sample([ME])[ME].command_line is None
     assert table.sample([ME])[ME].command_line == SETTLED.command_line
+
+
+def test_another_program_does_not_get_the_arguments_of_the_one_before() -> None:
+    name = COMM.read_text()
+    table = ProcessTable(Asked(SETTLED, Facts(username="alice")))
+    assert table.sample([ME])[ME].command_line == SETTLED.command_line
+    try:
+        COMM.write_text("other")
+        assert table.sample([ME])[ME].command_line is None
+    finally:
+        COMM.write_text(name.rstrip())
 
 
 def test_a_process_that_was_left_out_is_forgotten() -> None:
