@@ -56,6 +56,8 @@ def _clock(text: str, start: datetime) -> datetime | None:
         wanted = time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
     except ValueError:
         return None
+    if wanted.tzinfo is not None:
+        return None
     local = start.astimezone()
     day = local.date() if wanted >= local.time().replace(microsecond=0) else _next_day(local)
     return datetime.combine(day, wanted).astimezone()

@@ -39,7 +39,9 @@ def test_dates_are_those_of_here_unless_they_name_a_zone(tape: Tape) -> None:
     assert find(later.astimezone(timezone(timedelta(hours=9))).isoformat(), tape) == later
 
 
-@pytest.mark.parametrize("text", ["", "5", "noon", "25:00", "10:5", "+", "-", "+5x", "2026-13-01"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "noon", "25:00", "10:5", "3:05Z", "10:53+05", "+", "-", "+5x", "2026-13-01"]
+)
 def test_what_is_no_time_says_which_are(tape: Tape, text: str) -> None:
     with pytest.raises(UsageError, match=r"is no time: write 10:53, "):
         find(text, tape)
