@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -108,54 +110,53 @@ def test_slow_gpus_are_waited_for_while_they_answer_one_by_one(fakenvml: Path) -
     assert all(complete(device) for device in run.snapshot.devices)
 
 
-def test_a_child_that_hangs_is_left_behind_and_ends(fakenvml: Path) -> None:
+@contextmanager
+def hanging(
+    library: Path, timeout: str, stderr: int = subprocess.DEVNULL
+) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """A look at a driver that does not even open, and the child that it waits for."""
     process = subprocess.Popen(
-        [*GPUDASH, "--once", "--timeout", TIMEOUT],
-        env=environment(fakenvml, HANG="nvmlInitWithFlags:*:inf"),
+        [*GPUDASH, "--once", "--timeout", timeout],
+        env=environment(library, HANG="nvmlInitWithFlags:*:inf"),
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
+        text=True,
     )
-    children: list[psutil.Process] = []
-    deadline = time.monotonic() + LATEST
-    while not children and time.monotonic() < deadline:
-        children = psutil.Process(process.pid).children()
-    assert process.wait(LATEST) == 10
-    _, alive = psutil.wait_procs(children, timeout=5)
-    assert children
-    assert alive == []
+    try:
+        children: list[psutil.Process] = []
+        deadline = time.monotonic() + LATEST
+        while not children or (timeout != TIMEOUT and children[0].num_threads() < 2):
+            assert time.monotonic() < deadline
+            children = psutil.Process(process.pid).children()
+        yield process, children
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def test_a_child_that_hangs_is_left_behind_and_ends(fakenvml: Path) -> None:
+    with hanging(fakenvml, TIMEOUT) as (process, children):
+        assert process.wait(LATEST) == 10
+        _, alive = psutil.wait_procs(children, timeout=5)
+        assert alive == []
 
 
 def test_a_child_that_hangs_does_not_outlive_its_parent(fakenvml: Path) -> None:
-    process = subprocess.Popen(
-        [*GPUDASH, "--once", "--timeout", "600"],
-        env=environment(fakenvml, HANG="nvmlInitWithFlags:*:inf"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    children: list[psutil.Process] = []
-    while not (children and children[0].num_threads() > 1):
-        children = psutil.Process(process.pid).children()
-    process.terminate()
-    assert process.wait(LATEST) == -signal.SIGTERM
-    _, alive = psutil.wait_procs(children, timeout=5)
-    assert alive == []
+    with hanging(fakenvml, "600") as (process, children):
+        process.terminate()
+        assert process.wait(LATEST) == -signal.SIGTERM
+        _, alive = psutil.wait_procs(children, timeout=5)
+        assert alive == []
 
 
 def test_a_stopped_child_does_not_hold_the_prompt(fakenvml: Path) -> None:
-    process = subprocess.Popen(
-        [*GPUDASH, "--once", "--timeout", TIMEOUT],
-        env=environment(fakenvml, HANG="nvmlInitWithFlags:*:inf"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    children: list[psutil.Process] = []
-    while not children:
-        children = psutil.Process(process.pid).children()
-    children[0].send_signal(signal.SIGSTOP)
-    _, error = process.communicate(timeout=LATEST + 5)
-    assert process.returncode == 10
-    assert error == "gpudash: no answer in 1 s; --timeout waits longer\n"
+    with hanging(fakenvml, TIMEOUT, subprocess.PIPE) as (process, children):
+        children[0].send_signal(signal.SIGSTOP)
+        _, error = process.communicate(timeout=LATEST + 5)
+        assert process.returncode == 10
+        assert error == "gpudash: no answer in 1 s; --timeout waits longer\n"
 
 
 @pytest.mark.parametrize("text", ["0", "soon", "nan", "1e9"])
