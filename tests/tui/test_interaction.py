@@ -54,7 +54,7 @@ async def test_columns_are_chosen_from_a_list() -> None:
         await pilot.press("f6")
         await pilot.pause()
         assert "Sort by" in text_of(app)
-        await pilot.press("home", "j", "enter")
+        await pilot.press("home", "down", "enter")
         assert app.picture.listing.sort_key == "user"
         await pilot.press("s", "escape")
         assert app.picture.listing.sort_key == "user"
@@ -68,13 +68,13 @@ async def test_columns_are_hidden_shown_and_remembered() -> None:
         await pilot.pause()
         heading = next(line for line in screen_lines(app) if "PID" in line)
         assert "USER" in heading
-        await pilot.press("C", "home", "j", "space", "escape")
+        await pilot.press("C", "home", "down", "space", "escape")
         await pilot.pause()
         await pilot.pause()
         heading = next(line for line in screen_lines(app) if "PID" in line)
         assert "USER" not in heading
         assert "user" not in app.preferences.current.columns
-        await pilot.press("C", "home", "j", "space", "escape")
+        await pilot.press("C", "home", "down", "space", "escape")
         assert app.preferences.current.columns == ()
 
 
@@ -121,14 +121,33 @@ async def test_one_of_many_gpus_is_chosen_from_a_list() -> None:
     app = GpudashApp(feed)
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot(8, devices=16))
-        await pilot.press("g", "end", "k", "enter")
+        await pilot.press("g", "end", "up", "enter")
         await pilot.pause()
         assert "GPU 14 of 16" in screen_lines(app)[0]
-        await pilot.press("g", "home", "j", "space", "j", "j", "space", "escape")
+        await pilot.press("g", "home", "down", "space", "down", "down", "space", "escape")
         await pilot.pause()
         assert "GPU 0,2,14 of 16" in screen_lines(app)[0]
         await pilot.press("g", "home", "enter")
         assert not app.picture.shown.hidden
+
+
+async def test_typing_narrows_every_list_down() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot(8, devices=64))
+        await pilot.press("g", "1", "3")
+        await pilot.pause()
+        assert "type to find  Space on or off" in text_of(app)
+        await pilot.press("space")
+        assert app.picture.shown.hidden == {13}
+        await pilot.press("space", "enter")
+        assert len(app.picture.shown.hidden) == 63
+        assert 13 not in app.picture.shown.hidden
+        await pilot.press("f2", *"nord", "enter")
+        assert app.preferences.current.theme == "nord"
+        await pilot.press("s", *"cpu", "enter")
+        assert app.picture.listing.sort_key == "cpu"
 
 
 async def test_plus_and_minus_change_the_interval() -> None:

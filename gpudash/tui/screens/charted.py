@@ -121,7 +121,7 @@ class ChartedView(View):
         fields = [BY_NAME[name] for name in self.charting.fields(row.device)]
         choices = [_choice(field, row, current) for field in fields]
         look = self.picture.theme
-        screen = ChooseScreen("Chart", choices, look, current=current, typing=True)
+        screen = ChooseScreen("Chart", choices, look, current=current)
         self.app.push_screen(screen, self.chart_metric)
 
     def action_range(self) -> None:

@@ -1,4 +1,4 @@
-"""A small list to choose from, narrowed down by typing where it is long."""
+"""A small list to choose from, narrowed down by typing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpudash.tui.widgets.wheel import Wheel
 
 _WIDTH, _HEIGHT = 64, 20
 _STEPS = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "shift+tab": -1, "tab": 1}
-_LETTERS = {"k": -1, "j": 1}
+_ENDS = frozenset({"home", "end"})
 _CLOSING = frozenset({"escape", "ctrl+c", "f10"})
 
 
@@ -61,11 +61,10 @@ class ChooseScreen(Wheel, ModalScreen["str | None"]):
         look: Theme,
         *,
         current: str = "",
-        typing: bool = False,
         toggled: Callable[[str], Sequence[Choice]] | None = None,
     ) -> None:
         super().__init__()
-        self._title, self._look, self._typing, self._toggled = title, look, typing, toggled
+        self._title, self._look, self._toggled = title, look, toggled
         self._all = self._shown = list(choices)
         self._editor = Editor(limit=80)
         values = [choice.value for choice in choices]
@@ -86,35 +85,33 @@ class ChooseScreen(Wheel, ModalScreen["str | None"]):
 
     @property
     def _room(self) -> int:
-        """Lines of the list itself, between a title and a blank line."""
+        """Lines of the list itself, between a title with a blank line and the foot."""
         return max(1, self._box.size.height - 3)
 
     def on_key(self, event: Key) -> None:
         """Move, choose, type or leave."""
         event.stop()
         event.prevent_default()
-        steps = _STEPS if self._typing else {**_STEPS, **_LETTERS}
-        if event.key in _CLOSING or (event.key == "q" and not self._typing):
+        if event.key in _CLOSING:
             self.dismiss(None)
         elif event.key == "enter":
             self._choose(self._cursor)
-        elif event.key in steps:
-            self._move(steps[event.key])
+        elif event.key in _STEPS:
+            self._move(_STEPS[event.key])
         elif event.key in ("pageup", "pagedown"):
             self._move(self._room if event.key == "pagedown" else -self._room)
         elif event.key == "space" and self._toggled is not None:
             self._toggle()
-        elif self._typing:
-            self._type(event)
-        elif event.key in ("home", "end"):
+        elif event.key in _ENDS and not self._editor.text:
             self._move(len(self._shown) if event.key == "end" else -len(self._shown))
+        else:
+            self._type(event)
 
     def on_paste(self, event: Paste) -> None:
         """Type what was pasted."""
         event.stop()
-        if self._typing:
-            self._editor.insert(event.text)
-            self._narrow()
+        self._editor.insert(event.text)
+        self._narrow()
 
     def turned(self, lines: int) -> None:
         """Move by the wheel."""
@@ -136,7 +133,8 @@ class ChooseScreen(Wheel, ModalScreen["str | None"]):
 
     def _toggle(self) -> None:
         if self._toggled is not None and self._shown:
-            self._all = self._shown = list(self._toggled(self._shown[self._cursor].value))
+            self._all = list(self._toggled(self._shown[self._cursor].value))
+            self._shown = ranked(self._all, self._editor.text)
             self._move(0)
 
     def _type(self, event: Key) -> None:
@@ -160,9 +158,7 @@ class ChooseScreen(Wheel, ModalScreen["str | None"]):
         room = self._room
         self._first = max(self._first, self._cursor - room + 1)
         self._first = max(0, min(self._first, self._cursor, len(self._shown) - room))
-        title: Line = [Segment(f"  {self._title}", look.header_strong)]
-        if self._typing:
-            title = typed(self._title, self._editor, look, cells)
+        title = typed(self._title, self._editor, look, cells)
         visible = self._shown[self._first : self._first + room]
         rows = [
             _row(choice, look, cells, selected=place == self._cursor)
@@ -170,7 +166,16 @@ class ChooseScreen(Wheel, ModalScreen["str | None"]):
         ]
         if not rows:
             rows = [[Segment("  nothing is called that", look.panel_dim)]]
-        self._box.show([title, [], *rows])
+        blank: list[Line] = [[]] * (room - len(rows))
+        self._box.show([title, [], *rows, *blank, self._foot(cells)])
+
+    def _foot(self, cells: int) -> Line:
+        """Return the keys that do something, and what, as many as fit."""
+        toggles = "" if self._toggled is None else "Space on or off  "
+        for text in (f"type to find  {toggles}Enter chooses  Esc closes", f"{toggles}Esc closes"):
+            if len(text) + 4 <= cells:
+                break
+        return fitted([Segment(f"  {text}", self._look.panel_dim)], cells, self._look.panel)
 
 
 def _row(choice: Choice, look: Theme, cells: int, *, selected: bool) -> Line:

@@ -172,9 +172,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"]):
             for signal in signals()
         ]
         self.app.push_screen(
-            ChooseScreen(
-                "Which signal?", choices, self._look, current=self._signal.name, typing=True
-            ),
+            ChooseScreen("Which signal?", choices, self._look, current=self._signal.name),
             self._take_signal,
         )
 

@@ -37,7 +37,7 @@ class Opening(LiveApp):
                 await self.run_action(found[id].action, default_namespace=namespace)
 
         choices = [entry.choice for entry in found.values()]
-        self.push_screen(ChooseScreen(":", choices, self.picture.theme, typing=True), chosen)
+        self.push_screen(ChooseScreen(":", choices, self.picture.theme), chosen)
 
     def action_choose_theme(self) -> None:
         """Choose the colours."""

@@ -69,7 +69,7 @@ class Replaying(Timing):
         now = self.picture.snapshot.taken_at
         current = [each.value for each in choices if datetime.fromisoformat(each.value) <= now]
         screen = ChooseScreen(
-            "Time", choices, self.picture.theme, current=current[-1] if current else "", typing=True
+            "Time", choices, self.picture.theme, current=current[-1] if current else ""
         )
         self.push_screen(screen, self._sought)
 

@@ -23,7 +23,7 @@ class Showing(LiveApp):
         """Choose the columns of the processes with the space bar; none is as good as all."""
         from gpudash.tui.screens.choose import ChooseScreen
 
-        title = "Columns: Space hides and shows"
+        title = "Columns"
         screen = ChooseScreen(
             title, self._column_choices(), self.picture.theme, toggled=self._column_toggled
         )
@@ -66,7 +66,7 @@ class Showing(LiveApp):
         """Choose one from a list, or some with the space bar."""
         from gpudash.tui.screens.choose import ChooseScreen
 
-        title = "GPUs: Space hides and shows, Enter shows only this"
+        title = "Show only GPU"
         screen = ChooseScreen(
             title, self._device_choices(), self.picture.theme, toggled=self._toggled
         )
