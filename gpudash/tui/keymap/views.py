@@ -11,7 +11,7 @@ VIEW_KEYS: tuple[Key, ...] = under(
         "escape,q,backspace",
         "q",
         "back",
-        "back to the overview (also Esc)",
+        "back to where this was opened (also Esc)",
         label="back",
     ),
     key("view.down", "down,j", "j ↓", "scroll_lines(1)", "down"),

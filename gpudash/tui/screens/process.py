@@ -47,6 +47,8 @@ class ProcessView(View):
         super().__init__(picture)
         self._row = row
         self._section = section
+        self._asked_from: int | None = None
+        """Where the view stood when a section was asked for, None if none was."""
         self._clock = clock
         self._absent_since: float | None = None
         self._sampled_at = picture.history.now
@@ -67,7 +69,20 @@ class ProcessView(View):
         return self._page.lines
 
     def action_to(self, section: str) -> None:
-        """Scroll to a section: tree or environment."""
+        """Scroll to a section: tree or environment; `back` leads to where that was asked for."""
+        if self._asked_from is None:
+            self._asked_from = self.first
+        self._go_to(section)
+
+    def action_back(self) -> None:
+        """Go back from a section, and from there to where this was opened."""
+        if self._asked_from is None:
+            super().action_back()
+            return
+        self.first, self._asked_from = self._asked_from, None
+        self.draw()
+
+    def _go_to(self, section: str) -> None:
         self.first = self._page.tree if section == "tree" else self._page.environment
         self.draw()
 
@@ -87,7 +102,7 @@ class ProcessView(View):
         self._inspector.take(message.seen)
         self.draw()
         if self._section and self._inspector.latest is not None:
-            self.action_to(self._section)
+            self._go_to(self._section)
             self._section = ""
 
     def _look(self) -> None:

@@ -64,7 +64,7 @@ class View(Wheel, Screen[None]):
     def draw(self) -> None:
         """Draw the present state; what is the same as before costs nothing to send."""
         cells, height = self.body.size
-        if not cells:
+        if not cells or not self.is_current:
             return
         told = self.picture.told
         bottom = footer(self.keys, told, self.picture.theme, cells)

@@ -34,7 +34,7 @@ class Filtering(LiveApp):
         Raises FilterError if it is none.
         """
         wanted = parse(text)
-        if isinstance(self.screen, View):
+        while isinstance(self.screen, View):
             self.pop_screen()
         self.picture.listing.filter_by(wanted)
         self.say("")

@@ -117,9 +117,9 @@ class Opening(LiveApp):
         self._open(ProcessView(self.picture, row, section=section))
 
     def _open(self, view: View) -> None:
-        """Show a view, in place of another one."""
+        """Show a view above the one that it was opened from; of each kind there is one at most."""
         self.picture.notice = ""
-        if isinstance(self.screen, View):
+        while any(type(screen) is type(view) for screen in self.screen_stack):
             self.pop_screen()
         self.push_screen(view, self._back)
 

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from textual.pilot import Pilot
+
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.live import Overview
+from gpudash.tui.screens.device import DeviceView
+from gpudash.tui.screens.links import LinksView
+from gpudash.tui.screens.process import ProcessView
+from tests.tui.stage import HandFeed, busy_snapshot
+
+
+@asynccontextmanager
+async def shown() -> AsyncIterator[tuple[GpudashApp, Pilot[int]]]:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.pause()
+        yield app, pilot
+
+
+@pytest.mark.parametrize("key", ["q", "escape"])
+async def test_back_leads_to_the_view_that_another_was_opened_from(key: str) -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("d", "m")
+        await pilot.pause()
+        assert isinstance(app.screen, LinksView)
+        await pilot.press(key)
+        await pilot.pause()
+        assert isinstance(app.screen, DeviceView)
+        await pilot.press(key)
+        await pilot.pause()
+        assert isinstance(app.screen, Overview)
+
+
+async def test_going_round_in_views_keeps_one_of_each() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("d", "m", "d", "m", "w", "m", "d")
+        await pilot.pause()
+        assert isinstance(app.screen, DeviceView)
+        assert len(app.screen_stack) <= 4
+        await pilot.press(*("q" for _ in app.screen_stack[1:]))
+        await pilot.pause()
+        assert isinstance(app.screen, Overview)
+
+
+async def test_back_leads_from_a_section_to_where_it_was_asked_for() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("enter", "e", "q")
+        await pilot.pause()
+        assert isinstance(app.screen, ProcessView)
+        assert app.screen.first == 0
+        await pilot.press("q")
+        await pilot.pause()
+        assert isinstance(app.screen, Overview)
+
+
+async def test_a_filter_chosen_in_a_view_shows_the_overview() -> None:
+    async with shown() as (app, pilot):
+        await pilot.press("d", "u", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, Overview)
+        assert app.picture.listing.filter.clauses
