@@ -71,7 +71,7 @@ def _show(open_feed: Callable[[float], Supply], config: bool, for_this_run: dict
     gc.disable()
     no_color = "NO_COLOR" in os.environ
     with _terminal() as attributes:
-        size = os.get_terminal_size(2)
+        size = os.get_terminal_size(1)
         _send(_ENTER + _skeleton(size.columns, no_color, bool(for_this_run.get("ascii"))))
         preferences = _preferences(config, for_this_run)
         feed = open_feed(preferences.current.interval)
@@ -96,9 +96,12 @@ def _show(open_feed: Callable[[float], Supply], config: bool, for_this_run: dict
 
 def _require_terminal() -> None:
     """Raise UsageError unless a screen can be shown and keys can be read."""
-    terminal = sys.__stdin__ is not None and sys.__stdin__.isatty() and os.isatty(2)
-    if not terminal or os.environ.get("TERM", "") in {"", "dumb"}:
+    if sys.__stdin__ is None or not (sys.__stdin__.isatty() and os.isatty(1)):
         raise UsageError("not a terminal: use gpudash --once")
+    term = os.environ.get("TERM", "")
+    if term in {"", "dumb"}:
+        why = f"TERM={term} cannot show a screen" if term else "TERM is not set"
+        raise UsageError(f"{why}: use gpudash --once")
 
 
 @contextmanager
@@ -175,9 +178,9 @@ def _first_frame(
 
 
 def _send(data: bytes) -> None:
-    """Write all of it to the terminal, where Textual will write too."""
+    """Write all of it to the terminal, where the driver will write too."""
     while data:
-        data = data[os.write(2, data) :]
+        data = data[os.write(1, data) :]
 
 
 # The background and the header of the default theme; importing it would cost the first pixels.

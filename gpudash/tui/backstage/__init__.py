@@ -21,6 +21,7 @@ PRIVATE = {
     "textual._styles_cache:StylesCache": ("get_inner_outer",),
     "textual.strip:Strip": ("_segments",),
     "textual.drivers.linux_driver:LinuxDriver": (
+        "_file",
         "_writer_thread",
         "_enable_mouse_support",
         "_disable_mouse_support",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import termios
 import time
 from codecs import getincrementaldecoder
@@ -39,8 +40,8 @@ _STRANGER_SECONDS = 0.2
 """The same for a terminal that has not answered anything yet."""
 _MUTE_SECONDS = 5.0
 """After which it never will."""
-_STANDARD_ERROR = 2
-"""Where Textual writes to, which may be redirected only within Python."""
+_STANDARD_OUTPUT = 1
+"""Where the screen is, so that standard error can go to a file; Textual would write there."""
 
 
 class QuietDriver(LinuxDriver):
@@ -54,6 +55,8 @@ class QuietDriver(LinuxDriver):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        if sys.__stdout__ is not None:
+            self._file = sys.__stdout__
         self._screen_entered = not getattr(self._app, "pre_frame_shown", False)
         self._asks = True
         self._listening = self._hearing = False
@@ -104,7 +107,7 @@ class QuietDriver(LinuxDriver):
         self._loop, self._started = asyncio.get_running_loop(), time.monotonic()
         # Where a terminal of another user cannot be opened anew, Textual's thread writes to it.
         with suppress(OSError):
-            self._outlet = Outlet(_STANDARD_ERROR, self._loop, self._tell_if_free)
+            self._outlet = Outlet(_STANDARD_OUTPUT, self._loop, self._tell_if_free)
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if self._outlet is not None and self._writer_thread is not None:
             self._writer_thread.stop()

@@ -19,7 +19,7 @@ class Outlet:
     ) -> None:
         """Write to what a descriptor stands for; `on_free` is called when all that waited left."""
         # A description of its own: not to wait is a property of the description, and the one
-        # behind standard error is shared with the shell. Raises OSError where that is forbidden.
+        # behind standard output is shared with the shell. Raises OSError where that is forbidden.
         path = f"/proc/self/fd/{descriptor}"
         self._descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         self._loop, self._on_free = loop, on_free

@@ -1,0 +1,54 @@
+"""Which of its standard streams a screen needs, and what it says where it cannot be."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+
+pytestmark = pytest.mark.e2e
+
+GPUDASH = f"{sys.executable} -m gpudash --demo"
+
+
+def shell(line: str) -> list[str]:
+    return ["bash", "-c", line]
+
+
+def test_a_screen_leaves_standard_error_to_a_file(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    with Terminal(shell(f"{GPUDASH} 2>{errors}"), env=os.environ) as terminal:
+        terminal.wait_for("1 free")
+        terminal.send("h")
+        terminal.wait_for("this list")
+        terminal.send("q")
+        terminal.wait_for("1 free")
+        terminal.send("q")
+        assert terminal.wait_exit() == 0
+        assert terminal.modes == {7, 25}
+    assert errors.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("line", "term", "message"),
+    [
+        (f"{GPUDASH} >%s", "xterm-256color", "not a terminal: use gpudash --once"),
+        (f"{GPUDASH} | cat >%s", "xterm-256color", "not a terminal: use gpudash --once"),
+        (GPUDASH, "dumb", "TERM=dumb cannot show a screen: use gpudash --once"),
+        (f"TERM= {GPUDASH}", "dumb", "TERM is not set: use gpudash --once"),
+    ],
+)
+def test_where_no_screen_can_be_one_line_says_why(
+    tmp_path: Path, line: str, term: str, message: str
+) -> None:
+    out = tmp_path / "out"
+    out.touch()
+    line = line.replace("%s", str(out))
+    with Terminal(shell(f"set -o pipefail; {line}"), env=os.environ, term=term) as terminal:
+        assert terminal.wait_exit() == 2
+        assert terminal.text.strip() == f"gpudash: {message}"
+    assert out.read_bytes() == b""
