@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import select
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
+from typing import NamedTuple, NoReturn
 
 from gpudash import locks, proc_facts
 from gpudash.errors import GpudashError
@@ -21,6 +22,8 @@ from gpudash.waiting import Waiting
 
 _ROUNDS = 5
 _RETRY_SECONDS = 0.05
+_TAKEN = "just taken by somebody"
+_MOST_DESCRIPTORS = 256
 _NO_PLACE = (
     "no place for leases: {}; GPUs need their directory in /sys/bus/pci/devices, or "
     "GPUDASH_LOCK_DIR a folder with a file for each UUID, all of it root's"
@@ -46,9 +49,10 @@ def lease(survey: Survey, wish: Wish) -> Leased | str:
     Raises GpudashError where there is no place for leases.
     """
     for attempt in range(_ROUNDS):
-        excluded: set[str] = set()
+        placeless = _placeless(survey.samples[-1].devices)
+        excluded = dict(placeless)
         found = _lease_once(survey, wish, excluded)
-        if isinstance(found, Leased) or not excluded or wish.count == 1:
+        if isinstance(found, Leased) or excluded == placeless or wish.count == 1:
             return found
         time.sleep(random.uniform(1, 2 + attempt) * _RETRY_SECONDS)
         survey.go_on()
@@ -69,8 +73,76 @@ def turn(waiting: Waiting) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def _lease_once(survey: Survey, wish: Wish, excluded: set[str]) -> Leased | str:
-    """Choose and lease; add to `excluded` the UUIDs that somebody else was quicker to take."""
+def require_places(devices: Sequence[Device]) -> None:
+    """Raise GpudashError where no GPU has a place for its lease: none could be seen."""
+    if not any(map(_has_place, devices)):
+        known = next(filter(None, map(_place, devices)), None)
+        reason = f"{known} does not exist" if known else "no GPU tells its address"
+        raise GpudashError(_NO_PLACE.format(reason))
+
+
+def guard(leased: Leased) -> None:
+    """Let a process beside this one hold the leases, too, until this one has ended.
+
+    Some commands close every descriptor that they inherit, and the lease with it.
+    """
+    try:
+        job = os.pidfd_open(os.getpid())
+    except OSError:  # a kernel before 5.3
+        return
+    child = os.fork()
+    if child:
+        os.close(job)
+        os.waitpid(child, 0)
+        return
+    # Twice, so that the command is not the parent of a process that it did not start.
+    if os.fork() == 0:
+        _stand_guard(job, leased)
+    os._exit(0)
+
+
+def _stand_guard(job: int, leased: Leased) -> NoReturn:
+    """Hold nothing but the leases until the process behind a pidfd has ended."""
+    os.setsid()
+    os.chdir("/")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    kept = {0, 1, 2, job, *leased.descriptors}
+    for descriptor in range(3, _MOST_DESCRIPTORS):
+        if descriptor not in kept:
+            with suppress(OSError):
+                os.close(descriptor)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    poll = select.poll()
+    poll.register(job, select.POLLIN)
+    poll.poll()
+    os._exit(0)
+
+
+def _placeless(devices: Sequence[Device]) -> dict[str, str]:
+    """Return why devices cannot be leased that have no place; raises GpudashError if none has."""
+    require_places(devices)
+    return {
+        device.uuid: "has no place for a lease"
+        for device in devices
+        if device.uuid and not _has_place(device)
+    }
+
+
+def _has_place(device: Device) -> bool:
+    place = _place(device)
+    return place is not None and os.path.exists(place)
+
+
+def _place(device: Device) -> str | None:
+    """Return where a device is leased; an instance has a place only where folders are shared."""
+    return locks.place(device.uuid, None if device.is_mig else device.pci_bus_id)
+
+
+def _lease_once(survey: Survey, wish: Wish, excluded: dict[str, str]) -> Leased | str:
+    """Choose and lease; add to `excluded` what somebody else was quicker to take."""
     while True:
         choice = choose(tuple(survey.samples), wish, os.environ, excluded=excluded)
         if not choice.devices:
@@ -82,16 +154,16 @@ def _lease_once(survey: Survey, wish: Wish, excluded: set[str]) -> Leased | str:
         if not gone:
             return taken
         taken.release()
-        excluded |= gone
+        excluded.update(dict.fromkeys(gone, _TAKEN))
 
 
-def _take_all(devices: Sequence[Device], excluded: set[str]) -> Leased | None:
+def _take_all(devices: Sequence[Device], excluded: dict[str, str]) -> Leased | None:
     """Take every lock in the order of the indices, or none: nobody holds some and waits."""
     taken: list[int] = []
     for device in devices:
         descriptor = _take(device)
         if descriptor is None:
-            excluded.add(device.uuid or "")
+            excluded[device.uuid or ""] = _TAKEN
             Leased(tuple(devices), tuple(taken)).release()
             return None
         taken.append(descriptor)
@@ -99,11 +171,7 @@ def _take_all(devices: Sequence[Device], excluded: set[str]) -> Leased | None:
 
 
 def _take(device: Device) -> int | None:
-    bus_id = None if device.is_mig else device.pci_bus_id
-    path = locks.place(device.uuid, bus_id)
-    if path is None:
-        what = "a MIG instance has no directory" if device.is_mig else "no PCI bus id is known"
-        raise GpudashError(_NO_PLACE.format(what))
+    path = _place(device) or ""
     try:
         return locks.take(path)
     except OSError as error:

@@ -19,6 +19,7 @@ _WORDS = (
     "busy",
     "held idle",
     "in use",
+    "leased",
     "free",
     "falling asleep",
     "asleep",

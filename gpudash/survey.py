@@ -51,6 +51,7 @@ class Survey:
             self._child.wait(max(deadline - time.monotonic(), 0))
             lines, ended = self._child.read()
             fresh = [snapshot for line in lines if (snapshot := _decoded(line))]
+            fresh = [snapshot for snapshot in fresh if self._has_answer(snapshot)]
             self.samples.extend(fresh)
             if fresh:
                 return fresh[-1]
@@ -60,7 +61,10 @@ class Survey:
                 return None
 
     def go_on(self) -> None:
-        """Wait for the next sample; raises SilenceError if it is overdue."""
+        """Wait for the next sample; raises SilenceError if it is overdue.
+
+        Raises GpudashError with status 6 where the driver says that there is no GPU.
+        """
         if self.next(self._patience) is None:
             raise SilenceError(f"the driver did not answer in {self._patience:g} s")
 
@@ -89,6 +93,17 @@ class Survey:
         """End the collector; one that the driver holds is left behind after a moment."""
         self._child.abandon()
         self._child.await_status(_FAREWELL_SECONDS)
+
+    def _has_answer(self, snapshot: Snapshot) -> bool:
+        """Whether the driver was heard at all: without it no GPU is known, which is not none."""
+        if snapshot.devices:
+            return True
+        codes = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
+        if codes - {ExitStatus.NO_GPU}:
+            return False
+        error = GpudashError("there is no GPU")
+        error.exit_status = ExitStatus.NO_GPU
+        raise error
 
     def _start(self) -> Child:
         try:

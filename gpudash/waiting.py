@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from gpudash.cells import cut
-from gpudash.errors import UsageError
+from gpudash.errors import ExitStatus, GpudashError
 from gpudash.picking import Wish
 from gpudash.picking.candidates import possible
 from gpudash.snapshot import Snapshot
@@ -64,13 +64,15 @@ class Waiting:
 
 
 def require_possible(now: Snapshot, wish: Wish, environ: Mapping[str, str] = os.environ) -> None:
-    """Raise UsageError for what could never be, whoever leaves: it would be waited for in vain."""
+    """Raise GpudashError for what could never be, whoever leaves: waiting would be in vain."""
     most = possible(now, wish, environ)
     if most < wish.count:
-        raise UsageError(
+        error = GpudashError(
             f"{wish.count} such GPU{'s' * (wish.count != 1)} will never be free: "
             f"{most or 'none'} of this host's GPUs {'is' if most == 1 else 'are'} like that"
         )
+        error.exit_status = ExitStatus.TOO_FEW_GPUS
+        raise error
 
 
 def _say(text: str) -> None:

@@ -85,3 +85,43 @@ def test_a_frozen_demo_is_deterministic() -> None:
 def test_ascii_where_the_locale_is_not_utf_8() -> None:
     outcome = gpudash("--once", "--demo=single", LC_ALL="C", LANG="C")
     assert outcome.stdout.isascii()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--query-gpu=index", "--format=csv", "--fail-on", "warn"], "--fail-on goes with"),
+        (["-L", "--json"], "choose one of -L and --json"),
+        (["--json", "--format", "csv"], "choose one of"),
+        (["-L", "topo"], "-L does not go with gpudash topo"),
+        (["--demo", "doctor"], "takes no --demo"),
+        (["run", "--timeout", "3s", "--", "true"], "--timeout goes with --wait"),
+        (["run", "--wait", "--no-wait", "--", "true"], "not allowed with argument"),
+        (["pick", "--for", "5h"], "an hour at most"),
+    ],
+)
+def test_options_that_would_do_nothing_are_told(words: list[str], message: str) -> None:
+    run = gpudash(*words)
+    assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
+    assert message in run.stderr
+
+
+def test_help_that_cannot_be_written_says_so() -> None:
+    for words in (["--help"], ["--help-all"], ["--version"], ["pick", "--help"]):
+        with open("/dev/full", "w") as full:
+            run = subprocess.run(
+                [sys.executable, "-m", "gpudash", *words], stdout=full, stderr=subprocess.PIPE
+            )
+        assert run.returncode == 74
+        assert run.stderr.count(b"\n") == 1
+
+
+def test_an_error_that_nobody_can_read_keeps_its_status() -> None:
+    with open("/dev/full", "w") as full:
+        run = subprocess.run([sys.executable, "-m", "gpudash", "bogus"], stderr=full)
+    assert run.returncode == 2
+
+
+def test_the_fields_of_a_query_are_listed() -> None:
+    assert "memory.used" in gpudash("--help-query-gpu").stdout.splitlines()
+    assert "used_gpu_memory or used_memory" in gpudash("--help-query-compute-apps").stdout

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gpudash.errors import UsageError
+from gpudash.errors import GpudashError
 from gpudash.picking import Wish
 from gpudash.waiting import Waiting, require_possible
 from tests.factories import GIB, make_device, make_snapshot
@@ -60,5 +60,5 @@ def test_what_can_never_be() -> None:
     require_possible(host, Wish(count=2), {})
     require_possible(host, Wish(model="l4"), {})
     for wish in (Wish(count=3), Wish(count=2, model="L4"), Wish(min_free_bytes=500 * GIB)):
-        with pytest.raises(UsageError, match="will never be free"):
+        with pytest.raises(GpudashError, match="will never be free"):
             require_possible(host, wish, {})

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Sequence
 
-from gpudash import __version__
+from gpudash.arguments import agreement
 from gpudash.arguments.dialects import add_dialects
-from gpudash.arguments.help import ShortHelp, WholeHelp
+from gpudash.arguments.help import ShortHelp, Version, WholeHelp
 from gpudash.arguments.options import DEFAULT_DEMO, DEFAULT_TIMEOUT, Parser, add_main
 from gpudash.arguments.values import interval
 from gpudash.arguments.verbs import VERBS
-from gpudash.errors import UsageError
 
 __all__ = ["parse", "parser"]
 
@@ -23,24 +22,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options that the words of a command line ask for; raises UsageError."""
     words = _with_values(argv)
     options = parser(None if "--help-all" in words else words).parse_args(words)
-    once = options.once or options.format is not None or options.json == "gpustat"
-    if options.fail_on is not None and (options.command is not None or not once):
-        raise UsageError("--fail-on goes with gpudash --once")
-    _check_replay(options)
+    agreement.check(options)
     return options
-
-
-def _check_replay(options: argparse.Namespace) -> None:
-    """Raise UsageError for a recording, or a time, that nothing would be shown of."""
-    if options.replay is None:
-        if options.at is not None and options.command != "replay":
-            raise UsageError("--at goes with --replay FILE, or gpudash replay FILE")
-        return
-    once = (options.once, options.json, options.format, options.list_gpus, options.query_gpu)
-    if options.command not in (None, "topo") or options.loop is not None:
-        raise UsageError("--replay is for a single look: --once, --format, --query-gpu, -L, topo")
-    if not (any(once) or options.query_compute_apps or options.command):
-        raise UsageError(f"the screen of a recording is gpudash replay {options.replay}")
 
 
 def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
@@ -104,7 +87,7 @@ def _add_options(whole: argparse.ArgumentParser) -> None:
     add_main(whole, "ascii")
     add("--json-schema", action="store_true", help="print the JSON Schema of the documents")
     add_dialects(whole)
-    add("--version", action="version", version=f"gpudash {__version__}")
+    add("--version", action=Version, help="show the version and exit")
 
 
 def _add_commands(whole: argparse.ArgumentParser, words: Collection[str] | None) -> None:
@@ -140,7 +123,8 @@ def _with_values(argv: Sequence[str]) -> list[str]:
             words[-1] = f"--at={word}"
             continue
         following = argv[place + 1] if place + 1 < len(argv) else "-"
-        is_bare = following.startswith("-") or following in _NAMES
+        # A PID behind --demo is none of its names.
+        is_bare = following.startswith("-") or following in _NAMES or following.isdecimal()
         # Behind a command --json is that of the command, which takes no value.
         known = _VALUES if _NAMES.isdisjoint(words) else {"--demo": DEFAULT_DEMO}
         words.append(f"{word}={known[word]}" if is_bare and word in known else word)

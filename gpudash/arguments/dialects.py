@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from gpudash.arguments.help import AppFields, GpuFields
 from gpudash.arguments.values import milliseconds, seconds
 
 _DEFAULT_LOOP_SECONDS = 5.0
@@ -15,6 +16,8 @@ def add_dialects(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--query-gpu", metavar="FIELDS", help="values of GPUs, with --format=csv[,...]")
     add("--query-compute-apps", metavar="FIELDS", help="values of processes, the same way")
+    add("--help-query-gpu", action=GpuFields, help="list the fields of --query-gpu")
+    add("--help-query-compute-apps", action=AppFields, help="list those of processes")
     add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="as --gpu")
     add("-L", "--list-gpus", action="store_true", help="a line per GPU, with its UUID")
     add("-f", "--filename", metavar="FILE", help="print into a file")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpudash import __version__, stdout
 from gpudash.arguments.options import Parser
 
 _PAGE = """\
@@ -49,14 +49,59 @@ class ShortHelp(Parser):
         return super().format_help()
 
 
-class WholeHelp(argparse.Action):
-    """Prints every option, and ends."""
+class _Print(argparse.Action):
+    """An option that prints something, and ends."""
 
     def __init__(self, **declared: Any) -> None:
         super().__init__(nargs=0, default=argparse.SUPPRESS, **declared)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        """Print and exit."""
-        assert isinstance(parser, ShortHelp)
-        os.write(1, parser.format_whole_help().encode())
+        """Print and exit; raises OutputError."""
+        stdout.write(self.text(parser).encode())
         parser.exit()
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return what is printed."""
+        raise NotImplementedError
+
+
+class WholeHelp(_Print):
+    """Prints every option."""
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return what --help leaves out, too."""
+        assert isinstance(parser, ShortHelp)
+        return parser.format_whole_help()
+
+
+class Version(_Print):
+    """Prints the version."""
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return the name and the version."""
+        return f"gpudash {__version__}\n"
+
+
+class GpuFields(_Print):
+    """Prints what --query-gpu takes."""
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return a line per field, with its other names."""
+        from gpudash.outputs.smi import GPU_FIELDS
+
+        return _listed(GPU_FIELDS)
+
+
+class AppFields(_Print):
+    """Prints what --query-compute-apps takes."""
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return a line per field, with its other names."""
+        from gpudash.outputs.smi import APP_FIELDS
+
+        return _listed(APP_FIELDS)
+
+
+def _listed(fields: Mapping[str, Any]) -> str:
+    own = [field for name, field in fields.items() if name == field.name]
+    return "".join(f"{' or '.join((field.name, *field.aliases))}\n" for field in own)

@@ -26,6 +26,10 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, **options})
 
+    def print_help(self, file: object = None) -> None:
+        """Print what --help prints; raises OutputError."""
+        stdout.write(self.format_help().encode())
+
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
         raise UsageError(f"{message}; see {self.prog} --help")

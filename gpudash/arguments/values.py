@@ -29,9 +29,11 @@ def seconds(text: str) -> float:
 
 def milliseconds(text: str) -> float:
     """Return seconds of a loop that is told in milliseconds."""
-    if not text.isdecimal():
-        raise ArgumentTypeError(f"{text!r} is no number of milliseconds")
-    return _seconds(str(int(text[:12]) / 1000), "loop")
+    number = int(text[:12]) if text.isascii() and text.isdecimal() else 0
+    if not _LEAST_SECONDS <= number / 1000 <= _MOST_SECONDS:
+        least, most = _LEAST_SECONDS * 1000, _MOST_SECONDS * 1000
+        raise ArgumentTypeError(f"{text!r} is no loop: choose {least:.0f} to {most:.0f} ms")
+    return number / 1000
 
 
 def count(text: str) -> int:
@@ -71,6 +73,14 @@ def percentage(text: str) -> float:
     from gpudash import quantities
 
     return _value(quantities.percentage(text), text, "no percentage: write 10, or 2.5%")
+
+
+def window(text: str) -> float:
+    """Return seconds over which something is judged, an hour at most."""
+    seconds = span(text)
+    if seconds > _MOST_SECONDS:
+        raise ArgumentTypeError(f"{text!r} is too long: an hour at most")
+    return seconds
 
 
 def span(text: str) -> float:

@@ -6,7 +6,17 @@ import argparse
 from collections.abc import Callable
 
 from gpudash.arguments.options import add_shared
-from gpudash.arguments.values import count, files, interval, percentage, size, span, speed, timeout
+from gpudash.arguments.values import (
+    count,
+    files,
+    interval,
+    percentage,
+    size,
+    span,
+    speed,
+    timeout,
+    window,
+)
 
 _NOTHING_SENT = "send nothing, as with GPUDASH_READ_ONLY=1 or read_only in the settings"
 
@@ -55,7 +65,7 @@ def _wish(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="TEXT", help="a part of the product's name: H100")
     add("--linked", action="store_true", help="all of them connected by NVLink")
     add("--share", action="store_true", help="take also those on which others compute")
-    add("--for", type=span, default=2.0, dest="window", metavar="T", help="judged over (2s)")
+    add("--for", type=window, default=2.0, dest="window", metavar="T", help="judged over (2s)")
     add_shared(parser, "gpu")
 
 
@@ -73,8 +83,9 @@ def _wait(parser: argparse.ArgumentParser) -> None:
 def _run(parser: argparse.ArgumentParser) -> None:
     _wish(parser)
     add = parser.add_argument
-    add("--wait", action="store_true", help="until they are free, in turn with others who wait")
-    add("--no-wait", action="store_false", dest="wait", help="exit with 75 if they are not (so)")
+    waits = parser.add_mutually_exclusive_group().add_argument
+    waits("--wait", action="store_true", help="until they are free, in turn with others who wait")
+    waits("--no-wait", action="store_false", dest="wait", help="exit with 75 if they are not (so)")
     add("--timeout", type=span, metavar="T", help="with --wait: give up after: 2h")
     add("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run on them")
 

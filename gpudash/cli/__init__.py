@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from gpudash import arguments, quick, stdout
@@ -39,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 def _tell(error: GpudashError) -> int:
     """Print the one line of an error, and return its status."""
-    os.write(2, f"gpudash: {clean(str(error))}\n".encode())
+    with suppress(OSError):
+        os.write(2, f"gpudash: {clean(str(error))}\n".encode())
     return error.exit_status
 
 

@@ -38,12 +38,13 @@ def _init(path: str) -> int:
 
 def _validate(path: str) -> int:
     """Print a line for every mistake, and return 1 if there is one."""
-    if not os.path.lexists(path):
+    from gpudash.tui.preferences import Preferences, choices
+
+    # What stands in a folder that may not be entered is not missing.
+    mistakes = Preferences(path).mistakes or settings.load(path, choices())[1]
+    if not mistakes and not os.path.lexists(path):
         stdout.write(f"{clean(path)}: there is none, so the defaults are used\n".encode())
         return ExitStatus.OK
-    from gpudash.tui.preferences import Preferences
-
-    mistakes = Preferences(path).mistakes
     lines = mistakes or [f"{clean(path)}: no mistakes"]
     stdout.write("".join(f"{line}\n" for line in lines).encode())
     return ExitStatus.FAILURE if mistakes else ExitStatus.OK

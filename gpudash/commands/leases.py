@@ -9,6 +9,7 @@ import msgspec
 
 from gpudash import stdout
 from gpudash.errors import ExitStatus
+from gpudash.leasing import require_places
 from gpudash.survey import open_survey
 
 
@@ -17,6 +18,8 @@ def run(collector: Sequence[str], *, json: bool, color: bool) -> int:
     with closing(open_survey(collector, 0)) as survey:
         survey.fill()
         snapshot = survey.samples[-1]
+    if not snapshot.host.simulated:
+        require_places(snapshot.devices)
     if json:
         line = msgspec.json.encode(snapshot.leases)
         stdout.write((msgspec.json.format(line) if stdout.is_terminal() else line) + b"\n")

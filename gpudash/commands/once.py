@@ -33,7 +33,12 @@ def run(
     A GPU that is out of order has a status of its own; else a finding as bad as `fail_on` gives 1.
     Raises DriverError as `exit_status` does.
     """
-    snapshot = sample(source)
+    try:
+        snapshot = sample(source)
+    except DriverError:
+        if format == "prometheus":
+            stdout.write(_down())
+        raise
     if snapshot.findings is None:
         # What was recorded has been judged, by one who saw what came before.
         snapshot = Diagnosis().examine(snapshot)
@@ -64,6 +69,13 @@ def _rendered(snapshot: Snapshot, format: Format, *, ascii: bool, color: bool) -
     return text.encode("ascii" if ascii else "utf-8", "backslashreplace")
 
 
+def _down() -> bytes:
+    """Return what a scrape is to be told when the driver does not answer."""
+    from gpudash.outputs import prometheus
+
+    return prometheus.DOWN.encode()
+
+
 def sample(source: Source) -> Snapshot:
     """Return the host as it is; raises DriverError where the driver cannot even be opened."""
     snapshot = source.sample()
@@ -74,7 +86,8 @@ def sample(source: Source) -> Snapshot:
 def exit_status(snapshot: Snapshot) -> int:
     """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
 
-    6, NVML's "not found", when there is none. Raises DriverError, 10, where a GPU did not answer.
+    6, NVML's "not found", when there is none; NVML's number where one answers with an error.
+    Raises DriverError, 10, where a GPU did not answer.
     """
     if not snapshot.devices:
         return ExitStatus.NO_GPU
@@ -87,7 +100,11 @@ def exit_status(snapshot: Snapshot) -> int:
     states = {device.state for device in snapshot.devices}
     if "lost" in states:
         return ExitStatus.GPU_IS_LOST
-    return ExitStatus.RESET_REQUIRED if "reset-required" in states else ExitStatus.OK
+    if "reset-required" in states:
+        return ExitStatus.RESET_REQUIRED
+    failed = [device.fault for device in snapshot.devices if device.state == "failed"]
+    codes = [fault.code for fault in failed if fault is not None and fault.code]
+    return codes[0] % 256 if codes else ExitStatus.FAILURE if failed else ExitStatus.OK
 
 
 def _judgement(snapshot: Snapshot, fail_on: FindingLevel | None) -> int:

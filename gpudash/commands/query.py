@@ -44,12 +44,20 @@ def list_gpus(source: Source, gpus: Sequence[str]) -> int:
 
 
 def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:
-    try:
-        return select(snapshot, gpus)
-    except UsageError as error:
-        missing = GpudashError(f"no devices were found: {error}")
+    """Return those GPUs of a list that there are; raises GpudashError where there is none."""
+    known: list[str] = []
+    trouble = "there is no GPU"
+    for selector in gpus:
+        try:
+            select(snapshot, [selector])
+            known.append(selector)
+        except UsageError as error:
+            trouble = str(error)
+    if not snapshot.devices or (gpus and not known):
+        missing = GpudashError(f"no devices were found: {trouble}")
         missing.exit_status = ExitStatus.NO_GPU
-        raise missing from None
+        raise missing
+    return select(snapshot, known)
 
 
 def _keys(snapshot: Snapshot) -> set[str]:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from gpudash.commands.pick import value
 from gpudash.errors import ExitStatus, GpudashError, UsageError
-from gpudash.leasing import Leased, lease, turn
+from gpudash.leasing import Leased, guard, lease, turn
 from gpudash.picking import Wish
 from gpudash.survey import SilenceError, Survey, open_survey
 from gpudash.text import clean
@@ -85,6 +85,7 @@ def _leased(found: Leased | str, waiting: Waiting) -> Leased | None:
 
 def _become(command: Sequence[str], leased: Leased) -> NoReturn:
     """Put the command in the place of this process: signals, terminal and status are its own."""
+    guard(leased)
     for descriptor in leased.descriptors:
         os.set_inheritable(descriptor, True)
     named = value(leased.devices)

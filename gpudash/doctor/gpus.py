@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from gpudash.cuda_visible import visible_devices
 from gpudash.doctor.check import Check, failed, passed, warned
 from gpudash.doctor.machine import Machine
+from gpudash.errors import ExitStatus
 from gpudash.labels import index_ranges
-from gpudash.snapshot import Device, Snapshot
+from gpudash.snapshot import Device, Fault, Snapshot
 
 _SLOW_SECONDS = 2.0
 
@@ -20,7 +21,7 @@ def checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
         _versions(snapshot),
         _answer(len(gpus), seconds),
         *_states(gpus),
-        *(warned("readings", fault.message) for fault in snapshot.errors),
+        *map(_trouble, snapshot.errors),
         *_persistence(gpus),
         *_mig(gpus, snapshot.devices),
         _order(snapshot, machine),
@@ -39,6 +40,12 @@ def _versions(snapshot: Snapshot) -> Check:
         if version
     ]
     return passed("driver", ", ".join(known) or "it does not tell its versions")
+
+
+def _trouble(fault: Fault) -> Check:
+    if fault.source == "nvml" and fault.code == ExitStatus.NO_ANSWER:
+        return failed("driver", fault.message, "sudo dmesg | grep -i xid may say why")
+    return warned("readings", fault.message)
 
 
 def _answer(count: int, seconds: float) -> Check:

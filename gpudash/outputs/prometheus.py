@@ -71,12 +71,18 @@ _PROFILE = (
 )
 
 
+_UP = "# HELP gpudash_up Whether the driver answered.\n# TYPE gpudash_up gauge\ngpudash_up "
+_NO_GPU = 6
+
+DOWN = f"{_UP}0\n"
+"""The document of a host whose driver does not answer."""
+
+
 def render(snapshot: Snapshot) -> str:
     """Return all metrics, each under its help and type; what is not known is left out."""
     labels = {device.key: _labels(device, snapshot) for device in snapshot.devices}
-    lines = ["# HELP gpudash_up Whether the driver answered.", "# TYPE gpudash_up gauge"]
-    lines.append(f"gpudash_up {int(not any(e.source == 'nvml' for e in snapshot.errors))}")
-    lines += _states(snapshot, labels)
+    troubles = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
+    lines = [f"{_UP}{int(troubles <= {_NO_GPU})}", *_states(snapshot, labels)]
     for field in DEVICE_FIELDS:
         lines += _native(field, snapshot, labels)
     for prefix, metrics in (("DCGM_FI_DEV_", _DCGM), ("DCGM_FI_PROF_", _PROFILE)):

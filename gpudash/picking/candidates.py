@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from statistics import median
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ from gpudash.states import state_words
 from gpudash.units import duration, size
 
 _PROHIBITED = "prohibited"
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -38,11 +40,11 @@ def sort_out(
     wish: Wish,
     environ: Mapping[str, str],
     own: Collection[str] = (),
-    excluded: Collection[str] = (),
+    excluded: Mapping[str, str] = NONE,
 ) -> tuple[list[Candidate], list[Refusal]]:
     """Return what fits and what does not, by samples of which the last is the state now.
 
-    Leases on the UUIDs in `own` count for nothing; the `excluded` were just leased by somebody.
+    Leases on the UUIDs in `own` count for nothing; `excluded` gives a reason for each UUID.
     """
     now = samples[-1]
     at = now.taken_at.timestamp()
@@ -57,7 +59,7 @@ def sort_out(
         reason = (
             _hidden(device, restricted)
             or _unfit(device, wish)
-            or ("just leased by somebody" if device.uuid in excluded else None)
+            or excluded.get(device.uuid or "")
             or _leased(leases.get(device.uuid or ""), at)
             or _held(device, now.processes, wish, at)
             or _full(device, wish)

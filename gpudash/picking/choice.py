@@ -9,7 +9,7 @@ from math import comb
 from msgspec import Struct
 
 from gpudash.labels import index_ranges
-from gpudash.picking.candidates import Candidate, Refusal, sort_out
+from gpudash.picking.candidates import NONE, Candidate, Refusal, sort_out
 from gpudash.picking.wish import Wish
 from gpudash.snapshot import Device, Snapshot, Topology
 
@@ -36,11 +36,12 @@ def choose(
     environ: Mapping[str, str],
     *,
     own: Collection[str] = (),
-    excluded: Collection[str] = (),
+    excluded: Mapping[str, str] = NONE,
 ) -> Choice:
     """Return the devices to take, by samples of which the last is the state now.
 
-    A lease counts for nothing on the UUIDs that are our `own`; the `excluded` are not considered.
+    A lease counts for nothing on the UUIDs that are our `own`; the `excluded`, each with its
+    reason, are not considered.
     """
     candidates, refusals = sort_out(samples, wish, environ, own, excluded)
     if wish.count > 1:

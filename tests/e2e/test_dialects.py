@@ -103,7 +103,7 @@ def test_into_a_file(fakenvml: Path, tmp_path: Path) -> None:
         (("--query-gpu=index", "--format=csv", "-i", "7"), 6, "no devices were found"),
         (("--format", "xml"), 2, "choose from table, json, csv, prometheus"),
         (("-l", "1"), 2, "go with --query-gpu"),
-        (("--query-gpu=index", "--format=csv", "-lms", "1"), 2, "choose 0.1"),
+        (("--query-gpu=index", "--format=csv", "-lms", "1"), 2, "choose 100 to 3600000 ms"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(

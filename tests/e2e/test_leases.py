@@ -9,12 +9,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import Popen
+from subprocess import PIPE, Popen
 
 import pytest
 
 from tests.e2e.leasing import finish, places, start
-from tests.e2e.run import gpudash
+from tests.e2e.run import GPUDASH, gpudash
 
 pytestmark = pytest.mark.e2e
 
@@ -144,7 +144,7 @@ def test_waiting_has_an_end(environ: dict[str, str]) -> None:
 
 def test_what_can_never_be_is_not_waited_for(environ: dict[str, str]) -> None:
     status, _, err = finish(start(environ, "wait", "--for", "0", "--model", "H900"))
-    assert status == 2
+    assert status == 75
     assert "will never be free" in err
 
 
@@ -185,3 +185,50 @@ def _end(*processes: Popen[str]) -> None:
     for process in processes:
         process.kill()
         process.communicate()
+
+
+def test_a_command_that_closes_all_descriptors_keeps_its_lease(environ: dict[str, str]) -> None:
+    script = "import os, sys; os.closerange(3, 256); print('closed', flush=True); sys.stdin.read()"
+    words = ("run", "--for", "0", "--", sys.executable, "-c", script)
+    holder = Popen([*GPUDASH, *words], env=environ, stdin=PIPE, stdout=PIPE, text=True)
+    try:
+        assert _line(holder) == "closed"
+        _, out, _ = finish(start(environ, "leases", "--json"))
+        assert [lease["pid"] for lease in json.loads(out)] == [holder.pid]
+    finally:
+        _end(holder)
+    status, _, _ = finish(start(environ, "run", "--wait", "-n", "8", "--for", "0", "--", "true"))
+    assert status == 0
+
+
+def test_nobody_waits_for_the_output_of_a_guard(environ: dict[str, str]) -> None:
+    script = "echo done"
+    status, out, _ = finish(start(environ, "run", "--for", "0", "--", "sh", "-c", script))
+    assert (status, out) == (0, "done\n")
+
+
+def test_a_driver_that_starts_slowly_is_waited_for(environ: dict[str, str]) -> None:
+    slow = {**environ, "FAKENVML_INIT_MS": "3000"}
+    status, out, err = finish(start(slow, "pick", "--for", "0"))
+    assert (status, err) == (0, "")
+    assert out.startswith("GPU-")
+
+
+def test_no_gpu_at_all_has_its_own_status(environ: dict[str, str]) -> None:
+    for words in (("pick", "--for", "0"), ("wait", "--for", "0"), ("leases",)):
+        status, out, err = finish(start({**environ, "FAKENVML_DEVICES": "0"}, *words))
+        assert (status, out, err) == (6, "", "gpudash: there is no GPU\n")
+
+
+def test_leases_without_places_are_not_none(environ: dict[str, str]) -> None:
+    status, out, err = finish(start({**environ, "GPUDASH_LOCK_DIR": "/nonexistent"}, "leases"))
+    assert (status, out) == (1, "")
+    assert "no place for leases" in err
+
+
+def test_a_whole_gpu_where_instances_have_no_place(environ: dict[str, str]) -> None:
+    mig = {**environ, "FAKENVML_MIG": "1"}
+    status, out, _ = finish(
+        start(mig, "run", "--for", "0", "--", "sh", "-c", "echo $GPUDASH_LEASE")
+    )
+    assert (status, out[:4]) == (0, "GPU-")

@@ -64,10 +64,10 @@ class Csv(Struct, frozen=True, kw_only=True):
 
 def parse_format(text: str) -> tuple[bool, bool]:
     """Return whether `csv[,noheader][,nounits]` wants a heading, and units; raises UsageError."""
-    kind, *modifiers = text.split(",")
-    strange = [each for each in modifiers if each not in _MODIFIERS]
-    if kind != "csv" or strange:
-        wrong = strange[0] if kind == "csv" else kind
+    modifiers = text.split(",")
+    strange = [each for each in modifiers if each not in _MODIFIERS and each != "csv"]
+    if "csv" not in modifiers or strange:
+        wrong = strange[0] if strange else text
         raise UsageError(f"--format {wrong!r} of a query: choose csv[,noheader][,nounits]")
     return "noheader" not in modifiers, "nounits" not in modifiers
 

@@ -55,7 +55,9 @@ def find(name: str, fields: Mapping[str, Field[Row]]) -> Field[Row]:
     if found is not None:
         return found
     near = get_close_matches(name.lower(), fields, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "see the README for those there are"
+    hint = (
+        f"did you mean {' or '.join(near)}?" if near else "--help-query-gpu lists those there are"
+    )
     raise UsageError(f"{clean(name, 80)!r} is no field to query: {hint}")
 
 
