@@ -23,6 +23,8 @@ ZOOMS = (15, 30, 60, 120, 300, 600, 900, 1800)
 
 _POINTS = 120
 """Points from which the numbers beside the chart are taken."""
+_MOST_CURVES = 8
+"""Curves that can be told apart on one canvas."""
 _LINES_PER_TICK = 4
 _COOL_CELSIUS, _HOT_CELSIUS = 20, 100
 _SLOWEST_STATE = 15
@@ -97,6 +99,11 @@ class Charting:
         else:
             self.overlaid |= asked
 
+    def narrow(self, keys: Iterable[str], looked_at: str) -> None:
+        """Overlay devices, alone if more are; take them away if just they are overlaid."""
+        asked, now = set(keys), self.overlaid - {looked_at}
+        self.overlaid = set() if asked == now else asked if asked < now else asked | now
+
     def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[Shown]:
         """Return the devices of the chart in their order, each with a look that stays its own."""
         return [
@@ -104,6 +111,20 @@ class Charting:
             for place, row in enumerate(rows)
             if row.device.key == key or row.device.key in self.overlaid
         ]
+
+    def legible(
+        self, shown: Sequence[Shown], key: str, field: DeviceField, until: float | None
+    ) -> Sequence[Shown]:
+        """Return the device `key` and as many others as can be told apart, the highest of all."""
+        if len(shown) <= _MOST_CURVES:
+            return shown
+
+        def height(each: Shown) -> tuple[bool, float]:
+            told = self._numbers(each.device.key, field.name, until)
+            return each.device.key == key, told.mean if told else float("-inf")
+
+        kept = sorted(shown, key=height, reverse=True)[:_MOST_CURVES]
+        return sorted(kept, key=lambda each: each.place)
 
     def chart(
         self,

@@ -1,3 +1,5 @@
+import re
+
 from gpudash.tui.app import GpudashApp
 from tests.factories import (
     make_device,
@@ -115,3 +117,48 @@ async def test_close_up_names_the_values_that_occur() -> None:
         await pilot.press("d", "5", "v")
         assert "close-up" in title(app)
         assert " 100%" not in screen_lines(app)[3]
+
+
+async def test_of_many_gpus_the_highest_are_compared() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    devices = tuple(make_device(index=n, gpu_utilization_percent=n) for n in range(64))
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(make_snapshot(64, devices=devices, topology=None))
+        await pilot.press("d", "a")
+        await pilot.pause()
+        lines = screen_lines(app)
+        place = next(n for n, line in enumerate(lines) if n > 2 and line.startswith(" GPU "))
+        told = f"{lines[place]} {lines[place + 1]}".split()
+        shown = [0, *range(57, 64)]
+        values = [word for n in shown for word in (str(n), f"{n}%")]
+        assert told[:21] == ["GPU", "highest", "8", "of", "64:", *values]
+
+
+async def test_curves_of_its_processes_are_kept_of_all_or_told_to_be_none() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    shares = (make_process_device(index=0), make_process_device(index=3))
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(varied(processes=(make_process(devices=shares),), topology=None))
+        await pilot.press("d", "a", "o")
+        await pilot.pause()
+        legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))
+        assert legend.split() == ["GPU", "0", "0%", "3", "30%"]
+        await pilot.press("n", "o")
+        await pilot.pause()
+        assert "no process is on this GPU" in screen_lines(app)[-1]
+        feed.give(varied(processes=(make_process(devices=shares[:1]),), topology=None))
+        await pilot.press("b", "o")
+        await pilot.pause()
+        assert "its processes use no other GPU" in screen_lines(app)[-1]
+
+
+async def test_heading_of_a_close_up_keeps_its_numbers_whole() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied(1))
+        await pilot.press("d", "v")
+        await pilot.pause()
+        assert re.search(r"min \S+ +mean \S+ +max \d+\S* +close-up", title(app))

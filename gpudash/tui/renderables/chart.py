@@ -76,7 +76,8 @@ def frame(chart: Chart, cells: int, height: int) -> Frame:
     if cells >= _LEAST_CELLS:
         left = 2 + max((width(text) for _value, text in chart.scale.ticks), default=0)
         if len(chart.curves) > 1:
-            right = 1 + min(_MOST_LABEL, max(width(curve.label) for curve in chart.curves) + 2)
+            widest = max(width(curve.label) for curve in chart.curves)
+            right = 1 + (min(_MOST_LABEL, widest + 2) if len(chart.curves) == 2 else _MOST_LABEL)
         left, right = min(left, cells // 3), min(right, cells // 3)
     has_times = height >= _LEAST_LINES
     return Frame(left, right, cells - left - right, height - has_times, has_times)
@@ -130,16 +131,22 @@ def _ends(chart: Chart, parts: Frame, theme: Theme) -> dict[int, Line]:
         if value is not None:
             rows.setdefault(last - round(chart.scale.share(value) * last), []).append(curve)
     return {
-        row: [Segment(" ", theme.base), Segment(_names(curves), curves[-1].style)]
+        row: [Segment(" ", theme.base), Segment(_names(curves, parts.right - 1), curves[-1].style)]
         for row, curves in rows.items()
     }
 
 
-def _names(curves: Sequence[Curve]) -> str:
-    labels = [curve.label for curve in curves]
-    if all(label.isdigit() for label in labels):
-        return index_ranges(map(int, labels))
-    return ",".join(labels)
+def _names(curves: Sequence[Curve], cells: int) -> str:
+    """Return the labels of curves that end on one line, as many whole ones as fit."""
+    for first in range(len(curves)):
+        labels = [curve.label for curve in curves[first:]]
+        text = ",".join(labels)
+        if all(label.isdigit() for label in labels):
+            text = index_ranges(map(int, labels))
+        text += "+" if first else ""
+        if width(text) <= cells:
+            return text
+    return ""
 
 
 def _ruled(line: Line, theme: Theme) -> Line:

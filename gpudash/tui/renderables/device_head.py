@@ -20,6 +20,7 @@ from gpudash.units import readable, short
 
 _ASLEEP = "Powered down: it is not woken to be read"
 _MOST_FAULT = 3
+_MOST_LEGEND = 2
 
 
 class Tabs(NamedTuple):
@@ -83,17 +84,44 @@ def title(
 ) -> Line:
     """Return what is charted, its numbers over that time, and which time that is."""
     now = readable(getattr(device, field.name), field.unit)
-    line = [Segment(f" {field.label}  ", theme.title), Segment(now, theme.strong)]
-    for name, value in zip(("min", "mean", "max"), numbers or (), strict=False):
-        text = short(value, field.unit)
-        line += [Segment(f"   {name} ", theme.dim), Segment(text, theme.base)]
-    return spread(line, [Segment(f" {time} ", theme.dim)], cells, theme.base)
+    head = [Segment(f" {field.label}  ", theme.title), Segment(now, theme.strong)]
+    right = [Segment(f" {time} ", theme.dim)]
+    parts = [
+        [Segment(f"{name} ", theme.dim), Segment(short(value, field.unit), theme.base)]
+        for name, value in zip(("min", "mean", "max"), numbers or (), strict=False)
+    ]
+    room = cells - cells_of(head) - cells_of(right)
+    gap = _gap(sum(map(cells_of, parts)), len(parts), room)
+    while parts and sum(cells_of(part) + gap for part in parts) > room:
+        parts.pop()
+    line = [segment for part in parts for segment in (Segment(" " * gap, theme.dim), *part)]
+    return spread([*head, *line], right, cells, theme.base)
 
 
-def legend(shown: Sequence[Shown], field: DeviceField, theme: Theme) -> Line:
-    """Return each curve's label in its colour and its value now."""
-    line: Line = [Segment(" GPU ", theme.heading)]
-    for each in shown:
-        value = short(getattr(each.device, field.name), field.unit)
-        line += [Segment(f" {each.label} ", each.style), Segment(f"{value} ", theme.dim)]
-    return line
+def _gap(taken: int, count: int, room: int) -> int:
+    """Return how far apart numbers stand: less where there is no room for more."""
+    return next((gap for gap in (3, 2) if taken + count * gap <= room), 1)
+
+
+def legend(
+    shown: Sequence[Shown], asked: int, field: DeviceField, theme: Theme, cells: int
+) -> list[Line]:
+    """Return each curve's label in its colour and its value now, in two lines at most.
+
+    Of more GPUs than can be shown, `asked`, it says how many these are.
+    """
+    lines: list[Line] = [[Segment(" GPU ", theme.heading)]]
+    if len(shown) < asked:
+        lines[0].append(Segment(f" highest {len(shown)} of {asked}: ", theme.dim))
+    for part in (_entry(each, field, theme) for each in shown):
+        if cells_of(lines[-1]) + cells_of(part) > cells:
+            if len(lines) == _MOST_LEGEND:
+                break
+            lines.append([Segment("     ", theme.heading)])
+        lines[-1] += part
+    return lines
+
+
+def _entry(each: Shown, field: DeviceField, theme: Theme) -> Line:
+    value = short(getattr(each.device, field.name), field.unit)
+    return [Segment(f" {each.label} ", each.style), Segment(f"{value} ", theme.dim)]

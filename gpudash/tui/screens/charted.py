@@ -60,15 +60,17 @@ class ChartedView(View):
         """Return title, chart and legend in as many lines as they may have."""
         theme, charting = self.picture.look, self.charting
         field = charting.field(row.device)
-        shown = charting.shown(self.rows(), row.device.key, theme)
-        below = [legend(shown, field, theme)] if len(shown) > 1 else []
+        time = self._time()
+        asked = charting.shown(self.rows(), row.device.key, theme)
+        shown = charting.legible(asked, row.device.key, field, time.until)
+        below = legend(shown, len(asked), field, theme, cells) if len(shown) > 1 else []
         if height >= _ROOMY and not self.large:
             below.append([])
         room = height - 1 - len(below)
         lines = room if self.large else min(_MOST_CHART, (2 * height + 2) // 5, room - _LEAST_BELOW)
         size = (cells, max(0, lines))
         order = sorted(shown, key=lambda each: each.device.key == row.device.key)
-        chart, told = charting.chart(field, order, self._time(), size, theme.glyphs)
+        chart, told = charting.chart(field, order, time, size, theme.glyphs)
         heading = title(field, row.device, told[-1], self._range(), theme, cells)
         return [heading, *self._drawn(chart, size), *below]
 
@@ -108,7 +110,7 @@ class ChartedView(View):
         row = self.row()
         if row is not None:
             self.charting.step_field(row.device, step)
-            self.draw()
+            self._changed()
 
     def action_list_metrics(self) -> None:
         """Choose the metric from a list."""
@@ -127,41 +129,51 @@ class ChartedView(View):
     def action_range(self) -> None:
         """Show the next range of time."""
         self.charting.step_range()
-        self.draw()
+        self._changed()
 
     def action_zoom(self, step: int) -> None:
         """Show a longer or a shorter time."""
         self.charting.zoom(step)
-        self.draw()
+        self._changed()
 
     def action_overlay_all(self) -> None:
         """Show the curves of all devices, or of one alone again."""
         self.charting.toggle(row.device.key for row in self.rows())
-        self.draw()
+        self._changed()
 
     def action_overlay_shared(self) -> None:
         """Show the curves of all devices that the processes of this one use."""
         row, snapshot = self.row(), self.picture.snapshot
-        if row is not None:
-            mine = [p for p in snapshot.processes if shares_of(p, row.device)]
-            devices = (d for d in snapshot.devices if any(shares_of(p, d) for p in mine))
-            self.charting.toggle(device.key for device in devices)
-            self.draw()
+        if row is None:
+            return
+        mine = [p for p in snapshot.processes if shares_of(p, row.device)]
+        devices = (d for d in snapshot.devices if any(shares_of(p, d) for p in mine))
+        others = {device.key for device in devices} - {row.device.key}
+        if others:
+            self.charting.narrow(others, row.device.key)
+            self._changed()
+        else:
+            self._changed("its processes use no other GPU" if mine else "no process is on this GPU")
 
     def action_overlay(self, index: int) -> None:
         """Show the curve of a GPU beside the one looked at."""
         found = [d for d in self.picture.snapshot.devices if d.index == index and not d.is_mig]
         self.charting.toggle(device.key for device in found)
-        self.draw()
+        self._changed("" if found else f"there is no GPU {index}")
 
     def action_fit(self) -> None:
         """Spread the values that occur over the whole height, or show the whole scale."""
         self.charting.fits = not self.charting.fits
-        self.draw()
+        self._changed()
 
     def action_large(self) -> None:
         """Show the chart alone, or with everything else."""
         self.large = not self.large
+        self._changed()
+
+    def _changed(self, notice: str = "") -> None:
+        """Draw, and tell what came of a key."""
+        self.picture.notice = notice
         self.draw()
 
 
