@@ -24,12 +24,15 @@ def _init(path: str) -> int:
 
     Raises SettingsError when there is one already, or when it cannot be written.
     """
+    there = SettingsError(f"{clean(path)}: is there already, and is left as it is")
     if os.path.lexists(path):
-        raise SettingsError(f"{clean(path)}: is there already, and is left as it is")
+        raise there
     from gpudash.tui.preferences import choices
 
     try:
-        place.replace(path, settings.template(choices()))
+        place.replace(path, settings.template(choices()), was=None)
+    except place.FileChangedError:
+        raise there from None
     except OSError as error:
         raise SettingsError(f"{clean(path)}: {error.strerror}") from None
     stdout.write(f"{clean(path)}: every setting is explained there\n".encode())

@@ -51,11 +51,16 @@ def read(path: str) -> str | None:
     return raw.decode()
 
 
-def replace(path: str, text: str) -> None:
+class FileChangedError(Exception):
+    """Somebody else wrote the file since it was read; it was left as it is."""
+
+
+def replace(path: str, text: str, *, was: str | None) -> None:
     """Replace the file by a new one, all at once and for its owner's eyes only.
 
     A symbolic link stays and the file that it points to is replaced, unless the link, the file or
-    its folder is somebody else's. Raises OSError, or SettingsError for what belongs to others.
+    its folder is somebody else's. Raises OSError, SettingsError for what belongs to others, and
+    FileChangedError if the file no longer says what it said when it was read, None for no file.
     """
     if os.path.islink(path):
         _require_own(os.lstat(path), path)
@@ -68,7 +73,7 @@ def replace(path: str, text: str) -> None:
         _require_own(os.fstat(within), folder)
         with suppress(FileNotFoundError):
             _require_own(os.stat(name, dir_fd=within, follow_symlinks=False), target)
-        _write(name, text.encode(), within)
+        _write(name, text.encode(), within, None if was is None else was.encode())
     finally:
         os.close(within)
 
@@ -89,7 +94,7 @@ def _require_own(status: os.stat_result, path: str) -> None:
         raise SettingsError(f"{clean(path)} belongs to another user (uid {status.st_uid})")
 
 
-def _write(name: str, content: bytes, within: int) -> None:
+def _write(name: str, content: bytes, within: int, was: bytes | None) -> None:
     draft = f".{name}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     _remove(draft, within)
@@ -99,10 +104,22 @@ def _write(name: str, content: bytes, within: int) -> None:
             file.write(content)
             file.flush()
             os.fsync(descriptor)
+        if _content(name, within) != was:
+            raise FileChangedError
         os.replace(draft, name, src_dir_fd=within, dst_dir_fd=within)
     except BaseException:
         _remove(draft, within)
         raise
+
+
+def _content(name: str, within: int) -> bytes | None:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(name, flags, dir_fd=within)
+    except FileNotFoundError:
+        return None
+    with open(descriptor, "rb") as file:
+        return file.read(_LIMIT + 1)
 
 
 def _remove(name: str, within: int) -> None:

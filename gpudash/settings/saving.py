@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from gpudash.errors import SettingsError
@@ -12,6 +13,9 @@ from gpudash.settings.document import changed
 from gpudash.settings.kinds import Choices, SomeOf, plain
 from gpudash.settings.statements import Path, parse
 from gpudash.text import clean
+
+_ATTEMPTS = 5
+"""How often a file is read anew that somebody else wrote in between."""
 
 
 def save(settings: Settings, path: str, *, since: Settings, choices: Choices) -> None:
@@ -23,10 +27,14 @@ def save(settings: Settings, path: str, *, since: Settings, choices: Choices) ->
     if settings == since:
         return
     try:
-        text = place.read(path) or ""
-        changes = _changes(settings, since)
-        _keep_mistakes(changes, parse(text), choices)
-        place.replace(path, changed(text, changes))
+        for _attempt in range(_ATTEMPTS):
+            with suppress(place.FileChangedError):
+                text = place.read(path)
+                changes = _changes(settings, since)
+                _keep_mistakes(changes, parse(text or ""), choices)
+                place.replace(path, changed(text or "", changes), was=text)
+                return
+        raise ValueError("somebody else writes it all the time")
     except OSError as error:
         raise _not_saved(path, error.strerror or str(error)) from None
     except (ValueError, SettingsError) as error:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
+_AT_END = "(at end of document)"
+"""What TOML's reader says instead of a line and a column there."""
+
 Path = tuple[str, ...]
 """A key with the tables that it is in: ("keys", "kill")."""
 
@@ -37,6 +40,10 @@ def parse(text: str) -> dict[str, Any]:
         return document
     except RecursionError:
         raise ValueError("too deeply nested") from None
+    except ValueError as error:
+        line = text.rstrip().count("\n") + 1
+        told = str(error).replace(_AT_END, f"(at its end, line {line})")
+        raise ValueError(told) from None
 
 
 def statements(text: str) -> list[Statement]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from gpudash.errors import SettingsError
-from gpudash.settings import Settings, load, save
+from gpudash.settings import Settings, load, place, save
 from tests.settings.choices import CHOICES, any_settings
 
 WRITTEN = """\
@@ -266,3 +266,21 @@ def test_mistakes_in_a_list_outlast_a_change_of_it(tmp_path: Path) -> None:
         'hidden_panels = ["sparklines", "minimap"]  # from a newer version\n'
     )
     assert load(str(file), CHOICES)[0] == wanted
+
+
+def test_a_file_that_somebody_wrote_after_it_was_read_is_not_replaced(file: Path) -> None:
+    written(file, "# mine\n")
+    for was in ("# older\n", None):
+        with pytest.raises(place.FileChangedError):
+            place.replace(str(file), "ascii = true\n", was=was)
+    assert file.read_text() == "# mine\n"
+    file.unlink()
+    with pytest.raises(place.FileChangedError):
+        place.replace(str(file), "ascii = true\n", was="# mine\n")
+    assert os.listdir(file.parent) == []
+
+
+def test_a_mistake_at_the_end_is_told_with_its_line(file: Path) -> None:
+    written(file, 'theme = "light"\n\ninterval =')
+    with pytest.raises(SettingsError, match=r"at its end, line 3"):
+        save(Settings(ascii=True), str(file), since=Settings(), choices=CHOICES)

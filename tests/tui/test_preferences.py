@@ -126,6 +126,21 @@ def test_a_change_that_cannot_be_saved_is_told_and_tried_again(path: Path) -> No
     assert len(reasons) == 2
 
 
+def test_what_was_mended_by_hand_after_a_failed_save_stays(path: Path) -> None:
+    path.write_text('theme = "light"\n')
+    reasons: list[str] = []
+    preferences = Preferences(str(path))
+    path.write_text('theme = "light"\ninterval =')
+    preferences.change(sort="pid")
+    preferences.finish(reasons.append)
+    assert ["line 2" in reason for reason in reasons] == [True]
+    mended = '# mended\ntheme = "nord"\ninterval = 5  # slower\nfrom_a_newer_version = 1\n'
+    path.write_text(mended)
+    preferences.finish(reasons.append)
+    assert path.read_text() == f'{mended}sort = "pid"\n'
+    assert len(reasons) == 1
+
+
 async def test_a_save_that_fails_after_the_screen_has_gone_is_quiet(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
