@@ -92,11 +92,16 @@ def _ancestor(process: Process) -> str | None:
 
 
 def _owner(process: Process, uid: int | None) -> str | None:
-    if uid == _ROOT:
+    if uid == _ROOT and (os.geteuid() != _ROOT or _is_service(process)):
         return "it is root's"
     if uid is None or uid == os.geteuid():
         return None
     return f"it belongs to another user, {process.username or proc_facts.username(uid)}"
+
+
+def _is_service(process: Process) -> bool:
+    job = process.job
+    return job is not None and job.kind == "unit" and job.id.endswith(".service")
 
 
 def _session(process: Process, stat: proc_stat.ProcStat | None) -> str | None:

@@ -12,6 +12,7 @@ import pytest
 
 from gpudash import proc_facts, proc_stat
 from gpudash.actions import Target, cautions
+from gpudash.snapshot import Job
 from tests.actions.shown import WAIT_SECONDS, pinned, shown
 from tests.factories import make_process_device
 from tests.holders import Holder
@@ -38,9 +39,16 @@ def until(pid: int, condition: Callable[[proc_stat.ProcStat], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_plain_job_has_none_but_its_owner(plain: Holder) -> None:
-    expected = "it is root's" if os.geteuid() == 0 else ""
-    assert warned(plain.pid) == expected
+def test_a_plain_job_of_the_viewer_has_none(plain: Holder) -> None:
+    assert warned(plain.pid) == ""
+
+
+def test_root_is_warned_of_a_service_only(plain: Holder) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root has processes of root's")
+    session = Job(kind="unit", id="session-3.scope")
+    assert warned(plain.pid, job=session) == ""
+    assert warned(plain.pid, job=Job(kind="unit", id="ollama.service")) == "it is root's"
 
 
 @pytest.fixture

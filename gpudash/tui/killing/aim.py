@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from gpudash import kin
 from gpudash.actions import Caution, Hit, Member, Refusal, Target, Tree, cautions, members, pin_all
 from gpudash.labels import used_gpus
 from gpudash.rows import ProcessRow
@@ -24,6 +26,7 @@ class Aim:
         self.refusals: tuple[Refusal, ...]
         self.targets, self.refusals = pin_all((row.process for row in rows), snapshot.host)
         self.cautions = tuple(_merged(self.targets))
+        self._ancestors = frozenset(kin.ancestor_pids(os.getpid()))
         self.trees: tuple[Tree, ...] | None = None
         """The tree of each target, None before they are known."""
         self._held = self.targets
@@ -41,6 +44,11 @@ class Aim:
         roots = {target.process.key for target in self.targets}
         below = members(tree for tree in self.trees or () if tree.root in self.targets)
         return tuple(member for member in below if member.process.key not in roots)
+
+    @property
+    def above_gpudash(self) -> bool:
+        """Whether gpudash runs below one of the targets; its own processes are no members."""
+        return any(target.process.pid in self._ancestors for target in self.targets)
 
     @property
     def grave(self) -> bool:

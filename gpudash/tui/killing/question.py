@@ -169,9 +169,11 @@ def _children(aim: Aim, signal: Signal, *, whole: bool) -> str:
         return "not known yet"
     members = aim.members
     if not members:
-        return "none"
+        return "1: gpudash itself runs below it" if aim.above_gpudash else "none"
     held = _held([member.process for member in members], aim.snapshot)
     text = f"{len(members)}, with {held}"
+    if aim.above_gpudash:
+        text = f"{text}, and gpudash itself"
     if not whole:
         return f"{text}: they stay"
     return text if signal.name == "KILL" else f"{text}: those that outlive it get the signal too"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from gpudash.actions import patience
@@ -60,3 +62,14 @@ async def test_workers_that_outlive_their_launcher_get_the_signal_too(
             await on.reports("1 below it ended too")
             assert f"terminated {family.pid} (alice)" in on.footer
             assert family.alive() == set()
+
+
+async def test_gpudash_counts_among_the_children_of_what_it_runs_below() -> None:
+    if os.getppid() <= 1:
+        pytest.skip("init started the tests")
+    async with stage() as on:
+        await on.ask(process_for(os.getppid()))
+        await on.shows("gpudash itself")
+        assert "children  none" not in on.text
+        await on.pilot.press("n")
+        await on.closed()
