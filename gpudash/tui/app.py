@@ -43,10 +43,8 @@ class GpudashApp(Moving, Filtering, Showing, Pointing, Replaying, Driving, Copyi
     AUTO_FOCUS = None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what a read-only screen does without, and what would not be seen."""
+        """Refuse what this kind of screen does without, and what would not be seen."""
         if action in (_ONLY_LIVE if self.picture.recorded else _ONLY_RECORDED):
-            return False
-        if action in _SIGNALLING and self.picture.read_only:
             return False
         if isinstance(self.screen, View) and (
             action in _OF_OVERVIEW or (action in _OF_SELECTION and not self.screen.may_signal)

@@ -13,6 +13,9 @@ class Signalling(LiveApp):
         if self.picture.recorded:
             self.say("this is a recording: none of its processes can be signalled")
             return
+        if self.picture.read_only:
+            self.say("read-only: nothing is sent")
+            return
         if self.picture.devices.focused:
             self.say("Tab goes back to the processes, to choose which")
             return
