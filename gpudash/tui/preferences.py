@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """What `+` and `-` step through, in seconds."""
 
+SHORTEST_KEPT = 0.5
+"""The shortest of them that becomes a setting: shorter ones are for a close look at something."""
+
 _PATIENCE_SECONDS = 1.0
 """How long a folder that does not answer may delay the end of the program."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudash.feed import Feed
 from gpudash.tui.live import LiveApp
-from gpudash.tui.preferences import next_interval
+from gpudash.tui.preferences import SHORTEST_KEPT, next_interval
 
 
 class Timing(LiveApp):
@@ -21,12 +21,19 @@ class Timing(LiveApp):
         self.say("")
 
     def action_interval(self, step: int) -> None:
-        """Sample more rarely (1) or more often (-1) from now on."""
+        """Sample more rarely (1) or more often (-1) from now on.
+
+        What costs a host much is for this session only.
+        """
         assert isinstance(self.feed, Feed)
         seconds = next_interval(self.feed.interval, step)
         if seconds == self.feed.interval:
             self.say(f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval")
             return
         self.feed.change_interval(seconds)
-        self.prefer(interval=seconds)
-        self.say("")
+        told = f"a sample every {seconds:g} s"
+        if seconds >= SHORTEST_KEPT:
+            self.prefer(interval=seconds)
+        else:
+            told += ", in this session only"
+        self.say(told)
