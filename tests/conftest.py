@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from gpudash import proc_facts
 from tests.fakenvml.build import CompilerError, build
@@ -64,3 +66,15 @@ def gpu_holder(holders: Callable[..., list[Holder]]) -> Callable[..., Holder]:
         return holder
 
     return start
+
+
+class InARow(LoadScopeScheduling):
+    """Deals single tests out to the workers, but those of real processes all to one of them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "real processes" if nodeid.startswith("tests/e2e/") else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InARow:
+    """Run tests that measure time beside others, never beside each other."""
+    return InARow(config, log)

@@ -24,12 +24,8 @@ def nobody(fakenvml: Path) -> Iterator[Nobody]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests of real processes run one after the other, and again when one failed.
-
-    A deadline may be missed under load.
-    """
+    """Run a test of real processes again when it failed: a deadline may be missed under load."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=2))
-            item.add_marker(pytest.mark.xdist_group("real processes"))
