@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from gpudash.cells import cut
+from gpudash import progress
 from gpudash.errors import ExitStatus, GpudashError
 from gpudash.picking import Wish
 from gpudash.picking.candidates import possible
@@ -14,7 +14,6 @@ from gpudash.snapshot import Snapshot
 from gpudash.units import duration
 
 _SAY_AGAIN_SECONDS = 60.0
-_ERASE = "\r\x1b[K"
 
 
 class Waiting:
@@ -23,7 +22,7 @@ class Waiting:
     def __init__(self, seconds: float | None, *, since: float) -> None:
         self._since = since
         self._deadline = None if seconds is None else since + seconds
-        self._on_terminal = os.isatty(2)
+        self._on_terminal = progress.is_terminal()
         self._say_at = since
         self._line_stands = False
 
@@ -32,7 +31,7 @@ class Waiting:
         now = time.monotonic()
         if self._deadline is not None and now >= self._deadline:
             self.end()
-            _say(f"gpudash: {lack}\n")
+            progress.say(f"gpudash: {lack}\n")
             return False
         self.tell(lack)
         return True
@@ -42,17 +41,16 @@ class Waiting:
         now = time.monotonic()
         text = f"gpudash: waiting {duration(now - self._since)}: {lack}"
         if self._on_terminal:
-            columns = os.get_terminal_size(2).columns
-            _say(_ERASE + cut(text, max(columns - 1, 1)))
+            progress.show(text)
             self._line_stands = True
         elif now >= self._say_at:
-            _say(f"{text}\n")
+            progress.say(f"{text}\n")
             self._say_at = now + _SAY_AGAIN_SECONDS
 
     def end(self) -> None:
         """Take the line away."""
         if self._line_stands:
-            _say(_ERASE)
+            progress.end()
             self._line_stands = False
 
     @property
@@ -73,7 +71,3 @@ def require_possible(now: Snapshot, wish: Wish, environ: Mapping[str, str] = os.
         )
         error.exit_status = ExitStatus.TOO_FEW_GPUS
         raise error
-
-
-def _say(text: str) -> None:
-    os.write(2, text.encode(errors="backslashreplace"))

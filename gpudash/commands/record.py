@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import select
 import signal
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
-from gpudash.cells import cut
+from gpudash import progress
 from gpudash.commands.switch import Switch
 from gpudash.errors import ExitStatus
 from gpudash.recording import Writer
@@ -18,7 +16,6 @@ from gpudash.recording.collecting import Collecting
 from gpudash.units import duration, short_size
 
 _LOOK_SECONDS = 1.0
-_ERASE = "\r\x1b[K"
 
 
 def run(
@@ -40,7 +37,7 @@ def run(
     end = _End()
     deadline = None if duration_seconds is None else time.monotonic() + duration_seconds
     writer = Writer(path, max_bytes, keep)
-    progress = _Progress(writer)
+    told = _Progress(writer)
     try:
         with closing(writer), closing(Collecting(collector, interval)) as collecting:
             while end.status is None:
@@ -53,9 +50,9 @@ def run(
                     collecting.turn()
                 for line in collecting.take():
                     writer.write(line)
-                progress.tell(collecting.trouble)
+                told.tell(collecting.trouble)
     finally:
-        progress.end()
+        told.end()
     return ExitStatus.OK if end.status is None else end.status
 
 
@@ -78,7 +75,7 @@ class _Progress:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._since = time.monotonic()
-        self._on_terminal = os.isatty(2)
+        self._on_terminal = progress.is_terminal()
         self._trouble = ""
 
     def tell(self, trouble: str) -> None:
@@ -86,23 +83,17 @@ class _Progress:
         if self._on_terminal:
             what = f"; {trouble}" if trouble else "; Ctrl-C ends it"
             text = f"{self._done('recording')}, {duration(time.monotonic() - self._since)}{what}"
-            self._say(_ERASE + cut(text, (os.get_terminal_size(2).columns or 80) - 1))
+            progress.show(text)
         elif bool(trouble) != bool(self._trouble):
-            self._say(f"gpudash: {trouble or 'samples again: the recording goes on'}\n")
+            progress.say(f"gpudash: {trouble or 'samples again: the recording goes on'}\n")
         self._trouble = trouble
 
     def end(self) -> None:
         """Say what was recorded."""
         if self._on_terminal:
-            self._say(f"{_ERASE}{self._done('recorded')}\n")
+            progress.end(f"{self._done('recorded')}\n")
 
     def _done(self, verb: str) -> str:
         count, size = self._writer.lines, short_size(self._writer.bytes)
         name = Path(self._writer.path).name
         return f"gpudash: {verb} {name}: {count} sample{'s' * (count != 1)}, {size}"
-
-    def _say(self, text: str) -> None:
-        """Write to a terminal that takes it; one that is stopped must not stop the recording."""
-        with suppress(OSError):
-            if select.select([], [2], [], 0)[1]:
-                os.write(2, text.encode(errors="backslashreplace"))
