@@ -110,7 +110,9 @@ class Child:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
-                self._process.kill()
+                # One that changed its user ends when its pipes are closed.
+                with suppress(PermissionError):
+                    self._process.kill()
         self._out.close()
         self._err.close()
         if self._process.poll() is None:

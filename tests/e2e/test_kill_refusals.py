@@ -17,6 +17,7 @@ pytestmark = pytest.mark.e2e
 
 ABSENT_PID = 1 << 22
 AS_NOBODY = """
+import shlex
 import gpudash.commands.kill.agree, gpudash.commands.kill.aim, gpudash.commands.kill.carry_out
 from gpudash.survey import Survey
 start = Survey.__init__

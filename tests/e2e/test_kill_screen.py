@@ -151,7 +151,7 @@ def test_a_process_of_another_user_is_not_permitted(fakenvml: Path, holders: Hol
 
 
 AS_NOBODY = """
-import os, sys
+import os, shlex, sys
 from gpudash import cli, feed
 import gpudash.tui.first_frame, gpudash.tui.app, gpudash.tui.killing
 start = feed.Feed.start
