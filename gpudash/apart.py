@@ -39,6 +39,8 @@ def run(work: Work, seconds: float) -> int:
         return _crashed(errand)
     head, _, rest = message.partition(b"\n")
     status, size = (int(word) for word in head.split())
+    if len(rest) < size:
+        return _crashed(errand)
     stdout.write(rest[:size])
     errand.reap()
     if size < len(rest):
@@ -71,7 +73,7 @@ def _crashed(errand: Errand) -> int:
     """Return the status of a child that ended without an answer; raises for a signal."""
     code = errand.reap()
     if code is None or code >= 0:
-        return ExitStatus.FAILURE if code is None else code
+        return code or ExitStatus.FAILURE
     error = GpudashError(f"the driver's library crashed with {signal.Signals(-code).name}")
     error.exit_status = 128 - code
     raise error

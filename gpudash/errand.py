@@ -72,8 +72,12 @@ class Errand:
         return os.waitstatus_to_exitcode(status) if done else None
 
 
-def results(calls: Sequence[Callable[[], bytes]], timeout_seconds: float) -> list[bytes | None]:
-    """Return what each call returns, None for one that failed or took longer; all run at once."""
+Reply = bytes | int | None
+"""What a call returned; how it ended instead, negative for a signal; None if it took too long."""
+
+
+def results(calls: Sequence[Callable[[], bytes]], timeout_seconds: float) -> list[Reply]:
+    """Return the reply of each call; all run at once."""
     deadline = time.monotonic() + timeout_seconds
     errands = [Errand(_handing_over(call)) for call in calls]
     poll = select.poll()
@@ -110,13 +114,13 @@ def _handing_over(call: Callable[[], bytes]) -> Callable[[int], int]:
     return handing_over
 
 
-def _result(errand: Errand) -> bytes | None:
+def _result(errand: Errand) -> Reply:
     os.close(errand.descriptor)
     if not errand.is_done:
         errand.leave()
         return None
     # One that lingers has closed its end of its own accord: all was said.
-    return errand.said if errand.reap() in (0, None) else None
+    return errand.reap() or errand.said
 
 
 def _carry_out(call: Callable[[int], int], end: int) -> NoReturn:

@@ -24,6 +24,7 @@ _ROUNDS = 5
 _RETRY_SECONDS = 0.05
 _TAKEN = "just taken by somebody"
 _MOST_DESCRIPTORS = 256
+_LOOK_UP_SECONDS = 5.0
 _NO_PLACE = (
     "no place for leases: {}; GPUs need their directory in /sys/bus/pci/devices, or "
     "GPUDASH_LOCK_DIR a folder with a file for each UUID, all of it root's"
@@ -95,10 +96,12 @@ def guard(leased: Leased) -> None:
         os.close(job)
         os.waitpid(child, 0)
         return
-    # Twice, so that the command is not the parent of a process that it did not start.
-    if os.fork() == 0:
-        _stand_guard(job, leased)
-    os._exit(0)
+    try:
+        # Twice, so that the command is not the parent of a process that it did not start.
+        if os.fork() == 0:
+            _stand_guard(job, leased)
+    finally:
+        os._exit(0)
 
 
 def _stand_guard(job: int, leased: Leased) -> NoReturn:
@@ -197,11 +200,18 @@ def _lock(descriptor: int, path: str, waiting: Waiting) -> bool:
         return True
     except BlockingIOError:
         waiting.tell(f"others wait already, {_first_in_line(path)} first")
-    seconds = waiting.seconds_left
-    before = signal.signal(signal.SIGALRM, _time_up)
-    if seconds is not None:
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+
+    def look_up(_number: int, _frame: object) -> None:
+        if waiting.seconds_left == 0:
+            raise TimeoutError
+        waiting.tell(f"others wait already, {_first_in_line(path)} first")
+
+    left = waiting.seconds_left
+    pause = _LOOK_UP_SECONDS if left is None else min(_LOOK_UP_SECONDS, max(left, 0.1))
+    before = signal.signal(signal.SIGALRM, look_up)
     try:
+        # Again and again, as an alarm just before the kernel waits would be lost.
+        signal.setitimer(signal.ITIMER_REAL, pause, pause)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except TimeoutError:
         return False
@@ -217,7 +227,3 @@ def _first_in_line(path: str) -> str:
     status = proc_facts.status(pid) if pid else None
     uid = None if status is None else proc_facts.owner_id(status)
     return "somebody" if uid is None else f"{proc_facts.username(uid)} (PID {pid})"
-
-
-def _time_up(_number: int, _frame: object) -> None:
-    raise TimeoutError

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 _SYSFS = "/sys/bus/pci/devices"
 _LOCKS = "/proc/locks"
 _LOCKS_BYTES = 1 << 22
+_HEXADECIMAL = frozenset("0123456789abcdef")
 _VARIABLE = "GPUDASH_LOCK_DIR"
 
 Key = tuple[int, int, int]
@@ -32,9 +33,11 @@ def place(uuid: str | None, pci_bus_id: str | None) -> str | None:
         return None if not uuid or "/" in uuid else f"{shared}/{uuid}"
     if not pci_bus_id:
         return None
-    # NVML writes the domain with eight digits and in upper case, the kernel with four.
+    # NVML writes the domain with eight digits and in upper case, the kernel with four or more.
     domain, _, rest = pci_bus_id.lower().partition(":")
-    return f"{_SYSFS}/{domain[-4:]}:{rest}" if "/" not in rest else None
+    if "/" in rest or not _HEXADECIMAL.issuperset(domain) or not domain:
+        return None
+    return f"{_SYSFS}/{int(domain, 16):04x}:{rest}"
 
 
 def turnstile() -> str:
@@ -50,7 +53,7 @@ def take(path: str) -> int | None:
     """
     import fcntl
 
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         _require_root(path, os.fstat(descriptor))
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

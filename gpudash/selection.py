@@ -45,6 +45,7 @@ def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
         topology=snapshot.topology and _topology(snapshot.topology, uuids),
         errors=tuple(e for e in snapshot.errors if e.uuid is None or e.uuid in uuids),
         findings=snapshot.findings and _findings(snapshot.findings, devices),
+        leases=tuple(lease for lease in snapshot.leases if lease.uuid in uuids),
     )
 
 

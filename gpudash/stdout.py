@@ -10,6 +10,7 @@ from gpudash.errors import OutputError
 _FD = 1
 
 _kept: list[bytes] | None = None
+_has_written = False
 
 
 class ReaderGoneError(Exception):
@@ -31,6 +32,8 @@ def write(data: bytes) -> None:
     if _kept is not None:
         _kept.append(data)
         return
+    global _has_written
+    _has_written = _has_written or bool(data)
     rest = memoryview(data)
     try:
         while rest:
@@ -42,6 +45,11 @@ def write(data: bytes) -> None:
         raise ReaderGoneError from None
     except OSError as error:
         raise OutputError(f"the output could not be written: {error.strerror}") from None
+
+
+def has_written() -> bool:
+    """Whether anything was written."""
+    return _has_written
 
 
 def _wait_until_writable() -> None:

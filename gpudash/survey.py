@@ -19,7 +19,11 @@ _COUNT = 9
 _LEAST_INTERVAL = 0.1
 
 
-class SilenceError(GpudashError):
+class CollectorError(GpudashError):
+    """The collector has ended; the message is its own last line, the status its own."""
+
+
+class SilenceError(CollectorError):
     """The driver did not answer in time."""
 
     exit_status = ExitStatus.NO_ANSWER
@@ -114,7 +118,7 @@ class Survey:
     def _end(self) -> GpudashError:
         status = self._child.await_status(_REAP_SECONDS)
         message = self._child.last_error or f"the collector ended with status {status}"
-        error = GpudashError(message.removeprefix("gpudash: "))
+        error = CollectorError(message.removeprefix("gpudash: "))
         error.exit_status = status if status is not None and status > 0 else error.exit_status
         return error
 

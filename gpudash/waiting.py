@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from gpudash import progress
 from gpudash.errors import ExitStatus, GpudashError
-from gpudash.picking import Wish
-from gpudash.picking.candidates import possible
+from gpudash.picking import Wish, most_possible
 from gpudash.snapshot import Snapshot
 from gpudash.units import duration
 
@@ -63,7 +62,7 @@ class Waiting:
 
 def require_possible(now: Snapshot, wish: Wish, environ: Mapping[str, str] = os.environ) -> None:
     """Raise GpudashError for what could never be, whoever leaves: waiting would be in vain."""
-    most = possible(now, wish, environ)
+    most = most_possible(now, wish, environ)
     if most < wish.count:
         error = GpudashError(
             f"{wish.count} such GPU{'s' * (wish.count != 1)} will never be free: "

@@ -21,7 +21,7 @@ def test_one_that_never_returns_is_left_behind() -> None:
 
 
 def test_one_that_ends_badly() -> None:
-    assert results([_fall], 10) == [None]
+    assert results([_fall], 10) == [-signal.SIGKILL]
 
 
 def _for_ever() -> bytes:

@@ -45,6 +45,8 @@ def test_the_place_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert locks.place("GPU-1", "00000000:1A:00.0") == "/sys/bus/pci/devices/0000:1a:00.0"
     assert locks.place("GPU-1", None) is None
     assert locks.place("GPU-1", "0:../../etc") is None
+    assert locks.place("GPU-1", "00010000:01:00.0") == "/sys/bus/pci/devices/10000:01:00.0"
+    assert locks.place("GPU-1", "garbage") is None
     monkeypatch.setenv("GPUDASH_LOCK_DIR", "/run/gpudash")
     assert locks.place("GPU-1", "00000000:1A:00.0") == "/run/gpudash/GPU-1"
     assert locks.place("../x", "00000000:1A:00.0") is None

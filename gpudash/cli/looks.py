@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpudash import quick
+from gpudash import quick, stdout
 from gpudash.cli.given import begin, collector, color, gpus, is_utf8, let_ctrl_c_end_us
-from gpudash.errors import UsageError
+from gpudash.errors import GpudashError, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +32,14 @@ def look(options: argparse.Namespace, command: _Look) -> int:
         quick.begin()
         return command(options, alive)
 
-    return apart.run(work, options.timeout)
+    try:
+        return apart.run(work, options.timeout)
+    except GpudashError:
+        if options.format == "prometheus" and not stdout.has_written():
+            from gpudash.outputs import prometheus
+
+            stdout.write(prometheus.DOWN.encode())
+        raise
 
 
 def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from signal import Signals
 
 import msgspec
 
@@ -12,6 +13,7 @@ from gpudash.doctor import Check, installation, library, surroundings, terminal,
 from gpudash.doctor import driver as kernel
 from gpudash.doctor.check import failed
 from gpudash.doctor.machine import Machine
+from gpudash.errand import Reply
 from gpudash.errors import ExitStatus
 from gpudash.sources.local import open_once
 
@@ -46,26 +48,40 @@ def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> li
     }
     found = errand.results([_encoded(group) for group in groups.values()], timeout)
     kernels, *others = (
-        msgspec.json.decode(reply, type=list[Check]) if reply else [_silence(name, timeout)]
+        msgspec.json.decode(reply, type=list[Check])
+        if isinstance(reply, bytes)
+        else [_silence(name, reply, timeout)]
         for name, reply in zip(groups, found, strict=True)
     )
     return [*kernels, *answer.checks, *(check for group in others for check in group)]
 
 
-def _answer(reply: bytes | None, timeout: float) -> library.Answer:
+def _answer(reply: Reply, timeout: float) -> library.Answer:
+    if isinstance(reply, bytes):
+        return msgspec.json.decode(reply, type=library.Answer)
+    advice = "see the kernel log: sudo dmesg | grep -i -e xid -e nvrm"
     if reply is None:
-        advice = "it hangs in the kernel: sudo dmesg | grep -i -e xid -e nvrm"
-        silent = failed("driver", f"did not answer in {timeout:g} s", advice)
-        return library.Answer(checks=[silent])
-    return msgspec.json.decode(reply, type=library.Answer)
+        return library.Answer(checks=[failed("driver", _slow(timeout), advice)])
+    return library.Answer(checks=[failed("driver", f"its library {_ended(reply)}", advice)])
+
+
+def _slow(timeout: float) -> str:
+    return f"did not answer in {timeout:g} s"
+
+
+def _ended(code: int) -> str:
+    """Return how a child ended that should have answered."""
+    return f"crashed with {Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
 def _encoded(group: Callable[[], list[Check]]) -> Callable[[], bytes]:
     return lambda: msgspec.json.encode(group())
 
 
-def _silence(name: str, timeout: float) -> Check:
-    return failed(name, f"not examined in {timeout:g} s: a file system may not answer")
+def _silence(name: str, reply: int | None, timeout: float) -> Check:
+    if reply is not None:
+        return failed(name, f"the examination {_ended(reply)}")
+    return failed(name, f"{_slow(timeout)}: a file system may hang")
 
 
 def _mistakes(config: bool) -> list[str]:

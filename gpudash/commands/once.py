@@ -33,12 +33,7 @@ def run(
     A GPU that is out of order has a status of its own; else a finding as bad as `fail_on` gives 1.
     Raises DriverError as `exit_status` does.
     """
-    try:
-        snapshot = sample(source)
-    except DriverError:
-        if format == "prometheus":
-            stdout.write(_down())
-        raise
+    snapshot = sample(source)
     if snapshot.findings is None:
         # What was recorded has been judged, by one who saw what came before.
         snapshot = Diagnosis().examine(snapshot)
@@ -67,13 +62,6 @@ def _rendered(snapshot: Snapshot, format: Format, *, ascii: bool, color: bool) -
 
     text = table.render(snapshot, width=stdout.width(), color=color, ascii=ascii)
     return text.encode("ascii" if ascii else "utf-8", "backslashreplace")
-
-
-def _down() -> bytes:
-    """Return what a scrape is to be told when the driver does not answer."""
-    from gpudash.outputs import prometheus
-
-    return prometheus.DOWN.encode()
 
 
 def sample(source: Source) -> Snapshot:

@@ -13,7 +13,7 @@ from gpudash.commands.pick import value
 from gpudash.errors import ExitStatus, GpudashError, UsageError
 from gpudash.leasing import Leased, guard, lease, turn
 from gpudash.picking import Wish
-from gpudash.survey import SilenceError, Survey, open_survey
+from gpudash.survey import CollectorError, Survey, open_survey
 from gpudash.text import clean
 from gpudash.waiting import Waiting, require_possible
 
@@ -69,10 +69,10 @@ def _wait(collector: Sequence[str], wish: Wish, window: float, waiting: Waiting)
 
 
 def _leased_in_time(survey: Survey, wish: Wish) -> Leased | str:
-    """Lease GPUs; a driver that falls silent meanwhile is one more thing to wait for."""
+    """Lease GPUs; a driver that is silent or gone meanwhile is one more thing to wait for."""
     try:
         return lease(survey, wish)
-    except SilenceError as error:
+    except CollectorError as error:
         return str(error)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudash.picking.choice import Choice, choose
+from gpudash.picking.choice import Choice, choose, most_possible
 from gpudash.picking.wish import Wish
 
-__all__ = ["Choice", "Wish", "choose"]
+__all__ = ["Choice", "Wish", "choose", "most_possible"]

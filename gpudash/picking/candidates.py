@@ -77,16 +77,24 @@ def sort_out(
     return candidates, refusals
 
 
-def possible(now: Snapshot, wish: Wish, environ: Mapping[str, str]) -> int:
-    """Return how many devices could ever fit, whoever leaves them."""
+def possible(now: Snapshot, wish: Wish, environ: Mapping[str, str]) -> list[Device]:
+    """Return the devices that could ever fit, whoever leaves them."""
     restricted = _restricted(environ, now.devices)
-    return sum(
-        _is_unit(device, now.devices)
+    return [
+        device
+        for device in now.devices
+        if _is_unit(device, now.devices)
+        # CUDA uses one MIG instance at most.
+        and not (device.is_mig and wish.count > 1)
         and _hidden(device, restricted) is None
         and (device.state != "ok" or _unfit(device, wish) is None)
-        and (device.memory_total_bytes is None or device.memory_total_bytes >= wish.min_free_bytes)
-        for device in now.devices
-    )
+        and _is_large_enough(device, wish)
+    ]
+
+
+def _is_large_enough(device: Device, wish: Wish) -> bool:
+    total = device.memory_total_bytes
+    return total is None or total - (device.memory_reserved_bytes or 0) >= wish.min_free_bytes
 
 
 def _restricted(environ: Mapping[str, str], devices: Sequence[Device]) -> set[str] | None:

@@ -9,7 +9,7 @@ from math import comb
 from msgspec import Struct
 
 from gpudash.labels import index_ranges
-from gpudash.picking.candidates import NONE, Candidate, Refusal, sort_out
+from gpudash.picking.candidates import NONE, Candidate, Refusal, possible, sort_out
 from gpudash.picking.wish import Wish
 from gpudash.snapshot import Device, Snapshot, Topology
 
@@ -52,6 +52,15 @@ def choose(
     if found is None:
         return Choice(devices=(), lack=_lack(candidates, refusals, wish))
     return Choice(devices=tuple(each.device for each in found), lack="")
+
+
+def most_possible(now: Snapshot, wish: Wish, environ: Mapping[str, str]) -> int:
+    """Return how many devices could ever be had together, whoever leaves them."""
+    devices = possible(now, wish, environ)
+    candidates = [Candidate(device=each, utilization_percent=0, free_bytes=0) for each in devices]
+    if wish.linked and len(devices) >= wish.count:
+        return wish.count if _best(candidates, wish, now.topology) else 0
+    return len(devices)
 
 
 def _best(

@@ -202,9 +202,14 @@ def test_a_command_that_closes_all_descriptors_keeps_its_lease(environ: dict[str
 
 
 def test_nobody_waits_for_the_output_of_a_guard(environ: dict[str, str]) -> None:
-    script = "echo done"
-    status, out, _ = finish(start(environ, "run", "--for", "0", "--", "sh", "-c", script))
-    assert (status, out) == (0, "done\n")
+    script = "echo done; exec >&- 2>&-; sleep 600"
+    holder = start(environ, "run", "--for", "0", "--", "sh", "-c", script)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.read() == "done\n"
+        assert holder.poll() is None
+    finally:
+        _end(holder)
 
 
 def test_a_driver_that_starts_slowly_is_waited_for(environ: dict[str, str]) -> None:
