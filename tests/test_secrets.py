@@ -13,12 +13,16 @@ from gpudash.secrets.names import is_secret_name
 SECRET = (
     "HF_TOKEN WANDB_API_KEY AWS_SECRET_ACCESS_KEY --api-key --api_key apiKey accessToken APIKey "
     "PGPASSWORD MYSQL_PWD DB_PASS password --passphrase client_secret Authorization SSHPASS "
-    "GITHUB_PAT private.key ACTIONS_ID_TOKEN_REQUEST_TOKEN VAULT_SECRET_ID authtoken"
+    "GITHUB_PAT private.key ACTIONS_ID_TOKEN_REQUEST_TOKEN VAULT_SECRET_ID authtoken "
+    "AZURE_OPENAI_KEY --openai-key WANDB_KEY --wandb-key --api-keys --passwords openaiKey S3_KEY "
+    "WANDB_KEY_2 NGC_API_KEYS"
 )
 PLAIN = (
     "PATH PWD OLDPWD --tokenizer --max-tokens TOKENIZERS_PARALLELISM --eos-token --pad_token_id "
     "SSH_AUTH_SOCK KEYBOARD --num-keys key --password-file API_KEY_ENV --two-pass passes "
-    "secretary PATIENCE --key-dim bypass XDG_SESSION_ID GPG_KEY"
+    "secretary PATIENCE --key-dim bypass XDG_SESSION_ID GPG_KEY "
+    "--sort-key --public-key --primary-key CACHE_KEY --image-key keys --keys --ssh-key-path "
+    "--foreign-keys --input-keys KEYS monkey"
 )
 
 PIECES = (
@@ -48,6 +52,11 @@ def test_names_of_others_are_left_alone(name: str) -> None:
     [
         (("x", "--api-key=a b", "-v"), ("x", "--api-key=***", "-v")),
         (("x", "--api_key", "s3", "-v"), ("x", "--api_key", "***", "-v")),
+        (("x", "--openai-key", "s3", "-v"), ("x", "--openai-key", "***", "-v")),
+        (("env", "AZURE_OPENAI_KEY=s3"), ("env", "AZURE_OPENAI_KEY=***")),
+        (("x", "--password", "-s3", "y"), ("x", "--password", "***", "y")),
+        (("sh", "-c", "x --password -s3 y"), ("sh", "-c", "x --password *** y")),
+        (("x", "--token", "-password", "s3"), ("x", "--token", "-password", "***")),
         (("x", "--token", "--verbose", "y"), ("x", "--token", "--verbose", "y")),
         (("env", "WANDB_API_KEY=s3", "x"), ("env", "WANDB_API_KEY=***", "x")),
         (("sh", "-c", "HF_TOKEN=s3 x s3"), ("sh", "-c", "HF_TOKEN=***")),
@@ -78,6 +87,7 @@ def test_secrets_in_arguments_are_masked(
     "arguments",
     [
         ("python", "train.py", "--tokenizer", "gpt2", "--max-tokens", "5"),
+        ("python", "train.py", "--key-dim", "64", "--sort-key", "name", "--num-keys", "8"),
         ("python", "-m", "torch.distributed.run", "--nproc-per-node=8", "train.py"),
         ("vllm", "serve", "meta-llama/Llama-3-70B", "--port", "8000"),
         ("bash", "-c", "cd /home/u/secret/project && python run.py --seed 3"),
@@ -121,7 +131,8 @@ def test_what_the_first_look_lets_pass_holds_no_secret(text: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     ["-", "a", "A", "aA", "token=", "token:", "--token ", 'token="', "token='", "://a:", "a:",
-     "hf_", "eyJ", "sk-a ", "\\", "token\\\"'", "token     ", "@", " ", "é", "npm_a", '"token":'],
+     "hf_", "eyJ", "sk-a ", "\\", "token\\\"'", "token     ", "@", " ", "é", "npm_a", '"token":',
+     "--token -"],
 )  # fmt: skip
 def test_hostile_arguments_cost_no_more_than_their_length(piece: str) -> None:
     hostile = (piece * LENGTH)[:LENGTH]

@@ -29,7 +29,7 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     secret_follows = False
     for argument in arguments:
         is_option = argument.startswith("-")
-        if secret_follows and argument and not is_option:
+        if secret_follows and argument and not (is_option and _is_next_option(argument)):
             masked.append(MASK)
             secret_follows = False
             continue
@@ -46,6 +46,14 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
             masked.append(mask_text(argument))
         secret_follows = is_option and not rest and is_secret_name(name)
     return tuple(masked)
+
+
+def _is_next_option(text: str, start: int = 0) -> bool:
+    """Whether it is no value of the option before, which may begin with a dash as `-x` does."""
+    if text.startswith("--", start):
+        return True
+    word = _WORD.match(text, start)
+    return word is not None and is_secret_name(word.group())
 
 
 def mask_text(text: str) -> str:
@@ -81,7 +89,11 @@ def _value_after(text: str, name: re.Match[str]) -> tuple[int, int]:
     separator = text[start : start + 1]
     if separator in ("=", ":"):
         start = _behind_spaces(text, start + 1)
-    elif start == place or separator == "-" or not _takes_the_next_word(name.group()):
+    elif (
+        start == place
+        or not _takes_the_next_word(name.group())
+        or (separator == "-" and _is_next_option(text, start))
+    ):
         return place, place
     if text[start : start + 1] == "\\":
         start += 1

@@ -14,12 +14,25 @@ def _words(text: str) -> frozenset[str]:
 
 
 _SECRET = _words(
-    "token secret secrets password passwd passphrase passcode apikey credential credentials "
-    "bearer authorization cookie pat pass pwd sshpass"
+    "token secret secrets password passwords passwd passphrase passphrases passcode passcodes "
+    "apikey apikeys credential credentials bearer authorization cookie cookies pat pats pass pwd "
+    "sshpass"
 )
-_SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "token", "credentials")
+_SECRET_ENDINGS = (
+    *("password", "passwords", "passwd", "passphrase", "passphrases"),
+    *("secret", "secrets", "apikey", "apikeys", "token", "credentials"),
+)
 _SECRET_KEYS = _words(
     "api access secret private auth signing encryption master storage shared session"
+)
+# A key at the end of a name opens something, as in WANDB_KEY, unless it finds, names or counts.
+_PLAIN_KEYS = _words(
+    "public pub gpg sort sorting order primary partition foreign unique composite index lookup "
+    "cache group by join hash shard route routing merge config conf cfg dict map item field "
+    "column col row data dataset batch sample input output image video audio text prompt label "
+    "target feature features metric state model module layer loss reward query value head heads "
+    "num n max min count total per dim size len length seq kv no is has use with skip any all "
+    "json yaml hot compose random rng"
 )
 # What is named is no secret: "password-file", "api_key_env"; "eos_token", "token_id", "two-pass".
 _NAMES_A_PLACE = _words("file path dir stdin prompt env name")
@@ -47,8 +60,9 @@ def _is_secret(segments: Sequence[str], place: int) -> bool:
     after = segments[place + 1] if place + 1 < len(segments) else ""
     if after in _NAMES_A_PLACE:
         return False
-    if word == "key":
-        return before in _SECRET_KEYS
+    if word in ("key", "keys"):
+        at_the_end = bool(before) and (not after or after.isdigit())
+        return before in _SECRET_KEYS or (at_the_end and before not in _PLAIN_KEYS)
     if word == "pwd":  # PWD alone is the working directory.
         return bool(before or after)
     if word == "pass" or word.endswith("token"):
