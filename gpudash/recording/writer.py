@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 SUFFIX = ".zst"
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWNER = 0o600
+_CLOSED = -1
+
 
 class Writer:
     """Writes lines to a new file; packed if its name ends in .zst.
 
     With a largest size, a file that has reached it is moved to FILE.1, that to FILE.2 and so on,
-    of which so many are kept. Raises UsageError where another file is in the way.
+    of which so many are kept. Raises UsageError where a file that is no recording is in the way.
     """
 
     def __init__(self, path: str, max_bytes: int | None = None, keep: int = 1) -> None:
@@ -31,8 +35,11 @@ class Writer:
         self._max_bytes, self._keep = max_bytes, keep
         self._compressor = _compressor() if path.endswith(SUFFIX) else None
         self._in_frame = self._size = self._largest = 0
-        if max_bytes is not None and _is_recording(path):
-            _shift(path, keep)
+        if max_bytes is not None:
+            for number in range(1, keep + 1):
+                _is_recording(f"{path}.{number}")
+            if _is_recording(path):
+                _shift(path, keep)
         self._descriptor = _create(path)
 
     def write(self, line: bytes) -> None:
@@ -55,6 +62,8 @@ class Writer:
 
         Raises OutputError.
         """
+        if self._descriptor == _CLOSED:
+            return
         # A frame that the full disk has no room to end is read all the same.
         with suppress(OutputError):
             self._end_frame()
@@ -63,8 +72,16 @@ class Writer:
         except OSError as error:
             raise failed(self.path, error) from None
         finally:
-            os.close(self._descriptor)
             if not self._size:
+                self._remove()
+            os.close(self._descriptor)
+            self._descriptor = _CLOSED
+
+    def _remove(self) -> None:
+        """Take away the file, unless somebody has put another one in its place."""
+        # An empty file that stays does no harm; the error that led here must not be hidden.
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path)):
                 os.unlink(self.path)
 
     def _packed(self, compressor: Compressor, data: bytes) -> bytes:
@@ -102,8 +119,12 @@ class Writer:
         except OSError as error:
             raise failed(self.path, error) from None
         os.close(self._descriptor)
+        self._descriptor = _CLOSED
         _shift(self.path, self._keep)
-        self._descriptor, self._size = _create(self.path), 0
+        try:
+            self._descriptor, self._size = os.open(self.path, _NEW, _OWNER), 0
+        except OSError as error:
+            raise failed(self.path, error) from None
 
 
 def failed(path: str, error: OSError) -> OutputError:
@@ -119,9 +140,8 @@ def _compressor() -> Compressor:
 
 def _create(path: str) -> int:
     """Create a file that only its owner can read; raises UsageError if there is one."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        return os.open(path, flags, 0o600)
+        return os.open(path, _NEW, _OWNER)
     except FileExistsError:
         raise UsageError(f"{path} exists: choose another name; --max-size moves it away") from None
     except OSError as error:

@@ -87,3 +87,43 @@ def test_a_file_that_was_removed_ends_the_recording(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(OutputError, match="somebody has removed it"):
         writer.write(line(1))
+
+
+@pytest.mark.parametrize("gone", ["removed", "replaced"])
+def test_an_empty_file_is_removed_if_it_is_still_there(tmp_path: Path, gone: str) -> None:
+    path = tmp_path / "host.jsonl"
+    writer = Writer(str(path))
+    other = tmp_path / "other"
+    if gone == "replaced":
+        other.write_text("mine")
+        other.replace(path)
+    else:
+        path.unlink()
+    writer.close()
+    assert [each.read_text() for each in tmp_path.iterdir()] == ["mine"] * (gone == "replaced")
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_rotation_that_fails_ends_it_with_its_reason(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "host.jsonl"
+    writer = Writer(str(path), len(line(0)) + 10, keep)
+    writer.write(line(0))
+    in_the_way = Path(f"{path}.{keep}")
+    in_the_way.mkdir()
+    (in_the_way / "file").touch()
+    if keep == 2:
+        Path(f"{path}.1").touch()
+    with pytest.raises(OutputError, match="the recording ends here"):
+        writer.write(line(1))
+    writer.close()
+    assert numbers(path) == [0, 0]
+
+
+def test_a_file_that_is_no_recording_is_not_rotated_away(tmp_path: Path) -> None:
+    path = write(tmp_path / "host.jsonl", [line(0)], max_bytes=1 << 20)
+    notes = Path(f"{path}.2")
+    notes.write_text("mine")
+    with pytest.raises(UsageError, match=r"host.jsonl.2 is no recording: choose another name"):
+        Writer(str(path), 1 << 20, 2)
+    assert notes.read_text() == "mine"
+    assert numbers(path) == [0, 0]
