@@ -95,12 +95,24 @@ class Collecting:
             self._child.abandon()
             self._child = None
 
-    def _start(self) -> Child:
+    def _start(self) -> Child | None:
+        """Start a collector; None, and another try later, if that fails after there were samples.
+
+        Raises GpudashError before.
+        """
         self._started_at = self._clock()
         try:
             return Child(self._argv)
         except OSError as error:
-            raise GpudashError(f"the collector cannot be started: {error}") from None
+            self._reason = f"the collector cannot be started: {error}"
+        if not self._has_spoken:
+            raise GpudashError(self._reason)
+        self._try_later()
+        return None
+
+    def _try_later(self) -> None:
+        self._again_at = self._clock() + self._retry
+        self._retry = min(2 * self._retry, _RETRY_MAX_SECONDS)
 
     def _bury(self, child: Child) -> None:
         status = child.await_status(_REAP_SECONDS)
@@ -112,5 +124,4 @@ class Collecting:
             error = GpudashError(self._reason)
             error.exit_status = status if status is not None and status > 0 else error.exit_status
             raise error
-        self._again_at = self._clock() + self._retry
-        self._retry = min(2 * self._retry, _RETRY_MAX_SECONDS)
+        self._try_later()

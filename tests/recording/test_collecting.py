@@ -1,6 +1,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,28 @@ def test_silence_is_told_and_ends_with_another_collector(
     clock.now += 30
     heard(collecting, silent, lambda found: bool(found) and found != pids)
     assert collecting.trouble == ""
+
+
+def test_one_that_cannot_be_started_again_is_tried_later(
+    tmp_path: Path, silent: int, clock: Clock
+) -> None:
+    script = tmp_path / "collector"
+    text = "#!/bin/sh\necho one\n"
+    script.write_text(text)
+    script.chmod(0o700)
+    collecting = Collecting([str(script)], 1.0, clock=clock)
+    heard(collecting, silent, lambda _: bool(collecting.trouble))
+    script.unlink()
+    clock.now += 1.5
+    assert collecting.take() == []
+    assert collecting.trouble.startswith("the collector cannot be started: ")
+    script.write_text(text)
+    script.chmod(0o700)
+    clock.now += 3
+    heard(collecting, silent, lambda found: found == [b"one"])
+    collecting.close()
+
+
+def test_one_that_never_could_be_started_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(GpudashError, match="the collector cannot be started"):
+        Collecting([str(tmp_path / "none")], 1.0)
