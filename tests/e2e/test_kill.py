@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gpudash.errors import ExitStatus
 from tests.actions.family import Family
 from tests.e2e.killing import PATIENT, Holders, command, kill
 from tests.e2e.run import tell
@@ -88,6 +90,24 @@ def test_a_launcher_goes_with_its_tree(fakenvml: Path, signal: str) -> None:
         assert run.returncode == 0
         assert f"+ {worker}" in run.stdout
         assert "; 1 below ended too" in run.stdout
+        assert family.alive() == set()
+
+
+def test_a_tree_goes_also_when_the_reader_of_the_output_leaves(fakenvml: Path) -> None:
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        alive = family.until(lambda alive: len(alive) == 2)
+        (worker,) = alive - {family.pid}
+        env = environment(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=worker)
+        with subprocess.Popen(
+            command(family.pid, yes=True, tree=True),
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        ) as run:
+            assert run.stdout is not None
+            assert run.stdout.readline().startswith(b"PID ")
+            run.stdout.close()
+            assert run.wait(30) == ExitStatus.BROKEN_PIPE
         assert family.alive() == set()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -41,7 +42,8 @@ def _driven(hits: Sequence[Hit], signal: Signal, before: Snapshot, latest: Lates
         except StopIteration as end:
             report: Report = end.value
             return report
-        stdout.wait(_LOOK_SECONDS)
+        # Whoever reads the output may leave: what was begun is done for all the same.
+        time.sleep(_LOOK_SECONDS)
 
 
 def _record(sendings: Sequence[Sending]) -> None:
@@ -49,4 +51,5 @@ def _record(sendings: Sequence[Sending]) -> None:
     try:
         record(sendings)
     except ActionError as error:
-        os.write(2, f"gpudash: {clean(str(error))}\n".encode())
+        with suppress(OSError):
+            os.write(2, f"gpudash: {clean(str(error))}\n".encode())
