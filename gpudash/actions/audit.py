@@ -58,7 +58,10 @@ def _append(file: str, lines: bytes) -> None:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise PermissionError(0, "it is not a file of this user")
-        os.write(descriptor, lines)
+        # A full disk takes a part, and says so only when the rest is to be written.
+        rest = memoryview(lines)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
     finally:
         os.close(descriptor)
 

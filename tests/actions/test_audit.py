@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,20 @@ def test_a_pipe_that_nobody_reads_does_not_hold_it(holders: Holders, state: Path
     os.mkfifo(state / "gpudash" / "audit.jsonl")
     with pinned(job.pid) as target, pytest.raises(ActionError, match=r"not recorded"):
         record([Sending(target, TERM, None)])
+
+
+def test_a_line_that_does_not_fit_is_told(holders: Holders, state: Path) -> None:
+    (job,) = holders(1)
+    with pinned(job.pid) as target:
+        record([Sending(target, TERM, None)])
+        size = (state / "gpudash" / "audit.jsonl").stat().st_size
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, limits[1]))
+        try:
+            with pytest.raises(ActionError, match=r"not recorded in .*: File too large"):
+                record([Sending(target, TERM, None)])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_home_of_another_user_is_not_written_to(tmp_path: Path) -> None:
