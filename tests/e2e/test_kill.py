@@ -216,6 +216,20 @@ def test_it_asks_on_the_terminal(fakenvml: Path, holders: Holders, answer: str, 
         assert job.alive != ends
 
 
+def test_an_answer_that_is_typed_ahead_does_not_count(fakenvml: Path, holders: Holders) -> None:
+    (job,) = holders(1)
+    env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
+    with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
+        terminal.send("y", "enter")
+        terminal.wait_for("Send SIGKILL to this process? [y/N]")
+        terminal.settle(0.3)
+        assert terminal.exit_status is None
+        assert job.alive
+        terminal.send("n", "enter")
+        assert terminal.wait_exit() == 1
+        assert job.alive
+
+
 def test_a_pid_that_is_reused_while_it_asks_is_spared(fakenvml: Path, holders: Holders) -> None:
     (job,) = holders(1)
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)

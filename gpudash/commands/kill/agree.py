@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import termios
 from collections.abc import Sequence
 
 from gpudash.actions import Signal
@@ -34,6 +35,9 @@ def agreed(aimed: Sequence[Aimed], signal: Signal, *, yes: bool) -> bool:
 
 
 def _answer(question: str) -> bytes:
+    """Return what is typed after the question: whoever typed ahead had not read it."""
+    if os.isatty(0):
+        termios.tcflush(0, termios.TCIFLUSH)
     os.write(2, question.encode())
     answer = os.read(0, 64)
     if not answer.endswith(b"\n"):
