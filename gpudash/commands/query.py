@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NoReturn
 
 from gpudash import stdout
@@ -11,29 +12,43 @@ from gpudash.commands.once import exit_status, sample
 from gpudash.errors import ExitStatus, GpudashError, UsageError
 from gpudash.outputs.smi import Csv, listing
 from gpudash.selection import select
-from gpudash.snapshot import Snapshot
+from gpudash.snapshot import Fault, Snapshot
 from gpudash.sources import Source
 from gpudash.survey import Survey
 
 
 def run(source: Source, query: Csv, gpus: Sequence[str]) -> int:
-    """Print the rows below their heading; status 6 where there is no such GPU."""
+    """Print the rows below their heading; status 6 where there is no such GPU.
+
+    Where processes are asked for and a GPU's could not be listed: NVML's number, and a line.
+    """
     snapshot = sample(source)
     chosen = _chosen(snapshot, gpus)
     heading = [query.heading()] if query.header else []
     _write(heading + list(query.rows(snapshot, _keys(chosen))))
-    return exit_status(chosen)
+    blind = _unlisted(query, chosen)
+    _warn(blind)
+    status = exit_status(chosen)
+    if status or not blind:
+        return status
+    return (blind[0].code or 0) % 256 or ExitStatus.FAILURE
 
 
 def follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: float) -> NoReturn:
     """Print the heading once and the rows again and again, until a signal or a closed pipe."""
     if query.header:
         _write([query.heading()])
+    told: Sequence[Fault] = ()
     with closing(Survey(collector, interval=interval, keep=1)) as survey:
         while True:
             survey.go_on()
             snapshot = survey.samples[-1]
-            _write(list(query.rows(snapshot, _keys(_chosen(snapshot, gpus)))))
+            chosen = _chosen(snapshot, gpus)
+            _write(list(query.rows(snapshot, _keys(chosen))))
+            blind = _unlisted(query, chosen)
+            if blind != told:
+                _warn(blind)
+            told = blind
 
 
 def list_gpus(source: Source, gpus: Sequence[str]) -> int:
@@ -58,6 +73,19 @@ def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:
         missing.exit_status = ExitStatus.NO_GPU
         raise missing
     return select(snapshot, known)
+
+
+def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
+    """Return why no processes are known where they are asked for: no row is not nobody."""
+    if not query.app_fields:
+        return ()
+    # The host's own faults have no number: they say what is hidden, not that a GPU tells nothing.
+    return [each for each in chosen.errors if each.source == "processes" and each.code]
+
+
+def _warn(faults: Sequence[Fault]) -> None:
+    with suppress(OSError):
+        os.write(2, "".join(f"gpudash: {fault.message}\n" for fault in faults).encode())
 
 
 def _keys(snapshot: Snapshot) -> set[str]:

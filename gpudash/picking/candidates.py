@@ -62,6 +62,7 @@ def sort_out(
             or excluded.get(device.uuid or "")
             or _leased(leases.get(device.uuid or ""), at)
             or _held(device, now.processes, wish, at)
+            or _unlisted(device, now, wish)
             or _full(device, wish)
             or _busy(utilization, wish)
         )
@@ -169,6 +170,15 @@ def _held(device: Device, processes: Sequence[Process], wish: Wish, at: float) -
                 who = _who(process.username, process.pid, process.create_time, at)
                 return f"held by {who}"
     return None
+
+
+def _unlisted(device: Device, now: Snapshot, wish: Wish) -> str | None:
+    """Return that nobody knows who computes on it: the driver does not list its processes."""
+    if wish.share:
+        return None
+    blind = {fault.uuid for fault in now.errors if fault.source == "processes"} - {None}
+    is_blind = device.uuid in blind or device.parent_uuid in blind
+    return "its processes could not be listed" if is_blind else None
 
 
 def _sustained(device: Device, samples: Sequence[Snapshot]) -> float | None:

@@ -70,6 +70,17 @@ def test_json_beside_gpustat(fakenvml: Path) -> None:
     assert mine == theirs
 
 
+def test_processes_that_are_not_listed_are_not_nobody(fakenvml: Path) -> None:
+    told = {"DEVICES": 2, "FAIL": "nvmlDeviceGetComputeRunningProcesses:0:4"}
+    words = ("--query-compute-apps=pid", "--format=csv,noheader")
+    run = gpudash(*words, library=fakenvml, **told)
+    assert (run.status, run.text) == (4, "")
+    assert run.stderr.startswith("gpudash: GPU 0: processes unknown: ")
+    assert run.stderr.count("\n") == 1
+    other = gpudash(*words, "-i", "1", library=fakenvml, **told)
+    assert (other.status, other.stderr) == (0, "")
+
+
 def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
     words = ("--query-gpu=index,uuid", "--format=csv", "-lms", "100")
     process = subprocess.Popen(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.picking import Wish, choose
-from gpudash.snapshot import Device, Lease, Snapshot
+from gpudash.snapshot import Device, Fault, Lease, Snapshot
 from tests.factories import (
     GIB,
     gpu_uuid,
@@ -74,6 +74,15 @@ def test_what_does_not_fit_says_why(overrides: dict[str, Any], reason: str) -> N
 def test_who_holds_it_is_named() -> None:
     snapshot = host(idle(0, memory_used_bytes=40 * GIB), processes=(make_process(),))
     assert "GPU 0 held by alice (PID 4242, for" in lack(snapshot)
+
+
+def test_one_whose_processes_are_not_known_is_not_free() -> None:
+    fault = Fault(source="processes", code=4, uuid=gpu_uuid(0), message="processes unknown")
+    snapshot = host(idle(0), errors=(fault,))
+    assert "GPU 0 its processes could not be listed" in lack(snapshot)
+    assert picked(snapshot, share=True) == [0]
+    hidden = Fault(source="processes", message="processes outside this namespace are hidden")
+    assert picked(host(idle(0), errors=(hidden,))) == [0]
 
 
 def test_a_display_server_holds_nothing() -> None:
