@@ -39,7 +39,10 @@ class Survey:
         interval: float,
         keep: int,
         patience_seconds: float = _PATIENCE_SECONDS,
+        takes_silence: bool = False,
     ) -> None:
+        """Start it; with `takes_silence` a sample counts of which the driver told nothing."""
+        self._takes_silence = takes_silence
         self.samples: deque[Snapshot] = deque(maxlen=keep)
         self._patience = patience_seconds + 3 * interval
         self._argv = [*argv, "--interval", str(interval)]
@@ -100,7 +103,7 @@ class Survey:
 
     def _has_answer(self, snapshot: Snapshot) -> bool:
         """Whether the driver was heard at all: without it no GPU is known, which is not none."""
-        if snapshot.devices:
+        if snapshot.devices or self._takes_silence:
             return True
         codes = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
         if codes - {ExitStatus.NO_GPU}:

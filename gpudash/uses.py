@@ -23,7 +23,11 @@ def uses(snapshot: Snapshot) -> dict[str, str]:
     }
     held |= {device.parent_uuid or "" for device in snapshot.devices if device.key in held}
     users = {share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"}
-    leased = {lease.uuid for lease in snapshot.leases}
+    # Whom a listing failed for is not known to be nobody.
+    users |= {fault.uuid for fault in snapshot.errors if fault.source == "processes"}
+    leased: set[str | None] = {lease.uuid for lease in snapshot.leases}
+    for taken in (users, leased):
+        taken |= {d.parent_uuid for d in snapshot.devices if d.is_mig and d.uuid in taken}
     found = {
         device.key: _use(device, concerned.get(device.key, ()), device.key in held, users)
         for device in snapshot.devices
@@ -44,5 +48,8 @@ def _use(device: Device, findings: Sequence[Finding], is_held: bool, users: set[
     if is_held and device.gpu_utilization_percent == 0:
         return "held idle"
     used = device.memory_used_bytes
+    # That of a GPU in MIG mode, and of an instance, is told by nobody.
+    is_idle = device.gpu_utilization_percent == 0 or device.is_mig or bool(device.mig_mode)
     is_used = is_held or device.uuid in users or used is None or notable(device, used)
+    is_used = is_used or not is_idle
     return "in use" if is_used else "free"

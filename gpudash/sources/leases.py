@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpudash import locks, proc_facts, proc_stat
+from gpudash.secrets import mask_text
 from gpudash.snapshot import Device, Lease, Process
 from gpudash.sources.ahead import Ahead
+from gpudash.text import clean
 
 _MOST_ANCESTORS = 64
 
@@ -56,6 +58,7 @@ def _lease(
     stat = proc_stat.read(pid) if pid else None
     status = proc_facts.status(pid) if stat else None
     uid = None if status is None else proc_facts.owner_id(status)
+    name = None if status is None else proc_facts.name(status, proc_facts.command_line(pid))
     return Lease(
         uuid=device.uuid,
         index=device.index,
@@ -63,7 +66,8 @@ def _lease(
         start_ticks=stat.start_ticks if stat else None,
         create_time=boot_time + stat.started_seconds if stat and boot_time else None,
         username=None if uid is None else proc_facts.username(uid),
-        name=None if status is None else proc_facts.name(status, proc_facts.command_line(pid)),
+        # A process may put anything into its title.
+        name=None if name is None else clean(mask_text(name)),
         is_used=_is_used(device, pid, processes) if stat else None,
     )
 

@@ -53,8 +53,8 @@ FAULTS = {
     "lost when looked up": Fault({"LOST": 2}, 15, state="lost"),
     "lost while it is read": Fault({"LOST": "2:20"}, 15, state="lost"),
     "reset required": Fault({"FAIL": "*:2:16"}, 16, state="reset-required"),
-    "no power cable": Fault({"FAIL": "nvmlDeviceGetHandleByIndex:2:8"}, 0, state="failed"),
-    "no permission on one": Fault({"FAIL": "nvmlDeviceGetHandleByIndex:2:4"}, 0, state="failed"),
+    "no power cable": Fault({"FAIL": "nvmlDeviceGetHandleByIndex:2:8"}, 8, state="failed"),
+    "no permission on one": Fault({"FAIL": "nvmlDeviceGetHandleByIndex:2:4"}, 4, state="failed"),
     "processes not permitted": Fault(
         {"FAIL": "nvmlDeviceGetComputeRunningProcesses:2:4"},
         0,

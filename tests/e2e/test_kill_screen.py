@@ -110,6 +110,7 @@ def test_a_tree_goes_by_a_click_on_its_box_and_on_the_button(fakenvml: Path) -> 
             terminal.settle(0.4)
             terminal.click_on("with the children")
             terminal.wait_for(f"+ {worker}")
+            terminal.settle(0.4)
             terminal.click_on("Kill  y")
             terminal.wait_for("1 below it ended too")
             assert family.alive() == set()

@@ -28,7 +28,6 @@ PLACES = {
     "overview": ((), "A100"),
     "view": (("d",), "GPU utilization"),
     "dialog": (("f2",), "Colours"),
-    "dialog over a view": (("d", "f2"), "Colours"),
 }
 
 

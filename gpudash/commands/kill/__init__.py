@@ -46,7 +46,8 @@ def run(
     if not yes and not os.isatty(0):
         raise UsageError("kill asks before it acts and there is no terminal: add --yes")
     with ExitStack() as held:
-        survey = held.enter_context(closing(Survey(collector, interval=_INTERVAL, keep=1)))
+        asked = Survey(collector, interval=_INTERVAL, keep=1, takes_silence=True)
+        survey = held.enter_context(closing(asked))
         survey.fill()
         before = survey.samples[-1]
         refuse_host(before.host)

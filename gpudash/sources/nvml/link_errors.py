@@ -63,6 +63,9 @@ class LinkErrors:
 
     def facts(self, answers: FieldAnswers, handle: Any, now: float) -> dict[str, Any]:
         """Return counts, rates and the links that err, nothing while they were not due."""
+        if not self.links:
+            # What was known of links that are down is not known any more.
+            return dict(_NOTHING)
         if not self._is_due:
             return {}
         facts: dict[str, Any] = {}
@@ -104,6 +107,13 @@ class LinkErrors:
             if _is_count(answer):
                 found[link] = answer
         return found
+
+
+_NOTHING: dict[str, Any] = {
+    **{name: None for kind in KINDS for name in (kind.total, kind.rate)},
+    "nvlink_erring_links": None,
+}
+"""What is told of a GPU without links."""
 
 
 def _is_count(answer: FieldAnswer | None) -> TypeGuard[FieldAnswer]:
