@@ -29,10 +29,14 @@ def run(
 
 
 def lines(path: str, at: str | None, *, gpus: Sequence[str]) -> int:
-    """Print the documents of a recording from a time on, byte for byte unless GPUs are chosen."""
+    """Print the documents of a recording from a time on, byte for byte unless GPUs are chosen.
+
+    On a terminal they are made anew: whoever wrote the file may have put anything into it.
+    """
+    is_made_anew = bool(gpus) or stdout.is_terminal()
     tape = Tape(path)
     start = tape.first if at is None else tape.at(find(at, tape))
     for sample in chain((start,), tape.after(start)):
-        line = wire.encode(select(sample.snapshot(), gpus)) if gpus else sample.line
+        line = wire.encode(select(sample.snapshot(), gpus)) if is_made_anew else sample.line
         stdout.write(line + b"\n")
     return ExitStatus.OK

@@ -64,7 +64,7 @@ SHOTS = (
         lab=lambda: recording(_passing(300)),
     ),
     Shot("sort", ("--demo=dgx-h100",), 100, 24, ("s",), "Sort by", 300),
-    Shot("gpus", ("--demo=dgx-h100",), 100, 24, ("g",), "Space hides", 300),
+    Shot("gpus", ("--demo=dgx-h100",), 100, 24, ("g",), "Space on or off", 300),
     Shot("themes", ("--demo=dgx-h100",), 100, 24, ("f2",), "Colours", 300),
     Shot("kill", _SLOWLY, 100, 28, ("K",), "Kill this", lab=jobs),
     Shot("signals", _SLOWLY, 100, 28, ("K", "s"), "USR1", lab=jobs),
