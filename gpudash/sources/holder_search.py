@@ -68,7 +68,7 @@ class HolderSearch:
         start, seconds = monotonic(), _SLICE_SECONDS
         if self._left is None and start >= self._due:
             self._left, self._found = iter(proc_stat.pids()), []
-            self._missed = not proc_facts.in_first_pid_namespace()
+            self._missed = not proc_facts.in_first_pid_namespace() or _is_hidden()
             seconds = _FIRST_SLICE_SECONDS if self._shown is None else seconds
         if self._left is not None:
             self._go_on(self._left, start + seconds)
@@ -123,6 +123,11 @@ class HolderSearch:
             username=facts.username,
             command_line=facts.command_line,
         )
+
+
+def _is_hidden() -> bool:
+    """Whether /proc leaves out other users' processes (hidepid), of which the first is one."""
+    return os.geteuid() != 0 and not os.path.exists("/proc/1")
 
 
 def _is_there(holder: Holder) -> bool:
