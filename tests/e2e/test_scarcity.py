@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import signal
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +29,21 @@ REFUSED = "gpudash: the system refuses: {}; ulimit -a shows the limits"
 def limited(limit: str, argv: Sequence[str]) -> list[str]:
     """Return a command under a limit of the shell's ulimit."""
     return ["bash", "-c", f'ulimit {limit} && exec "$@"', "bash", *argv]
+
+
+def test_without_files_to_open_it_ends_with_one_line(fakenvml: Path) -> None:
+    run = subprocess.run(
+        limited("-n 6", [*GPUDASH, "doctor"]),
+        env=environment(fakenvml, DEVICES=2),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+        text=True,
+    )
+    assert run.returncode == 71
+    assert run.stdout == ""
+    assert run.stderr.startswith(REFUSED.format("Too many open files"))
+    assert run.stderr.count("\n") == 1
 
 
 def test_screen_without_files_to_open_leaves_the_terminal_as_it_was(fakenvml: Path) -> None:
