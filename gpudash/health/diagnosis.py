@@ -19,6 +19,8 @@ _LEVELS: dict[FindingLevel, int] = {"critical": 0, "warn": 1, "info": 2}
 _MOST_EVIDENCE = 32
 _LEAST_SECONDS = 0.9
 """Samples that come faster are not examined each: no rule is as quick as that."""
+_FAR_SECONDS = 1e12
+"""No host is up for longer: spans that a strange clock makes stay numbers that can be told."""
 
 
 class _Standing:
@@ -58,7 +60,7 @@ class Diagnosis:
 
     def examine(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with its findings, those of a moment ago if nothing else is new."""
-        now = self._clock.instant(snapshot)
+        now = min(max(self._clock.instant(snapshot), -_FAR_SECONDS), _FAR_SECONDS)
         if self._now is not None and now < self._now:
             self._now = None
             self._begin()
@@ -178,7 +180,7 @@ def _finding(
 
 def _held(each: _Standing, now: float) -> float:
     known = each.symptom.held_seconds
-    return round(now - each.since if known is None else known, 1)
+    return round(min(now - each.since if known is None else known, _FAR_SECONDS), 1)
 
 
 def _sentence(fact: tuple[str, str], labels: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
+from math import isfinite
 
 from msgspec import Struct
 
@@ -64,12 +65,18 @@ def proof(of: str, sample: Struct, *names: str) -> tuple[Evidence, ...]:
 
 def number(name: str, value: object, of: str | None = None) -> Evidence:
     """Return a value as evidence, its unit told by the end of the name."""
+    return Evidence(name=name, value=_plain(value), unit=_unit(name), of=of)
+
+
+def _plain(value: object) -> bool | int | float | str:
+    """Return a value as a document can carry it: one that nobody can reckon with as a word."""
     if isinstance(value, tuple):
-        value = ", ".join(map(str, value))
-    elif isinstance(value, float):
-        value = round(value, 1)
-    plain = value if isinstance(value, (bool, int, float, str)) else str(value)
-    return Evidence(name=name, value=plain, unit=_unit(name), of=of)
+        return ", ".join(map(str, value))
+    if isinstance(value, float):
+        return round(value, 1) if isfinite(value) else str(value)
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else float(value)
+    return str(value)
 
 
 @lru_cache(maxsize=256)

@@ -26,6 +26,8 @@ class XidEvent(Struct, frozen=True, kw_only=True):
     count: Annotated[int, _reliability(Unit.COUNT, "How often it came in a row.")] = 1
     gpu_instance_id: Annotated[int | None, _reliability(Unit.NONE,
         "MIG GPU instance that it hit, null for the whole GPU.")] = None
+    before_reset: Annotated[bool, _reliability(Unit.NONE,
+        "Whether the GPU was reset, or its driver loaded, since: it is over, then.")] = False
     # fmt: on
 
     def __str__(self) -> str:
@@ -35,4 +37,5 @@ class XidEvent(Struct, frozen=True, kw_only=True):
             moment = datetime.fromtimestamp(self.seen_at, timezone.utc)
         except (ValueError, OverflowError, OSError):
             return code + often
-        return f"{code}{often} at {moment:%H:%M:%S} UTC"
+        over = ", before its reset" if self.before_reset else ""
+        return f"{code}{often} at {moment:%H:%M:%S} UTC{over}"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
+from gpudash.snapshot import Snapshot
 from tests.e2e.run import gpudash, tell
 from tests.e2e.test_stream import streaming
+from tests.e2e.test_survival import drain
 from tests.holders import Holder
 
 pytestmark = pytest.mark.e2e
@@ -111,6 +115,38 @@ def test_xid_is_told_while_it_streams(fakenvml: Path, tmp_path: Path) -> None:
         (finding,) = stream.until(lambda snapshot: snapshot.findings).findings or ()
     assert (finding.rule, finding.level, finding.indices) == ("xid", "critical", (1,))
     assert finding.sentence.startswith("GPU 1 reported XID 48: memory failed")
+
+
+def test_xid_stands_until_the_gpu_came_back(fakenvml: Path, tmp_path: Path) -> None:
+    control, device = tmp_path / "control", tmp_path / "nvidia1"
+    device.touch()
+    tell(control)
+    with streaming(fakenvml, DEVICES=2, LOAD="idle", CONTROL=control, HOLD=device) as stream:
+        process = psutil.Process(stream.process.pid)
+
+        def let_go_and_take_back() -> Snapshot:
+            process.send_signal(signal.SIGUSR1)
+            drain(stream, device, process)
+            process.send_signal(signal.SIGUSR1)
+            return stream.next()
+
+        stream.until(lambda snapshot: snapshot.devices[1].xid_events == ())
+        tell(control, XID="1:79")
+        stream.until(lambda snapshot: told_of(snapshot) == ["xid"])
+        assert told_of(let_go_and_take_back()) == ["xid"]
+        tell(control, LOST="1")
+        stream.until(lambda snapshot: told_of(snapshot) == ["lost", "xid"])
+        tell(control)
+        back = let_go_and_take_back()
+    assert told_of(back) == []
+    assert [(each.code, each.before_reset) for each in back.devices[1].xid_events or ()] == [
+        (79, True)
+    ]
+
+
+def told_of(snapshot: Snapshot) -> list[str]:
+    """The rules that found something."""
+    return [finding.rule for finding in snapshot.findings or ()]
 
 
 def test_demo_shows_several_findings(fakenvml: Path) -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from gpudash.health import Diagnosis
 from gpudash.snapshot import Fault, Holder, XidEvent
 from gpudash.text import clean
+from gpudash.wire import decode, encode
 from tests.factories import GIB, gpu_uuid, make_device, make_host
 from tests.health.examined import found, host, of_device, rules
 
@@ -208,6 +210,28 @@ def test_xid_is_told_in_plain_words(code: int | None, age: int, level: str, word
     finding = found(host(devices=(make_device(xid_events=(event,)),)), "xid")
     assert finding.level == level
     assert word in finding.sentence
+
+
+@pytest.mark.parametrize("state", ["lost", "reset-required", "not-answering", "failed", "asleep"])
+def test_xids_of_a_gpu_that_cannot_be_read_are_told(state: str) -> None:
+    event = XidEvent(code=79, seen_at=host().taken_at.timestamp() - 60)
+    finding = found(of_device(state=state, xid_events=(event,)), "xid")
+    assert finding.sentence == "GPU 0 reported XID 79: it fell off the bus"
+    assert finding.level == "critical"
+
+
+def test_xid_of_before_a_reset_is_over() -> None:
+    seen_at = host().taken_at.timestamp() - 60
+    before = XidEvent(code=79, seen_at=seen_at, before_reset=True)
+    assert rules(of_device(xid_events=(before,))) == {}
+    again = XidEvent(code=79, seen_at=seen_at)
+    assert rules(of_device(xid_events=(before, again))) == {"xid": "critical"}
+
+
+@pytest.mark.parametrize("seen_at", [-1.7e308, 1.7e308, 1e300])
+def test_absurd_time_of_an_xid_is_told_in_numbers_that_the_wire_takes(seen_at: float) -> None:
+    judged = Diagnosis().examine(of_device(xid_events=(XidEvent(code=48, seen_at=seen_at),)))
+    assert decode(encode(judged)) == judged
 
 
 def test_old_fault_of_a_program_is_no_longer_told() -> None:

@@ -72,8 +72,16 @@ def memory_errors(sight: Sight) -> Iterator[Symptom]:
 
 
 def xids(sight: Sight) -> Iterator[Symptom]:
-    """What the driver reported on GPUs, each number once with when it came last."""
-    reported = [(gpu, event) for gpu in sight.gpus for event in gpu.xid_events or ()]
+    """What the driver reported on GPUs, also on one that is lost by now.
+
+    Each number once, with when it came last; what was before a reset is over.
+    """
+    reported = [
+        (gpu, event)
+        for gpu in sight.snapshot.devices
+        for event in gpu.xid_events or ()
+        if not event.before_reset
+    ]
     if reported:
         yield from _told(sight, reported)
 

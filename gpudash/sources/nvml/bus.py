@@ -36,6 +36,10 @@ class Bus(Protocol):
         """Return name and UUID of a GPU without waking it."""
         ...
 
+    def driver_load(self) -> int | None:
+        """Return a number that is another after the driver was loaded anew, None if unknown."""
+        ...
+
 
 class PciBus:
     """The bus of this machine, from the devices bound to the NVIDIA kernel driver."""
@@ -44,9 +48,11 @@ class PciBus:
         self,
         driver: str = "/sys/bus/pci/drivers/nvidia",
         procfs: str = "/proc/driver/nvidia/gpus",
+        module: str = "/sys/module/nvidia",
     ) -> None:
         self._driver = driver
         self._procfs = procfs
+        self._module = module
 
     def power_states(self) -> dict[str, str]:
         """Return the runtime power status of each NVIDIA GPU, in PCI order."""
@@ -68,6 +74,13 @@ class PciBus:
         uuid = facts.get("GPU UUID", "")
         name = clean(facts.get("Model", ""))
         return Identity(name or None, None if "?" in uuid else clean(uuid) or None)
+
+    def driver_load(self) -> int | None:
+        """Return the inode of the module's directory: sysfs never gives one twice."""
+        try:
+            return os.stat(self._module).st_ino
+        except OSError:
+            return None
 
 
 def _read(path: str) -> str | None:

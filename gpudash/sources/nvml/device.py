@@ -33,6 +33,10 @@ class DeviceReader:
         self._asked: HandleFacts | None = None
         self._known: dict[str, Any] = {}
         self._xids: XidWatch | None = None
+        self._left: dict[str, Any] = {}
+        """What earlier handles told last, once it may be worth a comparison."""
+        self._out_by = codes.SUCCESS
+        """By what the GPU was out of order when its handle was last asked for."""
         self._retry_at = 0.0
         self._state: DeviceState = "ok"
         self._fault: Fault | None = None
@@ -43,11 +47,7 @@ class DeviceReader:
         if is_outdated or (self._asked is None and now >= self._retry_at):
             self._open(now)
         if self._asked is not None:
-            self._watch_xids(self._asked, now)
-            try:
-                self._asked.read(now)
-            except DeviceLost as lost:
-                self.fail(lost.code, now)
+            self._read(self._asked, now)
         values = self._known if self._asked is None else self._asked.values
         return Device(
             index=self.index,
@@ -79,6 +79,14 @@ class DeviceReader:
             self._asked.close()
         if self._xids is not None:
             self._xids.close()
+            if self._asked is not None:
+                told = self._asked.values.items()
+                self._left.update((name, value) for name, value in told if value is not None)
+
+    def begin_anew(self) -> None:
+        """Take note that the driver was loaded anew: what was reported before is over."""
+        if self._xids is not None:
+            self._xids.put_behind()
 
     def fail(self, code: int, now: float) -> None:
         """Mark the GPU as failed for `code`; it is asked again after a while."""
@@ -102,6 +110,7 @@ class DeviceReader:
             self.fail(code, now)
             return
         self.close()
+        self._out_by = (self._fault.code if self._fault else None) or codes.SUCCESS
         self.handle, self._state, self._fault = handle, "ok", None
         self.openings += 1
         self._asked = HandleFacts(self._library, handle)
@@ -112,6 +121,26 @@ class DeviceReader:
             self._known = _identity(self._asked.values) or self._known
         self.handle, self._asked = None, None
         self._retry_at = 0.0
+
+    def _read(self, asked: HandleFacts, now: float) -> None:
+        is_new = not asked.reads
+        if not is_new:
+            self._watch_xids(asked, now)
+        try:
+            asked.read(now)
+        except DeviceLost as lost:
+            self.fail(lost.code, now)
+            return
+        if is_new and self._xids is not None:
+            self._settle_xids(self._xids, asked)
+            self._watch_xids(asked, now)
+
+    def _settle_xids(self, xids: XidWatch, asked: HandleFacts) -> None:
+        """Put behind what was reported before a reset, if there was one since the last handle."""
+        from gpudash.sources.nvml.resets import CAME_BACK, was_reset
+
+        if self._out_by in CAME_BACK or was_reset(self._left, asked.values):
+            xids.put_behind()
 
     def _watch_xids(self, asked: HandleFacts, now: float) -> None:
         """Fetch the XIDs from the second tick on: a first one may be the only one."""

@@ -62,6 +62,7 @@ class NvmlReader:
         self._kept_seconds = patience.first if patience else 0.0
         self._roster = Roster(library, wall_clock)
         self._on_bus: tuple[str, ...] = ()
+        self._load: int | None = None
         self._is_open = False
         self._versions = Versions()
         self._topology: Topology | None = None
@@ -203,6 +204,10 @@ class NvmlReader:
         except DriverError:
             self._close()
             raise
+        load = self._bus.driver_load()
+        if None not in (load, self._load) and load != self._load:
+            self._roster.begin_anew()
+        self._load = load
 
     def _reopen_if_dead(self) -> None:
         """Close NVML when every GPU says it is not initialised: the driver was reloaded."""

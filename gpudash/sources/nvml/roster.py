@@ -196,6 +196,11 @@ class Roster:
             rows.append(_tombstone(device, index))
         return tuple(rows)
 
+    def begin_anew(self) -> None:
+        """Take note that the driver was loaded anew."""
+        for gpu in self.gpus:
+            gpu.reader.begin_anew()
+
     def close(self) -> None:
         """Give back what NVML lent for all, while it is still open."""
         for gpu in self.gpus:
@@ -230,6 +235,7 @@ def _tombstone(device: Device, index: int) -> Device:
         pci_bus_id=device.pci_bus_id,
         serial=device.serial,
         architecture=device.architecture,
+        xid_events=device.xid_events,
         state="lost",
         fault=Fault(source="nvml", uuid=device.uuid, message=message),
     )

@@ -47,6 +47,11 @@ class XidWatch:
         self._set = None
         self._start_anew()
 
+    def put_behind(self) -> None:
+        """Mark what was reported so far as of before a reset."""
+        if self.events:
+            self.events = tuple(replace(event, before_reset=True) for event in self.events)
+
     def _start_anew(self) -> None:
         self._is_supported = True
         self._pace = Pace(RETRY_SECONDS)
@@ -88,11 +93,12 @@ class XidWatch:
             seen_at=self._wall_clock(),
             gpu_instance_id=None if instance == _NO_INSTANCE else instance,
         )
-        *earlier, last = self.events or (None,)
-        if last is not None and (last.code, last.gpu_instance_id) == (
-            xid.code,
-            xid.gpu_instance_id,
-        ):
-            self.events = (*(each for each in earlier if each), replace(xid, count=last.count + 1))
+        events = self.events or ()
+        if events and _kind(events[-1]) == _kind(xid):
+            self.events = (*events[:-1], replace(xid, count=events[-1].count + 1))
         else:
-            self.events = (*(self.events or ()), xid)[-_KEPT:]
+            self.events = (*events, xid)[-_KEPT:]
+
+
+def _kind(event: XidEvent) -> tuple[object, ...]:
+    return event.code, event.gpu_instance_id, event.before_reset

@@ -36,6 +36,9 @@ class SimulatedHost:
         """Return name and UUID of the GPU at a PCI address, as known without waking it."""
         return self.library.identity(address)
 
+    def driver_load(self) -> None:
+        """Return nothing: a simulated driver is loaded once."""
+
     def power_states(self) -> dict[str, str]:
         """Return the runtime power status of each GPU by PCI address; asking wakes nothing."""
         return {

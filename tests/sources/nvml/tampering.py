@@ -46,6 +46,7 @@ class Machine:
         self._patience = patience
         self.now = 1_800_000_000.0
         self.wall_seconds_ahead = 0.0
+        self.load: int | None = None
         self.host = SimulatedHost(name, clock=lambda: self.now)
         self.driver = Tampered(self.host.library)
         self.reader = self._reader(self.host)
@@ -54,6 +55,10 @@ class Machine:
         """Read one tick, `after` seconds later."""
         self.now += after
         return self.reader.read()
+
+    def driver_load(self) -> int | None:
+        """Return which load of the driver this is, where a test makes it a bus."""
+        return self.load
 
     def _reader(self, bus: Bus, rest: Rest | None = None) -> NvmlReader:
         library = Library(self.driver)

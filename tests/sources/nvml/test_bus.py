@@ -55,3 +55,16 @@ def test_identity_of_a_gpu_that_was_never_awake_has_no_uuid(tmp_path: Path) -> N
 
 def test_identity_of_an_unknown_address_is_empty(tmp_path: Path) -> None:
     assert PciBus(procfs=str(tmp_path)).identity("0000:99:00.0") == UNKNOWN
+
+
+def test_a_module_that_was_loaded_anew_is_another_load(tmp_path: Path) -> None:
+    module, before = tmp_path / "nvidia", tmp_path / "before"
+    bus = PciBus(module=str(module))
+    assert bus.driver_load() is None
+    module.mkdir()
+    first = bus.driver_load()
+    assert first is not None
+    assert bus.driver_load() == first
+    module.rename(before)
+    module.mkdir()
+    assert bus.driver_load() != first

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from gpudash.errors import DriverError
@@ -45,6 +47,20 @@ def test_a_gpu_that_was_removed_keeps_its_row() -> None:
     assert removed.fault is not None
     assert "GPU 2 was removed" in removed.fault.message
     assert len({device.index for device in after}) == 8
+
+
+def test_the_xid_by_which_a_gpu_went_stays_with_its_row() -> None:
+    machine = HotplugMachine("dgx-h100")
+    machine.read()
+    reported = [SimpleNamespace(eventType=8, eventData=79, gpuInstanceId=0xFFFFFFFF)]
+    timeout = machine.driver.error(codes.TIMEOUT)
+    machine.driver.replaced["nvmlEventSetWait_v2"] = lambda *_: (
+        reported.pop() if reported else timeout()
+    )
+    machine.read()
+    machine.unplugged.add(0)
+    (removed,) = (device for device in machine.read().devices if device.state == "lost")
+    assert [event.code for event in removed.xid_events or ()] == [79]
 
 
 def test_gpus_keep_their_facts_under_their_new_numbers() -> None:

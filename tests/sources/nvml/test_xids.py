@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpudash.snapshot import XidEvent
-from gpudash.sources.nvml import codes
+from gpudash.sources.nvml import Identity, codes, readings
 from tests.sources.nvml.tampering import Machine
 
 WAIT = "nvmlEventSetWait_v2"
@@ -92,10 +92,126 @@ def test_the_xid_by_which_a_gpu_was_lost_stays_with_it() -> None:
     assert device.state == "lost"
     assert [each.code for each in device.xid_events or ()] == [79]
     assert machine.driver.asked.count("nvmlEventSetFree") == 1
+    for _ in range(30):
+        assert over(machine) == [(79, False)]
+
+
+def over(machine: Machine) -> list[tuple[int | None, bool]]:
+    """The XIDs of the first GPU, and whether each was before a reset."""
+    return [(each.code, each.before_reset) for each in events(machine) or ()]
+
+
+class Reported(Machine):
+    """A GPU that has reported an XID, and which the test then treats."""
+
+    def __init__(self, code: int, **replaced: Callable[..., object]) -> None:
+        super().__init__("single")
+        self.reader = self._reader(self)
+        self.load = 1
+        self.driver.replaced.update(replaced)
+        self.read()
+        self.read()
+        self.pending = raising(self)
+        self.pending.append(event(code))
+        assert over(self) == [(code, False)]
+
+    def power_states(self) -> dict[str, str]:
+        return self.host.power_states()
+
+    def identity(self, address: str) -> Identity:
+        return self.host.identity(address)
+
+    def let_go(self) -> None:
+        self.reader.close()
+
+
+@pytest.mark.parametrize("code", [codes.GPU_IS_LOST, codes.RESET_REQUIRED, codes.UNINITIALIZED])
+def test_a_gpu_that_came_back_has_its_xids_behind_it(code: int) -> None:
+    machine = Reported(79)
+    genuine = dict(machine.driver.replaced)
+    gone = machine.driver.error(code)
+    machine.driver.replaced.update(dict.fromkeys((r.call for r in readings.FAST), gone))
+    for _ in range(25):
+        assert over(machine) == [(79, False)]
     machine.driver.replaced.clear()
-    device = machine.read(after=60.0).devices[0]
-    assert device.state == "ok"
-    assert [each.code for each in device.xid_events or ()] == [79]
+    machine.driver.replaced.update(genuine)
+    assert machine.read(after=60.0).devices[0].state == "ok"
+    assert over(machine) == [(79, True)]
+    machine.pending.append(event(79))
+    assert over(machine) == [(79, True), (79, False)]
+
+
+@pytest.mark.parametrize("code", [48, 63, 64, 74, 94, 95, 119])
+def test_an_xid_outlasts_a_failure_that_no_reset_mended(code: int) -> None:
+    machine = Reported(code)
+    genuine = dict(machine.driver.replaced)
+    failing = machine.driver.error(codes.UNKNOWN)
+    machine.driver.replaced.update(dict.fromkeys((r.call for r in readings.FAST), failing))
+    machine.read()
+    machine.driver.replaced.clear()
+    machine.driver.replaced.update(genuine)
+    assert machine.read(after=60.0).devices[0].state == "ok"
+    assert over(machine) == [(code, False)]
+
+
+def test_an_xid_outlasts_that_gpudash_lets_go_of_the_gpu() -> None:
+    machine = Reported(48)
+    machine.let_go()
+    for _ in range(12):
+        assert over(machine) == [(48, False)]
+
+
+@pytest.mark.parametrize(
+    ("call", "before", "after"),
+    [
+        ("nvmlDeviceGetPcieReplayCounter", 7, 0),
+        ("nvmlDeviceGetRemappedRows", (0, 1, 1, 0), (0, 1, 0, 0)),
+        ("nvmlDeviceGetRetiredPagesPendingStatus", 1, 0),
+    ],
+)
+def test_a_reset_while_gpudash_has_let_go_puts_xids_behind(
+    call: str, before: object, after: object
+) -> None:
+    machine = Reported(63, **{call: lambda *_: before})
+    machine.let_go()
+    machine.driver.replaced[call] = lambda *_: after
+    assert over(machine) == [(63, True)]
+
+
+def test_energy_that_begins_anew_tells_of_a_reset() -> None:
+    machine = Reported(119)
+    used = (machine.read().devices[0].total_energy_mj or 0) - 1
+    genuine = machine.host.library.nvmlDeviceGetFieldValues
+    machine.let_go()
+
+    def anew(handle: object, ids: object) -> object:
+        values = genuine(handle, ids)
+        for value in values:
+            if value.fieldId == 83:
+                value.value.ullVal -= used
+        return values
+
+    machine.driver.replaced["nvmlDeviceGetFieldValues"] = anew
+    assert over(machine) == [(119, True)]
+
+
+def test_counters_that_fall_while_it_is_read_are_no_reset() -> None:
+    machine = Reported(48, nvmlDeviceGetPcieReplayCounter=lambda *_: 7)
+    machine.driver.replaced["nvmlDeviceGetPcieReplayCounter"] = lambda *_: 0
+    for _ in range(25):
+        assert over(machine) == [(48, False)]
+
+
+def test_a_driver_that_was_loaded_anew_has_xids_behind_it() -> None:
+    machine = Reported(62)
+    machine.let_go()
+    machine.load = 2
+    assert over(machine) == [(62, True)]
+
+
+def test_an_xid_of_before_says_so_in_words() -> None:
+    past = XidEvent(code=79, seen_at=1_800_000_000.0, before_reset=True)
+    assert str(past) == "79 at 08:00:00 UTC, before its reset"
 
 
 @pytest.mark.parametrize(
