@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.paces import (
+    INSTANCE_SECONDS,
     LONG_SECONDS,
     LONG_SHARE,
     RETRY_SECONDS,
@@ -29,7 +29,9 @@ class Lane:
     """Readings of one pace; one that the device does not have drops out for good.
 
     A fact that never changes drops out too, as soon as it was told. One for which the driver needs
-    long is asked more rarely, so that it does not hold up all others in every tick.
+    long is asked more rarely, so that it does not hold up all others in every tick, and is unknown
+    in between. Only what an instance is said to be is asked whenever it is due: without that
+    another one would be taken for it.
     """
 
     def __init__(self, readings: tuple[Reading, ...], seconds: float) -> None:
@@ -37,6 +39,7 @@ class Lane:
         self._readings = list(readings)
         self._due = 0.0
         self._slow: dict[Reading, float] = {}
+        self._may_wait = seconds != INSTANCE_SECONDS
 
     def is_due(self, now: float) -> bool:
         """Whether it is time to read."""
@@ -50,13 +53,14 @@ class Lane:
         is_static = self.seconds == STATIC_SECONDS
         kept: list[Reading] = []
         seen: list[int] = []
-        began = perf_counter()
+        began = library.stopwatch()
         for first in self._readings:
             if self._slow and now < self._slow.get(first, now):
                 kept.append(first)
+                facts.update(dict.fromkeys(field for field, _ in first.fields))
                 continue
             reading, code = _ask(library, handle, first, facts)
-            ended = perf_counter()
+            ended = library.stopwatch()
             took, began = ended - began, ended
             if reading is None:
                 continue
@@ -70,7 +74,7 @@ class Lane:
 
     def _take_time(self, reading: Reading, took: float, now: float) -> None:
         """Put a reading off that took long twice in a row; once may be a GPU that was started."""
-        if took > LONG_SECONDS:
+        if took > LONG_SECONDS and self._may_wait:
             pause = max(SLOW_SECONDS, LONG_SHARE * took) if reading in self._slow else 0.0
             self._slow[reading] = now + pause
         elif self._slow:

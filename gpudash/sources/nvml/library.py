@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 from gpudash.errors import DriverError, GpudashError
@@ -53,13 +54,20 @@ class Library:
     """NVML's functions by name, with their errors as codes."""
 
     def __init__(
-        self, module: Any, *, pcie_throughput: bool = False, single_look: bool = False
+        self,
+        module: Any,
+        *,
+        pcie_throughput: bool = False,
+        single_look: bool = False,
+        stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
         self.module = module
         self.pcie_throughput = pcie_throughput
         """Whether somebody asked for the PCIe rates also where only a slow call tells them."""
         self.single_look = single_look
         """Whether there is no second tick, so that what needs two readings is not asked at all."""
+        self.stopwatch = stopwatch
+        """Seconds by which it is measured how long calls take."""
         # The oldest nvidia-ml-py that is accepted has no such error, nor the need for it.
         mismatch = getattr(module, "NVMLLibraryMismatchError", module.NVMLError)
         self._errors = (module.NVMLError, mismatch)

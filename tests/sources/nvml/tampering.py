@@ -47,6 +47,8 @@ class Machine:
         self.now = 1_800_000_000.0
         self.wall_seconds_ahead = 0.0
         self.load: int | None = None
+        self.seconds_in_calls = 0.0
+        """How long all calls so far took; one that is to be slow adds to it."""
         self.host = SimulatedHost(name, clock=lambda: self.now)
         self.driver = Tampered(self.host.library)
         self.reader = self._reader(self.host)
@@ -61,7 +63,7 @@ class Machine:
         return self.load
 
     def _reader(self, bus: Bus, rest: Rest | None = None) -> NvmlReader:
-        library = Library(self.driver)
+        library = Library(self.driver, stopwatch=lambda: self.seconds_in_calls)
         return NvmlReader(
             library,
             bus,
