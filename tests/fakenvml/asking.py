@@ -29,6 +29,10 @@ def told(**settings):
     with open(path + ".new", "w") as file:
         file.writelines(f"{key}={value}\\n" for key, value in settings.items())
     os.replace(path + ".new", path)
+
+def later(seconds):
+    with open(os.environ["WALLCLOCK"], "w") as file:
+        file.write(str(seconds))
 """
 DEVICES = """
 N.nvmlInit()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakenvml.asking import ask
+from tests.fakenvml.build import CLOCK, build
 
 
 def test_serves_eight_plausible_devices(fakenvml: Path) -> None:
@@ -57,8 +58,12 @@ def test_memory_adds_up_in_both_versions(fakenvml: Path) -> None:
     assert answers == [True] * 4
 
 
-def test_clock_moves_or_stands(fakenvml: Path) -> None:
-    line = "len({(N.nvmlDeviceGetPowerUsage(D[0]), time.sleep(0.11)) for _ in range(4)}) > 1"
+def test_clock_moves_or_stands(
+    fakenvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_PRELOAD", str(build(fakenvml.parent, CLOCK, "wallclock.so")))
+    monkeypatch.setenv("WALLCLOCK", str(tmp_path / "ahead"))
+    line = "len({(later(s), N.nvmlDeviceGetPowerUsage(D[0])) for s in range(4)}) > 1"
     assert ask(fakenvml, line) == [True]
     assert ask(fakenvml, line, TIME=1000) == [False]
 
