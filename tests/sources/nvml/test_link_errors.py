@@ -7,6 +7,7 @@ import pytest
 
 from gpudash.snapshot import Device
 from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.link_errors import KINDS
 from tests.sources.nvml.tampering import Machine
 
 FIELDS = "nvmlDeviceGetFieldValues"
@@ -131,6 +132,35 @@ def test_links_that_are_down_are_named() -> None:
     assert device.nvlink_inactive_links == (4, 11)
     assert device.nvlink_version == "4.0"
     assert device.nvlink_crc_error_count == 0
+
+
+def take_down(machine: Machine) -> None:
+    """Let all links be down from now on, those that there are."""
+    genuine = machine.host.library.nvmlDeviceGetNvLinkState
+    machine.driver.replaced["nvmlDeviceGetNvLinkState"] = lambda *link: 0 * genuine(*link)
+
+
+def test_what_was_known_of_links_that_all_went_down_is_taken_back() -> None:
+    machine = tampered(erring(CRC, 7, per_second=3))
+    before = device_after(machine, 14)
+    assert (before.nvlink_crc_error_count, before.nvlink_erring_links) != (None, None)
+    take_down(machine)
+    after = device_after(machine, 11)
+    assert (after.nvlink_count, after.nvlink_total_count) == (0, 18)
+    told = {kind.total for kind in KINDS} | {kind.rate for kind in KINDS} | {"nvlink_erring_links"}
+    assert {field: getattr(after, field) for field in told} == dict.fromkeys(told)
+
+
+def test_links_that_come_up_again_have_errors_only_of_since_then() -> None:
+    machine = tampered(erring(CRC, 7, per_second=3))
+    device_after(machine, 14)
+    take_down(machine)
+    device_after(machine, 21)
+    del machine.driver.replaced["nvmlDeviceGetNvLinkState"]
+    seen = [device_after(machine, 1) for _ in range(31)]
+    told = [d for d in seen if d.nvlink_crc_errors_per_second is not None]
+    assert told
+    assert all(d.nvlink_crc_errors_per_second == pytest.approx(3) for d in told)
 
 
 def test_a_board_without_links_tells_nothing_of_them() -> None:
