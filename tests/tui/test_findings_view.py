@@ -125,6 +125,39 @@ async def test_cursor_stays_on_its_finding_when_a_worse_one_comes() -> None:
         assert isinstance(app.screen, ProcessView)
 
 
+async def test_cursor_stays_on_the_first_finding_before_it_was_moved() -> None:
+    async with shown(trapped()) as (app, pilot, feed):
+        await pilot.press("w")
+        await pilot.pause()
+        feed.give(trapped(**BAD_MEMORY))
+        await pilot.pause()
+        assert line_of(app, "GPU 0 had memory errors") < line_of(app, "alice's python")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, ProcessView)
+
+
+async def test_cursor_comes_into_view_again_when_worse_findings_push_it_down() -> None:
+    async with shown(trapped(), (80, 10)) as (app, pilot, feed):
+        await pilot.press("w")
+        await pilot.pause()
+        worse = {**BAD_MEMORY, "remapped_rows_failed": True, "recovery_action": "node-reboot"}
+        feed.give(trapped(**worse))
+        await pilot.pause()
+        assert line_of(app, "alice's python")
+
+
+async def test_what_is_read_stays_in_its_line_when_a_worse_finding_comes() -> None:
+    warned = {"remapped_rows_pending": True, "clocks_event_reasons": ("sw-thermal-slowdown",)}
+    async with shown(trapped(**warned), (80, 14)) as (app, pilot, feed):
+        await pilot.press("w", "end")
+        await pilot.pause()
+        place = line_of(app, "needs a reset")
+        feed.give(trapped(**warned, **BAD_MEMORY))
+        await pilot.pause()
+        assert line_of(app, "needs a reset") == place
+
+
 async def test_findings_scroll_and_any_size_is_drawn() -> None:
     many = trapped(**BAD_MEMORY, remapped_rows_pending=True, clocks_event_reasons=("hw-slowdown",))
     async with shown(many, (60, 12)) as (app, pilot, feed):

@@ -10,6 +10,7 @@ from textual.events import Click
 from textual.message import Message
 
 from gpudash.snapshot import Finding
+from gpudash.tui.finding_cursor import FindingCursor
 from gpudash.tui.keymap import FINDINGS_KEYS, Key, bindings
 from gpudash.tui.picture import Picture
 from gpudash.tui.renderables.findings import heading, whole
@@ -35,10 +36,10 @@ class FindingsView(View):
 
     def __init__(self, picture: Picture) -> None:
         super().__init__(picture)
-        self._chosen: tuple[object, ...] = ()
-        """What the cursor stands on: it stays there whatever comes before."""
-        self._cursor = 0
+        self._cursor = FindingCursor()
+        self._drawn: Sequence[Finding] = ()
         self._starts: list[int] = []
+        """The line at which each that was drawn begins."""
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return how many findings there are."""
@@ -49,18 +50,21 @@ class FindingsView(View):
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return every finding in full, a blank line between two."""
         theme, findings = self.picture.look, self.picture.findings
-        self._follow(findings)
+        before, self._drawn = self._start, findings
+        self._cursor.follow(findings)
         lines: list[Line] = []
         self._starts = []
         for number, finding in enumerate(findings):
             lines += [[]] if number else []
             self._starts.append(len(lines))
-            lines += whole(finding, theme, cells, under_cursor=number == self._cursor)
+            lines += whole(finding, theme, cells, under_cursor=number == self._cursor.place)
+        self._total = len(lines)
+        self._keep_in_view(before)
         return lines
 
     def action_scroll_lines(self, lines: int) -> None:
         """Move the cursor to another finding, which comes into view."""
-        self._move(self._cursor + lines)
+        self._move(self._cursor.place + lines)
 
     def action_scroll_pages(self, pages: int) -> None:
         """Move the cursor by about as much as is in view."""
@@ -78,9 +82,8 @@ class FindingsView(View):
 
     def action_open(self) -> None:
         """Ask for what the finding under the cursor is about."""
-        findings = self.picture.findings
-        if self._cursor < len(findings):
-            self.post_message(self.Chosen(findings[self._cursor]))
+        if self._cursor.finding is not None:
+            self.post_message(self.Chosen(self._cursor.finding))
 
     def on_click(self, event: Click) -> None:
         """Move to the finding that was clicked and open it."""
@@ -90,27 +93,33 @@ class FindingsView(View):
             self._move(found[-1])
             self.action_open()
 
+    @property
+    def _start(self) -> int | None:
+        """The line at which the finding under the cursor begins."""
+        place = self._cursor.place
+        return self._starts[place] if place < len(self._starts) else None
+
     def _move(self, place: int) -> None:
-        findings = self.picture.findings
-        self._cursor = max(0, min(place, len(findings) - 1))
-        self._chosen = _identity(findings[self._cursor]) if findings else ()
-        if self._cursor < len(self._starts):
-            self._show(self._cursor)
+        self._cursor.move_to(place, self._drawn)
+        self._show()
         self.draw()
 
-    def _show(self, place: int) -> None:
-        """Scroll so that a finding is in view, its beginning above all."""
-        start = self._starts[place]
-        end = self._starts[place + 1] - 1 if place + 1 < len(self._starts) else self._total
-        self.first = min(start, max(self.first, end - self._room))
+    def _show(self) -> None:
+        """Scroll so that the finding under the cursor is in view, its beginning above all."""
+        start, next_one = self._start, self._cursor.place + 1
+        if start is not None:
+            last = next_one == len(self._starts)
+            end = self._total if last else self._starts[next_one] - 1
+            self.first = min(start, max(self.first, end - self._room))
 
-    def _follow(self, findings: Sequence[Finding]) -> None:
-        """Keep the cursor on its finding, or in its place if that is gone."""
-        places = [n for n, finding in enumerate(findings) if _identity(finding) == self._chosen]
-        if places:
-            self._cursor = places[0]
-        self._cursor = max(0, min(self._cursor, len(findings) - 1))
+    def _keep_in_view(self, before: int | None) -> None:
+        """Scroll along with a finding that others have moved, unless the top is in view.
 
-
-def _identity(finding: Finding) -> tuple[object, ...]:
-    return finding.rule, finding.indices, finding.pids
+        There a worse one is to be seen at once.
+        """
+        start = self._start
+        if before is None or start is None or start == before:
+            return
+        if self.first <= before < self.first + self._room:
+            self.first += start - before if self.first else 0
+            self._show()

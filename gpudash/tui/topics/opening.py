@@ -8,6 +8,7 @@ from gpudash.tui.live import LiveApp
 from gpudash.tui.screens.view import View
 
 if TYPE_CHECKING:
+    from gpudash.snapshot import Device, Finding
     from gpudash.tui.screens.findings import FindingsView
 
 
@@ -79,7 +80,7 @@ class Opening(LiveApp):
         finding, picture = message.finding, self.picture
         rows = {row.process.pid: row for row in picture.listing.everything}
         row = next((rows[pid] for pid in finding.pids if pid in rows), None)
-        keys = [each.device.key for each in picture.rows if finding in each.findings]
+        keys = [each.device.key for each in picture.rows if _is_about(finding, each.device)]
         if row is not None:
             self._open(ProcessView(picture, row))
         elif keys:
@@ -131,3 +132,8 @@ class Opening(LiveApp):
             self.prefer(theme=name)
             self.dress()
         self.redraw()
+
+
+def _is_about(finding: Finding, device: Device) -> bool:
+    """Whether a finding, perhaps one of a moment ago, concerns a device."""
+    return device.uuid in finding.uuids if device.uuid else device.index in finding.indices
