@@ -16,6 +16,7 @@ from gpudash.tui.choices import Choice, ranked
 from gpudash.tui.editor import Editor
 from gpudash.tui.renderables.line import Line, fitted, spread
 from gpudash.tui.renderables.prompt import typed
+from gpudash.tui.screens.closing import Closing
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Lines
 from gpudash.tui.widgets.wheel import Wheel
@@ -42,7 +43,7 @@ class Box(Lines):
         self.post_message(self.Clicked(event.y))
 
 
-class ChooseScreen(Wheel, ModalScreen["str | None"]):
+class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
     """Lets one of several be chosen, by its value; None if none was.
 
     With `toggled` given, the space bar marks and unmarks entries while the list stays open.

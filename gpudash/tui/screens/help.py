@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from gpudash.tui.keymap import Key
 from gpudash.tui.renderables.help import COLUMN, help_lines
 from gpudash.tui.renderables.line import Line, spread
+from gpudash.tui.screens.closing import Closing
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Lines
 from gpudash.tui.widgets.wheel import Wheel
@@ -22,7 +23,7 @@ _FRAME_LINES = 2
 """The blank line above the list and the line that says what closes it."""
 
 
-class HelpScreen(Wheel, ModalScreen[None]):
+class HelpScreen(Wheel, ModalScreen[None], Closing[None]):
     """Shows the keys until one of several is pressed."""
 
     DEFAULT_CSS = """

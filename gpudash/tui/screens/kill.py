@@ -15,6 +15,7 @@ from gpudash.tui.killing.aim import Aim
 from gpudash.tui.killing.question import question
 from gpudash.tui.renderables.question import Drawing, box_width, draw
 from gpudash.tui.renderables.question_foot import ACT, CANCEL
+from gpudash.tui.screens.closing import Closing
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.question import QuestionBox
 from gpudash.tui.widgets.wheel import Wheel
@@ -38,7 +39,7 @@ class Answer(NamedTuple):
     whole: bool
 
 
-class KillScreen(Wheel, ModalScreen["Answer | None"]):
+class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
     """Asks whether to send a signal; Cancel is the default, None the answer that it gives."""
 
     DEFAULT_CSS = """

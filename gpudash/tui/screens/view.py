@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.screen import Screen
 
 from gpudash.tui.keymap import VIEW_KEYS, Key, bindings
 from gpudash.tui.picture import Picture
 from gpudash.tui.renderables.footer import footer
 from gpudash.tui.renderables.line import Line
+from gpudash.tui.screens.closing import Closing
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.footer import Footer
 from gpudash.tui.widgets.lines import Lines
 from gpudash.tui.widgets.wheel import Wheel
 
 
-class View(Wheel, Screen[None]):
+class View(Wheel, Closing[None]):
     """A whole screen about one thing; subclasses say its lines, the app says when to draw.
 
     A subclass with keys of its own sets `KEYS` to `VIEW_KEYS + ...` (declared in `keymap`) and

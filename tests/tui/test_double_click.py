@@ -1,0 +1,69 @@
+"""A click that comes once more before its screen has gone closes nothing else, and ends nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.events import Click, MouseDown, MouseUp
+
+from gpudash.tui.app import GpudashApp
+from tests.tui.killing.stage import process_for, stage
+from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+
+_BESIDE = (1, 38)
+
+
+def _place(app: GpudashApp, text: str) -> tuple[int, int]:
+    lines = screen_lines(app)
+    y = next(y for y, line in enumerate(lines) if text in line)
+    return lines[y].index(text) + 1, y
+
+
+async def _click_twice(app: GpudashApp, pilot: Any, place: tuple[int, int]) -> None:
+    """Let both clicks be there before the first is dealt with, as from a quick hand."""
+    x, y = place
+    widget = app.screen.get_widget_at(x, y)[0]
+    region = widget.region
+    told: dict[str, Any] = {
+        "delta_x": 0,
+        "delta_y": 0,
+        "button": 1,
+        "shift": False,
+        "meta": False,
+        "ctrl": False,
+        "screen_x": x,
+        "screen_y": y,
+    }
+    for _ in range(2):
+        for kind in (MouseDown, MouseUp, Click):
+            widget.post_message(kind(widget, x - region.x, y - region.y, **told))
+    for _ in range(4):
+        await pilot.pause()
+
+
+@pytest.mark.parametrize("key", ["s", "h", "g", "colon"])
+async def test_beside_a_list_closes_the_list_alone(key: str) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press(key)
+        await pilot.pause()
+        assert app.screen.is_modal
+        await _click_twice(app, pilot, _BESIDE)
+        assert app.is_running
+        assert app.screen is app.screen_stack[0]
+
+
+@pytest.mark.parametrize(("button", "status"), [("Kill  y", -9), ("Cancel", None)])
+async def test_on_a_button_answers_once(victim: Any, button: str, status: int | None) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await _click_twice(on.app, on.pilot, _place(on.app, button))
+        assert on.app.is_running
+        assert on.app.screen is on.app.screen_stack[0]
+        if status is not None:
+            await on.reports("killed")
+            assert victim.wait(5) == status
+        assert victim.poll() == status
