@@ -51,13 +51,13 @@ class Counters:
         return [scope for counter in COUNTERS for scope in self._scopes(counter)]
 
     def rates(
-        self, answers: Mapping[Scoped, FieldAnswer], refused: Set[Scoped]
+        self, answers: Mapping[Scoped, FieldAnswer], refused: Set[Scoped], now: float
     ) -> dict[str, int | None]:
         """Return the rate of each counter in bytes per second, None where none can be told."""
         rates: dict[str, int | None] = {}
         for counter in COUNTERS:
             scopes = self._scopes(counter)
-            parts = [self._slopes.per_second(scope, answers.get(scope)) for scope in scopes]
+            parts = [self._slopes.per_second(scope, answers.get(scope), now) for scope in scopes]
             known = [part for part in parts if part is not None]
             whole = bool(parts) and len(known) == len(parts)
             rates[counter.field] = _plausible(sum(known) * counter.unit_bytes) if whole else None

@@ -61,9 +61,9 @@ class Fields:
             raise DeviceLost(answers.code)
         self._has_call = self._has_call and answers.code not in codes.PERMANENT
         facts = {field.field: self._take(field, answers, now) for field in wanted}
-        facts.update(self._counters.rates(answers.values, answers.refused))
+        facts.update(self._counters.rates(answers.values, answers.refused, now))
         if self._throttling is not None and self._link_errors is not None:
-            facts.update(self._throttling.facts(answers))
+            facts.update(self._throttling.facts(answers, now))
             facts.update(self._link_errors.facts(answers, handle, now))
         return facts
 

@@ -92,7 +92,7 @@ class HandleFacts:
     def _take_replays(self, now: float) -> None:
         count = self.values.get("pcie_replay_count")
         answer = None if count is None else FieldAnswer(count, int(now * 1e6))
-        slope = self._slopes.per_second("pcie_replay_count", answer)
+        slope = self._slopes.per_second("pcie_replay_count", answer, now)
         self.values["pcie_replays_per_second"] = None if slope is None else round(slope, 3)
 
     def _compare_mig_mode(self) -> None:

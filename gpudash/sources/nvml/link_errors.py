@@ -73,7 +73,10 @@ class LinkErrors:
         rates = 0
         for kind in KINDS:
             read = self._of_kind(kind, answers, handle, now)
-            slopes = {link: self._slopes.per_second((kind, link), read.get(link)) for link in read}
+            slopes = {
+                link: self._slopes.per_second((kind, link), answer, now)
+                for link, answer in read.items()
+            }
             known = {link: slope for link, slope in slopes.items() if slope is not None}
             whole = bool(read) and len(read) == len(self.links)
             facts[kind.total] = sum(int(a.value) for a in read.values()) if whole else None

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import NamedTuple
 
 from gpudash.sources.nvml.answers import FieldAnswer
 
 _UNKNOWN = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
+_HELD_SECONDS = 3.0
+"""Drivers count anew twice a second or so: one that has not for longer tells nothing of now."""
+
+
+class _Known(NamedTuple):
+    """The last reading with a time of its own, its slope, and when it was first seen."""
+
+    answer: FieldAnswer
+    slope: float | None
+    since: float
 
 
 class Slopes:
@@ -16,23 +27,23 @@ class Slopes:
     """
 
     def __init__(self) -> None:
-        self._before: dict[Hashable, FieldAnswer] = {}
-        self._slopes: dict[Hashable, float | None] = {}
+        self._known: dict[Hashable, _Known] = {}
 
-    def per_second(self, key: Hashable, answer: FieldAnswer | None) -> float | None:
+    def per_second(self, key: Hashable, answer: FieldAnswer | None, now: float) -> float | None:
         """Return counts per second since the reading before; None in a first one or for nothing.
 
-        A driver that has not counted anew, which its time tells, has the slope of before.
+        A driver that has not counted anew, which its time tells, has the slope of before, but not
+        for long: `now` is the time of whoever reads, in seconds.
         """
         if answer is None or answer.value in _UNKNOWN:
-            self._before.pop(key, None)
+            self._known.pop(key, None)
             return None
-        before = self._before.get(key)
-        if before is not None and before.timestamp_us == answer.timestamp_us:
-            return self._slopes.get(key)
-        self._before[key] = answer
-        self._slopes[key] = None if before is None else _slope(before, answer)
-        return self._slopes[key]
+        known = self._known.get(key)
+        if known is not None and known.answer.timestamp_us == answer.timestamp_us:
+            return known.slope if now - known.since <= _HELD_SECONDS else None
+        slope = None if known is None else _slope(known.answer, answer)
+        self._known[key] = _Known(answer, slope, now)
+        return slope
 
 
 def _slope(before: FieldAnswer, after: FieldAnswer) -> float | None:

@@ -40,11 +40,11 @@ class Throttling:
         self._asked = [(number, 0) for number in self._left] if self._pace.is_due(now) else []
         return self._asked
 
-    def facts(self, answers: FieldAnswers) -> dict[str, float | None]:
+    def facts(self, answers: FieldAnswers, now: float) -> dict[str, float | None]:
         """Return the shares of the last interval in percent, nothing while they were not due."""
         facts: dict[str, float | None] = {}
         for scope in self._asked:
-            slope = self._slopes.per_second(scope, answers.values.get(scope))
+            slope = self._slopes.per_second(scope, answers.values.get(scope), now)
             facts[REASONS[scope[0]]] = _percent(slope)
             if scope in answers.refused:
                 del self._left[scope[0]]

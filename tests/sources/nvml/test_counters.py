@@ -22,9 +22,11 @@ class Boards:
     def __init__(self, *links: int) -> None:
         self.counters = Counters()
         self.counters.links = links
+        self.now = 100.0
 
     def read(self, timestamp_us: int, **values: int | str | None) -> dict[str, int | None]:
         """Answer what is wanted: `f138` for every scope, `f138_2` for link 2; "no" refuses it."""
+        self.now += 1.0
         answers = {}
         refused = set()
         for number, scope in self.counters.wanted():
@@ -34,7 +36,7 @@ class Boards:
                 answers[number, scope] = FieldAnswer(value, timestamp_us)
             elif value is not None:
                 refused.add((number, scope))
-        return self.counters.rates(answers, refused)
+        return self.counters.rates(answers, refused, self.now)
 
 
 def device_after(machine: Machine, ticks: int = 2) -> Device:
@@ -80,6 +82,16 @@ def test_a_counter_that_was_not_renewed_keeps_its_rate() -> None:
     board.read(0, f197=0)
     board.read(SECOND, f197=700)
     assert board.read(SECOND, f197=700)["pcie_tx_bytes_per_second"] == 700
+
+
+def test_a_counter_that_stands_still_has_no_rate_of_now() -> None:
+    machine = Machine("lost")
+    device_after(machine, ticks=3)
+    standing = int(machine.now * 1e6)
+    changed(machine, lambda entry: setattr(entry, "timestamp", standing))
+    rates = [device_after(machine, ticks=1).pcie_tx_bytes_per_second for _ in range(8)]
+    assert rates[0] is not None
+    assert rates[4:] == [None] * 4
 
 
 def test_a_counter_that_misses_a_tick_starts_anew() -> None:
