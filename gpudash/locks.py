@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _SYSFS = "/sys/bus/pci/devices"
 _LOCKS = "/proc/locks"
@@ -86,6 +86,14 @@ def holders() -> dict[Key, int]:
     except OSError:
         return {}
     return parse(text.splitlines())
+
+
+def may_be_leases(holders: Mapping[Key, int]) -> bool:
+    """Whether some of the locks may be leases: seldom is any in sysfs a lock at all."""
+    if not holders or folder() is not None:
+        return bool(holders)
+    system = key(_SYSFS)
+    return system is not None and any(each[:2] == system[:2] for each in holders)
 
 
 def parse(lines: Iterable[str]) -> dict[Key, int]:

@@ -94,3 +94,17 @@ def test_no_place_at_all(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         locks.take(str(tmp_path / "nothing"))
     assert locks.key(str(tmp_path / "nothing")) is None
+
+
+def test_locks_of_other_files_are_no_leases(
+    directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GPUDASH_LOCK_DIR", raising=False)
+    elsewhere, lease = locks.key(str(tmp_path)), locks.key(directory)
+    assert elsewhere is not None
+    assert lease is not None
+    assert not locks.may_be_leases({})
+    assert not locks.may_be_leases({elsewhere: 1})
+    assert locks.may_be_leases({elsewhere: 1, lease: 2})
+    monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path))
+    assert locks.may_be_leases({elsewhere: 1})

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
 
 from gpudash import locks, proc_facts, proc_stat
 from gpudash.secrets import mask_text
 from gpudash.snapshot import Device, Lease, Process
 from gpudash.sources.ahead import Ahead
-from gpudash.text import clean
+from gpudash.text import SafeText, clean
 
 _MOST_ANCESTORS = 64
+_STARTED_FOR_OTHERS = frozenset({"container", "pod", "slurm"})
+"""Jobs whose processes come from a daemon, whoever asked for them."""
+
+
+class _Holder(Struct, frozen=True):
+    """The process that took a lease; only its PID is known of one that has ended."""
+
+    pid: int
+    start_ticks: int | None = None
+    create_time: float | None = None
+    username: SafeText | None = None
+    name: SafeText | None = None
 
 
 class LeaseTable:
     """Knows which lock belongs to which GPU, and who holds it."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, locks.Key | None] = {}
         self._ahead: Ahead[dict[locks.Key, int]] | None = None
+        self._boot_time: float | None = None
+        self._origins: dict[object, bool | None] = {}
+        """Whether a process comes from a holder: nothing that happens later changes that."""
 
     def begin(self) -> None:
         """Ask the kernel for its locks; it stops all locking for that, which takes 10 ms.
@@ -31,61 +47,96 @@ class LeaseTable:
     def sample(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
         """Return the leases in the order of the GPUs."""
         ahead, self._ahead = self._ahead, None
-        holders = ahead.result() if ahead else locks.holders()
-        if not holders:
-            return ()
-        boot_time = proc_stat.boot_time()
-        return tuple(
-            _lease(device, holders[key], processes, boot_time)
-            for device in devices
-            if device.uuid is not None and (key := self._key(device)) in holders
+        found = ahead.result() if ahead else locks.holders()
+        held = list(_held(devices, found)) if locks.may_be_leases(found) else []
+        holders = {pid: self._holder(pid) for pid in dict.fromkeys(pid for _, pid in held)}
+        before, self._origins = self._origins, {}
+        leases = []
+        for device, pid in held:
+            users = _users(device, devices, processes)
+            leases.append(_lease(device, holders[pid], self._is_used(users, holders[pid], before)))
+        return tuple(leases)
+
+    def _holder(self, pid: int) -> _Holder:
+        stat = proc_stat.read(pid) if pid else None
+        if stat is None:
+            return _Holder(pid)
+        if self._boot_time is None:
+            # Read once, so that a start time does not move with the wall clock.
+            self._boot_time = proc_stat.boot_time()
+        status = proc_facts.status(pid)
+        uid = None if status is None else proc_facts.owner_id(status)
+        name = None if status is None else proc_facts.name(status, proc_facts.command_line(pid))
+        booted = self._boot_time
+        return _Holder(
+            pid=pid,
+            start_ticks=stat.start_ticks,
+            create_time=None if booted is None else booted + stat.started_seconds,
+            username=None if uid is None else proc_facts.username(uid),
+            # A process may put anything into its title.
+            name=None if name is None else clean(mask_text(name)),
         )
 
-    def _key(self, device: Device) -> locks.Key | None:
-        """Return the lock of a device, looked up once: it stays as long as the driver does."""
-        path = locks.place(device.uuid, None if device.is_mig else device.pci_bus_id)
-        if path is None:
+    def _is_used(
+        self, users: Iterator[Process], holder: _Holder, before: dict[object, bool | None]
+    ) -> bool | None:
+        """Whether a process on a device comes from the holder, None where that cannot be seen."""
+        if holder.start_ticks is None:
             return None
-        if self._keys.get(path) is None:
-            self._keys[path] = locks.key(path)
-        return self._keys[path]
+        is_used: bool | None = False
+        for process in users:
+            key = holder.pid, holder.start_ticks, process.key
+            comes = before[key] if key in before else _comes_from(process, holder.pid)
+            self._origins[key] = comes
+            if comes is not False:
+                is_used = is_used or comes
+        return is_used
 
 
-def _lease(
-    device: Device, pid: int, processes: Sequence[Process], boot_time: float | None
-) -> Lease:
+def _held(devices: Sequence[Device], holders: dict[locks.Key, int]) -> Iterator[tuple[Device, int]]:
+    """Yield each device that is leased, and by which PID.
+
+    A file that was deleted and made anew is another lock, so they are looked up each time.
+    """
+    for device in devices:
+        path = locks.place(device.uuid, None if device.is_mig else device.pci_bus_id)
+        key = None if path is None or device.uuid is None else locks.key(path)
+        if key in holders:
+            yield device, holders[key]
+
+
+def _lease(device: Device, holder: _Holder, is_used: bool | None) -> Lease:
     assert device.uuid is not None
-    stat = proc_stat.read(pid) if pid else None
-    status = proc_facts.status(pid) if stat else None
-    uid = None if status is None else proc_facts.owner_id(status)
-    name = None if status is None else proc_facts.name(status, proc_facts.command_line(pid))
     return Lease(
         uuid=device.uuid,
         index=device.index,
-        pid=pid or None,
-        start_ticks=stat.start_ticks if stat else None,
-        create_time=boot_time + stat.started_seconds if stat and boot_time else None,
-        username=None if uid is None else proc_facts.username(uid),
-        # A process may put anything into its title.
-        name=None if name is None else clean(mask_text(name)),
-        is_used=_is_used(device, pid, processes) if stat else None,
+        pid=holder.pid or None,
+        start_ticks=holder.start_ticks,
+        create_time=holder.create_time,
+        username=holder.username,
+        name=holder.name,
+        is_used=is_used,
     )
 
 
-def _is_used(device: Device, holder: int, processes: Sequence[Process]) -> bool:
-    """Whether a process on the device is the holder or comes from it."""
-    return any(
-        process.pid == holder or holder in _ancestors(process)
-        for process in processes
-        if any(share.uuid == device.uuid for share in process.devices)
-    )
+def _users(
+    device: Device, devices: Sequence[Device], processes: Sequence[Process]
+) -> Iterator[Process]:
+    """Yield the processes on a device, or on an instance of it."""
+    uuids = {each.uuid for each in devices if device.uuid in (each.uuid, each.parent_uuid)}
+    return (each for each in processes if any(share.uuid in uuids for share in each.devices))
 
 
-def _ancestors(process: Process) -> set[int]:
-    found: set[int] = set()
-    parent = process.parent_pid
-    while parent and parent not in found and len(found) < _MOST_ANCESTORS:
-        found.add(parent)
+def _comes_from(process: Process, holder: int) -> bool | None:
+    """Whether a process is the holder or descends from it, None where that cannot be told."""
+    if process.pid == holder:
+        return True
+    parent, seen = process.parent_pid, {process.pid}
+    while parent and parent not in seen and len(seen) < _MOST_ANCESTORS:
+        if parent == holder:
+            return True
+        seen.add(parent)
         stat = proc_stat.read(parent)
         parent = stat.parent_pid if stat else None
-    return found
+    is_told = parent == 0 and (process.job is None or process.job.kind not in _STARTED_FOR_OTHERS)
+    return False if is_told else None

@@ -46,6 +46,13 @@ def test_a_moment_of_use_starts_anew() -> None:
     assert watched.see(leased(0), 20)["leased-unused"].level == "info"
 
 
+def test_a_moment_in_which_the_use_cannot_be_seen_does_not() -> None:
+    watched = Watched()
+    watched.see(leased(0), 590)
+    assert watched.see(leased(0, is_used=None), 2) == {}
+    assert watched.see(leased(0), 20)["leased-unused"].level == "warn"
+
+
 def test_a_leased_gpu_is_neither_free_nor_idle() -> None:
     snapshot = leased(1)
     first, second, *_ = snapshot.devices

@@ -34,6 +34,10 @@ class UnusedLeases:
         self._since = {
             (each.uuid, each.pid): before.get((each.uuid, each.pid), now) for each in unused
         }
+        # What cannot be seen for a moment is no use yet.
+        told = sight.snapshot.leases
+        unseen = {(each.uuid, each.pid) for each in told if each.is_used is None}
+        self._since |= {each: before[each] for each in unseen & before.keys()}
         devices: dict[str, Device] = {d.uuid: d for d in sight.snapshot.devices if d.uuid}
         for pid in dict.fromkeys(lease.pid for lease in unused):
             leases = [lease for lease in unused if lease.pid == pid]
