@@ -31,6 +31,7 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     Priority 0 always stands; the higher, the sooner a narrow screen does without. `share` (0 to
     1) may be drawn as a bar before the text; `short` may replace `text` where that does not fit.
     A column with `stretch` is `width` cells wide and up to so many where cells are left over.
+    One that `ticks` says something else as time goes by, also of a row that is as it was.
     """
 
     key: str
@@ -44,6 +45,7 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     level: Callable[[Row], Level] | None = None
     share: Callable[[Row], float | None] | None = None
     stretch: int = 0
+    ticks: bool = False
     short: Callable[[Row], str] | None = None
 
 

@@ -33,6 +33,14 @@ class ProcessRow(NamedTuple):
     gpu_memory_percent: float | None = None
     idle_seconds: float | None = None
 
+    def is_as(self, other: ProcessRow) -> bool:
+        """Whether it differs from a later row by nothing but the time that went by."""
+        return (
+            self.process == other.process
+            and self.gpus == other.gpus
+            and self.gpu_memory_percent == other.gpu_memory_percent
+        )
+
 
 def device_rows(snapshot: Snapshot) -> list[DeviceRow]:
     """Return the devices of a snapshot, in its order."""

@@ -130,6 +130,7 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         width=6,
         align=">",
         priority=3,
+        ticks=True,
     ),
     Column(
         key="idle",
@@ -140,6 +141,7 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         align=">",
         priority=4,
         level=_idle_level,
+        ticks=True,
     ),
     Column(
         key="job",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import ne
 
@@ -52,6 +52,9 @@ class Pen:
 Cell = tuple[str, Pen]
 """A character with its look; the right half of a wide character is an empty string."""
 
+Stretch = tuple[int, int]
+"""The first cell of a part of a row, and the one behind its last."""
+
 _ATTRIBUTES = (
     ("bold", "1"),
     ("dim", "2"),
@@ -75,6 +78,10 @@ class Frame:
         """The cells of texts in pens, of which none is ever let go."""
         self._rows: dict[int, list[Cell]] = {}
         self._wanted: dict[int, list[Cell]] = {}
+        self._places: dict[int, list[Stretch]] = {}
+        """Where alone a wanted row may differ; of one that is not named, anywhere."""
+        self._lines: dict[int, tuple[Stretch, Style, Sequence[Segment]]] = {}
+        """What was drawn into a row last, and where."""
         self._out: list[str] = []
         self._pen: Pen | None = None
 
@@ -123,6 +130,52 @@ class Frame:
     def change(self, y: int, new: list[Cell]) -> None:
         """Let row `y` show `new` from the next `take` on."""
         self._wanted[y] = new
+        self._places.pop(y, None)
+        self._lines.pop(y, None)
+
+    def draw(self, y: int, place: Stretch, line: Sequence[Segment], blank: Style) -> None:
+        """Let row `y` show a line from the next `take` on, cut off or filled up to its place.
+
+        Of a line that was drawn there last, segments that are the same objects cost nothing.
+        """
+        row, start = self.row(y), place[0]
+        known = self._lines.get(y)
+        is_open = y in self._wanted
+        changed = None
+        if known is not None and known[0] == place and known[1] is blank:
+            changed = self._replace(row, place, known[2], line)
+        if changed is None:
+            row[start : place[1]] = self.fitted(line, place[1] - start, blank)
+        self.change(y, row)
+        if changed is not None and not is_open:
+            self._places[y] = changed
+        self._lines[y] = place, blank, line
+
+    def _replace(
+        self,
+        row: list[Cell],
+        place: Stretch,
+        before: Sequence[Segment],
+        line: Sequence[Segment],
+    ) -> list[Stretch] | None:
+        """Put the segments that changed into a row, and return where; None if others moved."""
+        if len(before) != len(line):
+            return None
+        changed: list[Stretch] = []
+        x = place[0]
+        for old, new in zip(before, line, strict=True):
+            text = old[0]
+            if not (text.isascii() or _SURE(text)):
+                return None
+            end = x + len(text)
+            if old is not new and (new[0] != text or new[1] is not old[1]):
+                cells = self.cells((new,))
+                if len(cells) != len(text) or end > place[1]:
+                    return None
+                row[x:end] = cells
+                changed.append((x, end))
+            x = end
+        return changed
 
     def take(self) -> str:
         """Return the bytes that make the terminal show what is wanted of it.
@@ -132,6 +185,7 @@ class Frame:
         for y, new in self._wanted.items():
             self._turn(y, new)
         self._wanted.clear()
+        self._places.clear()
         if not self._out:
             return ""
         data = "".join(self._out) + "\x1b[0m"
@@ -149,11 +203,9 @@ class Frame:
     def _turn(self, y: int, new: list[Cell]) -> None:
         """Add the bytes that make row `y` show `new`."""
         old = self._rows.get(y, [])
-        if new == old:
-            return
         self._rows[y] = new
         out, pen, sure_of = self._out, self._pen, 0
-        for start, end in _spans(old, new):
+        for start, end in _spans(old, new, self._places.get(y)):
             out.append(f"\x1b[{start - sure_of}C" if sure_of else f"\x1b[{y + 1};{start + 1}H")
             text = len(out)
             for char, wanted in new[start:end]:
@@ -185,11 +237,21 @@ class Frame:
         return ";".join(color.downgrade(self._color_system).get_ansi_codes(foreground))
 
 
-def _spans(old: list[Cell], new: list[Cell]) -> list[tuple[int, int]]:
-    """Return the stretches of a row that must be sent, whole characters each."""
+def _spans(
+    old: list[Cell], new: list[Cell], places: Iterable[Stretch] | None = None
+) -> list[Stretch]:
+    """Return the stretches of a row that must be sent, whole characters each.
+
+    Only what is within `places` can differ, anything where none are given.
+    """
     size = len(new)
-    differs = [*map(ne, new, old), *repeat(True, size - len(old))]
-    spans: list[tuple[int, int]] = []
+    if places is None:
+        differs = [*map(ne, new, old), *repeat(True, size - len(old))]
+    else:
+        differs = [False] * size
+        for start, end in places:
+            differs[start:end] = map(ne, new[start:end], old[start:end])
+    spans: list[Stretch] = []
     x = 0
     while True in differs[x:]:
         start = differs.index(True, x)

@@ -57,6 +57,37 @@ def test_differences_add_up_to_what_was_asked_for(
     assert shown(terminal) == shown(other)
 
 
+POOL = [
+    Segment(text, style)
+    for text in ("ab", "ba", "━╸█", "a", "é漢", "字é", "é", "\u0301b", "   ", "long text of a row")
+    for style in STYLES[1:4]
+]
+lines_of_pool = st.lists(st.sampled_from(POOL), max_size=6)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.lists(st.tuples(st.booleans(), lines_of_pool, st.booleans()), max_size=12),
+)
+def test_lines_of_which_parts_are_as_before_add_up_too(
+    changes: list[tuple[bool, list[Segment], bool]],
+) -> None:
+    frame, terminal = Frame(ColorSystem.TRUECOLOR), Terminal(WIDTH, HEIGHT)
+    fresh, other = Frame(ColorSystem.TRUECOLOR), Terminal(WIDTH, HEIGHT)
+    blank = STYLES[1] or Style()
+    for is_drawn, line, is_sent in changes:
+        fresh.change(0, fresh.fitted(line, WIDTH, blank))
+        if is_drawn:
+            frame.draw(0, (0, WIDTH), line, blank)
+        else:
+            frame.change(0, frame.fitted(line, WIDTH, blank))
+        if is_sent:
+            terminal.feed(frame.take())
+    terminal.feed(frame.take())
+    other.feed(fresh.take())
+    assert shown(terminal) == shown(other)
+
+
 def test_equal_row_sends_nothing() -> None:
     frame = Frame(ColorSystem.TRUECOLOR)
     frame.change(0, frame.cells([Segment("42%", STYLES[1])]))

@@ -16,7 +16,7 @@ from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.strip import Strip
 
 from gpudash.tui.backstage.driver import QuietDriver
@@ -106,11 +106,9 @@ class BackstageApp(App[int]):
             return False
         region = place[0]
         for y, line in rows.items():
-            row = frame.row(region.y + y)
             shown = self._filtered(widget, line, blank) if self.no_color else line
-            row[region.x : region.right] = frame.fitted(shown, region.width, blank)
-            frame.change(region.y + y, row)
-        widget._styles_cache.set_dirty(*[Region(0, y, region.width, 1) for y in rows])
+            frame.draw(region.y + y, (region.x, region.right), shown, blank)
+        widget._styles_cache.clear()
         if not self._holding:
             self._flush_frame()
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Generic, TypeVar
 
 from rich.segment import Segment
@@ -19,6 +20,9 @@ Row = TypeVar("Row")
 
 Curve = Callable[[Row, int, Theme], str]
 """Draws the past of a row's value in so many cells."""
+
+Part = tuple[Segment, ...]
+"""A value of a row with the gap before it; one that is as before is mostly the same object."""
 
 MARGIN = 1
 """Cells left blank at both ends of a row."""
@@ -55,7 +59,10 @@ class Grid(Generic[Row]):
         self._styles: list[Style] = []
         """How the values of each place look where they have no level."""
         # Of a style that is kept beside, so that no other gets its id.
-        self._drawn: list[dict[tuple[str, int], tuple[Style, tuple[Segment, ...]]]] = []
+        self._drawn: list[dict[tuple[str, int], tuple[Style, Part]]] = []
+        self._ticking: list[int] = []
+        """The numbers of the places that time alone changes."""
+        self._margin: Part = ()
         self._fitted_to: object = None
 
     def fit(self, rows: Sequence[Row], identity: object, room: int) -> None:
@@ -101,27 +108,27 @@ class Grid(Generic[Row]):
 
         `mark` stands in the margin; `shift` leaves out the first cells of the growing column.
         """
+        return [*chain(*self.parts(row, theme, keep=keep, mark=mark, shift=shift))]
+
+    def parts(
+        self, row: Row, theme: Theme, *, keep: int | None = None, mark: str = "", shift: int = 0
+    ) -> list[Part]:
+        """Return the margin and each value of a row with the gap before it; see `draw`."""
         self._dress(theme)
-        segments = [Segment(mark or _MARGIN, theme.warn if mark else theme.base)]
+        parts = [(Segment(mark, theme.warn),) if mark else self._margin]
         for number, place in enumerate(self.places[:keep]):
-            column = place.column
-            gap = _GAP if number else ""
-            if place.bar or column.stretch or (shift and column.grows):
-                segments.append(Segment(gap, theme.base))
-                gap = ""
-            if place.bar and column.share is not None:
-                steps = theme.memory if column.key == "memory" else theme.utilization
-                segments += bar(column.share(row), place.bar, steps, theme.track, theme.glyphs)
-                segments.append(Segment(" ", theme.base))
-            if column.stretch:
-                text = self._curves[column.key](row, place.width, theme)
-                segments.append(Segment(text, self._style(number, row, theme)))
-            elif shift and column.grows:
-                text = pad(_tail(column.text(row), shift, theme), place.width)
-                segments.append(Segment(text, theme.base))
+            if place.bar or place.column.stretch or (shift and place.column.grows):
+                parts.append(self._special(number, row, theme, shift))
             else:
-                segments += self._value(number, row, theme, gap)
-        return segments
+                parts.append(self._value(number, row, theme, _GAP if number else ""))
+        return parts
+
+    def tick(self, row: Row, theme: Theme, before: Sequence[Part]) -> list[Part]:
+        """Return the parts of a row that is as it was, but for the time."""
+        parts = [*before]
+        for number in self._ticking:
+            parts[number + 1] = self._value(number, row, theme, _GAP if number else "")
+        return parts
 
     @property
     def starts(self) -> list[int]:
@@ -148,8 +155,29 @@ class Grid(Generic[Row]):
         self._dressed = self.places, theme
         self._styles = [self._of_column(place.column, theme) for place in self.places]
         self._drawn = [{} for _ in self.places]
+        self._ticking = [n for n, place in enumerate(self.places) if place.column.ticks]
+        self._margin = (Segment(_MARGIN, theme.base),)
 
-    def _value(self, number: int, row: Row, theme: Theme, gap: str) -> tuple[Segment, ...]:
+    def _special(self, number: int, row: Row, theme: Theme, shift: int) -> Part:
+        """Return a value behind a gap that is drawn: with a bar, as a curve, or shifted."""
+        place = self.places[number]
+        column = place.column
+        segments = [Segment(_GAP if number else "", theme.base)]
+        if place.bar and column.share is not None:
+            steps = theme.memory if column.key == "memory" else theme.utilization
+            segments += bar(column.share(row), place.bar, steps, theme.track, theme.glyphs)
+            segments.append(Segment(" ", theme.base))
+        if column.stretch:
+            text = self._curves[column.key](row, place.width, theme)
+            segments.append(Segment(text, self._style(number, row, theme)))
+        elif shift and column.grows:
+            text = pad(_tail(column.text(row), shift, theme), place.width)
+            segments.append(Segment(text, theme.base))
+        else:
+            segments += self._value(number, row, theme, "")
+        return tuple(segments)
+
+    def _value(self, number: int, row: Row, theme: Theme, gap: str) -> Part:
         """Return a value behind a gap; one that was drawn before is not drawn again."""
         place, known = self.places[number], self._drawn[number]
         column, cells = place.column, place.width
@@ -180,9 +208,7 @@ class Grid(Generic[Row]):
         return role[len(role) // 2] if isinstance(role, tuple) else role
 
 
-def _aligned(
-    column: Column[Row], text: str, cells: int, style: Style, theme: Theme
-) -> tuple[Segment, ...]:
+def _aligned(column: Column[Row], text: str, cells: int, style: Style, theme: Theme) -> Part:
     """Return a text in its cells, its unit apart."""
     if len(text) < cells and text.isascii():
         text = text.rjust(cells) if column.align == ">" else text.ljust(cells)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -16,6 +16,7 @@ from gpudash.tui.theme import Theme
 _WIDE = 100
 """Cells in which there is room for a year."""
 _BETWEEN = "   "
+_Text = tuple[str, Style]
 
 
 def header(
@@ -67,21 +68,32 @@ def _fitting(
     if not host.hostname:
         return _parts([name], theme), rights[0]
     told = [(str(host.hostname), theme.header), (summary(snapshot), theme.header)]
-    brief = [told[0], (brief_summary(snapshot), theme.header)]
     extra = [(text, theme.header_dim) for text in _versions(host)]
     lefts = ([name, *told, *extra], [name, *told, *extra[:1]], [name, *told])
     tries = [(parts, rights[0]) for parts in lefts]
     tries += [(told, right) for right in rights]
-    tries += [(parts, right) for parts in (brief, brief[1:]) for right in rights]
+    if fitting := _first_fitting(tries, theme, cells):
+        return fitting
+    brief = (brief_summary(snapshot), theme.header)
+    tries = [(parts, right) for parts in ([told[0], brief], [brief]) for right in rights]
+    if fitting := _first_fitting(tries, theme, cells):
+        return fitting
+    room = max(0, cells - cells_of(rights[-1]))
+    return [Segment(cut(f" {brief[0]}", room), theme.header)], rights[-1]
+
+
+def _first_fitting(
+    tries: Iterable[tuple[Sequence[_Text], Line]], theme: Theme, cells: int
+) -> tuple[Line, Line] | None:
+    """Return the first two of which the left, written out, and the right fit into the cells."""
     for parts, right in tries:
         line = _parts(parts, theme)
         if cells_of(line) + cells_of(right) <= cells:
             return line, right
-    room = max(0, cells - cells_of(rights[-1]))
-    return [Segment(cut(f" {brief[1][0]}", room), theme.header)], rights[-1]
+    return None
 
 
-def _parts(parts: Sequence[tuple[str, Style]], theme: Theme) -> Line:
+def _parts(parts: Sequence[_Text], theme: Theme) -> Line:
     line = [Segment(" ", theme.header)]
     for number, (text, style) in enumerate(parts):
         line += [Segment(_BETWEEN if number else "", theme.header), Segment(text, style)]

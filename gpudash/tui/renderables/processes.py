@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
 
 from rich.segment import Segment
 
@@ -11,7 +13,7 @@ from gpudash.columns import PROCESS_COLUMNS
 from gpudash.labels import command
 from gpudash.rows import ProcessRow
 from gpudash.tui.listing import Key, Listing
-from gpudash.tui.renderables.grid import MARGIN, Grid
+from gpudash.tui.renderables.grid import MARGIN, Grid, Part
 from gpudash.tui.renderables.line import Line, cells_of, fitted, highlighted, spread
 from gpudash.tui.renderables.position import position
 from gpudash.tui.theme import Theme
@@ -25,6 +27,15 @@ _LEAST_POSITION = 26
 _ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
 
+class _Drawn(NamedTuple):
+    """A row as it was drawn last, and what it looked like then."""
+
+    look: object
+    row: ProcessRow
+    parts: list[Part]
+    line: Line
+
+
 class ProcessTable:
     """Draws a listing around its cursor, under headings and with notes below."""
 
@@ -33,7 +44,7 @@ class ProcessTable:
         """Place in the listing of the first line in view."""
         self._grid = Grid(PROCESS_COLUMNS, _ROLES)
         self._shift = 0
-        self._known: dict[Key, tuple[object, ProcessRow, Line]] = {}
+        self._known: dict[Key, _Drawn] = {}
 
     def choose(self, keys: Sequence[str]) -> None:
         """Show these columns in this order, as far as they fit; with none named, all."""
@@ -99,11 +110,14 @@ class ProcessTable:
         is_tagged = key in listing.tagged
         look = id(self._grid.places), id(theme), self._shift, is_tagged
         known = self._known.get(key)
-        if known is not None and known[1] is row and known[0] == look:
-            return known[2]
-        mark = theme.glyphs.tag[:MARGIN] if is_tagged else ""
-        line = self._grid.draw(row, theme, mark=mark, shift=self._shift)
-        self._known[key] = look, row, line
+        if known is not None and known.look == look and known.row.is_as(row):
+            parts = self._grid.tick(row, theme, known.parts)
+            line = known.line if parts == known.parts else [*chain(*parts)]
+        else:
+            mark = theme.glyphs.tag[:MARGIN] if is_tagged else ""
+            parts = self._grid.parts(row, theme, mark=mark, shift=self._shift)
+            line = [*chain(*parts)]
+        self._known[key] = _Drawn(look, row, parts, line)
         return line
 
     def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
