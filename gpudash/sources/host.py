@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gpudash.sources.holder_search import HolderSearch
 
 _SYSTEM_BYTES = 65536
+_MEMORY_FACTS = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
+_FACT_CHARS = 40
 
 
 class LinuxReader:
@@ -120,13 +122,14 @@ class LinuxReader:
 
 def _memory_info() -> dict[str, int]:
     """Return /proc/meminfo in bytes."""
-    lines = (_read("/proc/meminfo", _SYSTEM_BYTES) or b"").decode("ascii", "replace").splitlines()
-    pairs = (line.partition(":") for line in lines)
-    return {
-        name: int(words[0]) * 1024
-        for name, _, value in pairs
-        if (words := value.split()) and words[0].isdecimal()
-    }
+    text = (_read("/proc/meminfo", _SYSTEM_BYTES) or b"").decode("ascii", "replace")
+    found: dict[str, int] = {}
+    for name in _MEMORY_FACTS:
+        # Every name begins a line; none is the end of another.
+        words = text.partition(f"{name}:")[2][:_FACT_CHARS].split()
+        if words and words[0].isdecimal():
+            found[name] = int(words[0]) * 1024
+    return found
 
 
 def _cpu_ticks() -> list[int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from time import monotonic
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from gpudash.sources.ahead import Ahead
 from gpudash.text import SafeText, clean
 
 _MOST_ANCESTORS = 64
+_SECONDS = 1.5
 _STARTED_FOR_OTHERS = frozenset({"container", "pod", "slurm"})
 """Jobs whose processes come from a daemon, whoever asked for them."""
 
@@ -32,6 +34,8 @@ class LeaseTable:
 
     def __init__(self) -> None:
         self._ahead: Ahead[dict[locks.Key, int]] | None = None
+        self._locks: dict[locks.Key, int] = {}
+        self._due = 0.0
         self._boot_time: float | None = None
         self._origins: dict[object, bool | None] = {}
         """Whether a process comes from a holder: nothing that happens later changes that."""
@@ -39,16 +43,21 @@ class LeaseTable:
     def begin(self) -> None:
         """Ask the kernel for its locks; it stops all locking for that, which takes 10 ms.
 
-        Once for a sample, however often it is called.
+        So they are not asked for at every sample: what is told of them is up to a second older.
         """
-        if self._ahead is None:
+        now = monotonic()
+        if self._ahead is None and now >= self._due:
+            self._due = now + _SECONDS
             self._ahead = Ahead(locks.holders)
 
     def sample(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
         """Return the leases in the order of the GPUs."""
+        self.begin()
         ahead, self._ahead = self._ahead, None
-        found = ahead.result() if ahead else locks.holders()
-        held = list(_held(devices, found)) if locks.may_be_leases(found) else []
+        if ahead is not None:
+            self._locks = ahead.result()
+        may_be = locks.may_be_leases(self._locks)
+        held = list(_held(devices, self._locks)) if may_be else []
         holders = {pid: self._holder(pid) for pid in dict.fromkeys(pid for _, pid in held)}
         before, self._origins = self._origins, {}
         leases = []
