@@ -42,6 +42,7 @@ class Overview(Screen[None], inherit_bindings=False):
 
 
 _SAVE_SECONDS = 1.0
+_TICK_SECONDS = 1.0
 
 
 class LiveApp(OrderedKeys, BackstageApp):
@@ -72,7 +73,7 @@ class LiveApp(OrderedKeys, BackstageApp):
         self.picture = Picture(feed, theme)
         self.preferences.arrange(self.picture)
         self._heights = (0, 1)
-        self._owes_draw = self._owes_save = False
+        self._owes_draw = self._owes_save = self._awaits_tick = False
         self._terminal_size: Size | None = None
         self._header = Lines(theme.header, id="header")
         self._devices = Devices(theme.base, id="devices")
@@ -107,7 +108,6 @@ class LiveApp(OrderedKeys, BackstageApp):
             self.picture.receive(self.feed.latest)
         self._fit_panels()
         self.feed.attach(loop, self._receive, self._tick)
-        self.set_interval(1.0, self._tick)
 
     def on_ready(self) -> None:
         """Show the screen, and keep the garbage collector off what start-up left for good."""
@@ -177,6 +177,7 @@ class LiveApp(OrderedKeys, BackstageApp):
         """
         if not self.is_running:
             return
+        self._tick_while_aging()
         if self.held_back():
             # A frame that nobody can see yet is not worth its drawing.
             self._owes_draw = True
@@ -248,8 +249,23 @@ class LiveApp(OrderedKeys, BackstageApp):
         if feed.latest is None and (feed.exit_status or 0) > 0:
             self.failure = feed.error
             self._leave_with(feed.exit_status or ExitStatus.FAILURE)
-        elif self.picture.playhead.paused or feed.state is not FeedState.LIVE:
+        elif self._is_aging:
             self.redraw()
+
+    @property
+    def _is_aging(self) -> bool:
+        """Whether what is shown says how old it is."""
+        return self.picture.playhead.paused or self.feed.state is not FeedState.LIVE
+
+    def _tick_while_aging(self) -> None:
+        """Draw again in a second if ages are shown: no snapshot may come that does."""
+        if self._is_aging and not self._awaits_tick:
+            self._awaits_tick = True
+            self.set_timer(_TICK_SECONDS, self._tick_again)
+
+    def _tick_again(self) -> None:
+        self._awaits_tick = False
+        self._tick()
 
     def _leave_with(self, status: int) -> None:
         self.exit(status, return_code=status)
