@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -33,13 +33,18 @@ _FACT_CHARS = 40
 
 
 class LinuxReader:
-    """Reads this machine, and remembers the last sample for the CPU shares of the next."""
+    """Reads this machine, and remembers the last sample for the CPU shares of the next.
 
-    def __init__(self, *, show_secrets: bool = False) -> None:
+    `clock` (seconds) paces what is not read for every sample.
+    """
+
+    def __init__(
+        self, *, show_secrets: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._read_facts = _facts if show_secrets else _masked_facts
         self._table = ProcessTable(self._read_facts)
         self._search: HolderSearch | None = None
-        self._leases = LeaseTable()
+        self._leases = LeaseTable(clock)
         # Counted from boot, so that the first share is the one since then.
         self._busy_ticks = 0
         self._total_ticks = 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from time import monotonic
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -32,7 +31,8 @@ class _Holder(Struct, frozen=True):
 class LeaseTable:
     """Knows which lock belongs to which GPU, and who holds it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._ahead: Ahead[dict[locks.Key, int]] | None = None
         self._locks: dict[locks.Key, int] = {}
         self._due = 0.0
@@ -45,7 +45,7 @@ class LeaseTable:
 
         So they are not asked for at every sample: what is told of them is up to a second older.
         """
-        now = monotonic()
+        now = self._clock()
         if self._ahead is None and now >= self._due:
             self._due = now + _SECONDS
             self._ahead = Ahead(locks.holders)

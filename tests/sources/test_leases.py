@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def test_a_lease_names_its_gpu_and_its_holder(places: Path) -> None:
 
 
 def test_a_place_that_was_made_anew_is_another_lock(places: Path) -> None:
-    reader, place = LinuxReader(), places / gpu_uuid(0)
+    reader, place = LinuxReader(clock=count(step=2).__next__), places / gpu_uuid(0)
     with holding(place) as before:
         assert [lease.pid for lease in leases(reader)] == [before.pid]
         place.unlink()
@@ -120,6 +121,13 @@ def test_a_place_that_was_made_anew_is_another_lock(places: Path) -> None:
         assert leases(reader) == []
         with holding(place) as after:
             assert [lease.pid for lease in leases(reader)] == [after.pid]
+
+
+def test_the_locks_are_not_listed_again_at_once(places: Path) -> None:
+    reader = LinuxReader(clock=repeat(100.0).__next__)
+    assert leases(reader) == []
+    with holding(places / gpu_uuid(0)):
+        assert leases(reader) == []
 
 
 def test_the_holder_itself_uses_it(places: Path) -> None:
