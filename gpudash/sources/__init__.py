@@ -27,10 +27,9 @@ class Source(Protocol):
 
 
 class Holders(Struct, frozen=True):
-    """Who has which GPU open although the driver does not list it."""
+    """Who has a GPU open although the driver does not list it."""
 
-    of_minor: Mapping[int, tuple[Holder, ...]]
-    """By the minor number of the GPU's node."""
+    found: tuple[Holder, ...]
     complete: bool
     """Whether all processes of the host were looked at."""
 
@@ -53,10 +52,10 @@ class HostReader(Protocol):
         """
         ...
 
-    def holders(self, minors: Collection[int], listed: Collection[int]) -> Holders | None:
-        """Return who has the nodes of these GPUs open but is not `listed`; None for no GPU.
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
+        """Return who has the nodes of these GPUs open but is not `listed`, by minor number.
 
-        A search takes time: what it has not reached yet is not complete.
+        A search takes time: a GPU for which none has found anything yet is left out.
         """
         ...
 

@@ -6,7 +6,7 @@ A look through 1,600 processes takes 27 ms: it is made in slices, so that no tic
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from time import monotonic
 
 from gpudash import proc_facts, proc_stat
@@ -15,6 +15,8 @@ from gpudash.sources import Holders
 from gpudash.sources.processes import Facts
 
 _AGAIN_SECONDS = 10.0
+_SOON_SECONDS = 2.0
+"""When it is looked again for a GPU that no look was made for."""
 _SLICE_SECONDS = 0.02
 _FIRST_SLICE_SECONDS = 0.1
 """A first look may be the only one."""
@@ -29,10 +31,22 @@ Opened = frozenset[int]
 """Minor numbers of the GPUs that a process has open."""
 
 
+class _Look:
+    """One look through all processes, for the GPUs that were asked for when it began."""
+
+    def __init__(self, minors: Collection[int]) -> None:
+        self.covers = set(minors)
+        self.found: list[tuple[Opened, Holder]] = []
+        self.missed = not proc_facts.in_first_pid_namespace() or _hides_processes()
+        self.left = iter(proc_stat.pids())
+
+
 class HolderSearch:
     """A look through all processes, a slice at a time, and what the last whole one found.
 
-    `read_facts` gives owner and command line of a PID, None if it is gone.
+    A GPU is judged only by a look that began after it was first asked for: whoever holds its
+    memory had it open by then. `read_facts` gives owner and command line of a PID, None if it is
+    gone.
     """
 
     def __init__(
@@ -40,72 +54,93 @@ class HolderSearch:
         read_facts: Callable[[int], Facts | None],
         node_prefix: str = _NODE,
         uvm_node: str = _UVM,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._read_facts = read_facts
+        self._clock = clock
         self._node_prefix = node_prefix
         self._uvm_node = uvm_node
-        self._left: Iterator[int] | None = None
-        self._due = 0.0
-        self._found: list[tuple[Opened, Holder]] = []
-        self._missed = False
-        self._shown: list[tuple[Opened, Holder]] | None = None
-        self._shown_complete = False
+        self._asked: set[int] = set()
+        self._look: _Look | None = None
+        self._last: _Look | None = None
+        self._ended = 0.0
 
     @property
     def is_under_way(self) -> bool:
         """Whether there are processes left to look at."""
-        return self._left is not None
+        return self._look is not None
 
-    def holders(self, minors: Collection[int], listed: Collection[int]) -> Holders | None:
-        """Go on with the search for these GPUs and return what is known; None without any.
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> dict[int, Holders]:
+        """Go on with the search for these GPUs and return what is known, by minor number.
 
         The `listed` PIDs, which the driver knows, are left out, and gpudash itself.
         """
-        if not minors:
-            self._left, self._due = None, 0.0
-            self._shown, self._shown_complete = None, False
-            return None
-        start, seconds = monotonic(), _SLICE_SECONDS
-        if self._left is None and start >= self._due:
-            self._left, self._found = iter(proc_stat.pids()), []
-            self._missed = not proc_facts.in_first_pid_namespace() or _is_hidden()
-            seconds = _FIRST_SLICE_SECONDS if self._shown is None else seconds
-        if self._left is not None:
-            self._go_on(self._left, start + seconds)
+        self._ask(set(minors))
+        start, seconds = self._clock(), _SLICE_SECONDS
+        if self._look is None and self._is_due(start):
+            self._look = _Look(minors)
+            seconds = _FIRST_SLICE_SECONDS if self._last is None else seconds
+        if self._look is not None:
+            self._go_on(self._look, start + seconds)
         passed_over = {*listed, os.getpid()}
+        known = {} if self._last is None else self._known(self._last, passed_over)
+        if self._look is not None and not self._look.covers <= known.keys():
+            known = {**self._known(self._look, passed_over), **known}
+        return known
+
+    def _ask(self, minors: set[int]) -> None:
+        """Let no look judge GPUs for which it was not made."""
+        if not minors:
+            self._look = self._last = None
+        for look in filter(None, (self._look, self._last)):
+            look.covers &= minors & self._asked
+        self._asked = minors
+
+    def _is_due(self, now: float) -> bool:
+        if not self._asked or self._last is None:
+            return bool(self._asked)
+        is_covered = self._last.covers >= self._asked
+        return now - self._ended >= (_AGAIN_SECONDS if is_covered else _SOON_SECONDS)
+
+    def _known(self, look: _Look, passed_over: Collection[int]) -> dict[int, Holders]:
+        """Return what a look has found; one that goes on says nothing of those it has not met."""
         present = [
             (opened, holder)
-            for opened, holder in (self._found if self._shown is None else self._shown)
+            for opened, holder in look.found
             if holder.pid not in passed_over and _is_there(holder)
         ]
+        is_whole = look is self._last
         of_minor = {
             minor: tuple(holder for opened, holder in present if minor in opened)[:_MOST_HOLDERS]
-            for minor in minors
+            for minor in look.covers
         }
-        return Holders(of_minor, self._shown_complete)
+        return {
+            minor: Holders(holders, complete=is_whole and not look.missed)
+            for minor, holders in of_minor.items()
+            if holders or is_whole
+        }
 
-    def _go_on(self, left: Iterator[int], until: float) -> None:
-        for pid in left:
-            opened = self._opened(pid)
+    def _go_on(self, look: _Look, until: float) -> None:
+        for pid in look.left:
+            opened = self._opened(look, pid)
             holder = self._holder(pid) if opened else None
             if holder is not None:
-                self._found.append((opened, holder))
-            if monotonic() >= until:
+                look.found.append((opened, holder))
+            if self._clock() >= until:
                 return
-        self._left, self._due = None, monotonic() + _AGAIN_SECONDS
-        self._shown, self._shown_complete = self._found, not self._missed
+        self._look, self._last, self._ended = None, look, self._clock()
 
-    def _opened(self, pid: int) -> Opened:
+    def _opened(self, look: _Look, pid: int) -> Opened:
         """Return the GPUs that a process has open, none if it does not use CUDA."""
         folder = f"/proc/{pid}/fd"
         try:
             descriptors = os.listdir(folder)
         except PermissionError:
-            self._missed = True
+            look.missed = True
             return frozenset()
         except OSError:  # it has ended
             return frozenset()
-        self._missed = self._missed or len(descriptors) > _MOST_DESCRIPTORS
+        look.missed = look.missed or len(descriptors) > _MOST_DESCRIPTORS
         paths = {_target(f"{folder}/{each}") for each in descriptors[:_MOST_DESCRIPTORS]}
         if self._uvm_node not in paths:
             return frozenset()
@@ -125,9 +160,9 @@ class HolderSearch:
         )
 
 
-def _is_hidden() -> bool:
-    """Whether /proc leaves out other users' processes (hidepid), of which the first is one."""
-    return os.geteuid() != 0 and not os.path.exists("/proc/1")
+def _hides_processes() -> bool:
+    """Whether /proc leaves processes of others out (hidepid), of which the first is one."""
+    return not os.path.exists("/proc/1")
 
 
 def _is_there(holder: Holder) -> bool:

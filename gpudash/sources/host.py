@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -78,11 +78,11 @@ class LinuxReader:
         """
         return self._table.sample(pids, listed_at)
 
-    def holders(self, minors: Collection[int], listed: Collection[int]) -> Holders | None:
-        """Return who has the nodes of these GPUs open but is not `listed`; None for no GPU."""
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
+        """Return who has the nodes of these GPUs open but is not `listed`, by minor number."""
         if self._search is None:
             if not minors:
-                return None
+                return {}
             from gpudash.sources.holder_search import HolderSearch
 
             self._search = HolderSearch(self._read_facts)

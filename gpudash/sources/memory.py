@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from gpudash.snapshot import Device, Host, Snapshot
@@ -16,7 +18,7 @@ def explained(snapshot: Snapshot, reader: HostReader) -> Snapshot:
     minors = {d.minor_number for d in snapshot.devices if d.minor_number is not None and _lacks(d)}
     listed = {process.pid for process in snapshot.processes}
     holders = reader.holders(minors, listed)
-    if holders is None and not any(device.unified_memory for device in snapshot.devices):
+    if not holders and not any(device.unified_memory for device in snapshot.devices):
         return snapshot
     devices = (_with_holders(device, holders) for device in snapshot.devices)
     return replace(snapshot, devices=tuple(_sharing(each, snapshot.host) for each in devices))
@@ -27,12 +29,11 @@ def _lacks(device: Device) -> bool:
     return not device.is_mig and (device.memory_unaccounted_bytes or 0) >= _UNACCOUNTED_BYTES
 
 
-def _with_holders(device: Device, holders: Holders | None) -> Device:
-    minor = device.minor_number
-    if holders is None or minor is None or not _lacks(device):
+def _with_holders(device: Device, holders: Mapping[int, Holders]) -> Device:
+    known = None if device.minor_number is None else holders.get(device.minor_number)
+    if known is None or not _lacks(device):
         return device
-    found = holders.of_minor.get(minor, ())
-    return replace(device, holders=found, holders_complete=holders.complete)
+    return replace(device, holders=known.found, holders_complete=known.complete)
 
 
 def _sharing(device: Device, host: Host) -> Device:

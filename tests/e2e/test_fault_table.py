@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from gpudash import proc_facts
 from gpudash.snapshot import Snapshot
 from gpudash.wire import decode
 from tests.e2e.nobody import Nobody
@@ -261,3 +262,19 @@ def test_processes_that_proc_hides_are_not_gone(
     assert re.search(rf"(?m)^ *{holder.pid} .* 2.0G .*\(hidden process of another user\)", table)
     assert "exited" not in table
     assert nobody.run("pick", before=hide, **told).returncode == 75
+
+
+def test_where_proc_hides_processes_nobody_is_said_not_to_hold_the_memory(
+    fakenvml: Path, nobody: Nobody
+) -> None:
+    told = {"DEVICES": 1, "LOAD": "idle", "ORPHANED": "0:9000"}
+    hide = with_proc("-t proc -o hidepid=2")
+    line = nobody.run("--once", "--json", before=hide, **told).stdout.encode()
+    snapshot = decode(line)
+    assert snapshot.devices[0].holders_complete is False
+    (finding,) = (f for f in snapshot.findings or () if f.rule == "memory-unaccounted")
+    assert "sudo fuser -v /dev/nvidia0" in finding.advice
+    by_root = gpudash("--once", "--json", library=fakenvml, **told).snapshot.devices[0]
+    if not proc_facts.in_first_pid_namespace():
+        pytest.skip("root does not see all processes here either: a PID namespace")
+    assert by_root.holders_complete is True

@@ -186,12 +186,48 @@ def test_holders_of_memory_that_nobody_listed_owns_are_named() -> None:
     )
 
 
+ORPHAN = {"memory_unaccounted_bytes": 12 * GIB, "minor_number": 3}
+
+
 def test_memory_of_nobody_names_the_node_to_ask_unless_all_were_asked() -> None:
-    orphan = {"memory_unaccounted_bytes": 12 * GIB, "minor_number": 3}
-    asked = found(of_device(**orphan), "memory-unaccounted")
-    assert "fuser -v /dev/nvidia3" in asked.advice
-    complete = of_device(**orphan, holders=(), holders_complete=True)
-    assert "reset" in found(complete, "memory-unaccounted").advice
+    advices = [
+        found(of_device(**ORPHAN, **known), "memory-unaccounted").advice
+        for known in (
+            {},
+            {"holders": (), "holders_complete": False},
+            {"holders": (), "holders_complete": True},
+        )
+    ]
+    assert [("fuser -v /dev/nvidia3" in each) for each in advices] == [True, True, False]
+    assert [("other users" in each) for each in advices] == [False, True, False]
+    assert [("reset" in each) for each in advices] == [False, False, True]
+
+
+def test_memory_of_nobody_is_to_be_expected_where_processes_are_hidden() -> None:
+    hidden = Fault(source="processes", message=clean("processes outside are hidden"))
+    orphaned = make_device(**ORPHAN, holders=(), holders_complete=False)
+    finding = found(host(devices=(orphaned,), errors=(hidden,)), "memory-unaccounted")
+    assert finding.level == "info"
+    assert finding.advice.endswith("look on the host.")
+    one = make_device(**ORPHAN, holders=(Holder(pid=812),))
+    assert found(host(devices=(one,), errors=(hidden,)), "memory-unaccounted").level == "warn"
+    elsewhere = Fault(source="processes", code=4, uuid=clean(gpu_uuid(7)), message=clean("x"))
+    assert found(host(devices=(orphaned,), errors=(elsewhere,)), "memory-unaccounted").level == (
+        "warn"
+    )
+
+
+def test_memory_that_is_a_part_of_the_hosts_may_be_in_use_by_anything() -> None:
+    finding = found(of_device(**ORPHAN, addressing_mode="ats"), "memory-unaccounted")
+    assert finding.level == "info"
+    assert "host's memory" in finding.advice
+
+
+@pytest.mark.parametrize(("count", "advice"), [(1, "it is left over"), (2, "they are left over")])
+def test_holders_are_ended_by_hand(count: int, advice: str) -> None:
+    holders = tuple(Holder(pid=812 + number) for number in range(count))
+    finding = found(of_device(**ORPHAN, holders=holders), "memory-unaccounted")
+    assert advice in finding.advice
 
 
 @pytest.mark.parametrize(

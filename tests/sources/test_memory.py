@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from gpudash.snapshot import Device, Holder, Snapshot
@@ -15,7 +15,7 @@ WORKER = Holder(pid=77, start_ticks=5, username="erin", command_line=("python", 
 class Reader:
     """A host whose holders a test declares, and which notes what it was asked for."""
 
-    def __init__(self, holders: Holders | None = None) -> None:
+    def __init__(self, holders: Mapping[int, Holders] = {}) -> None:
         self.asked: list[tuple[set[int], set[int]]] = []
         self._holders = holders
         self._host = SimulatedHost("single", lambda: 1_800_000_000.0).reader
@@ -23,9 +23,9 @@ class Reader:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._host, name)
 
-    def holders(self, minors: Collection[int], listed: Collection[int]) -> Holders | None:
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
         self.asked.append((set(minors), set(listed)))
-        return self._holders if minors else None
+        return self._holders
 
 
 def seen(reader: Reader, *devices: Device, **more: Any) -> tuple[Device, ...]:
@@ -34,7 +34,7 @@ def seen(reader: Reader, *devices: Device, **more: Any) -> tuple[Device, ...]:
 
 
 def test_holders_are_looked_for_where_memory_has_no_owner() -> None:
-    reader = Reader(Holders({1: (WORKER,)}, complete=True))
+    reader = Reader({1: Holders((WORKER,), complete=True)})
     first = make_device(index=0, minor_number=0, memory_unaccounted_bytes=64 << 20)
     second = make_device(index=1, minor_number=1, memory_unaccounted_bytes=5 * GIB)
     one, other = seen(reader, first, second, processes=(make_process(pid=4),))
@@ -44,13 +44,25 @@ def test_holders_are_looked_for_where_memory_has_no_owner() -> None:
 
 
 def test_a_search_that_saw_not_all_says_so() -> None:
-    reader = Reader(Holders({0: ()}, complete=False))
+    reader = Reader({0: Holders((), complete=False)})
     (device,) = seen(reader, make_device(minor_number=0, memory_unaccounted_bytes=GIB))
     assert (device.holders, device.holders_complete) == ((), False)
 
 
+def test_of_a_gpu_that_no_search_has_covered_nothing_is_said() -> None:
+    reader = Reader({0: Holders((WORKER,), complete=True)})
+    lacking = {"memory_unaccounted_bytes": 5 * GIB}
+    one, other = seen(
+        reader,
+        make_device(index=0, minor_number=0, **lacking),
+        make_device(index=1, minor_number=1, **lacking),
+    )
+    assert (one.holders, one.holders_complete) == ((WORKER,), True)
+    assert (other.holders, other.holders_complete) == (None, None)
+
+
 def test_a_gpu_without_a_known_node_is_left_alone() -> None:
-    reader = Reader(Holders({}, complete=True))
+    reader = Reader()
     (device,) = seen(reader, make_device(minor_number=None, memory_unaccounted_bytes=GIB))
     assert reader.asked == [(set(), {4242})]
     assert device.holders is None

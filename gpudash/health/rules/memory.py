@@ -20,6 +20,8 @@ UNACCOUNTED = Rule(
 """It goes at once: its sentence names an amount, which would be one of before."""
 
 _MOST_HOLDERS = 8
+_PART_OF_HOST = "ats"
+"""How memory is addressed that the host manages as a part of its own (Grace Hopper)."""
 
 
 def full(sight: Sight) -> Iterator[Symptom]:
@@ -43,7 +45,12 @@ def full(sight: Sight) -> Iterator[Symptom]:
 
 
 def unaccounted(sight: Sight) -> Iterator[Symptom]:
-    """GPUs with notable memory in use that no listed process owns."""
+    """GPUs with notable memory in use that no listed process owns.
+
+    Where processes are hidden, as in a container, that is to be expected, and so it is where the
+    memory is a part of the host's.
+    """
+    hides = any(each.source == "processes" and not each.uuid for each in sight.snapshot.errors)
     for gpu in sight.gpus:
         amount = gpu.memory_unaccounted_bytes
         if not notable(gpu, amount) or gpu.unified_memory:
@@ -56,11 +63,12 @@ def unaccounted(sight: Sight) -> Iterator[Symptom]:
             more = f" and {len(holders) - _MOST_HOLDERS} more" if holders[_MOST_HOLDERS:] else ""
             sentence += f"; its device node is open in {names}{more}"
         of = sight.name(gpu)
+        is_normal = not holders and (hides or gpu.addressing_mode == _PART_OF_HOST)
         yield Symptom(
             UNACCOUNTED,
             gpu.key,
-            "warn",
-            _advice(gpu, bool(holders)),
+            "info" if is_normal else "warn",
+            _advice(gpu, len(holders), hides=hides),
             sentence=sentence,
             devices=(gpu,),
             evidence=(
@@ -70,11 +78,21 @@ def unaccounted(sight: Sight) -> Iterator[Symptom]:
         )
 
 
-def _advice(gpu: Device, has_holders: bool) -> str:
-    if has_holders:
-        return "If they are left over from a job that has ended, end them too: kill PID"
-    minor = gpu.minor_number
-    node = "/dev/nvidia*" if minor is None else f"/dev/nvidia{minor}"
+def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
+    """Return what to do, by what is known of who has the GPU open."""
+    if holder_count:
+        them = "it is" if holder_count == 1 else "they are"
+        end = "end it" if holder_count == 1 else "end them"
+        return f"If {them} left over from a job that has ended, {end}, too: kill PID"
+    if gpu.addressing_mode == _PART_OF_HOST:
+        return "It is a part of the host's memory: pages of other programs and of files lie there."
+    if hides:
+        return "Not all processes can be seen from here, as in a container: look on the host."
+    node = "/dev/nvidia*" if gpu.minor_number is None else f"/dev/nvidia{gpu.minor_number}"
     if gpu.holders_complete:
-        return "No process has it open: only a reset of the GPU or a reboot frees it."
-    return f"Processes of other users and containers cannot be seen: sudo fuser -v {node}"
+        return (
+            "No process that uses CUDA has it open: unless a virtual machine does, only a reset "
+            "of the GPU or a reboot frees it."
+        )
+    unseen = "" if gpu.holders is None else "Processes of other users cannot be seen. "
+    return f"{unseen}Who has it open: sudo fuser -v {node}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import pi, sin
 
 from gpudash.snapshot import Device, Fault, Host, Lease, Process
@@ -51,10 +51,10 @@ class SimulatedReader:
         now = self._clock()
         return {pid: self._process(pid, now) for pid in pids}
 
-    def holders(self, minors: Collection[int], listed: Collection[int]) -> Holders | None:
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
         """Return the holders that the scene declares; its cards are numbered like their nodes."""
         cards = self._scene.cards
-        return Holders({minor: cards[minor].holders for minor in minors}, True) if minors else None
+        return {minor: Holders(cards[minor].holders, complete=True) for minor in minors}
 
     def begin(self) -> None:
         """Do nothing: all is at hand."""
