@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from msgspec.structs import replace
 
 from gpudash.errors import UsageError
-from gpudash.snapshot import Device, Finding, Process, Snapshot, Topology
+from gpudash.snapshot import Device, Finding, Process, Snapshot
 
 
 def selectors(text: str) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
         snapshot,
         devices=devices,
         processes=tuple(_processes(snapshot, uuids)),
-        topology=snapshot.topology and _topology(snapshot.topology, uuids),
+        topology=snapshot.topology and snapshot.topology.among(uuids),
         errors=tuple(e for e in snapshot.errors if e.uuid is None or e.uuid in uuids),
         findings=snapshot.findings and _findings(snapshot.findings, devices),
         leases=tuple(lease for lease in snapshot.leases if lease.uuid in uuids),
@@ -112,18 +112,4 @@ def _findings(findings: Sequence[Finding], devices: Sequence[Device]) -> tuple[F
         if not finding.indices
         or not uuids.isdisjoint(finding.uuids)
         or not indices.isdisjoint(finding.indices)
-    )
-
-
-def _topology(topology: Topology, uuids: Set[str]) -> Topology:
-    kept = [place for place, uuid in enumerate(topology.uuids) if uuid in uuids]
-    return Topology(
-        uuids=tuple(topology.uuids[i] for i in kept),
-        indices=tuple(topology.indices[i] for i in kept),
-        links=tuple(tuple(topology.links[i][j] for j in kept) for i in kept),
-        p2p_read=tuple(tuple(topology.p2p_read[i][j] for j in kept) for i in kept),
-        p2p_write=tuple(tuple(topology.p2p_write[i][j] for j in kept) for i in kept),
-        p2p_atomics=tuple(tuple(topology.p2p_atomics[i][j] for j in kept) for i in kept),
-        cpu_affinity=tuple(topology.cpu_affinity[i] for i in kept),
-        numa_affinity=tuple(topology.numa_affinity[i] for i in kept),
     )

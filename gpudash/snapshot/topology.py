@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import partial
 from typing import Annotated, Literal
 
@@ -37,6 +38,22 @@ class Topology(Struct, frozen=True, kw_only=True):
         "Host NUMA nodes next to each GPU, as a list of ranges.",
         nvml="nvmlDeviceGetMemoryAffinity")]
     # fmt: on
+
+    def among(self, uuids: Set[str]) -> Topology | None:
+        """Return how these GPUs are connected, None if none of them is known here."""
+        kept = [place for place, uuid in enumerate(self.uuids) if uuid in uuids]
+        if len(kept) in (0, len(self.uuids)):
+            return self if kept else None
+        return Topology(
+            uuids=tuple(self.uuids[i] for i in kept),
+            indices=tuple(self.indices[i] for i in kept),
+            links=tuple(tuple(self.links[i][j] for j in kept) for i in kept),
+            p2p_read=tuple(tuple(self.p2p_read[i][j] for j in kept) for i in kept),
+            p2p_write=tuple(tuple(self.p2p_write[i][j] for j in kept) for i in kept),
+            p2p_atomics=tuple(tuple(self.p2p_atomics[i][j] for j in kept) for i in kept),
+            cpu_affinity=tuple(self.cpu_affinity[i] for i in kept),
+            numa_affinity=tuple(self.numa_affinity[i] for i in kept),
+        )
 
     def peer_access(self, row: int, column: int) -> bool | None:
         """Whether frameworks would print Y for the pair: itself, or reading and writing both OK."""

@@ -42,12 +42,12 @@ class HostReader(Protocol):
         ...
 
     def processes(
-        self, pids: Collection[int], listed_at: float | None = None
+        self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
     ) -> dict[int, Process]:
         """Return one entry for every PID asked for, with `devices` left empty.
 
-        A process that started after the driver listed its PID, at `listed_at` seconds since boot,
-        is another one: the one that was listed has exited. What may not be seen is None; a
+        A process that started after the driver listed its PID, `listed_at` so many seconds since
+        boot, is another one: the one that was listed has exited. What may not be seen is None; a
         process that is gone or hidden says so in `hidden_reason`. Nothing raises.
         """
         ...

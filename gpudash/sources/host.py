@@ -69,11 +69,11 @@ class LinuxReader:
         )
 
     def processes(
-        self, pids: Collection[int], listed_at: float | None = None
+        self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
     ) -> dict[int, Process]:
         """Return one entry for every PID asked for, with `devices` left empty.
 
-        One that started after `listed_at`, in seconds since boot, is not the one that was listed.
+        One that started after its PID was `listed_at`, in seconds since boot, is another one.
         Ask for all PIDs of a sample at once: what is known of the others is forgotten.
         """
         return self._table.sample(pids, listed_at)

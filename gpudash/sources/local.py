@@ -16,7 +16,7 @@ from gpudash.errors import UsageError
 from gpudash.snapshot import Process, ProcessDevice, Snapshot
 from gpudash.sources import HostReader, Source
 from gpudash.sources.memory import explained
-from gpudash.sources.nvml import Library, NvmlReader, PciBus, load
+from gpudash.sources.nvml import Crew, Library, NvmlReader, PciBus, load
 from gpudash.sources.nvml.rest import Rest
 from gpudash.sources.nvml.tasks import STEADY, Patience, no_news, once
 
@@ -115,7 +115,7 @@ def open_source(
     # The kernel answers while pynvml is imported, which takes as long.
     host.begin()
     library = Library(load(), pcie_throughput=pcie_throughput, single_look=single_look)
-    nvml = NvmlReader(library, PciBus(), patience=patience, rest=Rest())
+    nvml = NvmlReader(library, PciBus(), crew=Crew(patience), rest=Rest())
     return LocalSource(nvml, host)
 
 

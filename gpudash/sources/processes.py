@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -73,12 +73,14 @@ class ProcessTable:
         self._known: dict[int, _Known] = {}
         self._most_watched = _most_watched()
 
-    def sample(self, pids: Collection[int], listed_at: float | None = None) -> dict[int, Process]:
+    def sample(
+        self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
+    ) -> dict[int, Process]:
         """Return one entry for every PID; those that are not asked for are forgotten.
 
-        A PID that was reused after `listed_at`, in seconds since boot, is one that has exited.
+        A PID that was reused after it was `listed_at`, in seconds since boot, has exited.
         """
-        too_late = float("inf") if listed_at is None else listed_at // proc_stat.TICK_SECONDS
+        listed_at = listed_at or {}
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         found: dict[int, Process] = {}
         kept: dict[int, _Known] = {}
@@ -92,7 +94,7 @@ class ProcessTable:
             stat = proc_stat.parse(line) if line else None
             if stat is None or line is None:
                 found[pid] = Process(pid=pid, devices=(), hidden_reason=self._hidden_reason(pid))
-            elif stat.start_ticks >= too_late:
+            elif _is_another(stat, listed_at.get(pid)):
                 found[pid] = Process(pid=pid, devices=(), hidden_reason=_EXITED)
             else:
                 kept[pid] = known = self._recall(pid, stat)
@@ -184,6 +186,11 @@ class ProcessTable:
         except (ProcessLookupError, OverflowError):
             pass
         return "belongs to another PID namespace" if self._in_namespace else _EXITED
+
+
+def _is_another(stat: ProcStat, listed_at: float | None) -> bool:
+    """Whether a process cannot be the one that was listed, as it had not started."""
+    return listed_at is not None and stat.start_ticks >= listed_at // proc_stat.TICK_SECONDS
 
 
 def _most_watched() -> int:

@@ -101,13 +101,13 @@ def test_a_process_that_started_after_it_was_listed_is_another(
 ) -> None:
     listed_at = time.clock_gettime(time.CLOCK_BOOTTIME)
     (holder,) = holders(1)
-    process = ProcessTable(Asked()).sample([holder.pid], listed_at)[holder.pid]
+    process = ProcessTable(Asked()).sample([holder.pid], {holder.pid: listed_at})[holder.pid]
     assert process.hidden_reason == "exited"
     assert (process.username, process.start_ticks, process.create_time) == (None, None, None)
 
 
 def test_a_process_that_started_before_it_was_listed_is_that_one() -> None:
-    process = ProcessTable(Asked()).sample([ME], time.clock_gettime(time.CLOCK_BOOTTIME))[ME]
+    process = ProcessTable(Asked()).sample([ME], {ME: time.clock_gettime(time.CLOCK_BOOTTIME)})[ME]
     assert process.hidden_reason is None
     assert process.username == "alice"
 

@@ -31,6 +31,8 @@ class DeviceReader:
         self._library = library
         self._wall_clock = wall_clock
         self._asked: HandleFacts | None = None
+        self._put_aside: list[HandleFacts] = []
+        """What was asked of earlier handles, and holds what NVML lent until it may be asked."""
         self._known: dict[str, Any] = {}
         self._xids: XidWatch | None = None
         self._left: dict[str, Any] = {}
@@ -58,11 +60,12 @@ class DeviceReader:
 
     def identity(self) -> dict[str, Any]:
         """Return what is true of it whatever it does now, also while a call is under way."""
-        values = self._known if self._asked is None else self._asked.values
+        asked = self._asked
+        values = self._known if asked is None else asked.values
         return {**_identity(values), "xid_events": self._xid_events}
 
     def asleep(self, bus_id: str | None, name: str | None, uuid: str | None) -> Device:
-        """Return the GPU as suspended, without a call that would wake it."""
+        """Return the GPU as suspended, without any call: it would wake it, or hang."""
         identity: dict[str, Any] = {"pci_bus_id": bus_id, "name": name, "uuid": uuid}
         identity.update(self.identity())
         self._forget_handle()
@@ -75,13 +78,12 @@ class DeviceReader:
 
     def close(self) -> None:
         """Give back what NVML lent, while it is still open."""
-        if self._asked is not None:
-            self._asked.close()
+        for asked in (*self._put_aside, self._asked):
+            if asked is not None:
+                asked.close()
+        self._put_aside.clear()
         if self._xids is not None:
             self._xids.close()
-            if self._asked is not None:
-                told = self._asked.values.items()
-                self._left.update((name, value) for name, value in told if value is not None)
 
     def begin_anew(self) -> None:
         """Take note that the driver was loaded anew: what was reported before is over."""
@@ -91,6 +93,7 @@ class DeviceReader:
     def fail(self, code: int, now: float) -> None:
         """Mark the GPU as failed for `code`; it is asked again after a while."""
         self._forget_handle()
+        self.close()
         self._retry_at = now + RETRY_SECONDS
         self._state = _state(code)
         self._fault = Fault(
@@ -109,6 +112,7 @@ class DeviceReader:
         if code:
             self.fail(code, now)
             return
+        self._forget_handle()
         self.close()
         self._out_by = (self._fault.code if self._fault else None) or codes.SUCCESS
         self.handle, self._state, self._fault = handle, "ok", None
@@ -116,9 +120,13 @@ class DeviceReader:
         self._asked = HandleFacts(self._library, handle)
 
     def _forget_handle(self) -> None:
-        self.close()
-        if self._asked is not None:
-            self._known = _identity(self._asked.values) or self._known
+        asked = self._asked
+        if asked is not None:
+            self._known = _identity(asked.values) or self._known
+            self._put_aside.append(asked)
+            if self._xids is not None:
+                told = asked.values.items()
+                self._left.update((name, value) for name, value in told if value is not None)
         self.handle, self._asked = None, None
         self._retry_at = 0.0
 

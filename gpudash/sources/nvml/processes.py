@@ -28,16 +28,23 @@ class Listing(Struct, frozen=True):
     entries: tuple[tuple[int, ProcessDevice], ...]
     code: int
     unaccounted_bytes: int | None
+    listed_at: float = 0.0
+    """When the driver was asked, by the clock of the reader."""
 
 
 class ProcessReader:
     """The processes of one GPU, from look to look."""
 
     def __init__(
-        self, library: Library, reader: DeviceReader, wall_clock: Callable[[], float]
+        self,
+        library: Library,
+        reader: DeviceReader,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
     ) -> None:
         self._library = library
         self._reader = reader
+        self._clock = clock
         self._wall_clock = wall_clock
         self._refused: set[str] = set()
         self._refused_in = 0
@@ -48,6 +55,8 @@ class ProcessReader:
         if self._refused_in != self._reader.openings:
             self._refused_in = self._reader.openings
             self._refused.clear()
+        # Before the calls: who has started since then may have a PID that ended while they ran.
+        listed_at = self._clock()
         rows, code = self._running()
         if code:
             return Listing((), code, None)
@@ -56,7 +65,7 @@ class ProcessReader:
         entries = tuple(
             (key[0], _entry(device, key, row, uuids, busy.get(key[0]))) for key, row in rows.items()
         )
-        return Listing(entries, codes.SUCCESS, _unaccounted(device, rows))
+        return Listing(entries, codes.SUCCESS, _unaccounted(device, rows), listed_at)
 
     def _running(self) -> tuple[dict[Key, tuple[str, int | None]], int]:
         """Return ({(pid, GPU instance, compute instance): (types, bytes)}, 0 or a code)."""

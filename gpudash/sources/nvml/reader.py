@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import is_
 
 from msgspec import Struct
@@ -13,15 +13,16 @@ from gpudash.errors import DriverError
 from gpudash.snapshot import Device, Fault, ProcessDevice, Topology
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.bus import UNKNOWN, Bus
+from gpudash.sources.nvml.connections import Connections
+from gpudash.sources.nvml.crew import Crew
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.paces import STEADY_SECONDS
 from gpudash.sources.nvml.processes import Listing
 from gpudash.sources.nvml.rest import SUSPENDED, Rest
 from gpudash.sources.nvml.roster import Gpu, Roster
-from gpudash.sources.nvml.silence import seen_by_kernel, silence
-from gpudash.sources.nvml.tasks import Patience, Task, run
-from gpudash.sources.nvml.topology import read_topology
-from gpudash.sources.nvml.versions import Versions, read_versions
+from gpudash.sources.nvml.session import Session, States
+from gpudash.sources.nvml.silence import excuse, seen_by_kernel
+from gpudash.sources.nvml.versions import Versions
 from gpudash.text import clean
 
 
@@ -30,8 +31,8 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     devices: tuple[Device, ...] = ()
     processes: dict[int, tuple[ProcessDevice, ...]]
-    listed_at: float | None = None
-    """When the processes were listed, by the clock of the reader; it may be a tick ago."""
+    listed_at: Mapping[int, float] = {}
+    """When each process was listed, by the clock of the reader; it may be some ticks ago."""
     topology: Topology | None = None
     versions: Versions = Versions()
     faults: tuple[Fault, ...] = ()
@@ -43,7 +44,10 @@ def since_boot() -> float:
 
 
 class NvmlReader:
-    """NVML read as a whole: opened at the first tick, and anew when driver or GPUs change."""
+    """NVML read as a whole: opened at the first tick, and anew when driver or GPUs change.
+
+    Every call into it is made by the crew, which waits for none longer than agreed.
+    """
 
     def __init__(
         self,
@@ -51,28 +55,23 @@ class NvmlReader:
         bus: Bus,
         clock: Callable[[], float] = since_boot,
         wall_clock: Callable[[], float] = time.time,
-        patience: Patience | None = None,
+        crew: Crew | None = None,
         rest: Rest | None = None,
     ) -> None:
-        self._library = library
         self._bus = bus
         self._clock = clock
-        self._patience = patience
+        self._crew = crew or Crew(None)
         self._rest = rest
+        patience = self._crew.patience
         self._kept_seconds = patience.first if patience else 0.0
-        self._roster = Roster(library, wall_clock)
-        self._on_bus: tuple[str, ...] = ()
-        self._load: int | None = None
-        self._is_open = False
-        self._versions = Versions()
-        self._topology: Topology | None = None
-        self._topology_of: tuple[str | None, ...] | None = None
+        self._roster = Roster(library, clock, wall_clock)
+        self._session = Session(library, self._roster, bus, self._crew)
+        self._connections = Connections(library, self._crew)
         self._processes_due = 0.0
-        self._listed_at: float | None = None
+        self._listed_in = 0
         self._joined: list[Listing] = []
         self._processes: dict[int, tuple[ProcessDevice, ...]] = {}
-        self._following: Task[None] | None = None
-        self._connecting: Task[Topology | None] | None = None
+        self._listed_at: dict[int, float] = {}
 
     def read(self) -> Reading:
         """Read what is due.
@@ -82,73 +81,61 @@ class NvmlReader:
         """
         now = self._clock()
         states = self._bus.power_states()
-        if self._rest is not None and self._rest.lasts(states, now):
-            return self._resting(states)
-        if not self._attend(states):
+        resting = self._rest is not None and self._rest.lasts(states, now)
+        if not self._session.attend(states, resting=resting, is_held=self._is_held):
             return self._silence(states)
+        if resting:
+            return self._resting(states)
         ready = [gpu for gpu in self._roster.gpus if not gpu.is_out]
-        list_processes = self._is_open and (
-            now >= self._processes_due or any(gpu.was_silent for gpu in ready)
-        )
-        if list_processes:
-            self._processes_due = now + STEADY_SECONDS
-            self._listed_at = self._clock()
+        list_processes = self._lists_processes(now, ready)
         tasks = {gpu: gpu.send(now, list_processes) for gpu in self._awake(ready, states)}
-        is_first = not all(gpu.is_known for gpu in self._roster.gpus)
-        run([*tasks.values()], self._patience, first=is_first)
+        self._crew.run([*tasks.values()], first=not all(gpu.is_known for gpu in tasks))
         self._settle(tasks)
-        self._reopen_if_dead()
+        self._session.note_the_dead()
         reading = self._reading()
         if self._rest is not None and not self._is_held:
-            is_idle = all(gpu.is_idle for gpu in self._roster.gpus)
-            if self._rest.begins(states, is_idle, now):
-                self._close()
+            # From the next tick on it lasts, and NVML is closed.
+            self._rest.begins(states, all(gpu.is_idle for gpu in self._roster.gpus), now)
         return reading
 
     def close(self) -> None:
         """Let go of the driver; the next read opens it again.
 
-        Raises DriverError while a call is under way, below which nothing may be closed.
+        Raises DriverError while a call is under way, below which nothing may be closed, and when
+        the driver does not let go in time.
         """
         if self._is_held:
             raise DriverError(codes.TIMEOUT, "a call hangs in the driver, which keeps the GPUs")
-        self._close()
-
-    def _close(self) -> None:
-        if self._is_open:
-            self._roster.close()
-            self._library.close()
-        self._is_open = False
+        self._session.close()
+        self._crew.close()
 
     @property
     def _is_held(self) -> bool:
         """Whether a call has not come back."""
-        out = (self._following, self._connecting)
+        out = self._session.task, self._connections
         return any(each is not None and each.is_out for each in out) or any(
             gpu.is_out for gpu in self._roster.gpus
         )
 
-    def _attend(self, states: dict[str, str]) -> bool:
-        """Open NVML if that is due; False while the driver does not answer to it."""
-        if self._following is None:
-            if self._is_open and (self._is_held or not states or tuple(states) == self._on_bus):
-                return True
-            self._following = Task(lambda: self._follow(states))
-            run([self._following], self._patience, first=True)
-        if self._following.is_out:
+    def _lists_processes(self, now: float, ready: Iterable[Gpu]) -> bool:
+        """Whether it is time to list them: at their pace, and at once of a GPU that was silent."""
+        if not self._session.is_open:
             return False
-        following, self._following = self._following, None
-        following.outcome()
+        is_new = self._listed_in != self._session.openings
+        if not (is_new or now >= self._processes_due or any(gpu.was_silent for gpu in ready)):
+            return False
+        self._listed_in = self._session.openings
+        self._processes_due = now + STEADY_SECONDS
         return True
 
-    def _resting(self, states: dict[str, str]) -> Reading:
+    def _resting(self, states: States) -> Reading:
         """Return the GPUs unread, so that they fall asleep or stay so."""
         for gpu in self._roster.gpus:
             identity = UNKNOWN if gpu.address is None else self._bus.identity(gpu.address)
             gpu.sleep(identity, resting=states.get(gpu.address or "") not in SUSPENDED)
-        return Reading(devices=self._devices(), processes={}, versions=self._versions)
+        return Reading(devices=self._devices(), processes={}, versions=self._session.versions)
 
-    def _awake(self, gpus: Iterable[Gpu], states: dict[str, str]) -> Iterable[Gpu]:
+    def _awake(self, gpus: Iterable[Gpu], states: States) -> Iterable[Gpu]:
         """Yield the GPUs that may be asked; the others are asleep."""
         for gpu in gpus:
             if gpu.address is not None and states.get(gpu.address) in SUSPENDED:
@@ -157,85 +144,53 @@ class NvmlReader:
                 yield gpu
 
     def _settle(self, sent: Collection[Gpu]) -> None:
-        """Show what the tasks of this tick brought, and for which GPUs the driver is silent."""
+        """Show what the tasks of this tick brought, and which GPUs cannot be known."""
         for gpu in self._roster.gpus:
-            if gpu.task is None:
+            task = gpu.task
+            if task is None:
                 continue
-            if gpu in sent and not gpu.is_out:
-                gpu.take(gpu.task.outcome())
-            elif not gpu.is_known or gpu.task.seconds > self._kept_seconds:
+            if gpu in sent and task.is_back:
+                gpu.take(task.outcome())
+            elif not gpu.is_known or task.seconds > self._kept_seconds:
                 identity = self._bus.identity(gpu.address) if gpu.address else UNKNOWN
-                gpu.take_silence(identity, silence(gpu.task))
+                gpu.take_silence(identity, excuse(task, f"GPU {gpu.reader.index}"))
 
-    def _silence(self, states: dict[str, str]) -> Reading:
-        """Return what is known while the driver does not even let itself be opened."""
-        assert self._following is not None
-        message = silence(self._following)
-        fault = Fault(source="nvml", code=codes.TIMEOUT, message=message)
+    def _silence(self, states: States) -> Reading:
+        """Return what is known while the driver does not even let itself be opened, or closed."""
+        assert self._session.task is not None
+        fault = excuse(self._session.task, "the driver")
         if not self._roster.gpus:
             devices = seen_by_kernel(self._bus, states, fault)
             return Reading(devices=devices, processes={}, faults=(fault,))
         for gpu in self._roster.gpus:
-            gpu.take_silence(UNKNOWN, message)
+            gpu.take_silence(UNKNOWN, fault)
         return Reading(devices=self._devices(), processes={}, faults=(fault,))
 
-    def _follow(self, states: dict[str, str]) -> None:
-        """Open NVML, once more if the GPUs on the bus are others: it counts them when opened.
-
-        While none is to be seen there, as in some containers, they are those of before.
-        """
-        on_bus = tuple(states)
-        changed = bool(on_bus) and on_bus != self._on_bus
-        if changed:
-            self._close()
-        if self._is_open:
-            return
-        self._on_bus = on_bus
-        if on_bus and all(state in SUSPENDED for state in states.values()):
-            if changed:
-                self._roster.arrange(on_bus)
-            return
-        self._library.open()
-        self._is_open = True
-        self._versions = read_versions(self._library)
-        self._processes_due = 0.0
-        try:
-            self._roster.count(on_bus)
-        except DriverError:
-            self._close()
-            raise
-        load = self._bus.driver_load()
-        if None not in (load, self._load) and load != self._load:
-            self._roster.begin_anew()
-        self._load = load
-
-    def _reopen_if_dead(self) -> None:
-        """Close NVML when every GPU says it is not initialised: the driver was reloaded."""
-        faults = [gpu.device.fault for gpu in self._roster.gpus]
-        if faults and all(fault and fault.code == codes.UNINITIALIZED for fault in faults):
-            self._is_open = False
-
     def _reading(self) -> Reading:
-        self._refresh_topology()
+        self._connections.refresh(self._roster.gpus)
+        self._join_processes()
         return Reading(
             devices=self._devices(),
-            processes=self._processes_by_pid(),
+            processes=self._processes,
             listed_at=self._listed_at,
-            topology=self._topology,
-            versions=self._versions,
+            topology=self._connections.topology,
+            versions=self._session.versions,
             faults=tuple(self._faults()),
         )
 
-    def _processes_by_pid(self) -> dict[int, tuple[ProcessDevice, ...]]:
-        """Return what each process does on its devices, the same object until they are listed."""
+    def _join_processes(self) -> None:
+        """Gather what each process does on its devices; the same objects until they are listed."""
         listings = [gpu.listing for gpu in self._roster.gpus]
-        if len(listings) != len(self._joined) or not all(map(is_, listings, self._joined)):
-            self._joined, processes = listings, defaultdict[int, list[ProcessDevice]](list)
-            for listing in listings:
-                for pid, entry in listing.entries:
-                    processes[pid].append(entry)
-            self._processes = {pid: tuple(entries) for pid, entries in processes.items()}
-        return self._processes
+        if len(listings) == len(self._joined) and all(map(is_, listings, self._joined)):
+            return
+        self._joined, processes = listings, defaultdict[int, list[ProcessDevice]](list)
+        listed_at: dict[int, float] = {}
+        for listing in listings:
+            for pid, entry in listing.entries:
+                processes[pid].append(entry)
+                listed_at[pid] = min(listing.listed_at, listed_at.get(pid, listing.listed_at))
+        self._processes = {pid: tuple(entries) for pid, entries in processes.items()}
+        self._listed_at = listed_at
 
     def _devices(self) -> tuple[Device, ...]:
         rows = [(gpu.device, *gpu.instances) for gpu in self._roster.gpus]
@@ -243,27 +198,10 @@ class NvmlReader:
         rows.sort(key=lambda row: row[0].index)
         return tuple(device for row in rows for device in row)
 
-    def _refresh_topology(self) -> None:
-        """Read the topology when the set of readable GPUs has changed."""
-        connecting = self._connecting
-        if connecting is not None and connecting.is_out:
-            return
-        present = [gpu for gpu in self._roster.gpus if gpu.is_readable]
-        uuids = tuple(gpu.device.uuid for gpu in present)
-        if uuids != self._topology_of:
-            self._topology_of, self._topology = uuids, None
-            pairs = [(gpu.device, gpu.reader.handle) for gpu in present]
-            self._connecting = Task(lambda: read_topology(self._library, pairs))
-            run([self._connecting], self._patience, first=True)
-        if self._connecting is not None and not self._connecting.is_out:
-            self._topology, self._connecting = self._connecting.outcome(), None
-
     def _faults(self) -> Iterable[Fault]:
-        if self._is_open and not self._roster.gpus:
+        if self._session.is_open and not self._roster.gpus:
             yield Fault(source="nvml", code=codes.NOT_FOUND, message=clean("no GPU was found"))
-        if self._connecting is not None:
-            message = clean(f"topology unknown: {silence(self._connecting)}")
-            yield Fault(source="topology", code=codes.TIMEOUT, message=message)
+        yield from self._connections.faults()
         for gpu in self._roster.gpus:
             if gpu.listing.code:
                 yield Fault(

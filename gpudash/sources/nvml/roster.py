@@ -19,12 +19,15 @@ from gpudash.sources.nvml.device import DeviceReader
 from gpudash.sources.nvml.instances import InstanceReader
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.processes import Listing, ProcessReader
+from gpudash.sources.nvml.silence import state_by
 from gpudash.sources.nvml.tasks import Task
-from gpudash.text import SafeText, clean
+from gpudash.text import clean
 
 NO_LISTING = Listing((), codes.SUCCESS, None)
 SILENCE = Listing((), codes.TIMEOUT, None)
 """The processes of a GPU to which a call has not come back."""
+UNASKED = Listing((), codes.INSUFFICIENT_RESOURCES, None)
+"""The processes of a GPU that could not be asked."""
 
 _LEFT_ALONE = clean("left alone so that it can fall asleep: on battery, and nothing to do")
 
@@ -44,13 +47,18 @@ class Gpu:
     """
 
     def __init__(
-        self, library: Library, index: int, address: str | None, wall_clock: Callable[[], float]
+        self,
+        library: Library,
+        index: int,
+        address: str | None,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
     ) -> None:
         self.address = address
         """Where the kernel sees it, `0000:1a:00.0`; None if that is not known."""
         self.reader = DeviceReader(library, index, wall_clock)
         self.instance_reader = InstanceReader(library)
-        self.processes = ProcessReader(library, self.reader, wall_clock)
+        self.processes = ProcessReader(library, self.reader, clock, wall_clock)
         self.device = Device(index=index)
         self.instances: tuple[Device, ...] = ()
         self.listing = NO_LISTING
@@ -65,8 +73,8 @@ class Gpu:
 
     @property
     def was_silent(self) -> bool:
-        """Whether it was last taken for hung, so that its processes are not known."""
-        return self.listing is SILENCE
+        """Whether it was last not to be asked, so that its processes are not known."""
+        return self.listing is SILENCE or self.listing is UNASKED
 
     @property
     def is_readable(self) -> bool:
@@ -75,7 +83,7 @@ class Gpu:
 
     def send(self, now: float, list_processes: bool) -> Task[Look]:
         """Return the task of this tick."""
-        self.task = Task(lambda: self._look(now, list_processes))
+        self.task = Task(lambda: self._look(now, list_processes), instead_of=self.task)
         return self.task
 
     def take(self, look: Look) -> None:
@@ -103,17 +111,18 @@ class Gpu:
             self.device = replace(self.device, state="resting", fault=fault)
         self.instances, self.listing = (), NO_LISTING
 
-    def take_silence(self, identity: Identity, message: SafeText) -> None:
+    def take_silence(self, identity: Identity, fault: Fault) -> None:
         """Show no values: those of before are not true any more."""
         uuid = self.reader.identity().get("uuid") or identity.uuid
         known = {"pci_bus_id": self.address, "name": identity.name}
+        state = state_by(fault)
         self.device = Device(
             index=self.reader.index,
-            state="not-answering",
-            fault=Fault(source="nvml", code=codes.TIMEOUT, uuid=uuid, message=message),
+            state=state,
+            fault=replace(fault, uuid=uuid),
             **{**known, **self.reader.identity(), "uuid": uuid},
         )
-        self.instances, self.listing = (), SILENCE
+        self.instances, self.listing = (), SILENCE if state == "not-answering" else UNASKED
 
     def _look(self, now: float, list_processes: bool) -> Look:
         device = self.reader.read(now)
@@ -142,9 +151,12 @@ def _of_now(unaccounted: int | None, used: int | None) -> int | None:
 class Roster:
     """The GPUs in the order of their indices, and those that were removed."""
 
-    def __init__(self, library: Library, wall_clock: Callable[[], float]) -> None:
+    def __init__(
+        self, library: Library, clock: Callable[[], float], wall_clock: Callable[[], float]
+    ) -> None:
         self.gpus: list[Gpu] = []
         self._library = library
+        self._clock = clock
         self._wall_clock = wall_clock
         self._removed: dict[str, Device] = {}
 
@@ -171,11 +183,12 @@ class Roster:
         before = {gpu.address: gpu for gpu in self.gpus if gpu.address}
         # One that is lost does not tell its address: the number has to do.
         left = {gpu.reader.index: gpu for a, gpu in before.items() if a not in addresses}
-        self.gpus = []
+        gpus: list[Gpu] = []
         for index, address in enumerate(addresses):
             gpu = before.get(address) if address else left.get(index)
-            self.gpus.append(gpu or Gpu(self._library, index, address, self._wall_clock))
-            self.gpus[-1].reader.reopen(index)
+            gpus.append(gpu or Gpu(self._library, index, address, self._clock, self._wall_clock))
+            gpus[-1].reader.reopen(index)
+        self.gpus = gpus
         present = {gpu.address for gpu in self.gpus}
         gone = {a: gpu.device for a, gpu in before.items() if gpu.device.uuid}
         known = {**self._removed, **gone}

@@ -1,4 +1,4 @@
-"""What is told of a driver whose calls do not come back."""
+"""What is told of a driver whose calls do not come back, or could not be made."""
 
 from __future__ import annotations
 
@@ -7,21 +7,34 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from gpudash.snapshot import Device, Fault
+from gpudash.snapshot import Device, DeviceState, Fault
+from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.bus import Bus
 from gpudash.sources.nvml.library import call_under_way
 from gpudash.sources.nvml.tasks import Task
-from gpudash.text import SafeText, clean
+from gpudash.text import clean
 from gpudash.units import duration
 
 _LONG_SECONDS = 100.0
 
 
-def silence(task: Task[Any]) -> SafeText:
-    """Return for how long a task is out, and in which call."""
+def excuse(task: Task[Any], whom: str) -> Fault:
+    """Return for how long a task is out, and in which call, or that it could not be begun.
+
+    `whom` it asks begins the sentence of one that was not begun.
+    """
+    if task.has_no_thread:
+        message = f"{whom} cannot be asked: the system gives no thread; ulimit -a shows the limits"
+        return Fault(source="nvml", code=codes.INSUFFICIENT_RESOURCES, message=clean(message))
     call, seconds = call_under_way(task.thread), task.seconds
     span = f"{seconds:.0f} s" if seconds < _LONG_SECONDS else duration(seconds)
-    return clean(f"driver not answering {span}" + (f", in {call}" if call else ""))
+    message = f"driver not answering {span}" + (f", in {call}" if call else "")
+    return Fault(source="nvml", code=codes.TIMEOUT, message=clean(message))
+
+
+def state_by(fault: Fault) -> DeviceState:
+    """Return the state of a GPU with such an excuse: one that was not asked is not silent."""
+    return "not-answering" if fault.code == codes.TIMEOUT else "failed"
 
 
 def seen_by_kernel(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[Device, ...]:
@@ -30,7 +43,7 @@ def seen_by_kernel(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[De
         Device(
             index=index,
             pci_bus_id=clean(address),
-            state="not-answering",
+            state=state_by(fault),
             fault=fault,
             **asdict(bus.identity(address)),
         )

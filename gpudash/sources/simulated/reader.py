@@ -45,7 +45,7 @@ class SimulatedReader:
         )
 
     def processes(
-        self, pids: Collection[int], listed_at: float | None = None
+        self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
     ) -> dict[int, Process]:
         """Return one entry for every PID; one that the scene does not have is gone."""
         now = self._clock()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gpudash.sources.nvml import Bus, Identity, Library, NvmlReader, Reading
+from gpudash.sources.nvml import Bus, Crew, Identity, Library, NvmlReader, Reading, codes
 from gpudash.sources.nvml.rest import Rest
-from gpudash.sources.nvml.tasks import Patience
 from gpudash.sources.simulated import SimulatedHost
 
 
@@ -39,11 +39,25 @@ class Tampered:
         return fail
 
 
+class System:
+    """Starts so many threads and no more."""
+
+    def __init__(self, threads: int) -> None:
+        self.left = threads
+
+    def start(self, function: Callable[..., None], arguments: tuple[Any, ...]) -> int:
+        """Start one if there is one left; raises RuntimeError, as Python does."""
+        if not self.left:
+            raise RuntimeError("can't start new thread")
+        self.left -= 1
+        return _thread.start_new_thread(function, arguments)
+
+
 class Machine:
     """A simulated host, its tampered driver and a clock that the test moves."""
 
-    def __init__(self, name: str, patience: Patience | None = None) -> None:
-        self._patience = patience
+    def __init__(self, name: str, crew: Crew | None = None) -> None:
+        self._crew = crew
         self.now = 1_800_000_000.0
         self.wall_seconds_ahead = 0.0
         self.load: int | None = None
@@ -69,7 +83,7 @@ class Machine:
             bus,
             lambda: self.now,
             lambda: self.now + self.wall_seconds_ahead,
-            self._patience,
+            self._crew,
             rest,
         )
 
@@ -88,7 +102,9 @@ class HotplugMachine(Machine):
         bus_is_visible: bool = True,
     ) -> None:
         super().__init__(name)
+        self._rates = self.host.library.nvmlDeviceGetUtilizationRates
         self.unplugged = set(unplugged)
+        self._gone: set[int] = set()
         self._hidden = frozenset(hidden_from_nvml)
         self._bus_is_visible = bus_is_visible
         self._present: list[int] = []
@@ -97,7 +113,8 @@ class HotplugMachine(Machine):
         self.driver.replaced.update(
             nvmlInitWithFlags=self._init,
             nvmlDeviceGetCount=lambda: len(self._present),
-            nvmlDeviceGetHandleByIndex=lambda index: by_index(self._present[index]),
+            nvmlDeviceGetHandleByIndex=lambda index: by_index(self._there(self._present[index])),
+            nvmlDeviceGetUtilizationRates=self._utilization,
         )
 
     def power_states(self) -> dict[str, str]:
@@ -110,7 +127,23 @@ class HotplugMachine(Machine):
         """Return what the kernel module knows of a GPU."""
         return self.host.identity(address)
 
+    def _utilization(self, handle: Any) -> Any:
+        self._there(self.host.library.nvmlDeviceGetIndex(handle))
+        return self._rates(handle)
+
+    def _there(self, number: int) -> int:
+        """Return the number of a GPU; one that was unplugged is lost until the next init."""
+        if number in self._gone:
+            self.driver.error(codes.GPU_IS_LOST)()
+        return number
+
+    def unplug(self, *numbers: int) -> None:
+        """Unplug these, while all others are there."""
+        self.unplugged = set(numbers)
+        self._gone |= self.unplugged
+
     def _init(self, flags: int) -> None:
+        self._gone = set(self.unplugged)
         hidden = self._hidden | self.unplugged
         self._present = [n for n in range(len(self.host.power_states())) if n not in hidden]
         self.host.library.nvmlInitWithFlags(flags)

@@ -102,9 +102,9 @@ def test_processes_carry_the_time_of_their_listing() -> None:
     machine = make_machine()
     list_processes(machine, "Compute", Entry(7, 1))
     first = machine.read()
-    assert first.listed_at == machine.now
+    assert first.listed_at == {7: machine.now}
     assert machine.read(after=1.0).listed_at == first.listed_at
-    assert machine.read(after=1.0).listed_at == machine.now
+    assert machine.read(after=1.0).listed_at == {7: machine.now}
 
 
 def test_a_process_on_all_gpus_is_one_process() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpudash.sources.nvml import Crew
 from gpudash.sources.nvml.rest import Rest
+from gpudash.sources.nvml.tasks import Patience
 from tests.sources.nvml.tampering import Machine
 
 ADDRESS = "0000:01:00.0"
@@ -16,8 +20,8 @@ ADDRESS = "0000:01:00.0"
 class Laptop(Machine):
     """A simulated GPU with nothing to do, whose power the test tells."""
 
-    def __init__(self, root: Path) -> None:
-        super().__init__("single")
+    def __init__(self, root: Path, crew: Crew | None = None) -> None:
+        super().__init__("single", crew)
         self._root = root
         self.status = "active"
         (self.address,) = self.host.power_states()
@@ -114,6 +118,41 @@ def test_a_gpu_is_not_left_alone_for_nothing(laptop: Laptop, change: str) -> Non
     else:
         laptop.write(f"devices/{laptop.address}/power/control", "on")
     assert set(laptop.states(100)) == {"ok"}
+
+
+def test_falling_asleep_is_seen_without_a_call(laptop: Laptop) -> None:
+    laptop.plug(True)
+    (awake,) = [laptop.read() for _ in range(3)][-1].devices
+    laptop.driver.asked.clear()
+    laptop.status = "suspended"
+    (asleep,) = laptop.read().devices
+    assert (asleep.state, asleep.uuid) == ("asleep", awake.uuid)
+    assert laptop.driver.asked == []
+    laptop.status = "active"
+    assert laptop.states(3) == ["ok"] * 3
+    assert laptop.driver.asked.count("nvmlEventSetFree") == 1
+
+
+def test_a_driver_that_does_not_let_go_is_told_instead_of_rest(tmp_path: Path) -> None:
+    crew = Crew(Patience(alone=0.05, rest=0.1, first=0.15))
+    laptop = Laptop(tmp_path, crew)
+    gate = threading.Event()
+    shut_down = laptop.host.library.nvmlShutdown
+
+    def hang() -> None:
+        gate.wait(30)
+        shut_down()
+
+    laptop.driver.replaced["nvmlShutdown"] = hang
+    assert laptop.states(40)[-1] == "not-answering"
+    (device,) = laptop.read().devices
+    assert device.fault is not None
+    assert "nvmlShutdown" in device.fault.message
+    gate.set()
+    deadline = time.monotonic() + 10
+    while laptop.states(1) != ["resting"]:
+        assert time.monotonic() < deadline
+    crew.close()
 
 
 def test_a_machine_without_batteries_never_rests(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ import pytest
 from gpudash.errors import DriverError
 from gpudash.snapshot import ProcessDevice
 from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.crew import Crew
 from gpudash.sources.nvml.tasks import Patience
-from tests.sources.nvml.tampering import Machine
+from tests.sources.nvml.tampering import Machine, System
 
 QUICK = Patience(alone=0.05, rest=0.1, first=0.15)
 
@@ -36,12 +39,22 @@ class Hanging:
         return None if self._place is None else self._library.nvmlDeviceGetIndex(arguments[0])
 
 
+@contextmanager
+def manned(crew: Crew) -> Iterator[Machine]:
+    """A machine whose calls that crew makes; those that hang come back at the end."""
+    machine = Machine("dgx-h100", crew)
+    try:
+        yield machine
+    finally:
+        for replaced in machine.driver.replaced.values():
+            replaced.__self__.gate.set()  # type: ignore[attr-defined]
+        crew.close()
+
+
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    machine = Machine("dgx-h100", patience=QUICK)
-    yield machine
-    for replaced in machine.driver.replaced.values():
-        replaced.__self__.gate.set()  # type: ignore[attr-defined]
+    with manned(Crew(QUICK)) as machine:
+        yield machine
 
 
 def read_until_state(machine: Machine, place: int, state: str) -> Any:
@@ -59,6 +72,7 @@ def has_gpu(shares: tuple[ProcessDevice, ...], index: int) -> bool:
 
 def test_a_gpu_that_hangs_says_so_and_the_others_are_complete(machine: Machine) -> None:
     healthy = machine.read()
+    asked = machine.driver.asked.count("nvmlDeviceGetP2PStatus")
     hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
     reading = read_until_state(machine, 3, "not-answering")
     silent = reading.devices[3]
@@ -70,12 +84,14 @@ def test_a_gpu_that_hangs_says_so_and_the_others_are_complete(machine: Machine) 
     others = [device for device in reading.devices if device.index != 3]
     assert all(device.gpu_utilization_percent is not None for device in others)
     assert len(reading.topology.uuids) == len(others)
+    assert machine.driver.asked.count("nvmlDeviceGetP2PStatus") == asked
     assert [(fault.source, fault.uuid) for fault in reading.faults] == [("processes", silent.uuid)]
     hanging.gate.set()
     back = read_until_state(machine, 3, "ok")
     assert back.devices[3].gpu_utilization_percent is not None
     assert back.faults == ()
     assert len(back.topology.uuids) == len(back.devices)
+    assert machine.driver.asked.count("nvmlDeviceGetP2PStatus") == asked
 
 
 def test_a_hung_call_is_made_once(machine: Machine) -> None:
@@ -127,6 +143,95 @@ def test_nothing_is_closed_below_a_call(machine: Machine) -> None:
     with pytest.raises(DriverError, match="hangs"):
         machine.reader.close()
     assert "nvmlShutdown" not in machine.driver.asked
+
+
+def test_a_driver_that_does_not_let_go_is_told_and_not_waited_for(machine: Machine) -> None:
+    machine.read()
+    Hanging(machine, "nvmlShutdown")
+    with pytest.raises(DriverError, match="hangs"):
+        machine.reader.close()
+    (fault,) = machine.read().faults
+    assert "nvmlShutdown" in fault.message
+
+
+def test_what_there_is_no_thread_for_is_not_shown_as_it_was() -> None:
+    with manned(Crew(QUICK, start=System(threads=1).start)) as machine:
+        healthy = machine.read()
+        hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 0)
+        reading = read_until_state(machine, 7, "failed")
+        assert reading.devices[0].state == "not-answering"
+        for device, before in zip(reading.devices[1:], healthy.devices[1:], strict=True):
+            assert (device.state, device.uuid) == ("failed", before.uuid)
+            assert device.power_usage_mw is None
+            assert "cannot be asked: the system gives no thread" in device.fault.message
+        assert not reading.processes
+        assert len([each for each in reading.faults if each.source == "processes"]) == 8
+        hanging.gate.set()
+        back = read_until_state(machine, 7, "ok")
+        assert back.devices[7].power_usage_mw is not None
+
+
+def test_without_any_thread_the_driver_is_not_asked_until_there_is_one() -> None:
+    system = System(threads=0)
+    with manned(Crew(QUICK, start=system.start)) as machine:
+        reading = machine.read()
+        assert machine.driver.asked == []
+        assert {device.state for device in reading.devices} == {"failed"}
+        assert len(reading.devices) == 8
+        (fault,) = reading.faults
+        assert fault.message.startswith("the driver cannot be asked: the system gives no thread")
+        system.left = 1
+        assert {device.state for device in machine.read().devices} == {"ok"}
+
+
+def test_a_thread_that_the_system_does_not_give_again_is_not_needed() -> None:
+    with manned(Crew(QUICK, start=System(threads=1).start)) as machine:
+        for _ in range(20):
+            assert {device.state for device in machine.read().devices} == {"ok"}
+
+
+def test_a_listing_that_hangs_keeps_the_time_at_which_it_was_made() -> None:
+    with manned(Crew(Patience(alone=0.05, rest=0.1, first=60.0))) as machine:
+        first = machine.read()
+        only = {
+            place: {pid for pid, on in first.processes.items() if {d.index for d in on} == {place}}
+            for place in (0, 1)
+        }
+        Hanging(machine, "nvmlDeviceGetUtilizationRates", 0)
+        later = [machine.read() for _ in range(3)][-1]
+        assert later.devices[0].state == "ok"
+        listed = {pid: first.listed_at[pid] for pid in only[0]}
+        assert listed == {pid: later.listed_at[pid] for pid in only[0]}
+        assert all(later.listed_at[pid] > first.listed_at[pid] for pid in only[1])
+        assert all(only.values())
+
+
+class Dozing(Machine):
+    """A machine one GPU of which sleeps from the start."""
+
+    def __init__(self, crew: Crew, place: int) -> None:
+        super().__init__("dgx-h100", crew)
+        self._asleep = list(self.host.power_states())[place]
+        self.reader = self._reader(self)
+
+    def power_states(self) -> dict[str, str]:
+        return {**self.host.power_states(), self._asleep: "suspended"}
+
+    def identity(self, address: str) -> Any:
+        return self.host.identity(address)
+
+
+def test_a_gpu_that_was_never_read_makes_the_others_no_slower() -> None:
+    crew = Crew(Patience(alone=0.05, rest=0.1, first=30.0))
+    machine = Dozing(crew, 7)
+    states = [device.state for device in machine.read().devices]
+    assert states == ["ok"] * 7 + ["asleep"]
+    hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 0)
+    started = time.monotonic()
+    machine.read()
+    assert time.monotonic() - started < 10
+    hanging.gate.set()
+    crew.close()
 
 
 def test_a_gpu_that_stays_silent_costs_no_memory_and_no_threads(machine: Machine) -> None:

@@ -52,5 +52,29 @@ def test_the_topology_is_read_once() -> None:
     assert "nvmlDeviceGetP2PStatus" not in machine.driver.asked
 
 
+def test_what_gpus_come_and_go_costs_only_what_was_not_read() -> None:
+    machine = Machine("pcie-1080ti")
+    whole = topology_of(machine)
+    asked = machine.driver.asked.count
+    once = asked("nvmlDeviceGetP2PStatus")
+    rates = machine.host.library.nvmlDeviceGetUtilizationRates
+
+    def lost(handle: object) -> object:
+        is_third = machine.host.library.nvmlDeviceGetIndex(handle) == 2
+        return machine.driver.error(codes.GPU_IS_LOST)() if is_third else rates(handle)
+
+    machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = lost
+    without = topology_of(machine)
+    assert without.indices == (0, 1, 3, 4, 5, 6, 7)
+    assert [cells[2] for cells in without.links] == [
+        cells[3] for row, cells in enumerate(whole.links) if row != 2
+    ]
+    assert asked("nvmlDeviceGetP2PStatus") == once
+    del machine.driver.replaced["nvmlDeviceGetUtilizationRates"]
+    machine.read(after=60.0)
+    assert topology_of(machine) == whole
+    assert asked("nvmlDeviceGetP2PStatus") == 2 * once
+
+
 def test_a_lost_gpu_is_not_in_the_topology() -> None:
     assert topology_of(Machine("lost")).indices == (0, 1, 3)

@@ -1,0 +1,122 @@
+"""NVML opened, closed and opened anew, as the driver, its GPUs and the wish to look come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpudash.errors import DriverError
+from gpudash.sources.nvml import codes
+from gpudash.sources.nvml.bus import Bus
+from gpudash.sources.nvml.crew import Crew
+from gpudash.sources.nvml.library import Library
+from gpudash.sources.nvml.rest import SUSPENDED
+from gpudash.sources.nvml.roster import Roster
+from gpudash.sources.nvml.tasks import Task
+from gpudash.sources.nvml.versions import Versions, read_versions
+
+States = Mapping[str, str]
+"""Runtime power status by PCI address."""
+
+
+class Session:
+    """Whether NVML is open, and for which GPUs; what opens or closes it is a task that may hang."""
+
+    def __init__(self, library: Library, roster: Roster, bus: Bus, crew: Crew) -> None:
+        self.is_open = False
+        self.openings = 0
+        """How often it was opened."""
+        self.versions = Versions()
+        self.task: Task[None] | None = None
+        """What is under way, or waits for a thread; meanwhile nothing else may be asked."""
+        self._library = library
+        self._roster = roster
+        self._bus = bus
+        self._crew = crew
+        self._on_bus: tuple[str, ...] = ()
+        self._load: int | None = None
+        self._is_dead = False
+
+    def attend(self, states: States, *, resting: bool, is_held: bool) -> bool:
+        """Open or close NVML if that is due; False while that is not done.
+
+        While `resting` it is closed; while a call `is_held` in the driver it stays as it is.
+        Raises DriverError when NVML cannot be used at all.
+        """
+        before = self.task
+        if before is not None and before.is_out:
+            return False
+        if before is not None and before.is_back:
+            self._take()
+        if self._is_settled(states, resting=resting, is_held=is_held):
+            self.task = None
+            return True
+        self.task = Task(lambda: self._follow(states, resting=resting), instead_of=before)
+        self._crew.run([self.task], first=True)
+        return self._take()
+
+    def close(self) -> None:
+        """Let go of the driver; raises DriverError if that is not done in time."""
+        self.task = Task(self._close)
+        self._crew.run([self.task], first=True)
+        if not self._take():
+            raise DriverError(codes.TIMEOUT, "a call hangs in the driver, which keeps the GPUs")
+
+    def note_the_dead(self) -> None:
+        """Open NVML anew in the next tick if no GPU knows of it: the driver was reloaded."""
+        faults = [gpu.device.fault for gpu in self._roster.gpus]
+        if faults and all(fault and fault.code == codes.UNINITIALIZED for fault in faults):
+            self._is_dead = True
+
+    def _take(self) -> bool:
+        """Take note of the outcome; False while there is none."""
+        task = self.task
+        if task is None or not task.is_back:
+            return False
+        self.task = None
+        task.outcome()
+        return True
+
+    def _is_settled(self, states: States, *, resting: bool, is_held: bool) -> bool:
+        if not self.is_open:
+            return resting
+        if is_held:
+            return True
+        if resting or self._is_dead:
+            return False
+        return not states or tuple(states) == self._on_bus
+
+    def _follow(self, states: States, *, resting: bool) -> None:
+        """Open NVML, once more if the GPUs on the bus are others: it counts them when opened.
+
+        While none is to be seen there, as in some containers, they are those of before.
+        """
+        on_bus = tuple(states)
+        changed = bool(on_bus) and on_bus != self._on_bus
+        if resting or changed or self._is_dead:
+            self._close()
+        if resting or self.is_open:
+            return
+        self._on_bus = on_bus
+        if on_bus and all(state in SUSPENDED for state in states.values()):
+            if changed:
+                self._roster.arrange(on_bus)
+            return
+        self._library.open()
+        self.is_open = True
+        self.openings += 1
+        self.versions = read_versions(self._library)
+        try:
+            self._roster.count(on_bus)
+        except DriverError:
+            self._close()
+            raise
+        load = self._bus.driver_load()
+        if None not in (load, self._load) and load != self._load:
+            self._roster.begin_anew()
+        self._load = load
+
+    def _close(self) -> None:
+        if self.is_open:
+            self._roster.close()
+            self._library.close()
+        self.is_open = self._is_dead = False
