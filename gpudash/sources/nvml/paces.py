@@ -30,6 +30,9 @@ SLOW_SECONDS = 9.9
 RETRY_SECONDS = 10.0
 """How long what failed is left alone before it is asked again: a fact, or a whole GPU."""
 
+LOOK_AGAIN_MAX_SECONDS = 600.0
+"""How long at most until NVML is opened anew for a GPU that is gone, where no bus can be seen."""
+
 LONG_SECONDS = 0.25
 """A call that takes longer is a slow one; most take microseconds."""
 LONG_SHARE = 3

@@ -82,7 +82,7 @@ class NvmlReader:
         now = self._clock()
         states = self._bus.power_states()
         resting = self._rest is not None and self._rest.lasts(states, now)
-        if not self._session.attend(states, resting=resting, is_held=self._is_held):
+        if not self._session.attend(states, now, resting=resting, is_held=self._is_held):
             return self._silence(states)
         if resting:
             return self._resting(states)

@@ -194,6 +194,12 @@ class Roster:
         known = {**self._removed, **gone}
         self._removed = {a: device for a, device in known.items() if a not in present}
 
+    @property
+    def misses_any(self) -> bool:
+        """Whether a GPU is gone that was there."""
+        is_lost = any(gpu.device.state == "lost" for gpu in self.gpus)
+        return is_lost or bool(self._removed and self.removed())
+
     def removed(self) -> tuple[Device, ...]:
         """Return those that were removed, under their numbers or, where taken, the next free."""
         taken = {gpu.reader.index for gpu in self.gpus} if self._removed else set()

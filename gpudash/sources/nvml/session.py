@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from gpudash.errors import DriverError
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.bus import Bus
 from gpudash.sources.nvml.crew import Crew
 from gpudash.sources.nvml.library import Library
+from gpudash.sources.nvml.paces import LOOK_AGAIN_MAX_SECONDS, RETRY_SECONDS
 from gpudash.sources.nvml.rest import SUSPENDED
 from gpudash.sources.nvml.roster import Roster
 from gpudash.sources.nvml.tasks import Task
@@ -35,8 +37,9 @@ class Session:
         self._on_bus: tuple[str, ...] = ()
         self._load: int | None = None
         self._is_dead = False
+        self._lookout = _Lookout()
 
-    def attend(self, states: States, *, resting: bool, is_held: bool) -> bool:
+    def attend(self, states: States, now: float, *, resting: bool, is_held: bool) -> bool:
         """Open or close NVML if that is due; False while that is not done.
 
         While `resting` it is closed; while a call `is_held` in the driver it stays as it is.
@@ -47,7 +50,7 @@ class Session:
             return False
         if before is not None and before.is_back:
             self._take()
-        if self._is_settled(states, resting=resting, is_held=is_held):
+        if self._is_settled(states, now, resting=resting, is_held=is_held):
             self.task = None
             return True
         self.task = Task(lambda: self._follow(states, resting=resting), instead_of=before)
@@ -76,14 +79,18 @@ class Session:
         task.outcome()
         return True
 
-    def _is_settled(self, states: States, *, resting: bool, is_held: bool) -> bool:
+    def _is_settled(self, states: States, now: float, *, resting: bool, is_held: bool) -> bool:
         if not self.is_open:
             return resting
         if is_held:
             return True
         if resting or self._is_dead:
             return False
-        return not states or tuple(states) == self._on_bus
+        if states:
+            return tuple(states) == self._on_bus
+        if self._lookout.is_due(now, is_needed=self._roster.misses_any):
+            self._is_dead = True
+        return not self._is_dead
 
     def _follow(self, states: States, *, resting: bool) -> None:
         """Open NVML, once more if the GPUs on the bus are others: it counts them when opened.
@@ -120,3 +127,26 @@ class Session:
             self._roster.close()
             self._library.close()
         self.is_open = self._is_dead = False
+
+
+class _Lookout:
+    """When to open NVML anew for a GPU that is gone, where no bus tells that it is back.
+
+    That costs the other GPUs what two readings tell, so it is done ever more rarely.
+    """
+
+    def __init__(self) -> None:
+        self._pause = RETRY_SECONDS
+        self._due = inf
+
+    def is_due(self, now: float, *, is_needed: bool) -> bool:
+        """Whether it is time, and if so, count from now to the next one."""
+        if not is_needed:
+            self._pause, self._due = RETRY_SECONDS, inf
+        elif self._due == inf:
+            self._due = now + self._pause
+        elif now >= self._due:
+            self._pause = min(2 * self._pause, LOOK_AGAIN_MAX_SECONDS)
+            self._due = now + self._pause
+            return True
+        return False

@@ -162,6 +162,48 @@ def test_a_host_whose_bus_cannot_be_seen_is_read_all_the_same() -> None:
     assert machine.driver.asked.count("nvmlInitWithFlags") == 1
 
 
+def test_a_gpu_that_returns_where_no_bus_can_be_seen_is_found_again() -> None:
+    machine = HotplugMachine("dgx-h100", bus_is_visible=False)
+    before = machine.read().devices
+    machine.unplug(2)
+    after = machine.read().devices
+    assert live(after) == [d.uuid for d in before if d.index != 2]
+    assert [d.uuid for d in after if d.state == "lost"] == [before[2].uuid]
+    machine.unplug()
+    back = [machine.read() for _ in range(30)][-1].devices
+    assert live(back) == [device.uuid for device in before]
+    opened = machine.driver.asked.count("nvmlInitWithFlags")
+    for _ in range(20):
+        machine.read(after=60.0)
+    assert machine.driver.asked.count("nvmlInitWithFlags") == opened
+
+
+def test_a_gpu_that_was_removed_where_no_bus_can_be_seen_returns_as_itself() -> None:
+    machine = HotplugMachine("dgx-h100", bus_is_visible=False)
+    before = machine.read().devices
+    machine.unplug(2)
+    removed = [machine.read() for _ in range(30)][-1].devices
+    assert len(live(removed)) == 7
+    (gone,) = (device for device in removed if device.state == "lost")
+    assert gone.uuid == before[2].uuid
+    machine.unplug()
+    back = [machine.read() for _ in range(60)][-1].devices
+    assert [(d.index, d.uuid, d.state) for d in back] == [(d.index, d.uuid, "ok") for d in before]
+
+
+def test_one_that_never_returns_disturbs_the_others_ever_more_rarely() -> None:
+    machine = HotplugMachine("dgx-h100", bus_is_visible=False)
+    machine.read()
+    machine.unplug(2)
+    opened: list[int] = []
+    for _ in range(180):
+        machine.read(after=20.0)
+        opened.append(machine.driver.asked.count("nvmlInitWithFlags"))
+    assert 5 < opened[-1] < 15
+    assert opened[-1] - opened[-60] <= 2
+    assert machine.driver.asked.count("nvmlShutdown") == opened[-1] - 1
+
+
 def test_a_sleeping_gpu_that_was_away_is_not_woken_when_it_returns() -> None:
     machine = HotplugMachine("laptop")
     assert [device.state for device in machine.read().devices] == ["asleep"]
