@@ -13,6 +13,7 @@ from gpudash.child import lingering
 from gpudash.feed import Feed, FeedState
 from gpudash.snapshot import Host, Snapshot
 from gpudash.wire import encode
+from tests.undying import undying
 
 
 def line(hostname: str = "node") -> str:
@@ -264,6 +265,31 @@ async def test_released_it_has_no_collector_until_it_resumes() -> None:
         listener.feed.resume()
         await until(lambda: len(listener.snapshots) > count)
         assert listener.feed.state is FeedState.LIVE
+
+
+async def test_released_it_does_not_wait_for_a_collector_that_cannot_die() -> None:
+    body = (
+        'LINE = LINE.replace("node", str(os.getpid()))\n'
+        "while True: print(LINE, flush=True); time.sleep(0.05)"
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        stuck = listener.snapshots[-1].host.hostname
+        with undying(int(stuck)):
+            before = time.monotonic()
+            listener.feed.release()
+            assert time.monotonic() - before < 1
+            assert listener.feed.state is FeedState.RELEASED
+            count = len(listener.snapshots)
+            await until(lambda: listener.feed.age > 0.3)
+            assert len(listener.snapshots) == count
+            assert lingering() == 1
+            listener.feed.resume()
+            await until(lambda: len(listener.snapshots) > count)
+            assert listener.feed.state is FeedState.LIVE
+            assert listener.snapshots[-1].host.hostname != stuck
+            assert lingering() == 1
+        await until(lambda: lingering() == 0)
 
 
 async def test_released_while_it_waits_for_a_restart_it_starts_none(tmp_path: Path) -> None:

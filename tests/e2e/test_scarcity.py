@@ -113,3 +113,18 @@ def test_without_a_thread_to_start_it_looks_on_the_one_it_has(nobody: Nobody) ->
     run = nobody.run("--once", "--json", before=limited(nobodys(1), ()))
     assert (run.returncode, run.stderr) == (0, "")
     assert [complete(device) for device in decode(run.stdout.encode()).devices] == [True, True]
+
+
+def test_gpus_without_a_thread_beside_one_that_hangs_are_told_as_unknown(nobody: Nobody) -> None:
+    run = nobody.run(
+        *("--once", "--json", "--timeout", "1"),
+        before=limited(nobodys(2), ()),
+        HANG="nvmlDeviceGetUtilizationRates:0:inf",
+    )
+    assert run.returncode == 10
+    assert run.stderr.startswith("gpudash: GPU 0: driver not answering")
+    first, second = decode(run.stdout.encode()).devices
+    assert (first.state, second.state) == ("not-answering", "failed")
+    assert second.fault is not None
+    assert "GPU 1 cannot be asked: the system gives no thread" in second.fault.message
+    assert second.memory_used_bytes is None

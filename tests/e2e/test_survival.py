@@ -16,6 +16,7 @@ from tests.e2e.terminal import Terminal
 from tests.e2e.test_screen import STALE, collectors, watching
 from tests.e2e.test_stream import Stream, streaming
 from tests.fakenvml.build import environment
+from tests.undying import undying
 
 pytestmark = pytest.mark.e2e
 
@@ -147,6 +148,31 @@ def test_gpus_are_let_go_of_while_a_call_hangs(fakenvml: Path, tmp_path: Path, w
         terminal.wait_for(
             lambda text: not re.search("RELEASED|released|NO ANSWER|not answering", text)
         )
+
+
+@pytest.mark.parametrize("way", ["key", "signal"])
+def test_letting_go_does_not_wait_for_a_collector_that_cannot_die(
+    fakenvml: Path, tmp_path: Path, way: str
+) -> None:
+    device = tmp_path / "nvidia0"
+    device.touch()
+    with watching(fakenvml, DEVICES=2, HOLD=device, size=(140, 30)) as terminal:
+        terminal.wait_for("A100")
+        (stuck,) = collectors(terminal)
+        with undying(stuck.pid):
+            release(terminal, way)
+            terminal.wait_for("a collector hangs in the driver, which still has the GPUs")
+            assert uses(device, stuck)
+            terminal.send("h")
+            terminal.wait_for("close")
+            terminal.send("escape")
+            terminal.wait_for("RELEASED")
+            release(terminal, way)
+            terminal.wait_for(lambda text: "RELEASED" not in text and "hangs" not in text)
+            assert len(collectors(terminal)) == 2
+            terminal.send("q")
+            assert terminal.wait_exit(3) == 0
+            assert stuck.is_running()
 
 
 def test_stream_that_cannot_let_go_says_so_and_ends(fakenvml: Path, tmp_path: Path) -> None:
