@@ -69,9 +69,21 @@ def _head(text: str, cells: int) -> str:
     return text
 
 
+# Wide since Unicode 16, and letters of flags, which some terminals draw wide where they are alone.
+_WIDE_SOMEWHERE = (
+    *((0x2630, 0x2637), (0x268A, 0x268F), (0x4DC0, 0x4DFF)),
+    *((0x1D300, 0x1D356), (0x1D360, 0x1D376), (0x1F1E6, 0x1F1FF)),
+)
+
+
 @lru_cache(maxsize=4096)
 def char_width(char: str) -> int:
-    """Return the cells of one printable character: 0, 1 or 2."""
+    """Return the cells of one printable character: 0, 1 or 2, the most that a terminal gives it.
+
+    A line that takes more than it was counted for would go on in the next row.
+    """
     if unicodedata.category(char) in {"Mn", "Me"}:
         return 0
-    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
+    if unicodedata.east_asian_width(char) in {"W", "F"}:
+        return 2
+    return 2 if any(first <= ord(char) <= last for first, last in _WIDE_SOMEWHERE) else 1

@@ -21,9 +21,20 @@ _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Me"})
 _MARKS_IN_A_ROW = 2
 
+# Default_Ignorable_Code_Point of Unicode beyond those categories: letters and marks that nobody
+# sees, of which the selectors of a variant also widen the character before them.
+_UNSEEN = frozenset(
+    chr(code)
+    for first, last in (
+        *((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x3164, 0x3164)),
+        *((0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF)),
+    )
+    for code in range(first, last + 1)
+)
+
 
 def clean(text: str, limit: int = LIMIT) -> SafeText:
-    """Return `text` as one printable line: control and format characters become visible escapes.
+    """Return `text` as one printable line: what is obeyed or not seen becomes visible escapes.
 
     Undecodable bytes (surrogate escapes) are shown as `\\xff`, tabs as a space, a newline as
     `\\n`; at most two combining marks stay on one character. Text longer than `limit` ends in `…`.
@@ -39,18 +50,25 @@ def clean_bytes(raw: bytes, limit: int = LIMIT) -> SafeText:
 
 
 @lru_cache(maxsize=4096)
+def is_plain(char: str) -> bool:
+    """Whether `clean` leaves a character as it is wherever it stands, which marks are not."""
+    return unicodedata.category(char) not in _MARKS and clean(char) == char
+
+
+@lru_cache(maxsize=4096)
 def _clean(text: str, limit: int) -> SafeText:
     out: list[str] = []
     marks = 0
     for char in text[:limit]:
         category = unicodedata.category(char)
-        if category in _MARKS:
+        hidden = category in _ESCAPED or char in _UNSEEN
+        if category in _MARKS and not hidden:
             marks += 1
             if marks <= _MARKS_IN_A_ROW and out:
                 out.append(char)
             continue
         marks = 0
-        if category in _ESCAPED:
+        if hidden:
             out.append(_escape(char))
         else:
             out.append(" " if category == "Zs" else char)

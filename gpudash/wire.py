@@ -13,10 +13,12 @@ import msgspec
 
 from gpudash.errors import WireError
 from gpudash.snapshot import Snapshot
-from gpudash.text import clean
+from gpudash.text import LIMIT, clean, is_plain
 
 _encoder = msgspec.json.Encoder()
 
+_LONGEST = 10 * LIMIT + 1
+"""Characters of the longest clean text: each of them an escape, and an ellipsis."""
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _MANY_DIGITS = b"0" * len(str(2**63))
 _ASCII = bytes(range(128))
@@ -38,7 +40,9 @@ def decode(line: bytes) -> Snapshot:
         snapshot = _decoder().decode(line)
         if _may_exceed(line) and _exceeds(msgspec.to_builtins(snapshot)):
             raise WireError("not a gpudash snapshot: a number of more than 64 bits")
-        return snapshot if _is_harmless(line) else _cleaned(snapshot)
+        if _is_harmless(line) and not _may_be_endless(line):
+            return snapshot
+        return _cleaned(snapshot)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"not a gpudash snapshot: {error}") from None
 
@@ -71,7 +75,18 @@ def _is_harmless(line: bytes) -> bool:
         if rest.count(b"\\") != rest.count(b'\\"'):
             return False
     # In UTF-8 no character is made of bytes of ASCII and others both.
-    return b"\x7f" not in line and line.translate(None, _ASCII).decode().isprintable()
+    return b"\x7f" not in line and all(map(is_plain, set(line.translate(None, _ASCII).decode())))
+
+
+def _may_be_endless(line: bytes) -> bool:
+    """Whether somewhere in a document stands more between two quotes than a clean text holds."""
+    place = 0
+    while len(line) - place > _LONGEST:
+        quote = line.rfind(b'"', place, place + _LONGEST + 1)
+        if quote < 0:
+            return True
+        place = quote + 1
+    return False
 
 
 def _may_exceed(line: bytes) -> bool:
@@ -94,7 +109,7 @@ def _cleaned(snapshot: Snapshot) -> Snapshot:
 
 def _clean_values(value: Any) -> Any:
     if isinstance(value, str):
-        return clean(value)
+        return value if clean(value, _LONGEST) == value else clean(value)
     if isinstance(value, (list, tuple)):
         return [_clean_values(item) for item in value]
     if isinstance(value, dict):

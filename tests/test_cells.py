@@ -11,10 +11,16 @@ TEXTS = st.text(max_size=60).map(clean)
 
 
 @pytest.mark.parametrize(
-    ("text", "cells"), [("", 0), ("python", 6), ("日本", 4), ("é", 1), ("e\u0301", 1), ("█▏", 2)]
+    ("text", "cells"),
+    [("", 0), ("python", 6), ("日本", 4), ("é", 1), ("e\u0301", 1), ("█▏", 2), ("\uff21", 2)],
 )
 def test_width_counts_cells(text: str, cells: int) -> None:
     assert width(text) == cells
+
+
+@pytest.mark.parametrize("char", ["☰", "䷀", "\U0001f1e9", "\U0001d360"])
+def test_width_is_the_most_that_a_terminal_may_take(char: str) -> None:
+    assert width(char) == 2
 
 
 def test_cut_leaves_text_that_fits() -> None:

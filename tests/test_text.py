@@ -10,6 +10,8 @@ from gpudash.text import LIMIT, clean, clean_bytes
 
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=60)
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+UNSEEN = "\u034f\u115f\u1160\u17b4\u180b\u3164\ufe00\ufe0e\ufe0f\uffa0\U000e0100\U000e01ef"
+"""Marks and letters that no terminal shows."""
 
 
 @given(ANYTHING)
@@ -17,6 +19,11 @@ def test_nothing_is_left_that_a_terminal_obeys_or_hides(text: str) -> None:
     cleaned = clean(text)
     assert not HIDDEN & {unicodedata.category(char) for char in cleaned}
     assert cleaned.splitlines() in ([], [cleaned])
+
+
+@given(st.text(st.sampled_from(f"{UNSEEN}aé❤\u0301"), max_size=20))
+def test_nothing_is_left_that_nobody_sees(text: str) -> None:
+    assert not set(UNSEEN) & set(clean(text))
 
 
 @given(ANYTHING)
@@ -59,6 +66,9 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
         ("c1 \x9b31m", r"c1 \x9b31m"),
         ("caf\udce9", r"caf\xe9"),
         ("\U000e0041tag", r"\U000e0041tag"),
+        ("❤\ufe0f", r"❤\ufe0f"),
+        ("\u3164", r"\u3164"),
+        ("a\U000e0100", r"a\U000e0100"),
         ("日本語 naïve 🦆", "日本語 naïve 🦆"),
         ("no\u00a0break", "no break"),
         ("z" + "\u0301" * 9, "z" + "\u0301" * 2),

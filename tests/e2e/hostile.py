@@ -19,6 +19,8 @@ ATTACK = (
     "\x1b[97;5;3m\x1b[13;66H\x1bc"  # looks, cursor, reset
     "\x9b95m\x9d0;c1\x9c"  # the same as C1
     "\u202eltr\u2066\u200b\ufeff\u2028"  # bidi, zero width, separators
+    "❤\ufe0f\u3164\u034f\U000e0041\U000e0100"  # what nobody sees, and what widens
+    f"a{chr(0x301) * 9}"
     "\nforged\r\x08\x7f\x0e"
     f"{MARKUP}"
 ).encode() + b"\xff\xfe\xed\xa0\x80"
@@ -38,6 +40,7 @@ _OURS = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|\][0-9]+;[^\x07\x1b]*(?:\x
 """Forms of sequences that a screen or a coloured table may be made of."""
 
 _OBEYED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_UNSEEN = re.compile("[\u034f\u3164\ufe0f\U000e0100]|\u0301{3,}")
 
 _JOB = """
 import subprocess, sys
@@ -52,7 +55,8 @@ def forbidden(raw: bytes) -> list[str]:
     text = raw.decode("utf-8", "surrogateescape")
     rest = _OURS.sub("", text)
     obeyed = {char for char in rest if unicodedata.category(char) in _OBEYED} - {"\r", "\n"}
-    return [sent for sent in _SENT if sent in text] + sorted(map(ascii, obeyed))
+    found = [sent for sent in _SENT if sent in text] + sorted(map(ascii, obeyed))
+    return found + sorted(set(map(ascii, _UNSEEN.findall(rest))))
 
 
 @contextmanager

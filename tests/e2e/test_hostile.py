@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,9 @@ DRIVER = "5\x1b]0;owned\x07\x1b[97;5;3m\u202e[/x]"
 GPU = "G\x9b31m\x1b]0;owned\x07\u202eP[/x]U"
 GPU_NAME = r"G\x9b31m"
 WRONG = "gpu:\x1b[200~\x9b31m\u202e\x1b]0;owned\x07\x1b[201~"
-PASTE = f"\x1b[200~cmd:{ATTACK.decode('utf-8', 'ignore')}\x1b[201~"
+_PASTED = re.sub("[\x00-\x1f\x7f]", "", ATTACK.decode("utf-8", "ignore"))
+PASTE = f"\x1b[200~cmd:{_PASTED}\x1b[201~"
+"""As terminals give on what is pasted: control characters left out."""
 
 
 @pytest.fixture(scope="module")
