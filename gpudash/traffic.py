@@ -7,11 +7,8 @@ from typing import NamedTuple
 from gpudash.labels import index_ranges
 from gpudash.layout import Column
 from gpudash.links import affinities
-from gpudash.snapshot import Device, Snapshot
+from gpudash.snapshot import Device, Snapshot, pcie_capacity
 from gpudash.units import ABSENT, short_size
-
-# Bytes per second and lane, each way, after the line code of the generation.
-_PCIE_LANE = {1: 250e6, 2: 500e6, 3: 985e6, 4: 1969e6, 5: 3938e6, 6: 7563e6}
 
 
 class Neighbourhood(NamedTuple):
@@ -58,8 +55,7 @@ def _capacity(device: Device | None) -> float | None:
     """Return the bytes per second that the PCIe link carries each way at its best."""
     if device is None:
         return None
-    lane = _PCIE_LANE.get(device.max_pcie_link_generation or 0)
-    return None if lane is None else lane * (device.max_pcie_link_width or 0)
+    return pcie_capacity(device.max_pcie_link_generation, device.max_pcie_link_width)
 
 
 def _share(row: Neighbourhood, field: str) -> float | None:

@@ -22,6 +22,7 @@ from gpudash.snapshot.holder import Holder
 from gpudash.snapshot.host import Host
 from gpudash.snapshot.identity import DeviceState
 from gpudash.snapshot.lease import Lease
+from gpudash.snapshot.links import pcie_capacity
 from gpudash.snapshot.process import Job, JobKind, Process, ProcessDevice
 from gpudash.snapshot.topology import P2PStatus, Topology
 from gpudash.snapshot.xid_event import XidEvent
@@ -49,6 +50,7 @@ __all__ = [
     "Topology",
     "UtilizationSource",
     "XidEvent",
+    "pcie_capacity",
 ]
 
 SCHEMA = 1

@@ -13,6 +13,16 @@ _pcie = partial(metric, Group.PCIE)
 _nvlink = partial(metric, Group.NVLINK)
 
 
+_PCIE_LANE = {1: 250e6, 2: 500e6, 3: 985e6, 4: 1969e6, 5: 3938e6, 6: 7563e6}
+"""Bytes per second and lane, each way, after the line code of the generation."""
+
+
+def pcie_capacity(generation: int | None, width: int | None) -> float | None:
+    """Return the bytes per second that such a PCIe link carries each way, None if unknown."""
+    lane = _PCIE_LANE.get(generation or 0)
+    return None if lane is None or not width else lane * width
+
+
 class DeviceLinks(DevicePower, frozen=True, kw_only=True):
     """The part of a Device about its links."""
 
@@ -34,11 +44,13 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
         "PCIe packets sent again over the last seconds.",
         nvml="nvmlDeviceGetPcieReplayCounter")] = None
     pcie_tx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
-        "What the GPU sent over PCIe since the last sample; null in a first one.",
+        "What the GPU sent over PCIe since the last sample; null in a first one, and where a "
+        "counter of 32 bits may have gone round more than once since then.",
         nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC, "
         "nvmlDeviceGetPcieThroughput")] = None
     pcie_rx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
-        "What the GPU received over PCIe since the last sample; null in a first one.",
+        "What the GPU received over PCIe since the last sample; null in a first one, and where a "
+        "counter of 32 bits may have gone round more than once since then.",
         nvml="NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_GPM_METRIC_PCIE_RX_PER_SEC, "
         "nvmlDeviceGetPcieThroughput")] = None
 

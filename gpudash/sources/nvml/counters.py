@@ -10,11 +10,15 @@ from collections.abc import Mapping, Set
 from msgspec import Struct
 
 from gpudash.sources.nvml.answers import FieldAnswer, Scoped
-from gpudash.sources.nvml.slopes import Slopes
+from gpudash.sources.nvml.slopes import Slope, Slopes, slope
 from gpudash.sources.nvml.values import within
 
 _KIB = 1024
 _ALL_LINKS = 0xFFFFFFFF
+_ROUND = 1 << 32
+"""Where a counter of 32 bits begins anew: the kernel module has no wider ones for PCIe."""
+_SURE = 0.9
+"""Which share of a round leaves no doubt, as stamps are not that exact."""
 _plausible = within(0, 10**14)
 
 
@@ -42,6 +46,10 @@ class Counters:
     def __init__(self) -> None:
         self.links: tuple[int, ...] = ()
         """Its active NVLinks; without any their counters are not asked."""
+        self.pcie_ceiling: float | None = None
+        """Bytes per second that its PCIe link carries each way at its best, None if unknown."""
+        self._wide: set[Counter] = set()
+        """Those that have shown to have more than 32 bits."""
         self._slopes = Slopes()
         self._link_by_link: set[Counter] = set()
         self._absent: set[Counter] = set()
@@ -57,13 +65,34 @@ class Counters:
         rates: dict[str, int | None] = {}
         for counter in COUNTERS:
             scopes = self._scopes(counter)
-            parts = [self._slopes.per_second(scope, answers.get(scope), now) for scope in scopes]
+            between = self._between(counter, answers)
+            parts = [
+                self._slopes.per_second(scope, answers.get(scope), now, between) for scope in scopes
+            ]
             known = [part for part in parts if part is not None]
             whole = bool(parts) and len(known) == len(parts)
             rates[counter.field] = _plausible(sum(known) * counter.unit_bytes) if whole else None
             if scopes and (answers or refused):
                 self._settle(counter, scopes, answers, refused)
         return rates
+
+    def _between(self, counter: Counter, answers: Mapping[Scoped, FieldAnswer]) -> Slope:
+        """Return how the slope of a counter is found."""
+        if counter.over_links or counter in self._wide:
+            return slope
+        answer = answers.get((counter.id, 0))
+        if answer is None or answer.value < _ROUND:
+            return self._slope_of_round
+        self._wide.add(counter)
+        return slope
+
+    def _slope_of_round(self, before: FieldAnswer, after: FieldAnswer) -> float | None:
+        """Return the slope of a counter that may go round, None if it may have done so twice."""
+        seconds = (after.timestamp_us - before.timestamp_us) / 1e6
+        if self.pcie_ceiling is None or not 0 < self.pcie_ceiling * seconds <= _SURE * _ROUND:
+            return None
+        per_second = (after.value - before.value) % _ROUND / seconds
+        return per_second if per_second <= self.pcie_ceiling else None
 
     def _scopes(self, counter: Counter) -> list[Scoped]:
         if counter in self._absent:

@@ -34,6 +34,10 @@ class Fields:
         """Count what goes over these NVLinks, those that are up."""
         self._counters.links = active
 
+    def bound_pcie(self, most_bytes_per_second: float | None) -> None:
+        """Take note of what the PCIe link carries each way at its best, None if unknown."""
+        self._counters.pcie_ceiling = most_bytes_per_second
+
     def start_slow(self) -> None:
         """Begin with what tells nothing in a first tick, which may be the only one."""
         if self._throttling is None:

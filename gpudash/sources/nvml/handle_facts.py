@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpudash.snapshot import UtilizationSource
+from gpudash.snapshot import UtilizationSource, pcie_capacity
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.answers import FieldAnswer
 from gpudash.sources.nvml.counters import COUNTERS
@@ -15,7 +15,7 @@ from gpudash.sources.nvml.gpm import Gpm
 from gpudash.sources.nvml.lanes import DeviceLost, Lane
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.links import NvLinks
-from gpudash.sources.nvml.paces import FAST_SECONDS, SLOW_SECONDS, STEADY_SECONDS
+from gpudash.sources.nvml.paces import FAST_SECONDS, SLOW_SECONDS, STATIC_SECONDS, STEADY_SECONDS
 from gpudash.sources.nvml.pcie import PcieThroughput
 from gpudash.sources.nvml.readings import LANES
 from gpudash.sources.nvml.slopes import Slopes
@@ -71,6 +71,10 @@ class HandleFacts:
 
     def _read_lane(self, lane: Lane, now: float) -> None:
         seen = lane.read(self._library, self._handle, self.values, now)
+        if lane.seconds == STATIC_SECONDS:
+            generation = self.values.get("max_pcie_link_generation")
+            width = self.values.get("max_pcie_link_width")
+            self._fields.bound_pcie(pcie_capacity(generation, width))
         if lane.seconds == FAST_SECONDS:
             if seen and all(seen):
                 raise DeviceLost(seen[0])

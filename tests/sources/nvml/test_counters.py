@@ -22,6 +22,7 @@ class Boards:
     def __init__(self, *links: int) -> None:
         self.counters = Counters()
         self.counters.links = links
+        self.counters.pcie_ceiling = 1e9
         self.now = 100.0
 
     def read(self, timestamp_us: int, **values: int | str | None) -> dict[str, int | None]:
@@ -75,6 +76,62 @@ def test_a_counter_that_falls_back_drops_the_interval() -> None:
     board.read(0, f197=5000)
     assert board.read(SECOND, f197=100)["pcie_tx_bytes_per_second"] is None
     assert board.read(2 * SECOND, f197=400)["pcie_tx_bytes_per_second"] == 300
+
+
+def test_a_counter_of_32_bits_goes_round() -> None:
+    board = Boards()
+    board.read(0, f197=2**32 - 100)
+    assert board.read(SECOND, f197=500)["pcie_tx_bytes_per_second"] == 600
+
+
+@pytest.mark.parametrize("ceiling", [4e9, 31.5e9, None])
+def test_a_counter_that_may_have_gone_round_twice_has_no_rate(ceiling: float | None) -> None:
+    board = Boards()
+    board.counters.pcie_ceiling = ceiling
+    board.read(0, f197=1000, f198=2**32 - 100)
+    rates = board.read(SECOND, f197=2000, f198=500)
+    assert rates["pcie_tx_bytes_per_second"] is None
+    assert rates["pcie_rx_bytes_per_second"] is None
+
+
+def test_a_fast_link_has_its_rate_between_samples_that_are_near() -> None:
+    board = Boards()
+    board.counters.pcie_ceiling = 31.5e9
+    board.read(0, f197=2**32 - 1000)
+    rate = board.read(SECOND // 10, f197=2**31)["pcie_tx_bytes_per_second"]
+    assert rate == (2**31 + 1000) * 10
+
+
+def test_a_counter_that_exceeds_32_bits_never_goes_round() -> None:
+    board = Boards()
+    board.counters.pcie_ceiling = 31.5e9
+    board.read(0, f197=2**32 - 100)
+    assert board.read(SECOND, f197=2**33)["pcie_tx_bytes_per_second"] == 2**32 + 100
+    assert board.read(2 * SECOND, f197=2**33 + 7)["pcie_tx_bytes_per_second"] == 7
+
+
+def wrap(entry: Any) -> None:
+    if entry.fieldId in (PCIE_TX, 198):
+        entry.value.ullVal %= 2**32
+
+
+def test_a_gpu_whose_counters_go_round_is_not_told_what_its_link_may_exceed() -> None:
+    machine, wide = Machine("pcie-1080ti"), Machine("pcie-1080ti")
+    changed(machine, wrap)
+    device, expected = device_after(machine, 4), device_after(wide, 4)
+    assert (device.max_pcie_link_generation, device.max_pcie_link_width) == (3, 16)
+    assert expected.pcie_rx_bytes_per_second is not None
+    assert device.pcie_rx_bytes_per_second is None
+    for _ in range(3):
+        near = machine.read(after=0.1).devices[0]
+        near_expected = wide.read(after=0.1).devices[0]
+    assert near.pcie_rx_bytes_per_second == near_expected.pcie_rx_bytes_per_second
+
+
+def test_averages_go_for_counters_that_go_round() -> None:
+    machine = Machine("dgx-h100")
+    changed(machine, wrap)
+    assert device_after(machine, 4).pcie_rx_bytes_per_second is not None
 
 
 def test_a_counter_that_was_not_renewed_keeps_its_rate() -> None:
