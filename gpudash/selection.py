@@ -8,6 +8,9 @@ from msgspec.structs import replace
 
 from gpudash.errors import UsageError
 from gpudash.snapshot import Device, Finding, Process, Snapshot
+from gpudash.text import clean
+
+_MOST_DIGITS = 10
 
 
 def selectors(text: str) -> tuple[str, ...]:
@@ -56,7 +59,7 @@ def _gpus(snapshot: Snapshot) -> list[Device]:
 def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
     word = selector.strip().lower()
     first, dash, last = word.partition("-")
-    if first.isdecimal() and (last.isdecimal() or not dash):
+    if _is_index(first) and (_is_index(last) or not dash):
         wanted = range(int(first), int(last or first) + 1)
         found = [device for device in _gpus(snapshot) if device.index in wanted]
         if found and len(found) == len(wanted):
@@ -72,8 +75,14 @@ def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
     valid = ", ".join(str(device.index) for device in _gpus(snapshot)) or "none"
     problem = "fits several GPUs" if found else "is no GPU of this host"
     raise UsageError(
-        f"--gpu {selector!r} {problem}: choose from {valid}, a UUID's beginning or a PCI bus id"
+        f"--gpu {clean(selector, 80)!r} {problem}: choose from {valid}, a UUID's beginning or a "
+        "PCI bus id"
     )
+
+
+def _is_index(word: str) -> bool:
+    """Whether it can be one: Python itself refuses to read a number of thousands of digits."""
+    return word.isdecimal() and len(word) < _MOST_DIGITS
 
 
 def _is_called(device: Device, label: str, word: str) -> bool:

@@ -78,7 +78,8 @@ def test_topology_and_errors_shrink_with_the_devices() -> None:
 
 
 @pytest.mark.parametrize(
-    "selector", ["3", "GPU-zzz", "x", "²", "-1", "1-3", "2-1", "0:7", "9:00.0"]
+    "selector",
+    ["3", "GPU-zzz", "x", "²", "-1", "1-3", "2-1", "0:7", "9:00.0", "9" * 5000, f"0-{'9' * 5000}"],
 )
 def test_an_unknown_gpu_is_one_line_that_names_the_valid_ones(selector: str) -> None:
     with pytest.raises(UsageError, match=r"is no GPU of this host: choose from 0, 1, 2") as caught:

@@ -68,14 +68,19 @@ def refuse_host(host: Host) -> None:
         raise ActionError("/proc shows another PID namespace: its PIDs are not those of here")
 
 
-def _refuse_by_pid(process: Process) -> None:
-    pid = process.pid
+def refuse_pid(pid: int) -> None:
+    """Raise ActionError for a PID that is never signalled, whatever the process."""
     if pid < 1:
         raise ActionError(f"{pid} is not a PID")
     if pid == 1:
         raise ActionError("PID 1 is init: the host or the container would end with it")
     if pid == os.getpid():
         raise ActionError(f"PID {pid} is gpudash itself: quit it instead")
+
+
+def _refuse_by_pid(process: Process) -> None:
+    pid = process.pid
+    refuse_pid(pid)
     if process.hidden_reason is not None:
         raise ActionError(f"PID {pid} cannot be signalled: {process.hidden_reason}")
     if process.start_ticks is None and process.create_time is None:

@@ -74,11 +74,20 @@ def test_what_cannot_be_done_is_one_line(
     assert job.alive
 
 
-@pytest.mark.parametrize("pid", ["-1", "0x10", "self", "", "１"])
+def test_init_is_refused_rather_than_asked_about(fakenvml: Path) -> None:
+    run = kill(1, library=fakenvml, settings={})
+    assert run.returncode == 1
+    assert run.stderr == "gpudash: PID 1 is init: the host or the container would end with it\n"
+
+
+@pytest.mark.parametrize(
+    "pid", ["-1", "0", "0x10", "self", "", "１", "9" * 5000, f"1:{'9' * 5000}"]
+)
 def test_what_is_no_pid_is_bad_usage(fakenvml: Path, pid: str) -> None:
     run = kill(pid, library=fakenvml, settings={}, yes=True)
     assert run.returncode == 2
     assert "is no PID" in run.stderr
+    assert run.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("ticks", [-1, 0])

@@ -36,7 +36,7 @@ def run(
     _refuse_read_only(asked=read_only, config=config)
     # A read-only gpudash does not even load what can signal.
     from gpudash.actions import find_signal
-    from gpudash.actions.pin import refuse_host
+    from gpudash.actions.pin import refuse_host, refuse_pid
     from gpudash.commands.kill.agree import agreed
     from gpudash.commands.kill.aim import aim, named
     from gpudash.commands.kill.carry_out import carry_out, newest
@@ -44,6 +44,8 @@ def run(
 
     names, chosen = list(dict.fromkeys(map(named, pids))), find_signal(signal)
     if not yes and not os.isatty(0):
+        for name in names:
+            refuse_pid(name.pid)
         raise UsageError("kill asks before it acts and there is no terminal: add --yes")
     with ExitStack() as held:
         asked = Survey(collector, interval=_INTERVAL, keep=1, takes_silence=True)

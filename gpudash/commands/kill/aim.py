@@ -15,6 +15,8 @@ from gpudash.snapshot import Process, Snapshot
 from gpudash.text import clean
 from gpudash.units import ABSENT
 
+_MOST_DIGITS = 20
+
 
 class Named(NamedTuple):
     """A process as a person names it: `4242`, or `4242:303585` with the ticks of its start."""
@@ -27,9 +29,14 @@ def named(word: str) -> Named:
     """Return what a word names; raises UsageError if it is no PID."""
     pid, colon, ticks = word.partition(":")
     numbers = (pid, ticks) if colon else (pid,)
-    if not all(number.isascii() and number.isdecimal() for number in numbers):
-        raise UsageError(f"{word!r} is no PID; see gpudash kill --help")
+    if not all(map(_is_number, numbers)) or not int(pid):
+        raise UsageError(f"{clean(word, 80)!r} is no PID; see gpudash kill --help")
     return Named(int(pid), int(ticks) if colon else None)
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is one of 64 bits: Python itself refuses to read one of thousands of digits."""
+    return text.isascii() and text.isdecimal() and len(text) < _MOST_DIGITS
 
 
 class Aimed(NamedTuple):
