@@ -7,7 +7,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from gpudash.labels import index_ranges
+from gpudash.labels import index_ranges, whose
 from gpudash.links import Cells, access_matrix
 from gpudash.snapshot import Device, Process, Snapshot
 from gpudash.states import state_words
@@ -151,7 +151,6 @@ def _islands(gpus: Sequence[int], missing: set[Pair]) -> list[list[int]]:
 
 def _sentence(users: _Users, pids: Sequence[int], between: str) -> str:
     others = f" and {len(pids) - 1} more" if len(pids) > 1 else ""
-    owner = f" ({users.owner})" if users.owner else ""
-    verb = "use" if others else "uses"
-    who = f"{users.name} {pids[0]}{others}{owner} {verb} GPU {index_ranges(users.gpus)}"
-    return f"{who}: {between}; traffic goes through host memory"
+    who = f"{whose(users.name, users.owner, pids[0])}{others}"
+    use = f"{'use' if others else 'uses'} GPU {index_ranges(users.gpus)}"
+    return f"{who} {use}: {between}; traffic goes through host memory"

@@ -47,7 +47,7 @@ def test_process_across_two_islands_is_told_of() -> None:
         islands(range(4), range(4, 8)), on(*range(8), pid=20817, name="python", username="bob")
     )
     assert without_p2p(snapshot) == [
-        "python 20817 (bob) uses GPU 0-7: no P2P between GPU 0-3 and 4-7; "
+        "bob's python (PID 20817) uses GPU 0-7: no P2P between GPU 0-3 and 4-7; "
         "traffic goes through host memory"
     ]
 
@@ -88,13 +88,13 @@ def test_ring_without_islands_is_told_in_pairs() -> None:
 def test_ranks_of_one_job_share_a_sentence() -> None:
     ranks = [on(0, 4, pid=pid, name="python", username="bob") for pid in (11, 12, 13)]
     (sentence,) = without_p2p(host(islands(range(4), range(4, 8)), *ranks))
-    assert sentence.startswith("python 11 and 2 more (bob) use GPU 0,4: ")
+    assert sentence.startswith("bob's python (PID 11) and 2 more use GPU 0,4: ")
 
 
 def test_owner_and_name_that_are_not_known_are_left_out() -> None:
     hidden = on(0, 4, pid=9, name=None, username=None)
     (sentence,) = without_p2p(host(islands(range(4), range(4, 8)), hidden))
-    assert sentence.startswith("process 9 uses GPU 0,4: ")
+    assert sentence.startswith("process (PID 9) uses GPU 0,4: ")
 
 
 def test_access_that_the_driver_does_not_tell_is_not_called_missing() -> None:

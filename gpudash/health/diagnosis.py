@@ -169,7 +169,7 @@ def _finding(
         rule=first.rule.id,
         level=group[0].level,
         sentence=first.sentence or _sentence(first.fact, [labels[key] for key in devices]),
-        advice=first.advice,
+        advice=first.advice.replace("INDEX", ",".join(map(str, sorted(indices)))),
         evidence=evidence[:_MOST_EVIDENCE],
         uuids=tuple(device.uuid for device in devices.values() if device.uuid),
         indices=tuple(sorted(indices)),

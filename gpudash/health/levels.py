@@ -14,7 +14,10 @@ _MARGIN_CELSIUS = 10
 
 
 def utilization_level(device: Device) -> Level:
-    """Return ok for a device that computes, warn for an idle one whose memory is held."""
+    """Return ok for a device that computes, warn for an idle one whose memory is held.
+
+    Unknown is one that is idle and free, too: there is nothing to tell of it.
+    """
     if device.gpu_utilization_percent == 0 and (memory_share(device) or 0) >= _NOTABLE_SHARE:
         return "warn"
     return "ok" if device.gpu_utilization_percent else "unknown"

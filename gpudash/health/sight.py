@@ -39,7 +39,10 @@ class Sight:
             for process in snapshot.processes
             if (holds := self._holds(process, devices))
         ]
-        """The processes, each with the devices on which it computes."""
+        """The processes, each with the devices on which it computes.
+
+        What draws on a display and computes besides, such as a browser, is left out there.
+        """
 
     def name(self, device: Device) -> str:
         """Return what evidence calls a device: `GPU 0`, `GPU 0:1`."""
@@ -56,5 +59,6 @@ class Sight:
             for share in process.devices
             if share.type != "G"
             and (device := devices.get(share.uuid or "")) is not None
+            and not (device.display_active and "G" in share.type)
             and (work := shares[share.uuid])
         ]

@@ -15,7 +15,7 @@ _MILD = holding.HELD | {clocks.POWER_CAPPED.id, leasing.LEASED_UNUSED.id}
 
 
 def status(device: Device, findings: Iterable[Finding] = ()) -> str:
-    """Return one word: what is wrong, what holds it, or `ok`, `idle`, `in use`, `-`.
+    """Return one word: what is wrong, what holds it, or `ok`, `idle`, `-` where nothing is known.
 
     `findings` are those that concern it, the worst first.
     """

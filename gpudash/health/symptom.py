@@ -12,6 +12,9 @@ from gpudash.labels import whose
 from gpudash.snapshot import Device, Evidence, FindingLevel, Process
 from gpudash.units import Unit
 
+RESET = "gpudash lets go of it with X, then: sudo nvidia-smi --gpu-reset -i INDEX"
+"""How a GPU is reset once its jobs have ended; a monitor, too, keeps it from being so."""
+
 _UNITS = (
     ("_per_second", Unit.PER_SECOND),
     ("_bytes", Unit.BYTE),
@@ -48,6 +51,7 @@ class Symptom(Struct, frozen=True):
     """What it is about: the same from sample to sample."""
     level: FindingLevel
     advice: str
+    """What to do; INDEX in it becomes the indices of the GPUs, as nvidia-smi takes them."""
     fact: tuple[str, str] = ("", "")
     sentence: str = ""
     devices: tuple[Device, ...] = ()

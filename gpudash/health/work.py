@@ -11,7 +11,7 @@ from msgspec import Struct
 from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
 
 PROOF_SECONDS = 30.0
-"""How long a share that has worked must do nothing before it is called idle."""
+"""How long a share that is new or has worked must do nothing before it is called idle."""
 _MEAN_SECONDS = 20.0
 
 
@@ -20,16 +20,18 @@ class ShareWork(Struct):
 
     idle_since: float | None = None
     worked: bool = False
+    is_new: bool = False
+    """Whether it came while it was watched: it may be about to begin."""
 
     def idle_seconds(self, now: float) -> float | None:
         """Return for how long it has done nothing; None if it works or that is not known.
 
-        One that worked before is not idle until it has paused for PROOF_SECONDS.
+        One that is new or has worked is not idle until it has paused for PROOF_SECONDS.
         """
         if self.idle_since is None:
             return None
         idle = now - self.idle_since
-        return None if self.worked and idle < PROOF_SECONDS else idle
+        return None if (self.worked or self.is_new) and idle < PROOF_SECONDS else idle
 
 
 class ProcessWork(Struct):
@@ -49,6 +51,7 @@ class Work:
 
     def __init__(self) -> None:
         self.now = 0.0
+        self._is_first = True
         self._processes: dict[tuple[int, float | None], ProcessWork] = {}
         self._devices: dict[str, float | None] = {}
         self._links: dict[str, int] = {}
@@ -59,6 +62,7 @@ class Work:
         self.now = now
         devices = {device.key: device for device in snapshot.devices if device.uuid}
         self._see_processes(snapshot.processes, devices, fresh)
+        self._is_first = False
         known, links = self._devices, self._links
         self._devices = {
             key: _mixed(known.get(key), device.gpu_utilization_percent, fresh)
@@ -97,7 +101,8 @@ class Work:
             shares, known.shares = known.shares, {}
             for share in process.devices:
                 uuid = share.uuid
-                known.shares[uuid] = work = shares.get(uuid) or ShareWork()
+                work = shares.get(uuid) or ShareWork(is_new=not self._is_first)
+                known.shares[uuid] = work
                 self._see_share(work, _works(share, devices.get(uuid or ""), users[uuid] == 1))
 
     def _see_share(self, work: ShareWork, works: bool | None) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gpudash.health.symptom import RESET
 from gpudash.snapshot import FindingLevel
 
 _PROGRAM = "A fault of the program that ran there, seldom of the GPU: see its log."
-_RESET = "End the jobs on it and reset it: sudo nvidia-smi --gpu-reset -i INDEX"
-_BOARD = f"{_RESET}; if it comes again, have the board checked."
-_DRIVER = f"{_RESET}. If it comes again, update the driver."
+_RESET = f"It needs a reset. End the jobs on it; {RESET}"
+_BOARD = f"It needs a reset, and if it comes again, a check. End the jobs on it; {RESET}"
+_DRIVER = f"It needs a reset, and if it comes again, another driver. End the jobs on it; {RESET}"
 _LINKS = "See nvidia-smi nvlink --status; a reset or a reseat of the board may help."
 
 
@@ -56,7 +57,11 @@ _MEANINGS: dict[int, Meaning] = {
     121: Meaning("its link to the CPU corrected an error", "info", _BOARD),
     140: Meaning("memory failed in a way that could not be corrected", "critical", _BOARD),
     143: Meaning("it could not be started", "critical", _DRIVER),
-    154: Meaning("the driver changed what it asks for to mend it", "warn", _RESET),
+    154: Meaning(
+        "what the driver asks for to mend it has changed",
+        "info",
+        "Another finding tells what that is, if anything is left to be done.",
+    ),
     **{code: Meaning("an NVLink met an error", "warn", _LINKS) for code in (144, 145, 146, 147)},
     **{code: Meaning("an NVLink failed", "critical", _LINKS) for code in (148, 149, 150)},
 }

@@ -30,7 +30,7 @@ def opened(terminal: Terminal, key: str, awaited: str) -> None:
 def test_links_say_which_process_has_no_p2p() -> None:
     with showing("pcie-1080ti") as terminal:
         opened(terminal, "m", "P2P read")
-        sentence = "python 20817 (bob) uses GPU 0-7: no P2P between GPU 0-3 and 4-7;"
+        sentence = "bob's python (PID 20817) uses GPU 0-7: no P2P between GPU 0-3 and 4-7;"
         terminal.wait_for(lambda text: sentence in " ".join(text.split()))
         terminal.wait_for(re.compile(r"(?m)^ 4 +SYS +SYS +SYS +SYS +X"))
 

@@ -63,8 +63,8 @@ def test_memory_of_nobody_is_told_no_longer_than_it_is_so() -> None:
 
 def test_level_that_wavers_stays_at_the_worse() -> None:
     watched = Watched()
-    slower = of_device(clocks_event_reasons=("sw-power-cap",), sm_clock_mhz=1780)
-    faster = of_device(clocks_event_reasons=("sw-power-cap",), sm_clock_mhz=1790)
+    lowered = {"clocks_event_reasons": ("sw-power-cap",), "default_power_limit_mw": 800_000}
+    slower, faster = (of_device(**lowered, sm_clock_mhz=clock) for clock in (1780, 1790))
     watched.see(slower, 5)
     levels = [watched.see(faster if s % 3 else slower)["power-capped"].level for s in range(20)]
     assert set(levels) == {"warn"}

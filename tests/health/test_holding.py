@@ -139,12 +139,59 @@ def test_held_memory_is_no_longer_told_once_its_process_works() -> None:
 def test_process_with_the_same_pid_starts_anew() -> None:
     watched = Watched()
     watched.see(machine([0], holder([0], start_ticks=1)), 400)
-    finding = watched.see(machine([0], holder([0], start_ticks=2)))["held-idle"]
-    assert finding.level == "info"
+    again = machine([0], holder([0], start_ticks=2))
+    assert watched.see(again) == {}
+    assert watched.see(again, 60)["held-idle"].level == "info"
+
+
+def test_process_that_is_just_starting_holds_nothing_idly() -> None:
+    watched = Watched()
+    watched.see(machine([0] * 8))
+    loading = holder([0] * 8)
+    assert watched.see(machine([0] * 8, loading), 29) == {}
+    first = [90] + [0] * 7
+    assert watched.see(machine(first, holder(first)), 3) == {}
+    assert watched.see(machine([90] * 8, holder([90] * 8)), 60) == {}
+
+
+def test_process_that_starts_and_never_works_is_told_after_a_while() -> None:
+    watched = Watched()
+    watched.see(machine([0]))
+    told = watched.see(machine([0], holder([0])), 40)["held-idle"]
+    assert (told.level, told.held_seconds) == ("info", 39)
+
+
+def test_new_process_in_the_trap_is_told_after_a_while() -> None:
+    watched = Watched()
+    watched.see(machine([0] * 8))
+    assert watched.see(machine(TRAP, holder(TRAP)), 29) == {}
+    assert "holds-many-works-on-few" in watched.see(machine(TRAP, holder(TRAP)), 15)
+
+
+def test_server_that_works_now_and_then_is_no_warning() -> None:
+    watched = Watched()
+    busy, idle = machine([80], holder([80])), machine([0], holder([0]))
+    for _ in range(3):
+        watched.see(busy, 5)
+        assert watched.see(idle, 1500)["held-idle"].level == "info"
+    assert watched.see(idle, 400)["held-idle"].level == "warn"
+
+
+def test_browser_on_the_card_of_the_display_holds_nothing_idly() -> None:
+    share = make_process_device(type="C+G", sm_utilization_percent=0)
+    desktop = make_device(gpu_utilization_percent=0, display_active=True)
+    browser = make_process(devices=(share,))
+    assert rules(host(devices=(desktop,), processes=(browser,))) == {}
+    server = make_device(gpu_utilization_percent=0, display_active=False)
+    assert rules(host(devices=(server,), processes=(browser,))) == {"held-idle": "info"}
+    computing = make_process(devices=(make_process_device(sm_utilization_percent=0),))
+    assert rules(host(devices=(desktop,), processes=(computing,))) == {"held-idle": "info"}
 
 
 def test_gpu_that_waits_for_a_busy_host_is_starved() -> None:
-    finding = Watched().see(machine([25], holder([25], cpu_percent=101.0)), 30)["host-bound"]
+    watched, waiting = Watched(), machine([25], holder([25], cpu_percent=101.0))
+    assert watched.see(waiting, 59) == {}
+    finding = watched.see(waiting, 10)["host-bound"]
     assert finding.level == "warn"
     assert finding.sentence == (
         "GPU 0 is used less than half while alice's python (PID 4242) keeps the CPU busy"
@@ -153,8 +200,18 @@ def test_gpu_that_waits_for_a_busy_host_is_starved() -> None:
 
 def test_gpu_that_waits_for_a_disk_is_starved() -> None:
     waiting = machine([25], holder([25], cpu_percent=3.0, status="disk-sleep"))
-    finding = Watched().see(waiting, 30)["host-bound"]
+    finding = Watched().see(waiting, 70)["host-bound"]
     assert finding.sentence.endswith("waits for a disk")
+
+
+@pytest.mark.parametrize("unknown", ["gpu", "cpu"])
+def test_what_is_no_longer_told_starves_nobody(unknown: str) -> None:
+    watched = Watched()
+    watched.see(machine([25], holder([25], cpu_percent=101.0)), 70)
+    silent = machine([25], holder([25], cpu_percent=None, status=None))
+    if unknown == "gpu":
+        silent = machine([None], holder([25], cpu_percent=101.0))
+    assert "host-bound" not in watched.see(silent, 40)
 
 
 def test_single_sample_does_not_tell_who_starves() -> None:
@@ -166,7 +223,7 @@ def test_single_sample_does_not_tell_who_starves() -> None:
 )
 def test_busy_or_unused_gpu_is_not_starved(percent: int | None, cpu: float | None) -> None:
     snapshot = machine([percent], holder([percent], cpu_percent=cpu, status="running"))
-    assert "host-bound" not in Watched().see(snapshot, 30)
+    assert "host-bound" not in Watched().see(snapshot, 70)
 
 
 def test_one_slow_sample_is_not_called_starved() -> None:

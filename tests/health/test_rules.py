@@ -10,28 +10,40 @@ from gpudash.health import Diagnosis
 from gpudash.snapshot import Fault, Holder, XidEvent
 from gpudash.text import clean
 from gpudash.wire import decode, encode
-from tests.factories import GIB, gpu_uuid, make_device, make_host
+from tests.factories import GIB, gpu_uuid, make_device, make_host, make_topology
 from tests.health.examined import found, host, of_device, rules
+
+ERRING: dict[str, Any] = {
+    "nvlink_count": 18,
+    "nvlink_erring_links": (3,),
+    "nvlink_crc_errors_per_second": 0.0,
+    "nvlink_replays_per_second": 0.0,
+    "nvlink_recoveries_per_second": 0.0,
+}
+CAPPED: dict[str, Any] = {"clocks_event_reasons": ("sw-power-cap",)}
 
 
 @pytest.mark.parametrize(
     ("overrides", "rule", "level"),
     [
-        ({"clocks_event_reasons": ("sw-power-cap",)}, "power-capped", "warn"),
+        ({"clocks_event_reasons": ("sw-power-cap",)}, "power-capped", "info"),
+        (CAPPED | {"default_power_limit_mw": 800_000}, "power-capped", "warn"),
         (
-            {"clocks_event_reasons": ("sw-power-cap",), "sm_clock_mhz": 1900},
+            CAPPED | {"default_power_limit_mw": 800_000, "power_limit_mw": 650_000},
+            "power-capped",
+            "warn",
+        ),
+        (
+            CAPPED | {"default_power_limit_mw": 800_000, "power_limit_mw": 800_000},
             "power-capped",
             "info",
         ),
         (
-            {
-                "clocks_event_reasons": ("sw-power-cap",),
-                "sm_clock_mhz": 1900,
-                "default_power_limit_mw": 800_000,
-            },
+            CAPPED | {"default_power_limit_mw": 800_000, "sm_clock_mhz": 1900},
             "power-capped",
-            "warn",
+            "info",
         ),
+        (CAPPED | {"sm_clock_mhz": 300}, "power-capped", "warn"),
         (
             {"clocks_event_reasons": ("sw-thermal-slowdown",)},
             "thermal-slowdown-software",
@@ -60,6 +72,10 @@ from tests.health.examined import found, host, of_device, rules
         ({"remapped_rows_failed": True}, "row-remap-failed", "critical"),
         ({"retired_pages_pending": True}, "page-retirement-pending", "warn"),
         ({"nvlink_count": 18, "nvlink_erring_links": (3,)}, "nvlink-errors", "warn"),
+        (ERRING | {"nvlink_crc_errors_per_second": 0.1}, "nvlink-errors", "info"),
+        (ERRING | {"nvlink_crc_errors_per_second": 4.0}, "nvlink-errors", "warn"),
+        (ERRING | {"nvlink_receive_errors_per_second": 4.0}, "nvlink-errors", "warn"),
+        (ERRING | {"nvlink_recoveries_per_second": 0.1}, "nvlink-errors", "warn"),
         ({"fabric_state": "in-progress"}, "fabric-not-ready", "critical"),
         ({"fabric_state": "completed", "fabric_status_code": 3}, "fabric-not-ready", "critical"),
         (
@@ -94,10 +110,13 @@ def test_trouble_is_found(overrides: dict[str, Any], rule: str, level: str) -> N
         {"clocks_event_reasons": ("applications-clocks-setting",), "sm_clock_mhz": 600},
         {"clocks_event_reasons": ("display-clock-setting",), "sm_clock_mhz": 600},
         {"clocks_event_reasons": None, "sm_clock_mhz": 600},
+        CAPPED | {"gpu_utilization_percent": 0, "sm_clock_mhz": 210},
+        {"sm_clock_mhz": 600, "performance_state": 8},
         {"sm_clock_mhz": 900, "gpu_utilization_percent": 20},
         {"max_sm_clock_mhz": None, "sm_clock_mhz": 900},
         {"pcie_link_generation": 1, "gpu_utilization_percent": 0},
         {"pcie_link_generation": 1, "performance_state": 8},
+        {"pcie_link_generation": 2, "performance_state": 5, "gpu_utilization_percent": 35},
         {"pcie_link_generation": 1, "pcie_link_width": 1, "max_pcie_link_generation": None}
         | {"max_pcie_link_width": None},
         {"memory_used_bytes": 75 * GIB},
@@ -134,6 +153,42 @@ def test_evidence_carries_names_values_and_units() -> None:
     assert ("sm_clock_mhz", 1755, "MHz") in told
 
 
+@pytest.mark.parametrize(
+    ("power", "advice"),
+    [
+        ({}, "Normal under full load; only a higher limit would make it faster."),
+        ({"default_power_limit_mw": 800_000}, "If that is not meant: sudo nvidia-smi -i 0 -pl 800"),
+        ({"power_limit_mw": 800_000}, "It is set to 800W: the board, the server or a battery"),
+        ({"sm_clock_mhz": 300}, "see its power cables and supply"),
+    ],
+)
+def test_what_to_do_about_a_power_limit(power: dict[str, int], advice: str) -> None:
+    assert advice in found(of_device(**CAPPED, **power), "power-capped").advice
+
+
+def test_advice_names_the_gpus_as_nvidia_smi_takes_them() -> None:
+    worn = {"remapped_rows_pending": True}
+    devices = tuple(make_device(index=i, **(worn if i != 1 else {})) for i in range(4))
+    finding = found(host(devices=devices), "row-remap-pending")
+    assert finding.advice.endswith("sudo nvidia-smi --gpu-reset -i 0,2,3")
+
+
+@pytest.mark.parametrize(
+    ("action", "sentence"),
+    [
+        ("gpu-reset", "GPU 0 needs a reset, says the driver"),
+        ("bus-reset", "GPU 0 needs a reset of its PCI bus, says the driver"),
+        ("node-reboot", "GPU 0 needs a reboot of the host, says the driver"),
+        ("system-reboot", "GPU 0 needs a reboot of the host, says the driver"),
+        ("drain-p2p", "GPU 0 should have no more traffic with other GPUs, says the driver"),
+        ("drain-and-reset", "GPU 0 should get no new jobs, and a reset when idle, says the driver"),
+        ("recover-imex-domain", "GPU 0 is cut off from its NVLink domain"),
+    ],
+)
+def test_what_the_driver_asks_for_is_a_sentence(action: str, sentence: str) -> None:
+    assert found(of_device(recovery_action=action), "recovery-needed").sentence == sentence
+
+
 def test_worst_finding_comes_first() -> None:
     devices = (
         make_device(index=0, unified_memory=True),
@@ -167,6 +222,46 @@ def test_link_with_fewer_lanes_than_its_like_is_down() -> None:
     devices = tuple(make_device(index=i, nvlink_count=18 - 2 * (i == 1)) for i in range(3))
     finding = found(host(devices=devices), "nvlink-down")
     assert finding.sentence == "GPU 1 has 16 of 18 NVLinks up"
+
+
+def test_gpu_without_a_bridge_has_no_links_that_are_down() -> None:
+    pairs = make_topology(
+        4,
+        links=tuple(
+            tuple("X" if a == b else "NV4" if {a, b} == {0, 1} else "SYS" for b in range(4))
+            for a in range(4)
+        ),
+    )
+    devices = tuple(make_device(index=i, nvlink_count=4 * (i < 2)) for i in range(4))
+    assert rules(host(devices=devices, topology=pairs)) == {}
+    mesh = make_topology(
+        4,
+        links=tuple(
+            tuple("X" if a == b else "SYS" if 3 in (a, b) else "NV4" for b in range(4))
+            for a in range(4)
+        ),
+    )
+    devices = tuple(make_device(index=i, nvlink_count=12 * (i < 3)) for i in range(4))
+    finding = found(host(devices=devices, topology=mesh), "nvlink-down")
+    assert finding.sentence == "GPU 3 has 0 of 12 NVLinks up"
+
+
+def test_fewer_lanes_on_all_of_a_kind_are_how_the_host_is_built() -> None:
+    both = tuple(make_device(index=i, pcie_link_width=8) for i in range(2))
+    assert rules(host(devices=both)) == {"pcie-link-reduced": "info"}
+    one = (make_device(index=0, pcie_link_width=8), make_device(index=1))
+    assert rules(host(devices=one)) == {"pcie-link-reduced": "warn"}
+    slow = tuple(make_device(index=i, pcie_link_width=8, pcie_link_generation=1) for i in range(2))
+    finding = found(host(devices=slow), "pcie-link-reduced")
+    assert finding.level == "warn"
+    assert finding.sentence == "GPU 0-1 work on 8 of 16 PCIe lanes and at PCIe generation 1 of 5"
+
+
+def test_xid_tells_how_often_it_came_and_which_instance_it_hit() -> None:
+    event = XidEvent(code=94, seen_at=host().taken_at.timestamp(), count=3, gpu_instance_id=2)
+    finding = found(of_device(xid_events=(event,)), "xid")
+    told = {(proof.name, proof.value) for proof in finding.evidence}
+    assert {("xid_code", 94), ("count", 3), ("gpu_instance_id", 2)} <= told
 
 
 def test_gpus_of_other_kinds_are_not_compared() -> None:

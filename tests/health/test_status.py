@@ -24,8 +24,12 @@ def judged(device: Device, **overrides: Any) -> tuple[str, str]:
         ({}, "ok", "ok"),
         ({"gpu_utilization_percent": 0, "memory_used_bytes": 0}, "idle", "ok"),
         ({"gpu_utilization_percent": 0}, "in use", "ok"),
-        ({"clocks_event_reasons": ("sw-power-cap",)}, "power-cap", "warn"),
-        ({"clocks_event_reasons": ("sw-power-cap",), "sm_clock_mhz": 1980}, "power-cap", "ok"),
+        ({"clocks_event_reasons": ("sw-power-cap",)}, "power-cap", "ok"),
+        (
+            {"clocks_event_reasons": ("sw-power-cap",), "default_power_limit_mw": 800_000},
+            "power-cap",
+            "warn",
+        ),
         ({"clocks_event_reasons": ("sw-thermal-slowdown", "sw-power-cap")}, "thermal", "warn"),
         ({"clocks_event_reasons": ("hw-slowdown",)}, "hw-slow", "critical"),
         (

@@ -27,7 +27,8 @@ THERMAL_SOFTWARE = Rule(
 )
 POWER_CAPPED = Rule(
     "power-capped",
-    "its power limit holds its clocks; a warning if that costs a tenth or it was lowered",
+    "its power limit holds its clocks; a warning if it was lowered and costs a tenth, or if it "
+    "costs two thirds",
     "power-cap",
     2.5,
     10,
@@ -67,8 +68,8 @@ _HARDWARE = {
         THERMAL_HARDWARE,
         "critical",
         (
-            "is so hot that hardware slows it down to less than half",
-            "are so hot that hardware slows them down to less than half",
+            "is so hot that hardware slows it down to half or less",
+            "are so hot that hardware slows them down to half or less",
         ),
         "Check fans, dust and the air in front of the host before it turns itself off.",
     ),
@@ -99,7 +100,10 @@ _EXPLAINED = frozenset(
     }
 )
 _LOAD_PERCENT = 50
-_LOW_CLOCK, _SLOW_CLOCK = 0.6, 0.9
+_DEEPEST_LOADED_STATE = 2
+"""In deeper states the driver itself keeps clocks low, as for a desktop."""
+_LOW_CLOCK, _SLOW_CLOCK, _CRAWLING_CLOCK = 0.6, 0.9, 1 / 3
+_NEARLY = 0.98
 _CLOCKS = ("sm_clock_mhz", "max_sm_clock_mhz")
 
 
@@ -115,14 +119,16 @@ def slowdowns(sight: Sight) -> Iterator[Symptom]:
             yield _slowed(_HARDWARE[hardware], gpu, of)
         if "sw-thermal-slowdown" in reasons and hardware != "hw-thermal-slowdown":
             yield _slowed(_WARM, gpu, of)
-        if "sw-power-cap" in reasons:
+        if "sw-power-cap" in reasons and gpu.gpu_utilization_percent != 0:
             yield _capped(gpu, of)
 
 
 def low_clocks(sight: Sight) -> Iterator[Symptom]:
     """GPUs that work at low clocks although the driver names no reason."""
     for gpu in sight.gpus:
-        if (gpu.gpu_utilization_percent or 0) < _LOAD_PERCENT or gpu.clocks_event_reasons is None:
+        if not _is_loaded(gpu) or gpu.clocks_event_reasons is None:
+            continue
+        if (gpu.performance_state or 0) > _DEEPEST_LOADED_STATE:
             continue
         if _is_below(gpu, _LOW_CLOCK) and _EXPLAINED.isdisjoint(gpu.clocks_event_reasons):
             fact = (
@@ -167,14 +173,24 @@ def _slowed(slowdown: _Slowdown, gpu: Device, of: str) -> Symptom:
 
 
 def _capped(gpu: Device, of: str) -> Symptom:
-    """A limit that was lowered, or that costs much speed, is worth a warning."""
+    """A limit is normal, unless somebody lowered it and it costs speed, or it costs nearly all."""
     limit, normal = gpu.enforced_power_limit_mw, gpu.default_power_limit_mw
-    lowered = limit is not None and normal is not None and limit < 0.98 * normal
+    wanted = limit if gpu.power_limit_mw is None else gpu.power_limit_mw
+    lowered = wanted is not None and normal is not None and wanted < _NEARLY * normal
+    is_costly = _is_below(gpu, _SLOW_CLOCK)
+    crawls = _is_loaded(gpu) and _is_below(gpu, _CRAWLING_CLOCK)
     behind = "" if limit is None else f" of {watts(limit)}"
     behind += f", lowered from {watts(normal)}" if lowered else ""
     advice = "Normal under full load; only a higher limit would make it faster."
     if lowered:
         advice = f"If that is not meant: sudo nvidia-smi -i INDEX -pl {(normal or 0) // 1000}"
+    elif crawls:
+        advice = (
+            "Its clocks are below a third, which a limit alone does not explain: see its power "
+            "cables and supply, and nvidia-smi -q -d POWER,PERFORMANCE"
+        )
+    elif limit is not None and wanted is not None and limit < _NEARLY * wanted:
+        advice = f"It is set to {watts(wanted)}: the board, the server or a battery allows less."
     evidence = proof(
         of,
         gpu,
@@ -188,8 +204,12 @@ def _capped(gpu: Device, of: str) -> Symptom:
         f"is held back by its power limit{behind}",
         f"are held back by their power limits{behind}",
     )
-    level: FindingLevel = "warn" if lowered or _is_below(gpu, _SLOW_CLOCK) else "info"
+    level: FindingLevel = "warn" if crawls or (lowered and is_costly) else "info"
     return Symptom(POWER_CAPPED, gpu.key, level, advice, fact, "", (gpu,), evidence)
+
+
+def _is_loaded(gpu: Device) -> bool:
+    return (gpu.gpu_utilization_percent or 0) >= _LOAD_PERCENT
 
 
 def _is_below(gpu: Device, share: float) -> bool:

@@ -14,29 +14,34 @@ from gpudash.snapshot import Device, Evidence, Process
 from gpudash.units import size
 
 HOLDS_MANY = Rule(
-    "holds-many-works-on-few", "one process took the memory of many GPUs and works on few", "held"
+    "holds-many-works-on-few",
+    "one process took the memory of many GPUs and works on few",
+    "held",
+    10,
 )
 HELD_IDLE = Rule(
-    "held-idle", "processes hold memory and do nothing; a warning after 5 minutes", "held"
+    "held-idle",
+    "processes hold memory and do nothing; a warning after 5 minutes, 30 if they worked before",
+    "held",
 )
 HOST_BOUND = Rule(
     "host-bound",
     "used less than half while its process keeps a CPU busy or waits for a disk; never in one look",
     "starved",
-    20,
-    20,
+    60,
+    30,
 )
 
 HELD = frozenset({HOLDS_MANY.id, HELD_IDLE.id})
 """The rules whose devices are held without being used."""
 
-_LONG_SECONDS = 300.0
+_LONG_SECONDS, _LONG_PAUSE_SECONDS = 300.0, 1800.0
 _MOST_PROOFS = 8
 _LEAST_PERCENT, _STARVED_PERCENT = 2, 50
 _BUSY_CORE_PERCENT, _WAITING_PERCENT = 90, 50
 _IDLE_ADVICE = (
     "Ask its owner, or end it: K on the screen, gpudash kill PID. A notebook keeps its memory "
-    "until its kernel is shut down."
+    "until its kernel is shut down, a server as long as it runs."
 )
 
 _Idle = tuple[Process, list[Hold]]
@@ -52,10 +57,16 @@ def holders(sight: Sight) -> Iterator[Symptom]:
         if _is_trap(holds, idle):
             yield _trap(sight, process, holds, idle)
             continue
-        is_long = _idle_seconds(idle) >= _LONG_SECONDS and any(map(_is_notable, idle))
-        groups[process.username, is_long].append((process, idle))
+        groups[process.username, _is_long(idle)].append((process, idle))
     for (owner, is_long), group in groups.items():
         yield _held_idle(sight, owner, is_long, group)
+
+
+def _is_long(idle: list[Hold]) -> bool:
+    """Whether it has lasted, longer where work may go on after a pause, and is notable."""
+    paused = any(hold.works for hold in idle)
+    least = _LONG_PAUSE_SECONDS if paused else _LONG_SECONDS
+    return _idle_seconds(idle) >= least and any(map(_is_notable, idle))
 
 
 def _is_trap(holds: list[Hold], idle: list[Hold]) -> bool:
@@ -134,7 +145,8 @@ def starved(sight: Sight) -> Iterator[Symptom]:
     waiting = {
         gpu.key: (gpu, percent)
         for gpu in sight.gpus
-        if (percent := sight.work.utilization_percent(gpu)) is not None
+        if gpu.gpu_utilization_percent is not None
+        and (percent := sight.work.utilization_percent(gpu)) is not None
         and _LEAST_PERCENT <= percent < _STARVED_PERCENT
     }
     users: dict[str, list[Process]] = defaultdict(list)
@@ -151,7 +163,8 @@ def _starved(
 ) -> Iterator[Symptom]:
     for process in users:
         known = sight.work.of(process)
-        cpu, waits = known.cpu_percent, known.disk_wait_percent
+        cpu = None if process.cpu_percent is None else known.cpu_percent
+        waits = None if process.status is None else known.disk_wait_percent
         is_waiting = waits is not None and waits >= _WAITING_PERCENT
         if not is_waiting and (cpu is None or cpu < _BUSY_CORE_PERCENT):
             continue

@@ -12,11 +12,18 @@ from gpudash.snapshot import Device, Topology
 NVLINK_DOWN = Rule(
     "nvlink-down", "fewer NVLinks than before, or than on others of its kind", "nvlink", 5, 10
 )
-NVLINK_ERRORS = Rule("nvlink-errors", "an error counter of an NVLink rises", "nvlink", 0, 60)
+NVLINK_ERRORS = Rule(
+    "nvlink-errors",
+    "an error counter of an NVLink rises; a warning from 1 a second, or if a link starts anew",
+    "nvlink",
+    0,
+    60,
+)
 # Generation and width are read every ten seconds: two readings under load prove it.
 PCIE_REDUCED = Rule(
     "pcie-link-reduced",
-    "fewer PCIe lanes, or a lower generation, than it could have, while it works",
+    "fewer PCIe lanes, or a lower generation, than it could have, while it works; a remark if all "
+    "of its kind have as few lanes",
     "pcie",
     21,
     21,
@@ -25,8 +32,16 @@ PCIE_REPLAYS = Rule("pcie-replays", "much is sent again over PCIe", "pcie", 21, 
 NO_P2P = Rule("p2p-missing", "GPUs of one process cannot reach each other's memory")
 
 _LOAD_PERCENT = 20
-_DEEPEST_LOADED_STATE = 5
+_DEEPEST_LOADED_STATE = 2
+"""In deeper states the link is slow on purpose."""
 _MANY_REPLAYS = 1.0
+_MANY_ERRORS = 1.0
+_RATES = (
+    "nvlink_crc_errors_per_second",
+    "nvlink_replays_per_second",
+    "nvlink_recoveries_per_second",
+    "nvlink_receive_errors_per_second",
+)
 _GRANTED = frozenset({"X", "OK", None})
 _LANES = "nvidia-smi nvlink --status names the links; a reset or a reseat of the board may help."
 
@@ -37,31 +52,39 @@ def nvlinks(sight: Sight) -> Iterator[Symptom]:
     for gpu in sight.gpus:
         most[gpu.name] = max(most[gpu.name], sight.work.most_nvlinks(gpu), gpu.nvlink_count or 0)
     for gpu in sight.gpus:
-        of, count = sight.name(gpu), gpu.nvlink_count
-        if count is not None and count < most[gpu.name]:
+        count = gpu.nvlink_count
+        if count is not None and count < most[gpu.name] and not _is_unbridged(sight, gpu):
             fact = (f"has {count} of {most[gpu.name]} NVLinks up",) * 2
             fact = fact[0], fact[0].replace("has", "have")
-            evidence = proof(of, gpu, "nvlink_count", "nvlink_inactive_links")
+            evidence = proof(sight.name(gpu), gpu, "nvlink_count", "nvlink_inactive_links")
             yield Symptom(NVLINK_DOWN, gpu.key, "warn", _LANES, fact, "", (gpu,), evidence)
         if gpu.nvlink_erring_links:
-            fact = ("has NVLinks that make errors", "have NVLinks that make errors")
-            yield Symptom(
-                NVLINK_ERRORS,
-                gpu.key,
-                "warn",
-                _LANES,
-                fact,
-                devices=(gpu,),
-                evidence=proof(
-                    of,
-                    gpu,
-                    "nvlink_erring_links",
-                    "nvlink_crc_errors_per_second",
-                    "nvlink_replays_per_second",
-                    "nvlink_recoveries_per_second",
-                    "nvlink_receive_errors_per_second",
-                ),
-            )
+            yield _erring(sight, gpu)
+
+
+def _is_unbridged(sight: Sight, gpu: Device) -> bool:
+    """Whether a GPU without NVLinks may just have no bridge: where others are linked in pairs."""
+    if gpu.nvlink_count or sight.work.most_nvlinks(gpu):
+        return False
+    links = sight.snapshot.topology.links if sight.snapshot.topology else ()
+    return all(sum(cell is not None and cell[:2] == "NV" for cell in row) < 2 for row in links)
+
+
+def _erring(sight: Sight, gpu: Device) -> Symptom:
+    """A link mends a damaged packet now and then; many, or a link that starts anew, are trouble."""
+    rates = [rate for name in _RATES if (rate := getattr(gpu, name)) is not None]
+    is_few = bool(rates) and max(rates) < _MANY_ERRORS and not gpu.nvlink_recoveries_per_second
+    few = ("has NVLinks that err now and then", "have NVLinks that err now and then")
+    many = ("has NVLinks that make errors", "have NVLinks that make errors")
+    return Symptom(
+        NVLINK_ERRORS,
+        gpu.key,
+        "info" if is_few else "warn",
+        "They are mended on the way; it is trouble once there are many." if is_few else _LANES,
+        few if is_few else many,
+        devices=(gpu,),
+        evidence=proof(sight.name(gpu), gpu, "nvlink_erring_links", *_RATES),
+    )
 
 
 def pcie(sight: Sight) -> Iterator[Symptom]:
@@ -81,21 +104,24 @@ def pcie(sight: Sight) -> Iterator[Symptom]:
 
 def _reduced(sight: Sight, gpu: Device) -> Iterator[Symptom]:
     generation, highest = gpu.pcie_link_generation, gpu.max_pcie_link_generation
-    width, widest = gpu.pcie_link_width, gpu.max_pcie_link_width
-    parts = []
-    if width and widest and width < widest:
-        parts.append(f"on {width} of {widest} PCIe lanes")
+    lanes = _lanes(gpu)
+    parts = [lanes] if lanes else []
     if generation and highest and generation < highest:
         parts.append(f"at PCIe generation {generation} of {highest}")
     if not parts:
         return
     words = " and ".join(parts)
+    alike = [each for each in sight.gpus if each.name == gpu.name and each.key != gpu.key]
+    # The generation of those that do not work is lower than it could be.
+    is_design = parts == [lanes] and {*map(_lanes, alike)} == {lanes}
+    advice = "Reseat it or its riser, and see what the BIOS sets for its slot"
+    if is_design:
+        advice = "So have all of its kind here: the slots may have no more"
     yield Symptom(
         PCIE_REDUCED,
         gpu.key,
-        "warn",
-        "Reseat it or its riser, and see what the BIOS sets for its slot; copies from and to the "
-        "host are that much slower.",
+        "info" if is_design else "warn",
+        f"{advice}; copies from and to the host are that much slower.",
         (f"works {words}", f"work {words}"),
         devices=(gpu,),
         evidence=proof(
@@ -108,6 +134,12 @@ def _reduced(sight: Sight, gpu: Device) -> Iterator[Symptom]:
             "max_pcie_link_width",
         ),
     )
+
+
+def _lanes(gpu: Device) -> str | None:
+    """Return how many of its PCIe lanes a GPU has, None if it has all or they are not known."""
+    width, widest = gpu.pcie_link_width, gpu.max_pcie_link_width
+    return f"on {width} of {widest} PCIe lanes" if width and widest and width < widest else None
 
 
 class MissingP2p:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudash.health.sight import Sight
-from gpudash.health.symptom import Rule, Symptom, number, proof
+from gpudash.health.symptom import RESET, Rule, Symptom, number, proof
 from gpudash.snapshot import Device, XidEvent
 
 ECC = Rule(
@@ -20,7 +20,7 @@ RETIREMENT_PENDING = Rule(
 )
 XID = Rule("xid", "the driver reported an XID: what its number says, and how bad that is", "XID")
 
-_RESET = "End the jobs on it and reset it: sudo nvidia-smi --gpu-reset -i INDEX"
+_RESET = f"End the jobs on it; {RESET}"
 _PROGRAM_SECONDS = 600.0
 """How long a fault of a program is told; one of the board is as long as it is known."""
 
@@ -44,7 +44,10 @@ def memory_errors(sight: Sight) -> Iterator[Symptom]:
             evidence = proof(
                 of, gpu, "ecc_uncorrected_volatile_count", "ecc_uncorrected_aggregate_count"
             )
-            advice = f"Results since then may be wrong. {_RESET}; if they come again, replace it."
+            advice = (
+                "What ran then has failed, or may have computed wrongly. If they come again, have "
+                f"the board replaced. {_RESET}"
+            )
             yield Symptom(ECC, gpu.key, "critical", advice, fact, "", (gpu,), evidence)
         remapped = proof(
             of, gpu, "remapped_rows_corrected_count", "remapped_rows_uncorrected_count"
@@ -94,7 +97,7 @@ def _told(sight: Sight, reported: list[tuple[Device, XidEvent]]) -> Iterator[Sym
         told, age = meaning(event.code), max(0.0, now - event.seen_at)
         if told.is_programs and age > _PROGRAM_SECONDS:
             continue
-        code = "unknown" if event.code is None else event.code
+        code, of = "unknown" if event.code is None else event.code, sight.name(gpu)
         fact = (f"reported XID {code}: {told.text}",) * 2
         yield Symptom(
             XID,
@@ -104,8 +107,9 @@ def _told(sight: Sight, reported: list[tuple[Device, XidEvent]]) -> Iterator[Sym
             fact,
             devices=(gpu,),
             evidence=(
-                number("xid_code", code, sight.name(gpu)),
-                number("age_seconds", round(age), sight.name(gpu)),
+                number("xid_code", code, of),
+                number("age_seconds", round(age), of),
+                *proof(of, event, "count", "gpu_instance_id"),
             ),
             held_seconds=age,
         )

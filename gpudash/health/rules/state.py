@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudash.health.sight import Sight
-from gpudash.health.symptom import Rule, Symptom, proof
+from gpudash.health.symptom import RESET, Rule, Symptom, proof
 from gpudash.snapshot import Device, Evidence, Fault, FindingLevel
 from gpudash.states import state_words
 
@@ -28,6 +28,11 @@ _SILENT = (
 )
 _LOOK = "The kernel log says why: sudo dmesg | grep -iE 'nvrm|xid'"
 
+_REBOOT = (
+    "needs a reboot of the host, says the driver",
+    "need a reboot of the host, says the driver",
+)
+
 _UNREADABLE: dict[str, tuple[Rule, str]] = {
     "lost": (
         LOST,
@@ -37,18 +42,47 @@ _UNREADABLE: dict[str, tuple[Rule, str]] = {
     "not-answering": (NOT_ANSWERING, _SILENT),
     "reset-required": (
         RESET_REQUIRED,
-        "End the processes that use it, then: sudo nvidia-smi --gpu-reset -i INDEX",
+        f"End the processes that use it; {RESET}",
     ),
 }
 
-_RECOVERIES: dict[str, tuple[FindingLevel, str]] = {
-    "gpu-reset": ("critical", "End its processes, then: sudo nvidia-smi --gpu-reset -i INDEX"),
-    "bus-reset": ("critical", "End its processes, then reset its PCI bus or reboot the host."),
-    "node-reboot": ("critical", "Reboot the host."),
-    "system-reboot": ("critical", "Reboot the host."),
-    "drain-p2p": ("warn", "Start no new jobs on it that talk to other GPUs; reset it when idle."),
-    "drain-and-reset": ("critical", "Start no new jobs on it; reset it when the last has ended."),
-    "recover-imex-domain": ("critical", "Restart nvidia-imex on the hosts of its NVLink domain."),
+_RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
+    "gpu-reset": (
+        "critical",
+        ("needs a reset, says the driver", "need a reset, says the driver"),
+        f"End the processes that use it; {RESET}",
+    ),
+    "bus-reset": (
+        "critical",
+        (
+            "needs a reset of its PCI bus, says the driver",
+            "need a reset of their PCI bus, says the driver",
+        ),
+        "End the processes that use it, then reboot the host, or reset its PCI bus by hand.",
+    ),
+    "node-reboot": ("critical", _REBOOT, "Reboot the host when its other jobs have ended."),
+    "system-reboot": ("critical", _REBOOT, "Reboot the host when its other jobs have ended."),
+    "drain-p2p": (
+        "warn",
+        (
+            "should have no more traffic with other GPUs, says the driver",
+            "should have no more traffic with one another, says the driver",
+        ),
+        f"Start no job on it that uses others, too. When it is idle, {RESET}",
+    ),
+    "drain-and-reset": (
+        "critical",
+        (
+            "should get no new jobs, and a reset when idle, says the driver",
+            "should get no new jobs, and a reset when idle, says the driver",
+        ),
+        f"The jobs on it may end in peace; {RESET}",
+    ),
+    "recover-imex-domain": (
+        "critical",
+        ("is cut off from its NVLink domain", "are cut off from their NVLink domain"),
+        "Restart nvidia-imex on the hosts of the domain.",
+    ),
 }
 
 
@@ -104,9 +138,7 @@ def recovery(sight: Sight) -> Iterator[Symptom]:
     for gpu in sight.gpus:
         action = gpu.recovery_action
         if action is not None and action in _RECOVERIES:
-            level, advice = _RECOVERIES[action]
-            wanted = f"mended by {action.replace('-', ' ')}"
-            fact = (f"must be {wanted}, says the driver",) * 2
+            level, fact, advice = _RECOVERIES[action]
             evidence = proof(sight.name(gpu), gpu, "recovery_action")
             yield Symptom(RECOVERY, gpu.key, level, advice, fact, "", (gpu,), evidence)
 
