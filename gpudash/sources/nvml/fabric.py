@@ -42,7 +42,7 @@ class Fabric:
                 return {}, code
             if not code and info.state not in _STATES:
                 self._calls.clear()
-            elif code not in (*codes.PERMANENT, codes.ARGUMENT_VERSION_MISMATCH):
+            elif code not in codes.PERMANENT:
                 return dict.fromkeys(FIELDS) if code else _told(info), codes.SUCCESS
             else:
                 self._calls.pop(0)

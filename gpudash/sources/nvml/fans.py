@@ -28,8 +28,8 @@ class Fans:
             count, code = self._ask("nvmlDeviceGetNumFans", handle)
             if code in codes.PERMANENT:
                 self._count = 0
-            elif not code:
-                self._count = min(small_count(count) or 0, _MAX_FANS)
+            elif (number := small_count(count)) is not None:
+                self._count = min(number, _MAX_FANS)
         answers = [
             self._ask("nvmlDeviceGetFanSpeed_v2", handle, fan) for fan in range(self._count or 0)
         ]

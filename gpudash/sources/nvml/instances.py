@@ -15,6 +15,9 @@ from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.paces import INSTANCE_SECONDS
 from gpudash.sources.nvml.readings import MIG_LANES
 
+_GONE = codes.PERMANENT | codes.DEAD | {codes.INVALID_ARGUMENT, codes.NOT_FOUND}
+"""How it is said that there is no instance; any other failure says nothing."""
+
 
 class InstanceReader:
     """A GPU's MIG instances from tick to tick; they are made and destroyed while it works."""
@@ -27,7 +30,8 @@ class InstanceReader:
 
     def read(self, handle: Any, parent: Device, now: float) -> tuple[Device, ...]:
         """Return the instances by their numbers, none of a GPU that is not split or gone."""
-        if handle is None or not parent.mig_mode:
+        # A mode that is not known for once is that of before.
+        if handle is None or not (parent.mig_mode or (parent.mig_mode is None and self._slots)):
             self.close()
             return ()
         is_due = now >= self._due
@@ -47,14 +51,18 @@ class InstanceReader:
 
     def _occupied(self, handle: Any) -> Iterable[_Slot]:
         """Yield each slot that holds an instance; their numbers are sparse."""
-        most, _ = self._library.ask("nvmlDeviceGetMaxMigDeviceCount", handle)
+        most, code = self._library.ask("nvmlDeviceGetMaxMigDeviceCount", handle)
+        if code and code not in _GONE:
+            yield from self._slots.values()
         for number in range(most or 0):
             instance, code = self._library.ask(
                 "nvmlDeviceGetMigDeviceHandleByIndex", handle, number
             )
+            slot = self._slots.get(number)
             if not code:
-                slot = self._slots.get(number) or _Slot(number)
+                slot = slot or _Slot(number)
                 slot.handle = instance
+            if slot is not None and code not in _GONE:
                 yield slot
 
     def _with_activity(self, handle: Any, device: Device, now: float) -> Device:

@@ -24,8 +24,8 @@ from gpudash.sources.nvml.answers import (
     Scoped,
 )
 from gpudash.sources.nvml.arrays import field_values, listed, plain, wider
+from gpudash.sources.nvml.values import size
 
-_NO_MEMORY = 0xFFFFFFFFFFFFFFFF
 _NO_INSTANCE = 0xFFFFFFFF
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
@@ -151,7 +151,7 @@ class Library:
         return [
             RunningProcess(
                 entry.pid,
-                _unless(entry.usedGpuMemory, _NO_MEMORY),
+                size(entry.usedGpuMemory),
                 _unless(entry.gpuInstanceId, _NO_INSTANCE),
                 _unless(entry.computeInstanceId, _NO_INSTANCE),
             )

@@ -7,7 +7,7 @@ from typing import Any
 from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.library import Library
 
-_MAX_LINKS = 36
+MAX_LINKS = 36
 _PAST_THE_LAST = frozenset({codes.INVALID_ARGUMENT, *codes.PERMANENT})
 
 _VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
@@ -57,7 +57,7 @@ def _active(states: list[bool | None]) -> tuple[int, ...]:
 def _states(library: Library, handle: Any) -> tuple[list[bool | None] | None, int]:
     """Return (whether each link is up, 0), or (None, NVML's value) of a GPU without any."""
     states: list[bool | None] = []
-    for link in range(_MAX_LINKS):
+    for link in range(MAX_LINKS):
         state, code = library.ask("nvmlDeviceGetNvLinkState", handle, link)
         if code in codes.DEAD or (code and not link):
             return None, code

@@ -153,7 +153,7 @@ def _entry(
     types, memory = row
     sm, bandwidth, encoder, decoder = busy or (None, None, None, None)
     # Some drivers number a whole GPU as instance 0 rather than as none.
-    inside = device.mig_mode and gpu_instance is not None
+    inside = (device.mig_mode or uuids) and gpu_instance is not None
     return ProcessDevice(
         index=device.index,
         uuid=uuids.get((gpu_instance, compute_instance), device.uuid) if inside else device.uuid,

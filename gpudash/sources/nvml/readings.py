@@ -91,14 +91,14 @@ FAST = (
         "MemoryInfo",
         MEMORY_V2,
         memory_total_bytes=v.attribute("total", v.positive),
-        memory_reserved_bytes=v.attribute("reserved", v.count),
-        memory_used_bytes=v.attribute("used", v.count),
-        memory_free_bytes=v.attribute("free", v.count),
+        memory_reserved_bytes=v.attribute("reserved", v.size),
+        memory_used_bytes=v.attribute("used", v.size),
+        memory_free_bytes=v.attribute("free", v.size),
         fallback=_read(
             "MemoryInfo",
             memory_total_bytes=v.attribute("total", v.positive),
-            memory_used_bytes=v.attribute("used", v.count),
-            memory_free_bytes=v.attribute("free", v.count),
+            memory_used_bytes=v.attribute("used", v.size),
+            memory_free_bytes=v.attribute("free", v.size),
         ),
     ),
     _read(
@@ -138,7 +138,7 @@ SLOW = (
     _read(
         "BAR1MemoryInfo",
         bar1_total_bytes=v.attribute("bar1Total", v.positive),
-        bar1_used_bytes=v.attribute("bar1Used", v.count),
+        bar1_used_bytes=v.attribute("bar1Used", v.size),
     ),
     _read("EccMode", ecc_mode=v.item(0, v.flag), pending_ecc_mode=v.item(1, v.flag)),
     _read("TotalEccErrors", 0, 0, ecc_corrected_volatile_count=v.count),

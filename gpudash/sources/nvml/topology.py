@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from gpudash.snapshot import Device, P2PStatus, Topology
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.links import active_links
+from gpudash.sources.nvml.links import MAX_LINKS, active_links
+from gpudash.sources.nvml.values import within
 
 _ANCESTORS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _P2P = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
@@ -22,6 +23,7 @@ _READ, _WRITE, _ATOMICS = 0, 1, 3
 _SWITCH = 2
 _NO_DOMAIN = 0xFFFFFFFF
 _NVSWITCH_CONNECTED_LINK_COUNT = 147, 0
+_link_count = within(0, MAX_LINKS)
 _WORD_BITS = 64
 _CPU_WORDS, _NODE_WORDS, _NODE_SCOPE = 64, 16, 0
 
@@ -90,7 +92,8 @@ def _nvlinks(library: Library, handle: Any) -> _NvLinks:
             direct[address] = direct.get(address, 0) + 1
     counted = library.fields(handle, [_NVSWITCH_CONNECTED_LINK_COUNT]).values
     if _NVSWITCH_CONNECTED_LINK_COUNT in counted:
-        switched = max(switched, int(counted[_NVSWITCH_CONNECTED_LINK_COUNT].value))
+        told = _link_count(counted[_NVSWITCH_CONNECTED_LINK_COUNT].value)
+        switched = max(switched, told or 0)
     return _NvLinks(direct, switched)
 
 

@@ -18,6 +18,8 @@ _UNKNOWN_64 = 0xFFFFFFFFFFFFFFFF
 _MAX_POWER_MW = 5_000_000
 _MAX_CLOCK_MHZ = 100_000
 _MAX_FAN_PERCENT = 255
+_MAX_SIZE = 1 << 50
+"""More than any GPU has, and less than what fell below zero, which has wrapped."""
 
 ARCHITECTURES = {
     2: "Kepler",
@@ -72,7 +74,8 @@ megahertz = within(0, _MAX_CLOCK_MHZ)
 performance_state = within(0, 15)
 count = within(0, _UNKNOWN_64 - 1)
 small_count = within(0, _UNKNOWN_32 - 1)
-positive = within(1, _UNKNOWN_64 - 1)
+size = within(0, _MAX_SIZE)
+positive = within(1, _MAX_SIZE)
 
 
 def flag(value: Any) -> bool | None:

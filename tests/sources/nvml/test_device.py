@@ -30,6 +30,31 @@ def test_a_fallback_shows_nothing_of_the_call_that_it_replaces() -> None:
     assert device.memory_reserved_bytes is None
 
 
+def test_a_call_of_another_version_is_replaced_by_the_older_one() -> None:
+    machine = Machine("single")
+    expected = machine.read().devices[0].temperature_celsius
+    other = Machine("single")
+    mismatch = other.driver.error(codes.ARGUMENT_VERSION_MISMATCH)
+    other.driver.replaced["nvmlDeviceGetTemperatureV"] = mismatch
+    assert other.read().devices[0].temperature_celsius == expected
+    assert other.read().devices[0].temperature_celsius is not None
+    assert other.driver.asked.count("nvmlDeviceGetTemperatureV") == 1
+
+
+@pytest.mark.parametrize("garbage", [0xFFFFFFFF, -1])
+def test_fans_without_number_are_counted_again(garbage: int) -> None:
+    machine = Machine("single")
+    expected = machine.read().devices[0].fan_speeds_percent
+    other = Machine("single")
+    other.driver.replaced["nvmlDeviceGetNumFans"] = lambda _: garbage
+    assert other.read().devices[0].fan_speeds_percent is None
+    del other.driver.replaced["nvmlDeviceGetNumFans"]
+    later = [other.read().devices[0].fan_speeds_percent for _ in range(3)][-1]
+    assert expected is not None
+    assert later is not None
+    assert len(later) == len(expected)
+
+
 @pytest.mark.parametrize("field", ["gpu_utilization_percent", "encoder_utilization_percent"])
 def test_a_gpu_that_comes_back_is_asked_for_all_that_it_once_refused(field: str) -> None:
     machine = Machine("single")

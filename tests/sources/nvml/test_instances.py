@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from gpudash.snapshot import Device
 from gpudash.sources.nvml import codes
 from tests.sources.nvml.tampering import Machine
@@ -12,6 +14,11 @@ IDENTITY = ("nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId")
 
 def instances(machine: Machine, after: float = 1.0) -> list[Device]:
     return [device for device in machine.read(after).devices if device.is_mig]
+
+
+def used(machine: Machine) -> set[str | None]:
+    """Return the devices on which there are processes."""
+    return {device.uuid for on in machine.read().processes.values() for device in on}
 
 
 def test_who_an_instance_is_is_not_asked_every_tick() -> None:
@@ -70,6 +77,27 @@ def test_an_instance_that_was_destroyed_is_dropped_at_once() -> None:
 
     machine.driver.replaced["nvmlDeviceGetMemoryInfo"] = destroyed
     assert [i.uuid for i in instances(machine)] == [first[0].uuid, first[2].uuid]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetMaxMigDeviceCount",
+        "nvmlDeviceGetMigDeviceHandleByIndex",
+    ],
+)
+def test_a_call_that_fails_for_a_while_makes_no_instance_vanish(call: str) -> None:
+    machine = Machine("mig")
+    first = [device.uuid for device in instances(machine)]
+    on_instances = {uuid for uuid in used(machine) if uuid in first}
+    assert on_instances
+    machine.driver.replaced[call] = machine.driver.error(codes.UNKNOWN)
+    for _ in range(12):
+        assert [device.uuid for device in instances(machine)] == first
+        assert {uuid for uuid in used(machine) if uuid in first} == on_instances
+    del machine.driver.replaced[call]
+    assert [device.uuid for device in instances(machine, after=12.0)] == first
 
 
 def test_a_lost_instance_costs_the_others_nothing() -> None:

@@ -69,10 +69,12 @@ def test_pid_0_is_dropped() -> None:
 
 def test_memory_that_the_driver_does_not_tell_is_none() -> None:
     machine = make_machine()
-    list_processes(machine, "Compute", Entry(7, None), Entry(8, 0xFFFFFFFFFFFFFFFF))
+    wrapped = Entry(9, 2**64 - 2**20)
+    list_processes(machine, "Compute", Entry(7, None), Entry(8, 0xFFFFFFFFFFFFFFFF), wrapped)
     reading = machine.read()
     assert only(reading, 7).used_gpu_memory_bytes is None
     assert only(reading, 8).used_gpu_memory_bytes is None
+    assert only(reading, 9).used_gpu_memory_bytes is None
     assert reading.devices[0].memory_unaccounted_bytes is None
 
 

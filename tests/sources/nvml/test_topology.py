@@ -1,3 +1,5 @@
+from typing import Any
+
 from gpudash.snapshot import Topology
 from gpudash.sources.nvml import codes
 from tests.sources.nvml.tampering import Machine
@@ -42,6 +44,21 @@ def test_affinity_is_a_list_of_ranges() -> None:
     topology = topology_of(machine)
     assert topology.cpu_affinity == ("0-1,3,191-192",)
     assert topology.numa_affinity == (None,)
+
+
+def test_a_number_of_links_that_cannot_be_is_none() -> None:
+    machine = Machine("dgx-h100")
+    genuine = machine.host.library.nvmlDeviceGetFieldValues
+
+    def answer(handle: Any, ids: Any) -> Any:
+        entries = genuine(handle, ids)
+        for entry in entries:
+            if entry.fieldId == 147:
+                entry.value.uiVal = 0xFFFFFFFF
+        return entries
+
+    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    assert topology_of(machine).links[0][1] == "NV18"
 
 
 def test_the_topology_is_read_once() -> None:

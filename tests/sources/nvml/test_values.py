@@ -24,6 +24,13 @@ def test_a_total_of_no_memory_is_none() -> None:
     assert values.positive(0) is None
 
 
+@pytest.mark.parametrize("garbage", [2**64 - 2**20, 2**63, -1, 2**51])
+def test_a_size_below_zero_that_wrapped_is_none(garbage: int) -> None:
+    assert values.size(garbage) is None
+    assert values.positive(garbage) is None
+    assert values.size(288 * 2**30) == 288 * 2**30
+
+
 def test_flags_other_than_on_and_off_are_none() -> None:
     assert [values.flag(value) for value in (0, 1, 2)] == [False, True, None]
 
