@@ -9,6 +9,7 @@ from gpudash.tui.frame import Frame, color_system
 from gpudash.tui.picture import Picture
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.renderables.line import fitted
+from gpudash.tui.strokes import erases
 
 
 def draw(
@@ -33,7 +34,7 @@ def draw(
     lines = [*panels.header, *panels.devices, *[[]] * spacer, *panels.processes]
     room = max(0, height - len(panels.footer))
     lines = lines[:room] + [[]] * (room - len(lines)) + panels.footer
-    frame = Frame(colors)
+    frame = Frame(colors, erases=erases(os.environ))
     for y, line in enumerate(lines[:height]):
         frame.change(y, frame.cells(fitted(line, cells, theme.base)))
     return frame, frame.take()

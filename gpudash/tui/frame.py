@@ -2,78 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
-from operator import ne
 
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.cells import char_width
-
-_GAP = 3
-"""Unchanged cells of one look that are cheaper to send again than to jump over."""
-
+from gpudash.tui.pen import Codes, Pen, codes_of, ground_of
+from gpudash.tui.strokes import Cell, Stretch, Strokes, is_sure
 
 _MOST_PENS = 4096
 _MOST_DRAWN = 4096
-
-_SURE = re.compile("[\x1b -~\u2500-\u28ff]*").fullmatch
-"""Whether all terminals agree on the width of a text: ASCII, boxes, blocks and braille."""
-
-
-class Pen:
-    """The escape codes of one look; two looks that send the same codes are one object."""
-
-    __slots__ = ("attributes", "background", "foreground")
-
-    def __init__(self, attributes: str, foreground: str, background: str) -> None:
-        self.attributes = attributes
-        self.foreground = foreground
-        self.background = background
-
-    def after(self, before: Pen | None) -> str:
-        """Return the sequence that changes the terminal's look from `before` to this."""
-        if before is self:
-            return ""
-        if before is None or before.attributes != self.attributes:
-            parts = ["0", self.attributes, self.foreground, self.background]
-        else:
-            parts = []
-            if before.foreground != self.foreground:
-                parts.append(self.foreground or "39")
-            if before.background != self.background:
-                parts.append(self.background or "49")
-        return f"\x1b[{';'.join(part for part in parts if part)}m"
-
-
-Cell = tuple[str, Pen]
-"""A character with its look; the right half of a wide character is an empty string."""
-
-Stretch = tuple[int, int]
-"""The first cell of a part of a row, and the one behind its last."""
-
-_ATTRIBUTES = (
-    ("bold", "1"),
-    ("dim", "2"),
-    ("italic", "3"),
-    ("underline", "4"),
-    ("blink", "5"),
-    ("reverse", "7"),
-    ("strike", "9"),
-)
 
 
 class Frame:
     """A picture of the terminal, kept in step with every byte that is sent to it."""
 
-    def __init__(self, color_system: ColorSystem) -> None:
-        self._color_system = color_system
+    def __init__(self, color_system: ColorSystem, *, erases: bool = False) -> None:
+        """Begin with a terminal of which nothing is known but its colours.
+
+        `erases` tells whether it erases in the background that is set.
+        """
+        self._color_system, self._erases = color_system, erases
         self._pens: dict[int, tuple[Style | None, Pen]] = {}
         # By id, for a look is hashed slowly; kept beside its pen, so that no other gets its id.
-        self._same: dict[tuple[str, str, str], Pen] = {}
+        self._same: dict[Codes, Pen] = {}
         self._drawn: dict[tuple[str, int], list[Cell]] = {}
         """The cells of texts in pens, of which none is ever let go."""
         self._rows: dict[int, list[Cell]] = {}
@@ -82,8 +36,6 @@ class Frame:
         """Where alone a wanted row may differ; of one that is not named, anywhere."""
         self._lines: dict[int, tuple[Stretch, Style, Sequence[Segment]]] = {}
         """What was drawn into a row last, and where."""
-        self._out: list[str] = []
-        self._pen: Pen | None = None
 
     def cells(self, segments: Iterable[Segment]) -> list[Cell]:
         """Return text and styles as cells; combining characters join the cell before them."""
@@ -97,13 +49,13 @@ class Frame:
             if drawn is not None:
                 out += drawn
                 continue
-            if text.isascii() or _SURE(text):
+            if is_sure(text):
                 out += self._keep(text, pen)
                 continue
             for char in text:
                 width = char_width(char)
                 if width:
-                    out.append((char, pen))
+                    out.append((char, pen.ground if char == " " else pen))
                     if width > 1:
                         out.append(("", pen))
                 elif out:
@@ -165,7 +117,7 @@ class Frame:
         x = place[0]
         for old, new in zip(before, line, strict=True):
             text = old[0]
-            if not (text.isascii() or _SURE(text)):
+            if not (is_sure(text)):
                 return None
             end = x + len(text)
             if old is not new and (new[0] != text or new[1] is not old[1]):
@@ -182,93 +134,37 @@ class Frame:
 
         They leave the terminal without a look of its own.
         """
+        strokes = Strokes(erases=self._erases)
         for y, new in self._wanted.items():
-            self._turn(y, new)
+            strokes.add(y, self._rows.get(y, []), new, self._places.get(y))
+            self._rows[y] = new
         self._wanted.clear()
         self._places.clear()
-        if not self._out:
-            return ""
-        data = "".join(self._out) + "\x1b[0m"
-        self._out.clear()
-        self._pen = None
-        return data
+        return strokes.take()
 
     def _keep(self, text: str, pen: Pen) -> list[Cell]:
         """Return the cells of a text, the same objects as long as it comes again."""
         if len(self._drawn) >= _MOST_DRAWN:
             self._drawn.clear()
-        cells = self._drawn[text, id(pen)] = list(zip(text, repeat(pen)))
+        ground = pen.ground
+        cells = [(char, ground if char == " " else pen) for char in text]
+        self._drawn[text, id(pen)] = cells
         return cells
 
-    def _turn(self, y: int, new: list[Cell]) -> None:
-        """Add the bytes that make row `y` show `new`."""
-        old = self._rows.get(y, [])
-        self._rows[y] = new
-        out, pen, sure_of = self._out, self._pen, 0
-        for start, end in _spans(old, new, self._places.get(y)):
-            out.append(f"\x1b[{start - sure_of}C" if sure_of else f"\x1b[{y + 1};{start + 1}H")
-            text = len(out)
-            for char, wanted in new[start:end]:
-                if wanted is not pen:
-                    out.append(wanted.after(pen))
-                    pen = wanted
-                out.append(char)
-            sure_of = end if _SURE("".join(out[text:])) else 0
-        self._pen = pen
-
     def _new_pen(self, style: Style | None) -> Pen:
-        style_or_none = style or Style.null()
-        attributes = ";".join(code for name, code in _ATTRIBUTES if getattr(style_or_none, name))
-        codes = (
-            attributes,
-            self._color(style_or_none, foreground=True),
-            self._color(style_or_none, foreground=False),
-        )
-        pen = self._same.setdefault(codes, Pen(*codes))
+        pen = self._pen_of(codes_of(style, self._color_system))
         if len(self._pens) >= _MOST_PENS:
             self._pens.clear()
         self._pens[id(style)] = style, pen
         return pen
 
-    def _color(self, style: Style, *, foreground: bool) -> str:
-        color = style.color if foreground else style.bgcolor
-        if color is None or color.is_default:
-            return ""
-        return ";".join(color.downgrade(self._color_system).get_ansi_codes(foreground))
-
-
-def _spans(
-    old: list[Cell], new: list[Cell], places: Iterable[Stretch] | None = None
-) -> list[Stretch]:
-    """Return the stretches of a row that must be sent, whole characters each.
-
-    Only what is within `places` can differ, anything where none are given.
-    """
-    size = len(new)
-    if places is None:
-        differs = [*map(ne, new, old), *repeat(True, size - len(old))]
-    else:
-        differs = [False] * size
-        for start, end in places:
-            differs[start:end] = map(ne, new[start:end], old[start:end])
-    spans: list[Stretch] = []
-    x = 0
-    while True in differs[x:]:
-        start = differs.index(True, x)
-        x = end = start + 1
-        while x < size and x - end <= _GAP:
-            if differs[x]:
-                end = x + 1
-            elif new[x][1] is not new[end - 1][1]:
-                break
-            x += 1
-        while start and (new[start][0] == "" or (start < len(old) and old[start][0] == "")):
-            start -= 1
-        while end < size and new[end][0] == "":
-            end += 1
-        spans.append((start, end))
-        x = end
-    return spans
+    def _pen_of(self, codes: Codes) -> Pen:
+        pen = self._same.get(codes)
+        if pen is None:
+            ground = ground_of(codes)
+            pen = Pen(codes, None if ground == codes else self._pen_of(ground))
+            self._same[codes] = pen
+        return pen
 
 
 def color_system(environ: Mapping[str, str]) -> ColorSystem:

@@ -36,7 +36,9 @@ _SENT = (
     "\x1bc",
     "\x1b[31mGPU",
 )
-_OURS = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|\][0-9]+;[^\x07\x1b]*(?:\x07|\x1b\\)|[>=78])")
+_OURS = re.compile(
+    r"\x1b(?:\[B\x08{1,4}|\[[0-9:;<=>?]*[ -/]*[@-~]|\][0-9]+;[^\x07\x1b]*(?:\x07|\x1b\\)|[>=78])"
+)
 """Forms of sequences that a screen or a coloured table may be made of."""
 
 _OBEYED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}

@@ -44,7 +44,7 @@ def go(terminal: SlowTerminal, place: str, limit: float = LIMIT) -> None:
     terminal.wait_for(lambda text: "quit" in text and terminal.age < limit, 30)
     terminal.send(*keys)
     terminal.wait_for(lambda text: mark in text and terminal.age < limit, 30)
-    terminal.wait_for(lambda text: terminal.age > limit or not terminal.queued)
+    terminal.oldest(FRAME_SECONDS)
     terminal.wait_for(lambda text: terminal.age < limit, 30)
 
 

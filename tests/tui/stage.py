@@ -141,9 +141,14 @@ class Terminal:
 
     @property
     def cells(self) -> list[list[tuple[str, str, str, bool]]]:
-        """Each cell's character, colours and weight."""
+        """Each cell's character, colours and weight; of a blank the background, all one sees."""
         return [
-            [(cell.data, cell.fg, cell.bg, cell.bold) for cell in (row[x] for x in range(columns))]
+            [
+                (cell.data, cell.fg, cell.bg, cell.bold)
+                if cell.data != " " or cell.underscore or cell.reverse
+                else (" ", "", cell.bg, False)
+                for cell in (row[x] for x in range(columns))
+            ]
             for columns in (self.screen.columns,)
             for row in (self.screen.buffer[y] for y in range(self.screen.lines))
         ]

@@ -6,6 +6,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.tui.frame import Frame
+from gpudash.tui.strokes import Cell
 from tests.tui.stage import Terminal
 
 WIDTH, HEIGHT = 24, 3
@@ -13,48 +14,106 @@ STYLES = [
     None,
     Style(color="#ff0000"),
     Style(color="#ff0000", bold=True),
+    Style(color="#ff0000", dim=True, italic=True),
     Style(color="#00ff00", bgcolor="#101010"),
+    Style(color="#00ff00", bgcolor="#101010", underline=True),
     Style(bgcolor="#101010", reverse=True),
 ]
-words = st.text(alphabet="ab ━╸█é漢字", max_size=12)
+Pieces = list[tuple[str, Style | None]]
+Shown = tuple[object, ...]
+"""A character, and what of its look can be seen."""
+
+words = st.text(alphabet="ab ━╸█é漢字", max_size=12) | st.integers(1, WIDTH).map(" ".__mul__)
 pieces = st.lists(st.tuples(words, st.sampled_from(STYLES)), max_size=6)
 
 
-def exactly(frame: Frame, segments: list[tuple[str, Style | None]]) -> list[tuple[str, object]]:
+def exactly(frame: Frame, segments: Pieces) -> list[Cell]:
     """Cells of the segments, cut or filled to the width without splitting a wide character."""
     cells = frame.cells([Segment(text, style) for text, style in segments])[:WIDTH]
     if len(cells) == WIDTH and frame.cells([Segment(cells[-1][0])])[1:]:
         cells.pop()
-    return cells + frame.cells([Segment(" " * (WIDTH - len(cells)))])  # type: ignore[return-value]
+    return cells + frame.cells([Segment(" " * (WIDTH - len(cells)))])
 
 
-def shown(terminal: Terminal) -> list[list[tuple[str, object, object, object, object]]]:
-    """What the emulated terminal shows, cell by cell, wide characters once."""
+def asked(segments: Pieces) -> list[Shown]:
+    """What a row of a terminal shows where these segments are drawn from its beginning."""
+    row = [
+        seen(
+            char,
+            style.color and style.color.get_truecolor().hex[1:],
+            style.bgcolor and style.bgcolor.get_truecolor().hex[1:],
+            bool(style.bold),
+            bool(style.italic),
+            bool(style.underline),
+            bool(style.reverse),
+        )
+        for text, style in ((text, style or Style()) for text, style in segments)
+        for char in "".join(char + "\0" * (char in "漢字") for char in text)
+    ][:WIDTH]
+    if len(row) == WIDTH and row[-1][0] in ("漢", "字"):
+        row.pop()
+    return row + [seen(" ")] * (WIDTH - len(row))
+
+
+def seen(
+    char: str,
+    color: str | None = None,
+    ground: str | None = None,
+    bold: bool = False,
+    italic: bool = False,
+    underline: bool = False,
+    reverse: bool = False,
+) -> Shown:
+    if char == " " and not underline and not reverse:
+        return " ", ground or "default"
+    colors = color or "default", ground or "default"
+    return char.strip("\0"), *colors, bold, italic, underline, reverse
+
+
+def shown(terminal: Terminal) -> list[list[Shown]]:
+    """What the emulated terminal shows, cell by cell."""
     return [
         [
-            (cell.data, cell.fg, cell.bg, cell.bold, cell.reverse)
-            for cell in (terminal.screen.buffer[y][x] for x in range(WIDTH))
+            seen(c.data, c.fg, c.bg, c.bold, c.italics, c.underscore, c.reverse)
+            for c in (terminal.screen.buffer[y][x] for x in range(WIDTH))
         ]
         for y in range(HEIGHT)
     ]
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, HEIGHT - 1), pieces), max_size=8))
-def test_differences_add_up_to_what_was_asked_for(
-    changes: list[tuple[int, list[tuple[str, Style | None]]]],
-) -> None:
-    frame, terminal = Frame(ColorSystem.TRUECOLOR), Terminal(WIDTH, HEIGHT)
-    last: dict[int, list[tuple[str, Style | None]]] = {}
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, HEIGHT - 1), pieces), max_size=8), st.booleans())
+def test_terminal_shows_what_was_asked_for(changes: list[tuple[int, Pieces]], erases: bool) -> None:
+    frame = Frame(ColorSystem.TRUECOLOR, erases=erases)
+    terminal = Terminal(WIDTH, HEIGHT)
+    wanted = [asked([]) for _ in range(HEIGHT)]
     for y, segments in changes:
-        frame.change(y, exactly(frame, segments))  # type: ignore[arg-type]
+        frame.change(y, exactly(frame, segments))
         terminal.feed(frame.take())
-        last[y] = segments
-    fresh, other = Frame(ColorSystem.TRUECOLOR), Terminal(WIDTH, HEIGHT)
-    for y, segments in last.items():
-        fresh.change(y, exactly(fresh, segments))  # type: ignore[arg-type]
-    other.feed(fresh.take())
-    assert shown(terminal) == shown(other)
+        wanted[y] = asked(segments)
+        assert shown(terminal) == wanted
+
+
+edits = st.lists(
+    st.tuples(st.integers(0, WIDTH - 1), st.sampled_from("  a━"), st.sampled_from(STYLES)),
+    max_size=5,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(edits, max_size=8), st.booleans())
+def test_few_changed_cells_leave_the_others_as_they_were(
+    steps: list[list[tuple[int, str, Style | None]]], erases: bool
+) -> None:
+    frame = Frame(ColorSystem.TRUECOLOR, erases=erases)
+    terminal = Terminal(WIDTH, HEIGHT)
+    row: Pieces = [(" ", STYLES[1])] * WIDTH
+    for step in steps:
+        for x, char, style in step:
+            row[x] = char, style
+        frame.change(0, exactly(frame, row))
+        terminal.feed(frame.take())
+        assert shown(terminal)[0] == asked(row)
 
 
 POOL = [
@@ -88,6 +147,11 @@ def test_lines_of_which_parts_are_as_before_add_up_too(
     assert shown(terminal) == shown(other)
 
 
+@pytest.mark.parametrize("char", ["☔", "☰", "⚊", "◾", "漢"])
+def test_character_that_is_wide_somewhere_takes_two_cells(char: str) -> None:
+    assert [text for text, _ in Frame(ColorSystem.TRUECOLOR).cells([Segment(char)])] == [char, ""]
+
+
 def test_equal_row_sends_nothing() -> None:
     frame = Frame(ColorSystem.TRUECOLOR)
     frame.change(0, frame.cells([Segment("42%", STYLES[1])]))
@@ -101,7 +165,7 @@ def test_only_the_changed_cells_are_sent() -> None:
     frame.change(1, frame.cells([Segment("utilization of the device  41%")]))
     frame.take()
     frame.change(1, frame.cells([Segment("utilization of the device  42%")]))
-    assert frame.take() == "\x1b[2;29H\x1b[0m2\x1b[0m"
+    assert frame.take() == "\x1b[0m\x1b[2;29H2\x1b[0m"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ nothing covers it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from textual.strip import Strip
 from gpudash.tui.backstage.driver import QuietDriver
 from gpudash.tui.frame import Frame
 from gpudash.tui.renderables.line import Line, fitted
+from gpudash.tui.strokes import erases
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -168,7 +170,8 @@ class BackstageApp(App[int]):
                 self._frame = None
                 super()._display(screen, renderable)
                 return
-            self._frame = Frame(COLOR_SYSTEMS[self.console.color_system or "truecolor"])
+            colors = COLOR_SYSTEMS[self.console.color_system or "truecolor"]
+            self._frame = Frame(colors, erases=erases(os.environ))
             self._frame_size = size
         changed = (
             self._whole_rows(self._frame, update)
