@@ -44,6 +44,9 @@ class GpudashApp(Moving, Filtering, Showing, Pointing, Replaying, Driving, Copyi
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse what this kind of screen does without, and what would not be seen."""
+        if self.screen.is_modal:
+            # A key that was on its way here when a dialog came above.
+            return False
         if action in (_ONLY_LIVE if self.picture.recorded else _ONLY_RECORDED):
             return False
         if isinstance(self.screen, View) and (

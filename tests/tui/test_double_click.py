@@ -1,13 +1,14 @@
-"""A click that comes once more before its screen has gone closes nothing else, and ends nothing."""
+"""A click that comes once more before the first is dealt with opens and closes nothing else."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from textual.events import Click, MouseDown, MouseUp
+from textual.events import Click
 
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.screens.choose import ChooseScreen
 from tests.tui.killing.stage import process_for, stage
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
 
@@ -36,8 +37,9 @@ async def _click_twice(app: GpudashApp, pilot: Any, place: tuple[int, int]) -> N
         "screen_y": y,
     }
     for _ in range(2):
-        for kind in (MouseDown, MouseUp, Click):
-            widget.post_message(kind(widget, x - region.x, y - region.y, **told))
+        click = Click(widget, x - region.x, y - region.y, **told)
+        click._set_forwarded()
+        widget.post_message(click)
     for _ in range(4):
         await pilot.pause()
 
@@ -67,3 +69,27 @@ async def test_on_a_button_answers_once(victim: Any, button: str, status: int | 
             await on.reports("killed")
             assert victim.wait(5) == status
         assert victim.poll() == status
+
+
+@pytest.mark.parametrize("key", ["h help", "s sort", "K kill"])
+async def test_on_a_key_of_the_footer_opens_one_dialog(key: str) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.pause()
+        await _click_twice(app, pilot, _place(app, key))
+        assert len(app.screen_stack) == 2
+
+
+async def test_on_a_chart_opens_one_list() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press("d")
+        await pilot.pause()
+        view = app.screen
+        await _click_twice(app, pilot, (60, 10))
+        assert app.screen_stack[-2] is view
+        assert isinstance(app.screen, ChooseScreen)

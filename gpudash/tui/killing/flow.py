@@ -10,6 +10,7 @@ from gpudash.actions.strike import Steps
 from gpudash.tui.killing.aim import Aim
 from gpudash.tui.killing.recorder import Recorder
 from gpudash.tui.screens.kill import Answer, KillScreen
+from gpudash.tui.screens.stack import put_above
 from gpudash.tui.screens.view import View
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def _put(app: LiveApp, aim: Aim, signal: Signal, told: str = "", offer: str = ""
         aim.close()
         app.say("ended by itself; nothing was sent" if ended else told)
 
-    app.push_screen(KillScreen(aim, signal, app.picture.theme, offer=offer), answered)
+    question = KillScreen(aim, signal, app.picture.theme, offer=offer)
+    if not put_above(app, question, answered):
+        aim.close()
 
 
 async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:

@@ -14,6 +14,7 @@ from gpudash.tui.renderables.chart import Chart, drawn
 from gpudash.tui.renderables.device_head import legend, title
 from gpudash.tui.renderables.holders import shares_of
 from gpudash.tui.renderables.line import Line
+from gpudash.tui.screens.stack import put_above
 from gpudash.tui.screens.view import View
 from gpudash.units import readable, span
 
@@ -124,7 +125,7 @@ class ChartedView(View):
         choices = [_choice(field, row, current) for field in fields]
         look = self.picture.theme
         screen = ChooseScreen("Chart", choices, look, current=current)
-        self.app.push_screen(screen, self.chart_metric)
+        put_above(self.app, screen, self.chart_metric)
 
     def action_range(self) -> None:
         """Show the next range of time."""

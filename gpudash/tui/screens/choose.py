@@ -16,7 +16,7 @@ from gpudash.tui.choices import Choice, ranked
 from gpudash.tui.editor import Editor
 from gpudash.tui.renderables.line import Line, fitted, spread
 from gpudash.tui.renderables.prompt import typed
-from gpudash.tui.screens.closing import Closing
+from gpudash.tui.screens.stack import Closing
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Lines
 from gpudash.tui.widgets.wheel import Wheel

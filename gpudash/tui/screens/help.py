@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from gpudash.tui.keymap import Key
 from gpudash.tui.renderables.help import COLUMN, help_lines
 from gpudash.tui.renderables.line import Line, spread
-from gpudash.tui.screens.closing import Closing
+from gpudash.tui.screens.stack import Closing
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Lines
 from gpudash.tui.widgets.wheel import Wheel

@@ -15,7 +15,7 @@ from gpudash.tui.killing.aim import Aim
 from gpudash.tui.killing.question import question
 from gpudash.tui.renderables.question import Drawing, box_width, draw
 from gpudash.tui.renderables.question_foot import ACT, CANCEL
-from gpudash.tui.screens.closing import Closing
+from gpudash.tui.screens.stack import Closing, put_above
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.question import QuestionBox
 from gpudash.tui.widgets.wheel import Wheel
@@ -172,10 +172,8 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
             Choice(signal.name, f"{signal.name:{widest}}  {signal.help}", str(signal.number))
             for signal in signals()
         ]
-        self.app.push_screen(
-            ChooseScreen("Which signal?", choices, self._look, current=self._signal.name),
-            self._take_signal,
-        )
+        screen = ChooseScreen("Which signal?", choices, self._look, current=self._signal.name)
+        put_above(self.app, screen, self._take_signal)
 
     def _take_signal(self, name: str | None) -> None:
         self.action_signal(name or self._signal.name)

@@ -11,7 +11,7 @@ from gpudash.tui.keymap import VIEW_KEYS, Key, bindings
 from gpudash.tui.picture import Picture
 from gpudash.tui.renderables.footer import footer
 from gpudash.tui.renderables.line import Line
-from gpudash.tui.screens.closing import Closing
+from gpudash.tui.screens.stack import Closing
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.footer import Footer
 from gpudash.tui.widgets.lines import Lines
@@ -102,7 +102,9 @@ class View(Wheel, Closing[None]):
         return False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what does not work on this screen."""
+        """Refuse what does not work on this screen, and all below another."""
+        if not self.is_active:
+            return False
         refused = (key for key in self.KEYS if key.signals and self.picture.read_only)
         if any(action == key.action.partition("(")[0] for key in refused):
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpudash.tui.live import LiveApp
+from gpudash.tui.screens.stack import put_above
 from gpudash.tui.screens.view import View
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class Opening(LiveApp):
         from gpudash.tui.screens.help import HelpScreen
 
         keys = self.picture.in_force(KEYS)
-        self.push_screen(HelpScreen(self.picture.theme, keys), self._back)
+        put_above(self, HelpScreen(self.picture.theme, keys), self._back)
 
     def action_palette(self) -> None:
         """Choose any action by its name."""
@@ -38,7 +39,7 @@ class Opening(LiveApp):
                 await self.run_action(found[id].action, default_namespace=namespace)
 
         choices = [entry.choice for entry in found.values()]
-        self.push_screen(ChooseScreen(":", choices, self.picture.theme), chosen)
+        put_above(self, ChooseScreen(":", choices, self.picture.theme), chosen)
 
     def action_choose_theme(self) -> None:
         """Choose the colours."""
@@ -49,7 +50,7 @@ class Opening(LiveApp):
         current = self.preferences.current.theme
         choices = [Choice(name, name, marked=name == current) for name in THEMES]
         screen = ChooseScreen("Colours", choices, self.picture.theme, current=current)
-        self.push_screen(screen, self._theme_chosen)
+        put_above(self, screen, self._theme_chosen)
 
     def action_view_device(self) -> None:
         """Show everything about a GPU: the one under the cursor while the GPUs have the focus."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from gpudash.playback import Playback
 from gpudash.snapshot import Snapshot
 from gpudash.tui.choices import Choice
+from gpudash.tui.screens.stack import put_above
 from gpudash.tui.topics.timing import Timing
 
 _STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
@@ -71,7 +72,7 @@ class Replaying(Timing):
         screen = ChooseScreen(
             "Time", choices, self.picture.theme, current=current[-1] if current else ""
         )
-        self.push_screen(screen, self._sought)
+        put_above(self, screen, self._sought)
 
     def _sought(self, value: str | None) -> None:
         if value is not None and isinstance(self.feed, Playback):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpudash.columns import PROCESS_COLUMNS
 from gpudash.tui.choices import Choice
 from gpudash.tui.live import LiveApp
+from gpudash.tui.screens.stack import put_above
 from gpudash.tui.shown_devices import indices
 
 _ALL = "all"
@@ -27,7 +28,7 @@ class Showing(LiveApp):
         screen = ChooseScreen(
             title, self._column_choices(), self.picture.theme, toggled=self._column_toggled
         )
-        self.push_screen(screen, lambda _value: self.redraw())
+        put_above(self, screen, lambda _value: self.redraw())
 
     def _column_choices(self) -> list[Choice]:
         shown = self.preferences.current.columns
@@ -70,7 +71,7 @@ class Showing(LiveApp):
         screen = ChooseScreen(
             title, self._device_choices(), self.picture.theme, toggled=self._toggled
         )
-        self.push_screen(screen, self._device_chosen)
+        put_above(self, screen, self._device_chosen)
 
     def _device_choices(self) -> list[Choice]:
         picture = self.picture

@@ -6,6 +6,7 @@ from gpudash.columns import PROCESS_COLUMNS
 from gpudash.tui.choices import Choice
 from gpudash.tui.listing import starts_largest
 from gpudash.tui.live import LiveApp
+from gpudash.tui.screens.stack import put_above
 
 
 class Sorting(LiveApp):
@@ -32,7 +33,7 @@ class Sorting(LiveApp):
             for column in PROCESS_COLUMNS
         ]
         screen = ChooseScreen("Sort by", choices, self.picture.theme, current=current)
-        self.push_screen(screen, self._sort_chosen)
+        put_above(self, screen, self._sort_chosen)
 
     def _sort_chosen(self, key: str | None) -> None:
         if key is not None and key != self.picture.listing.sort_key:
