@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -98,12 +99,51 @@ def test_ascii_where_the_locale_is_not_utf_8() -> None:
         (["run", "--timeout", "3s", "--", "true"], "--timeout goes with --wait"),
         (["run", "--wait", "--no-wait", "--", "true"], "not allowed with argument"),
         (["pick", "--for", "5h"], "an hour at most"),
+        (["--theme", "nope", "--once"], "--theme does not go with --once"),
+        (["--theme", "dark", "--json"], "--theme does not go with --json without --once"),
+        (["--interval", "5", "--format", "csv"], "--interval does not go with --format"),
+        (["-f", "x", "leases"], "-f does not go with gpudash leases"),
+        (["-f", "x"], "-f does not go with the screen"),
+        (["-l", "5", "topo"], "-l and -lms go with --query-gpu"),
+        (["--once", "record", "x"], "--once does not go with gpudash record"),
+        (["--once", "--json-schema"], "--once does not go with --json-schema"),
+        (["--query-gpu=index", "--format=csv", "-l", "1", "--once"], "--once does not go with"),
+        (["--gpu", "0", "kill", "4"], "--gpu does not go with gpudash kill"),
+        (["-i", "0", "doctor"], "--gpu does not go with gpudash doctor"),
+        (["--demo", "run", "--", "true"], "--demo does not go with gpudash run"),
+        (["--demo", "--replay", "x", "--once"], "--demo does not go with --replay"),
+        (["--timeout", "3"], "--timeout does not go with the screen"),
+        (["--timeout", "3", "leases"], "--timeout does not go with gpudash leases"),
+        (["--timeout", "3", "wait"], "--timeout goes behind the command: gpudash wait"),
+        (["--show-secrets", "topo"], "--show-secrets does not go with gpudash topo"),
+        (["--pcie-throughput", "-L"], "--pcie-throughput does not go with -L"),
+        (["--no-config", "config", "path"], "takes no --no-config"),
     ],
 )
 def test_options_that_would_do_nothing_are_told(words: list[str], message: str) -> None:
     run = gpudash(*words)
     assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
     assert message in run.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--read-only", "--ascii", "--no-config", "--once", "--demo"],
+        ["--once", "-L", "--demo", "--gpu", "0"],
+        ["--timeout", "3", "topo", "--demo"],
+        ["--once", "--json", "--show-secrets", "--pcie-throughput", "--demo"],
+    ],
+)
+def test_options_that_hold_or_forbid_are_taken(words: list[str]) -> None:
+    run = gpudash(*words)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_schema_goes_into_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "schema.json"
+    assert gpudash("-f", str(file), "--json-schema").stdout == ""
+    assert "properties" in file.read_text()
 
 
 def test_help_that_cannot_be_written_says_so() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from gpudash.arguments import agreement
 from gpudash.arguments.dialects import add_dialects
 from gpudash.arguments.help import ShortHelp, Version, WholeHelp
-from gpudash.arguments.options import DEFAULT_DEMO, DEFAULT_TIMEOUT, Parser, add_main
+from gpudash.arguments.options import DEFAULT_DEMO, Parser, add_main
 from gpudash.arguments.values import interval
 from gpudash.arguments.verbs import VERBS
 
@@ -74,7 +74,7 @@ def _add_options(whole: argparse.ArgumentParser) -> None:
         help="print once as table, json, csv or prometheus; a query as csv[,noheader][,nounits]",
     )
     add("--interval", type=interval, metavar="S", help="seconds between samples (1)")
-    add_main(whole, "timeout", default=DEFAULT_TIMEOUT)
+    add_main(whole, "timeout")
     add_main(whole, "gpu")
     add_main(whole, "demo")
     add_main(whole, "show-secrets")

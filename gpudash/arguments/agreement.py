@@ -6,6 +6,27 @@ import argparse
 
 from gpudash.errors import UsageError
 
+_LOOKS = frozenset({"once", "query", "list"})
+"""What shows the state a single time."""
+_PICKS = frozenset({"pick", "wait", "leases"})
+_LIVE = frozenset({"screen", "stream", "loop"})
+
+_OPTIONS = {
+    "--interval": ("interval", {"screen", "stream", "record", "replay"}),
+    "--timeout": ("timeout", {*_LOOKS, "topo", "doctor"}),
+    "--gpu": ("gpu", {*_LOOKS, *_LIVE, *_PICKS, "run", "recording", "topo", "record", "replay"}),
+    "--demo": ("demo", {*_LOOKS, *_LIVE, *_PICKS, "topo", "kill", "record", "replay"}),
+    "--show-secrets": ("show_secrets", {*_LIVE, "once", "query", "kill", "record"}),
+    "--pcie-throughput": ("pcie_throughput", {*_LIVE, "once", "query", "record"}),
+    "--theme": ("theme", {"screen", "replay"}),
+    "-f": ("filename", {*_LOOKS, "stream", "loop", "recording", "schema"}),
+    "--once": ("once", {*_LOOKS, "recording"}),
+}
+"""Options of `gpudash` itself, what they set, and where that has an effect.
+
+What only forbids, such as --read-only, holds everywhere.
+"""
+
 
 def check(options: argparse.Namespace) -> None:
     """Raise UsageError for options that have no effect where they stand."""
@@ -16,10 +37,39 @@ def check(options: argparse.Namespace) -> None:
         raise UsageError(f"{asked[0]} does not go with gpudash {options.command}")
     _check_judgement(options)
     _check_replay(options, asked)
+    if options.loop is not None and not _is_query(options):
+        raise UsageError("-l and -lms go with --query-gpu or --query-compute-apps")
     if options.command == "doctor" and options.demo is not None:
         raise UsageError("gpudash doctor examines this host: it takes no --demo")
-    if options.command == "run" and options.timeout is not None and not options.wait:
+    if options.command == "config" and options.no_config:
+        raise UsageError("gpudash config is about the file of settings: it takes no --no-config")
+    if options.command == "run" and options.patience is not None and not options.wait:
         raise UsageError("--timeout goes with --wait: without it nothing is waited for")
+    place, name = _place(options)
+    for option, (target, places) in _OPTIONS.items():
+        if place not in places and getattr(options, target) not in (None, False):
+            if option == "--timeout" and place in ("wait", "run"):
+                raise UsageError(f"--timeout goes behind the command: {name} --timeout 2h")
+            raise UsageError(f"{option} does not go with {name}")
+
+
+def _place(options: argparse.Namespace) -> tuple[str, str]:
+    """Return what is done, and what to call it."""
+    if options.replay is not None:
+        return "recording", "--replay"
+    if options.command is not None:
+        return options.command, f"gpudash {options.command}"
+    if options.json_schema:
+        return "schema", "--json-schema"
+    if _is_query(options):
+        name = "--query-gpu" if options.query_gpu is not None else "--query-compute-apps"
+        return ("query", name) if options.loop is None else ("loop", f"{name} and -l")
+    if options.list_gpus:
+        return "list", "-L"
+    if options.once or options.format is not None or options.json == "gpustat":
+        shape = "--json=gpustat" if options.format is None else "--format"
+        return "once", "--once" if options.once else shape
+    return ("stream", "--json without --once") if options.json else ("screen", "the screen")
 
 
 def _asked(options: argparse.Namespace) -> list[str]:

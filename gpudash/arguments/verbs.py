@@ -14,9 +14,11 @@ from gpudash.arguments.values import (
     size,
     span,
     speed,
-    timeout,
     window,
 )
+
+DOCTOR_TIMEOUT = 5.0
+"""Seconds that a check of `gpudash doctor` may take, unless it is told otherwise."""
 
 _NOTHING_SENT = "send nothing, as with GPUDASH_READ_ONLY=1 or read_only in the settings"
 
@@ -52,9 +54,9 @@ def _kill(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:
-    text = "seconds that a check may take (5)"
-    parser.add_argument("--timeout", type=timeout, default=5.0, metavar="S", help=text)
-    add_shared(parser, "json", "ascii", json="the checks as one JSON document")
+    text = f"seconds that a check may take ({DOCTOR_TIMEOUT:g})"
+    what = "the checks as one JSON document"
+    add_shared(parser, "timeout", "json", "ascii", timeout=text, json=what)
 
 
 def _wish(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +79,8 @@ def _pick(parser: argparse.ArgumentParser) -> None:
 
 def _wait(parser: argparse.ArgumentParser) -> None:
     _pick(parser)
-    parser.add_argument("--timeout", type=span, metavar="T", help="give up after: 2h")
+    text = "give up after: 2h"
+    parser.add_argument("--timeout", type=span, dest="patience", metavar="T", help=text)
 
 
 def _run(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +89,8 @@ def _run(parser: argparse.ArgumentParser) -> None:
     waits = parser.add_mutually_exclusive_group().add_argument
     waits("--wait", action="store_true", help="until they are free, in turn with others who wait")
     waits("--no-wait", action="store_false", dest="wait", help="exit with 75 if they are not (so)")
-    add("--timeout", type=span, metavar="T", help="with --wait: give up after: 2h")
+    text = "with --wait: give up after: 2h"
+    add("--timeout", type=span, dest="patience", metavar="T", help=text)
     add("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run on them")
 
 

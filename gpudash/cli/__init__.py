@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from gpudash import arguments, quick, stdout
 from gpudash.cli import given, looks, verbs
-from gpudash.errors import ExitStatus, GpudashError, OutputError, ResourceError, UsageError
+from gpudash.errors import ExitStatus, GpudashError, OutputError, ResourceError
 from gpudash.text import clean
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
@@ -47,16 +47,14 @@ def _tell(error: GpudashError) -> int:
 
 def _run(argv: list[str]) -> int:
     options = arguments.parse(argv)
-    if options.json_schema:
-        return _print_schema()
     if options.command is not None:
         return verbs.VERBS[options.command](options)
     if options.filename is not None:
         _redirect(options.filename)
+    if options.json_schema:
+        return _print_schema()
     if options.query_gpu is not None or options.query_compute_apps is not None:
         return looks.query(options)
-    if options.loop is not None:
-        raise UsageError("-l and -lms go with --query-gpu or --query-compute-apps")
     if options.list_gpus:
         return looks.look(options, looks.list_gpus)
     if options.once or options.format is not None or options.json == "gpustat":

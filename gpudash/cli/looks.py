@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpudash import quick, stdout
+from gpudash.arguments.options import DEFAULT_TIMEOUT
 from gpudash.cli.given import begin, collector, color, gpus, is_utf8, let_ctrl_c_end_us
 from gpudash.errors import GpudashError, UsageError
 
@@ -33,7 +34,7 @@ def look(options: argparse.Namespace, command: _Look) -> int:
         return command(options, alive)
 
     try:
-        return apart.run(work, options.timeout)
+        return apart.run(work, options.timeout or DEFAULT_TIMEOUT)
     except GpudashError:
         if options.format == "prometheus" and not stdout.has_written():
             from gpudash.outputs import prometheus
@@ -55,7 +56,7 @@ def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:
 
     return open_once(
         options.demo,
-        options.timeout,
+        options.timeout or DEFAULT_TIMEOUT,
         alive,
         show_secrets=options.show_secrets,
         pcie_throughput=options.pcie_throughput,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpudash import quick
+from gpudash.arguments.verbs import DOCTOR_TIMEOUT
 from gpudash.cli.given import DEFAULT_INTERVAL, begin, collector, color, for_this_run, is_utf8
 from gpudash.cli.looks import look, topo
 from gpudash.errors import UsageError
@@ -38,7 +39,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
     return doctor.run(
         json=options.json,
-        timeout=options.timeout,
+        timeout=options.timeout or DOCTOR_TIMEOUT,
         ascii=options.ascii or not is_utf8(),
         color=color(),
         config=not options.no_config,
@@ -69,7 +70,7 @@ def _pick(options: argparse.Namespace) -> int:
         window=options.window,
         format=options.format,
         wait=wait,
-        timeout=options.timeout if wait else None,
+        timeout=options.patience if wait else None,
     )
 
 
@@ -83,7 +84,7 @@ def _lease_and_run(options: argparse.Namespace) -> int:
         options.argv,
         window=options.window,
         wait=options.wait,
-        timeout=options.timeout,
+        timeout=options.patience,
     )
 
 
