@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterator
+
 from gpudash import stdout
 from gpudash.arguments import parser
 from gpudash.errors import ExitStatus
+
+_FILES = frozenset({"replay", "filename", "file"})
+_QUERY_FORMATS = ("csv,noheader", "csv,noheader,nounits")
 
 
 def run(shell: str) -> int:
     """Print the completions for a shell."""
     import shtab
 
-    stdout.write(shtab.complete(parser(), shell=shell).encode() + b"\n")
+    whole = parser()
+    values = _values()
+    for action in _actions(whole):
+        if action.dest in _FILES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif action.choices is None and action.dest in values:
+            # Values that are looked at later, by whom it takes time to load.
+            action.choices = values[action.dest]
+    stdout.write(shtab.complete(whole, shell=shell).encode() + b"\n")
     return ExitStatus.OK
+
+
+def _values() -> dict[str, tuple[str, ...]]:
+    """Return the values of options by what they set."""
+    from gpudash.actions.signals import signals
+    from gpudash.commands.once import FORMATS
+    from gpudash.sources.simulated import NAMES
+    from gpudash.tui.preferences import choices
+
+    named = (signal.name for signal in signals() if signal.help != "real-time")
+    return {
+        "demo": tuple(NAMES),
+        "theme": choices().themes,
+        "format": (*FORMATS, *_QUERY_FORMATS),
+        "signal": tuple(named),
+    }
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield all options and arguments, those of commands too."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _actions(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -36,17 +37,33 @@ def test_completions_are_a_script_of_the_shell(shell: str, tmp_path: Path) -> No
     assert subprocess.run([shell, "-n", str(script)]).returncode == 0
 
 
-def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["--query"], {"--query-gpu", "--query-compute-apps"}),
+        (["--demo", "pcie"], {"pcie-1080ti"}),
+        (["topo", "--demo", "mi"], {"mig"}),
+        (["--theme", "nor"], {"nord"}),
+        (["--format", "csv"], {"csv", "csv,noheader", "csv,noheader,nounits"}),
+        (["pick", "--format", ""], {"uuid", "index"}),
+        (["--fail-on", "c"], {"critical"}),
+        (["kill", "--signal", "US"], {"USR1", "USR2"}),
+        (["record", "/etc/host"], {"/etc/hostname", "/etc/hosts"}),
+        (["--replay", "/etc/hostn"], {"/etc/hostname"}),
+    ],
+)
+def test_bash_completes(tmp_path: Path, words: list[str], completed: set[str]) -> None:
     script = tmp_path / "script"
     script.write_text(run("completion", "bash").stdout)
     ask = f"""
         source {script}
-        COMP_WORDS=(gpudash --query) COMP_CWORD=1
-        $(complete -p gpudash | sed 's/.*-F \\([^ ]*\\).*/\\1/') gpudash --query gpudash
+        COMP_WORDS=(gpudash {shlex.join(words)}) COMP_CWORD={len(words)}
+        $(complete -p gpudash | sed 's/.*-F \\([^ ]*\\).*/\\1/') gpudash "${{COMP_WORDS[-1]}}"
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
     found = subprocess.run(["bash", "-c", ask], capture_output=True, text=True)
-    assert "--query-gpu" in found.stdout.split()
+    assert completed <= set(found.stdout.split())
+    assert all(word.startswith(words[-1]) for word in found.stdout.split())
 
 
 def test_a_file_of_settings_from_nothing(tmp_path: Path) -> None:
