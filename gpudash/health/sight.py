@@ -8,6 +8,9 @@ from gpudash.health.work import Work
 from gpudash.labels import device_labels, gpu_ranges
 from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
 
+_SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
+"""What MPS and DCGM run, which hold a little memory for others."""
+
 
 class Hold(Struct, frozen=True):
     """A process on one device: for how long it has been idle there, None if it is not known to be.
@@ -37,11 +40,13 @@ class Sight:
         self.holds = [
             (process, holds)
             for process in snapshot.processes
-            if (holds := self._holds(process, devices))
+            if not (process.name or "").startswith(_SERVICES)
+            and (holds := self._holds(process, devices))
         ]
         """The processes, each with the devices on which it computes.
 
-        What draws on a display and computes besides, such as a browser, is left out there.
+        What draws on a display and computes besides, such as a browser, is left out there, and a
+        service of the driver everywhere.
         """
 
     def name(self, device: Device) -> str:

@@ -66,12 +66,15 @@ _MEANINGS: dict[int, Meaning] = {
     **{code: Meaning("an NVLink failed", "critical", _LINKS) for code in (148, 149, 150)},
 }
 _UNKNOWN = Meaning(
-    "see NVIDIA's catalogue of XIDs",
+    "NVIDIA's catalogue of XIDs says what it means",
     "warn",
     "sudo dmesg | grep -i xid shows the kernel's line on it.",
 )
 
 
+_WITHOUT_NUMBER = Meaning("only the kernel log has it", "warn", _UNKNOWN.advice)
+
+
 def meaning(code: int | None) -> Meaning:
     """Return what a number means; one that is not known is a warning."""
-    return _UNKNOWN if code is None else _MEANINGS.get(code, _UNKNOWN)
+    return _WITHOUT_NUMBER if code is None else _MEANINGS.get(code, _UNKNOWN)

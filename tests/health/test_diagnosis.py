@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -43,6 +46,31 @@ def test_told_symptom_that_comes_and_goes_does_not_flap() -> None:
     watched.see(CAPPED, 5)
     for second in range(60):
         assert list(watched.see(FINE if second % 3 else CAPPED)) == ["power-capped"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "overrides"),
+    [
+        ("thermal-slowdown-software", {"clocks_event_reasons": ("sw-thermal-slowdown",)}),
+        ("thermal-slowdown-hardware", {"clocks_event_reasons": ("hw-thermal-slowdown",)}),
+        ("power-brake", {"clocks_event_reasons": ("hw-power-brake-slowdown",)}),
+        ("hardware-slowdown", {"clocks_event_reasons": ("hw-slowdown",)}),
+        ("clocks-low", {"sm_clock_mhz": 900}),
+        ("pcie-link-reduced", {"pcie_link_width": 8}),
+        ("pcie-replays", {"pcie_replays_per_second": 40.0}),
+        ("memory-almost-full", {"memory_used_bytes": 78 * GIB}),
+        ("nvlink-errors", {"nvlink_erring_links": (1,)}),
+        ("fabric-not-ready", {"fabric_state": "in-progress"}),
+    ],
+)
+def test_nothing_flaps(rule: str, overrides: dict[str, Any]) -> None:
+    watched = Watched()
+    watched.see(FINE, 5)
+    wrong = of_device(**overrides)
+    while rule not in watched.see(wrong):
+        assert watched.second < 60
+    flickering = [watched.see(FINE if second % 3 else wrong) for second in range(60)]
+    assert all(list(told) == [rule] for told in flickering)
 
 
 def test_symptom_that_stays_away_goes() -> None:

@@ -177,6 +177,11 @@ def test_server_that_works_now_and_then_is_no_warning() -> None:
     assert watched.see(idle, 400)["held-idle"].level == "warn"
 
 
+@pytest.mark.parametrize("name", ["nvidia-cuda-mps-server", "nvidia-cuda-mps", "nv-hostengine"])
+def test_service_of_the_driver_holds_nothing_idly(name: str) -> None:
+    assert rules(machine([0], holder([0], name=name))) == {}
+
+
 def test_browser_on_the_card_of_the_display_holds_nothing_idly() -> None:
     share = make_process_device(type="C+G", sm_utilization_percent=0)
     desktop = make_device(gpu_utilization_percent=0, display_active=True)

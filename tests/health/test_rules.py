@@ -13,6 +13,7 @@ from gpudash.wire import decode, encode
 from tests.factories import GIB, gpu_uuid, make_device, make_host, make_topology
 from tests.health.examined import found, host, of_device, rules
 
+ORPHAN: dict[str, Any] = {"memory_unaccounted_bytes": 12 * GIB, "minor_number": 3}
 ERRING: dict[str, Any] = {
     "nvlink_count": 18,
     "nvlink_erring_links": (3,),
@@ -182,7 +183,7 @@ def test_advice_names_the_gpus_as_nvidia_smi_takes_them() -> None:
         ("system-reboot", "GPU 0 needs a reboot of the host, says the driver"),
         ("drain-p2p", "GPU 0 should have no more traffic with other GPUs, says the driver"),
         ("drain-and-reset", "GPU 0 should get no new jobs, and a reset when idle, says the driver"),
-        ("recover-imex-domain", "GPU 0 is cut off from its NVLink domain"),
+        ("recover-imex-domain", "GPU 0 is cut off from its NVLink domain, says the driver"),
     ],
 )
 def test_what_the_driver_asks_for_is_a_sentence(action: str, sentence: str) -> None:
@@ -277,11 +278,16 @@ def test_holders_of_memory_that_nobody_listed_owns_are_named() -> None:
     snapshot = of_device(memory_unaccounted_bytes=12 * GIB, holders=(holder,), minor_number=3)
     finding = found(snapshot, "memory-unaccounted")
     assert finding.sentence == (
-        "GPU 0: 12.0 GiB held by no listed process; its device node is open in 812 bob python"
+        "GPU 0: 12.0 GiB held by no listed process; its device node is open in "
+        "bob's python (PID 812)"
     )
 
 
-ORPHAN = {"memory_unaccounted_bytes": 12 * GIB, "minor_number": 3}
+def test_many_holders_are_counted_and_what_is_not_known_is_left_out() -> None:
+    holders = tuple(Holder(pid=number) for number in range(1, 21))
+    finding = found(of_device(**ORPHAN, holders=holders), "memory-unaccounted")
+    assert "open in process (PID 1), process (PID 2), " in finding.sentence
+    assert finding.sentence.endswith("process (PID 4) and 16 more")
 
 
 def test_memory_of_nobody_names_the_node_to_ask_unless_all_were_asked() -> None:

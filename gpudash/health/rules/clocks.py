@@ -71,7 +71,7 @@ _HARDWARE = {
             "is so hot that hardware slows it down to half or less",
             "are so hot that hardware slows them down to half or less",
         ),
-        "Check fans, dust and the air in front of the host before it turns itself off.",
+        "Check fans, dust and the air in front of the host, before the GPU turns itself off.",
     ),
     "hw-slowdown": _Slowdown(
         HARDWARE_SLOWDOWN,

@@ -28,7 +28,7 @@ PCIE_REDUCED = Rule(
     21,
     21,
 )
-PCIE_REPLAYS = Rule("pcie-replays", "much is sent again over PCIe", "pcie", 21, 60)
+PCIE_REPLAYS = Rule("pcie-replays", "many packets are sent again over PCIe", "pcie", 21, 60)
 NO_P2P = Rule("p2p-missing", "GPUs of one process cannot reach each other's memory")
 
 _LOAD_PERCENT = 20
@@ -96,7 +96,7 @@ def pcie(sight: Sight) -> Iterator[Symptom]:
         if works and is_awake and not gpu.unified_memory:
             yield from _reduced(sight, gpu)
         if (gpu.pcie_replays_per_second or 0) >= _MANY_REPLAYS:
-            fact = ("sends much again over PCIe", "send much again over PCIe")
+            fact = ("sends many packets again over PCIe", "send many packets again over PCIe")
             advice = "Reseat it or its riser; a bad link costs speed before it fails."
             evidence = proof(sight.name(gpu), gpu, "pcie_replays_per_second", "pcie_replay_count")
             yield Symptom(PCIE_REPLAYS, gpu.key, "warn", advice, fact, "", (gpu,), evidence)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from gpudash.health.levels import memory_share, notable
 from gpudash.health.sight import Sight
 from gpudash.health.symptom import Rule, Symptom, number, proof
-from gpudash.snapshot import Device, FindingLevel
+from gpudash.labels import whose
+from gpudash.snapshot import Device, FindingLevel, Holder
 from gpudash.units import size
 
 FULL = Rule(
@@ -19,7 +20,7 @@ UNACCOUNTED = Rule(
 )
 """It goes at once: its sentence names an amount, which would be one of before."""
 
-_MOST_HOLDERS = 8
+_MOST_NAMED, _MOST_HOLDERS = 4, 8
 _PART_OF_HOST = "ats"
 """How memory is addressed that the host manages as a part of its own (Grace Hopper)."""
 
@@ -59,8 +60,8 @@ def unaccounted(sight: Sight) -> Iterator[Symptom]:
         holders = gpu.holders or ()
         sentence = f"GPU {label}: {size(amount)} held by no listed process"
         if holders:
-            names = ", ".join(str(holder) for holder in holders[:_MOST_HOLDERS])
-            more = f" and {len(holders) - _MOST_HOLDERS} more" if holders[_MOST_HOLDERS:] else ""
+            names = ", ".join(_who(holder) for holder in holders[:_MOST_NAMED])
+            more = f" and {len(holders) - _MOST_NAMED} more" if holders[_MOST_NAMED:] else ""
             sentence += f"; its device node is open in {names}{more}"
         of = sight.name(gpu)
         is_normal = not holders and (hides or gpu.addressing_mode == _PART_OF_HOST)
@@ -73,9 +74,14 @@ def unaccounted(sight: Sight) -> Iterator[Symptom]:
             devices=(gpu,),
             evidence=(
                 *proof(of, gpu, "memory_unaccounted_bytes", "memory_used_bytes"),
-                *(number("holder", str(holder), of) for holder in holders[:_MOST_HOLDERS]),
+                *(number("holder", _who(holder), of) for holder in holders[:_MOST_HOLDERS]),
             ),
         )
+
+
+def _who(holder: Holder) -> str:
+    program = (holder.command_line or ("",))[0].rpartition("/")[2]
+    return whose(program, holder.username, holder.pid)
 
 
 def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:

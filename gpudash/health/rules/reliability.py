@@ -98,7 +98,8 @@ def _told(sight: Sight, reported: list[tuple[Device, XidEvent]]) -> Iterator[Sym
         if told.is_programs and age > _PROGRAM_SECONDS:
             continue
         code, of = "unknown" if event.code is None else event.code, sight.name(gpu)
-        fact = (f"reported XID {code}: {told.text}",) * 2
+        which = "an XID of unknown number" if event.code is None else f"XID {code}"
+        fact = (f"reported {which}: {told.text}",) * 2
         yield Symptom(
             XID,
             (gpu.key, event.code),

@@ -80,7 +80,10 @@ _RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
     ),
     "recover-imex-domain": (
         "critical",
-        ("is cut off from its NVLink domain", "are cut off from their NVLink domain"),
+        (
+            "is cut off from its NVLink domain, says the driver",
+            "are cut off from their NVLink domain, says the driver",
+        ),
         "Restart nvidia-imex on the hosts of the domain.",
     ),
 }
@@ -172,8 +175,8 @@ def unified(sight: Sight) -> Iterator[Symptom]:
         if gpu.unified_memory:
             fact = ("has no memory of its own", "have no memory of their own")
             advice = (
-                "Its memory is the host's: other programs count in what is used, and their memory "
-                "is missing on the GPU."
+                "Its memory is the host's: what other programs use counts as used here, too, and "
+                "is not left for the GPU."
             )
             evidence = proof(sight.name(gpu), gpu, "memory_total_bytes", "memory_used_bytes")
             yield Symptom(UNIFIED, gpu.key, "info", advice, fact, "", (gpu,), evidence)

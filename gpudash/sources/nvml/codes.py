@@ -63,7 +63,7 @@ _TEXTS = {
 _DEVICE_TEXTS = {
     4: "may not be read: no permission on its device node",
     GPU_IS_LOST: "fell off the bus; a reboot may bring it back, sudo dmesg | grep -i xid says why",
-    RESET_REQUIRED: "needs a reset: end its processes, then sudo nvidia-smi --gpu-reset",
+    RESET_REQUIRED: "needs a reset: end its processes, then sudo nvidia-smi --gpu-reset -i {}",
 }
 
 _ADVICE = {
@@ -84,7 +84,8 @@ def text(code: int) -> str:
 
 def device_message(index: int, code: int) -> str:
     """Return the line that says what is wrong with a GPU and what to do about it."""
-    return f"GPU {index} {_DEVICE_TEXTS.get(code) or f'does not answer: {text(code)}'}"
+    told = _DEVICE_TEXTS.get(code) or f"does not answer: {text(code)}"
+    return f"GPU {index} {told.format(index)}"
 
 
 def driver_message(code: int) -> str:

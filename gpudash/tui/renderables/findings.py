@@ -57,7 +57,8 @@ def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> 
     if finding.held_seconds is not None:
         lines.append(_indented(f"for {spoken(finding.held_seconds)}", theme.dim))
     for of, proofs in groupby(finding.evidence, key=lambda proof: proof.of):
-        told = ", ".join(map(_told, proofs))
+        # A value may be a list with commas.
+        told = "; ".join(map(_told, proofs))
         text = f"{of}: {told}" if of else told
         lines += [_indented(part, theme.dim) for part in fold(text, room)]
     if under_cursor:

@@ -222,3 +222,8 @@ def test_a_field_that_failed_for_another_reason_is_asked_again() -> None:
     flat = [number for batch in asked for number in batch]
     assert flat.count(194) == 8
     assert flat.count(193) == 0
+
+
+def test_a_gpu_that_needs_a_reset_names_the_one_to_be_reset() -> None:
+    told = codes.device_message(3, codes.RESET_REQUIRED)
+    assert told.endswith("sudo nvidia-smi --gpu-reset -i 3")
