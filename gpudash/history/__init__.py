@@ -34,6 +34,8 @@ class History:
         """The snapshot pushed last."""
         self.now = 0.0
         """The instant of the latest snapshot."""
+        self.began = 0.0
+        """The instant of the first, which the oldest numbers are of unless they had to go."""
         self._clock = UptimeClock()
         self._frames = Frames()
         self._past = Past()
@@ -43,6 +45,8 @@ class History:
         now = self._clock.instant(snapshot)
         if now < self.now:
             self.clear()
+        if self.latest is EMPTY:
+            self.began = now
         self.now, self.latest = now, snapshot
         self._frames.push(now, snapshot)
         self._past.push(now, snapshot)

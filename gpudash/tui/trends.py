@@ -1,4 +1,4 @@
-"""The last minutes of many numbers in columns of ten seconds, cheap to ask for at every tick.
+"""The last minutes of many numbers in columns of some seconds, cheap to ask for at every tick.
 
 A column stays where it is until all move on by one together, so that between two moves only the
 last one changes: on the screen, and in what is computed here.
@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from gpudash.history import History, Key
 
-COLUMN_SECONDS = 10
+COLUMN_SECONDS = (2, 5, 10)
+"""What a column stands for: the less, the younger the history, so that a curve soon fills."""
 _POINTS = 2
 """Points in a column: the halves of a braille cell."""
 
@@ -24,16 +25,19 @@ class Trends:
     def __init__(self, history: History) -> None:
         self._history = history
         self._until = 0.0
-        self._column = -1
-        self._past: dict[object, Values] = {}
+        self._scales = {seconds: _Scale(seconds) for seconds in COLUMN_SECONDS}
 
     def show(self, moment: float | None) -> None:
         """Let all series end at an instant of the past, or now."""
         self._until = self._history.now if moment is None else moment
-        column = int(self._until // COLUMN_SECONDS)
-        if column != self._column:
-            self._column = column
-            self._past.clear()
+        for scale in self._scales.values():
+            scale.show(self._until)
+
+    def column_seconds(self, columns: int) -> int:
+        """Return for how long each of so many columns stands: what lets them hold everything."""
+        age = self._until - self._history.began
+        fitting = (seconds for seconds in COLUMN_SECONDS if columns * seconds >= age)
+        return next(fitting, COLUMN_SECONDS[-1])
 
     def values(self, key: Key, field: str, columns: int) -> Values:
         """Return two points for each column, the later of the last one None until its time."""
@@ -46,21 +50,43 @@ class Trends:
     def _joined(
         self, name: object, keys: Sequence[Key], field: str, columns: int, join: Join | None
     ) -> Values:
-        past = self._past.get(name)
+        scale = self._scales[self.column_seconds(columns)]
+        past = scale.past.get(name)
         if past is None:
-            past = self._past[name] = self._points(keys, field, columns, join)[:-_POINTS]
-        return past + self._points(keys, field, 1, join)
+            points = self._points(scale, keys, field, columns, join)
+            past = scale.past[name] = points[:-_POINTS]
+        return past + self._points(scale, keys, field, 1, join)
 
-    def _points(self, keys: Sequence[Key], field: str, columns: int, join: Join | None) -> Values:
+    def _points(
+        self, scale: _Scale, keys: Sequence[Key], field: str, columns: int, join: Join | None
+    ) -> Values:
         """Return the points of whole columns, so that one begins where a column does."""
-        begun = int(self._until // (COLUMN_SECONDS / _POINTS)) - self._column * _POINTS + 1
+        begun = int(self._until // scale.point_seconds) - scale.column * _POINTS + 1
         count = (columns - 1) * _POINTS + begun
-        seconds = count * COLUMN_SECONDS / _POINTS
+        seconds = count * scale.point_seconds
         rows = [self._history.series(key, field, seconds, count, self._until) for key in keys]
         points = (
             rows[0] if join is None else [_join(point, join) for point in zip(*rows, strict=True)]
         )
         return points + [None] * (_POINTS - begun)
+
+
+class _Scale:
+    """Columns that stand for so many seconds each, and what is known of all but the last."""
+
+    def __init__(self, seconds: int) -> None:
+        self.seconds = seconds
+        self.point_seconds = seconds / _POINTS
+        self.column = -1
+        """Number of the last column."""
+        self.past: dict[object, Values] = {}
+
+    def show(self, until: float) -> None:
+        """Let the last column be that of an instant."""
+        column = int(until // self.seconds)
+        if column != self.column:
+            self.column = column
+            self.past.clear()
 
 
 def _join(values: Sequence[float | None], join: Join) -> float | None:

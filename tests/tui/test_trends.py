@@ -45,15 +45,37 @@ def test_join_leaves_out_who_does_not_tell() -> None:
     trends = Trends(history)
     trends.show(None)
     keys = tuple(map(gpu_uuid, range(3)))
-    assert trends.joined(keys, FIELD, 2, sum) == [None, None, 40, 40]
+    assert trends.joined(keys, FIELD, 3, sum) == [None, None, 40, 40, 40, 40]
     assert trends.joined(keys[2:], FIELD, 1, sum) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "width"), [(0, 2), (39, 2), (40, 2), (41, 5), (100, 5), (101, 10), (900, 10)]
+)
+def test_columns_are_as_short_as_lets_them_hold_all_that_is_known(seconds: int, width: int) -> None:
+    trends = Trends(watched(sample(second, [7]) for second in range(seconds + 1)))
+    trends.show(None)
+    assert trends.column_seconds(20) == width
+    known = [value for value in trends.values(GPU, FIELD, 20) if value is not None]
+    assert len(known) >= 2 * min(20, seconds // width) - 1
+    trends.show(START + 10)
+    assert trends.column_seconds(20) == 2
+
+
+def test_a_curve_starts_anew_with_its_history() -> None:
+    history = watched(sample(second, [7]) for second in range(300))
+    trends = Trends(history)
+    history.push(sample(-50, [9]))
+    trends.show(None)
+    assert trends.column_seconds(20) == 2
+    assert set(trends.values(GPU, FIELD, 20)) == {None, 9}
 
 
 @pytest.mark.parametrize("columns", [1, 2, 30])
 def test_every_column_has_two_points_at_any_instant(columns: int) -> None:
     history = watched(())
     trends = Trends(history)
-    for second in range(2 * COLUMN_SECONDS):
+    for second in range(columns * COLUMN_SECONDS[-1] + 1):
         history.push(sample(second, [1]))
         trends.show(None)
         assert len(trends.values(GPU, FIELD, columns)) == 2 * columns

@@ -11,10 +11,10 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.snapshot import Device
-from gpudash.tui.renderables.line import Line, fitted, joined, spread
+from gpudash.tui.renderables.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.renderables.sparkline import curve
 from gpudash.tui.theme import Theme
-from gpudash.tui.trends import COLUMN_SECONDS, Join, Trends
+from gpudash.tui.trends import Join, Trends
 from gpudash.units import celsius, duration, percent, short_size, watts
 
 _LEAST, _MOST, _MARGIN, _BETWEEN, _LABEL = 36, 4, 1, 2, 5
@@ -137,18 +137,21 @@ def _drawn(
     now = next(known, None) if chart.is_live else None
     steps = theme.memory if chart.is_memory else theme.utilization
     texts = curve(values, chart.most, (columns, lines), theme.glyphs)
-    title = [
-        Segment(chart.title, theme.heading),
-        Segment(f"  {chart.text(now)}", theme.strong),
-    ]
-    span = Segment(f"last {duration(columns * COLUMN_SECONDS)}", theme.faint)
+    span = duration(columns * trends.column_seconds(columns))
     return [
-        spread(title, [span], room, theme.base),
+        _heading(chart.title, chart.text(now), span, room, theme),
         *(
             [*_scale(chart, line, lines, theme), Segment(text, _step(steps, line, lines))]
             for line, text in enumerate(texts)
         ),
     ]
+
+
+def _heading(title: str, value: str, span: str, room: int, theme: Theme) -> Line:
+    """Return title and value at the left, at the right the time that is shown if it fits."""
+    left = [Segment(title, theme.heading), Segment(f"  {value}", theme.strong)]
+    fitting = (text for text in (f"last {span}", span) if cells_of(left) + len(text) < room)
+    return spread(left, [Segment(next(fitting, ""), theme.faint)], room, theme.base)
 
 
 def _scale(chart: _Chart, line: int, lines: int, theme: Theme) -> Line:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import ColorSystem
@@ -29,6 +30,16 @@ def test_title_tells_what_is_joined_and_its_value_now() -> None:
     assert "UTILIZATION, mean of 2  60%" in lines[0]
     assert "MEMORY  80.0G" in lines[0]
     assert (lines[1].split()[0], lines[-1].split()[0]) == ("100%", "0%")
+
+
+@pytest.mark.parametrize(("gpus", "told"), [(8, "100%     2m40s"), (16, "100%    2m40s")])
+def test_time_shown_keeps_clear_of_a_long_value(gpus: int, told: str) -> None:
+    samples = [sample(second, [100] * gpus) for second in range(90)]
+    trends = Trends(watched(samples))
+    trends.show(None)
+    title = charts(samples[-1].devices, trends, THEME, 120, 6)[0]
+    text = "".join(segment.text for segment in title)
+    assert f"mean of {gpus}  {told}  MEMORY" in text
 
 
 def test_wider_terminals_show_more_numbers() -> None:
