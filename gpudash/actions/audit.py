@@ -9,6 +9,7 @@ import os
 import pwd
 import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 
 import msgspec
@@ -58,12 +59,24 @@ def _append(file: str, lines: bytes) -> None:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise PermissionError(0, "it is not a file of this user")
-        # A full disk takes a part, and says so only when the rest is to be written.
-        rest = memoryview(lines)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        _write_whole(descriptor, lines, found.st_size)
     finally:
         os.close(descriptor)
+
+
+def _write_whole(descriptor: int, lines: bytes, end: int) -> None:
+    """Write all of it behind `end`, or take back what was; raises OSError."""
+    rest = memoryview(lines)
+    try:
+        # A full disk takes a part, and says so only when the rest is to be written.
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        # Unless another gpudash has written behind it since.
+        with suppress(OSError):
+            if os.fstat(descriptor).st_size == end + len(lines) - len(rest):
+                os.ftruncate(descriptor, end)
+        raise
 
 
 def _line(sending: Sending) -> bytes:

@@ -17,6 +17,8 @@ SUFFIX = ".zst"
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER = 0o600
+_MOST_OVERHEAD = 256
+"""Bytes of headers and ends around what is packed, more than zstd may need for them."""
 _CLOSED = -1
 
 
@@ -34,7 +36,8 @@ class Writer:
         """What was written, in all files."""
         self._max_bytes, self._keep = max_bytes, keep
         self._compressor = _compressor() if path.endswith(SUFFIX) else None
-        self._in_frame = self._size = self._largest = 0
+        self._trial: Compressor | None = None
+        self._in_frame = self._size = 0
         if max_bytes is not None:
             for number in range(1, keep + 1):
                 _is_recording(f"{path}.{number}")
@@ -45,13 +48,9 @@ class Writer:
     def write(self, line: bytes) -> None:
         """Add a line, whole or not at all; raises OutputError, after which nothing is added."""
         data = line + b"\n"
-        if self._size and self._max_bytes is not None:
-            # How small the next line will be packed is not known: as a rule not the largest.
-            expected = len(data) if self._compressor is None else self._largest
-            if self._size + expected > self._max_bytes:
-                self._begin_another()
+        if self._size and not self._fits(data):
+            self._begin_another()
         packed = data if self._compressor is None else self._packed(self._compressor, data)
-        self._largest = max(self._largest, len(packed))
         if not os.fstat(self._descriptor).st_nlink:
             raise OutputError(f"{self.path}: somebody has removed it: the recording is lost")
         self._append(packed)
@@ -84,10 +83,24 @@ class Writer:
             if os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path)):
                 os.unlink(self.path)
 
+    def _fits(self, data: bytes) -> bool:
+        """Whether there is room for it; how small it becomes is tried out where that matters."""
+        if self._max_bytes is None:
+            return True
+        room = self._max_bytes - self._size
+        if self._compressor is None:
+            return len(data) <= room
+        room -= _MOST_OVERHEAD
+        if len(data) + (len(data) >> 8) <= room:
+            return True
+        # Behind lines that are like it, it does not become larger than alone.
+        self._trial = self._trial or _compressor()
+        return len(self._trial.pack(data)) + len(self._trial.end()) <= room
+
     def _packed(self, compressor: Compressor, data: bytes) -> bytes:
-        ended = b""
         from gpudash.recording.packed import FRAME_BYTES
 
+        ended = b""
         if self._in_frame and self._in_frame + len(data) > FRAME_BYTES:
             ended, self._in_frame = compressor.end(), 0
         self._in_frame += len(data)
@@ -105,7 +118,9 @@ class Writer:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
         except OSError as error:
-            os.ftruncate(self._descriptor, self._size)
+            # Where that fails too, as in a file that may only grow, half a line is left.
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)
             # The open frame was given what is not in the file: its end would not fit.
             self._in_frame = 0
             raise failed(self.path, error) from None

@@ -62,7 +62,7 @@ def test_a_pipe_that_nobody_reads_does_not_hold_it(holders: Holders, state: Path
         record([Sending(target, TERM, None)])
 
 
-def test_a_line_that_does_not_fit_is_told(holders: Holders, state: Path) -> None:
+def test_a_line_that_does_not_fit_is_told_and_taken_back(holders: Holders, state: Path) -> None:
     (job,) = holders(1)
     with pinned(job.pid) as target:
         record([Sending(target, TERM, None)])
@@ -74,6 +74,8 @@ def test_a_line_that_does_not_fit_is_told(holders: Holders, state: Path) -> None
                 record([Sending(target, TERM, None)])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        record([Sending(target, TERM, "not permitted")])
+    assert [entry["result"] for entry in lines(state)] == ["sent", "not permitted"]
 
 
 def test_a_home_of_another_user_is_not_written_to(tmp_path: Path) -> None:

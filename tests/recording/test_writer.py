@@ -1,11 +1,17 @@
 import os
+import random
+import resource
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpudash.errors import OutputError, UsageError
 from gpudash.recording import Tape, Writer
+from gpudash.snapshot import Host
+from gpudash.text import clean
+from tests.factories import make_host
 from tests.recording.lines import line, write
 
 
@@ -65,6 +71,43 @@ def test_a_full_file_is_moved_away(tmp_path: Path, name: str) -> None:
     assert ends[1][1] == ends[0][0] - 1
     assert ends[2][1] == ends[1][0] - 1
     assert all(stat.S_IMODE(each.stat().st_mode) == 0o600 for each in files)
+
+
+@pytest.mark.parametrize("odd", [4, 10, 40])
+def test_no_packed_file_is_larger_than_asked_for(tmp_path: Path, odd: int) -> None:
+    # How small a line is packed cannot be told by those before.
+    sizes = (3000 if number == odd else number for number in range(60))
+    noise = (random.Random(number).randbytes(size).hex() for number, size in enumerate(sizes))
+    lines = (line(number, host=noisy(number, text)) for number, text in enumerate(noise))
+    path = write(tmp_path / "host.zst", lines, max_bytes=4000, keep=60)
+    files = sorted(tmp_path.iterdir(), key=lambda each: int(f"{each.name}.0".split(".")[2]))
+    assert files[0] == path
+    assert sum(map(count, files)) == 60
+    assert numbers(files[-1])[0] == 0
+    assert all(each.stat().st_size <= 4000 or count(each) == 1 for each in files)
+    assert len(files) < 15
+
+
+def noisy(number: int, text: str) -> Host:
+    return make_host(uptime_seconds=1000.0 + number, hostname=clean(text))
+
+
+def test_a_disk_that_is_full_and_takes_nothing_back_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "host.jsonl"
+    writer = Writer(str(path))
+    writer.write(line(0))
+    if subprocess.run(["chattr", "+a", path], capture_output=True).returncode:
+        pytest.skip("no file can be made that only grows")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
+    try:
+        with pytest.raises(OutputError, match="File too large: the recording ends here"):
+            writer.write(line(1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        subprocess.run(["chattr", "-a", path], check=True)
+    writer.close()
+    assert numbers(path) == [0, 0]
 
 
 def test_the_recording_of_before_is_moved_away_first(tmp_path: Path) -> None:
