@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from gpudash.text import SafeText, clean_bytes
@@ -28,13 +28,20 @@ _unreaped: list[subprocess.Popen[bytes]] = []
 class Child:
     """A process in a session of its own with both its pipes at hand.
 
-    Raises OSError when the command cannot be started.
+    Its environment is ours and what is `given` besides. Raises OSError when the command cannot be
+    started.
     """
 
-    def __init__(self, argv: Sequence[str], line_limit: int = LINE_LIMIT) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        line_limit: int = LINE_LIMIT,
+        given: Mapping[str, str] | None = None,
+    ) -> None:
         _reap()
         self._process = subprocess.Popen(
             argv,
+            env={**os.environ, **given} if given else None,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

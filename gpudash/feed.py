@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from gpudash import keepsake
 from gpudash.child import Child
 from gpudash.errors import WireError
 from gpudash.snapshot import Snapshot
@@ -80,7 +81,7 @@ class Feed:
         self._abandon()
         self._started_at = self._clock()
         try:
-            self._child = Child(self._argv)
+            self._child = Child(self._argv, given=keepsake.left_by(self.latest))
         except OSError as error:
             self._child, self.error, self.exit_status = None, f"collector: {error}", None
 

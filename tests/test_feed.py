@@ -8,11 +8,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpudash.child import lingering
 from gpudash.feed import Feed, FeedState
-from gpudash.snapshot import Host, Snapshot
-from gpudash.wire import encode
+from gpudash.snapshot import Device, Host, Snapshot, XidEvent
+from gpudash.wire import decode, encode
 from tests.undying import undying
 
 
@@ -109,6 +110,22 @@ async def test_starts_a_dead_collector_again(tmp_path: Path) -> None:
         assert listener.feed.restarts == 1
         assert listener.feed.state is FeedState.LIVE
         assert listener.feed.error is None
+
+
+XID = Device(index=0, uuid="GPU-1", xid_events=(XidEvent(code=48, seen_at=1.0),))
+
+
+async def test_another_collector_is_given_what_the_last_one_reported() -> None:
+    reported = encode(replace(decode(line().encode()), devices=(XID,))).decode()
+    body = (
+        "given = os.environ.get('GPUDASH_KEEPSAKE', '')\n"
+        f"print({reported!r} if not given else LINE.replace('node', 'heir'), flush=True)" + SLEEP
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        assert listener.snapshots[-1].devices == (XID,)
+        listener.feed.change_interval(0.2)
+        await until(lambda: listener.snapshots[-1].host.hostname == "heir")
 
 
 async def test_backs_off_from_a_collector_that_keeps_dying() -> None:

@@ -6,9 +6,12 @@ import select
 import time
 from collections.abc import Callable, Sequence
 
+from gpudash import keepsake
 from gpudash.child import Child
-from gpudash.errors import GpudashError
+from gpudash.errors import GpudashError, WireError
+from gpudash.snapshot import Snapshot
 from gpudash.units import duration
+from gpudash.wire import decode
 
 _STALE_SECONDS, _STALE_INTERVALS = 5.0, 3
 _PATIENCE_SECONDS, _PATIENCE_MAX_SECONDS = 30.0, 300.0
@@ -38,6 +41,7 @@ class Collecting:
         self._first_retry = self._retry = retry_seconds
         self._reason = ""
         self._has_spoken = False
+        self._latest = b""
         self.released = False
         """Whether it lets go of the GPUs."""
         self._heard_at = self._started_at = clock()
@@ -70,6 +74,7 @@ class Collecting:
             return []
         lines, ended = self._child.read()
         if lines:
+            self._latest = lines[-1]
             self._has_spoken, self._heard_at = True, self._clock()
             self._patience, self._retry = self._first_patience, self._first_retry
         if ended:
@@ -102,13 +107,20 @@ class Collecting:
         """
         self._started_at = self._clock()
         try:
-            return Child(self._argv)
+            return Child(self._argv, given=keepsake.left_by(self._last()))
         except OSError as error:
             self._reason = f"the collector cannot be started: {error}"
         if not self._has_spoken:
             raise GpudashError(self._reason)
         self._try_later()
         return None
+
+    def _last(self) -> Snapshot | None:
+        """Return the last sample, None where there was none that can be read."""
+        try:
+            return decode(self._latest) if self._latest else None
+        except WireError:
+            return None
 
     def _try_later(self) -> None:
         self._again_at = self._clock() + self._retry

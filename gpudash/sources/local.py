@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.errors import UsageError
-from gpudash.snapshot import Process, ProcessDevice, Snapshot
+from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
 from gpudash.sources import HostReader, Source
 from gpudash.sources.memory import explained
 from gpudash.sources.nvml import Crew, Library, NvmlReader, PciBus, load
@@ -115,8 +115,16 @@ def open_source(
     # The kernel answers while pynvml is imported, which takes as long.
     host.begin()
     library = Library(load(), pcie_throughput=pcie_throughput, single_look=single_look)
-    nvml = NvmlReader(library, PciBus(), crew=Crew(patience), rest=Rest())
+    kept = {} if single_look else _kept()
+    nvml = NvmlReader(library, PciBus(), crew=Crew(patience), rest=Rest(), kept=kept)
     return LocalSource(nvml, host)
+
+
+def _kept() -> dict[str, Device]:
+    """Return what an earlier collector left to this one."""
+    from gpudash import keepsake
+
+    return keepsake.found_in(os.environ)
 
 
 def open_once(

@@ -20,6 +20,7 @@ from tests.undying import undying
 
 pytestmark = pytest.mark.e2e
 
+CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 SILENT = re.compile(r"(?m)^ *1 .*NO ANSWER +driver not answering (\d+) s")
 HANG = "nvmlDeviceGetUtilizationRates:1:600"
 
@@ -104,6 +105,37 @@ def test_driver_goes_and_comes_back(fakenvml: Path, tmp_path: Path, code: int, t
         tell(control)
         terminal.wait_for(lambda text: "NO COLLECTOR" not in text and told not in text)
         assert "A100" in terminal.text
+
+
+def test_xid_stands_when_another_collector_takes_over(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    tell(control)
+    told = "GPU 1 reported XID 119"
+    with watching(fakenvml, DEVICES=2, LOAD="idle", CONTROL=control, size=(140, 30)) as terminal:
+        terminal.wait_for("A100")
+        next_seconds(terminal)
+        tell(control, XID="1:119")
+        terminal.wait_for(told)
+        tell(control)
+        (first,) = collectors(terminal)
+        terminal.send("+")
+        terminal.wait_until(lambda: collectors(terminal) not in ([], [first]))
+        next_seconds(terminal)
+        assert told in terminal.text
+        release(terminal, "key")
+        terminal.wait_for("RELEASED")
+        release(terminal, "key")
+        terminal.wait_for(lambda text: "RELEASED" not in text and "released" not in text)
+        next_seconds(terminal)
+        assert told in terminal.text
+
+
+def next_seconds(terminal: Terminal) -> None:
+    """Wait until samples of the next seconds are shown, by the clock of the header."""
+    for _ in range(3):
+        before = CLOCK.search(terminal.text)
+        assert before is not None
+        terminal.wait_for(lambda text, seen=before[0]: seen not in text and CLOCK.search(text))
 
 
 def release(terminal: Terminal, way: str) -> None:

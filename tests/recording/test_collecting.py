@@ -7,6 +7,9 @@ import pytest
 
 from gpudash.errors import GpudashError
 from gpudash.recording.collecting import Collecting
+from gpudash.snapshot import XidEvent
+from gpudash.wire import encode
+from tests.factories import make_device, make_snapshot
 
 Start = Callable[..., Collecting]
 
@@ -118,3 +121,18 @@ def test_one_that_cannot_be_started_again_is_tried_later(
 def test_one_that_never_could_be_started_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GpudashError, match="the collector cannot be started"):
         Collecting([str(tmp_path / "none")], 1.0)
+
+
+def test_another_collector_is_given_what_the_last_one_reported(
+    start: Start, silent: int, tmp_path: Path
+) -> None:
+    event = XidEvent(code=48, seen_at=1.0)
+    sample = tmp_path / "sample"
+    sample.write_bytes(
+        encode(make_snapshot(devices=(make_device(xid_events=(event,)),), processes=())) + b"\n"
+    )
+    collecting = start(f'[ "$GPUDASH_KEEPSAKE" ] && echo heir || cat {sample}; exec sleep 60')
+    heard(collecting, silent, lambda lines: len(lines) == 1)
+    collecting.turn()
+    collecting.turn()
+    heard(collecting, silent, lambda lines: lines == [b"heir"])

@@ -28,6 +28,8 @@ class DeviceReader:
         self.handle: Any = None
         self.openings = 0
         """How often its handle was asked for: what an earlier one refused, a later one may not."""
+        self.kept: dict[str, Device] = {}
+        """What an earlier collector left of each GPU, by UUID."""
         self._library = library
         self._wall_clock = wall_clock
         self._asked: HandleFacts | None = None
@@ -139,9 +141,20 @@ class DeviceReader:
         except DeviceLost as lost:
             self.fail(lost.code, now)
             return
+        kept = self.kept.pop(asked.values.get("uuid") or "", None) if is_new and self.kept else None
+        if kept is not None:
+            self._recall(kept)
         if is_new and self._xids is not None:
             self._settle_xids(self._xids, asked)
             self._watch_xids(asked, now)
+
+    def _recall(self, kept: Device) -> None:
+        """Go on from where an earlier collector ended."""
+        from gpudash.sources.nvml.xids import XidWatch
+
+        self._xids = self._xids or XidWatch(self._library, self._wall_clock, kept.xid_events)
+        told = {name: getattr(kept, name) for name in kept.__struct_fields__}
+        self._left = {name: value for name, value in told.items() if value is not None}
 
     def _settle_xids(self, xids: XidWatch, asked: HandleFacts) -> None:
         """Put behind what was reported before a reset, if there was one since the last handle."""

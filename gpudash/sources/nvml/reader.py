@@ -57,6 +57,7 @@ class NvmlReader:
         wall_clock: Callable[[], float] = time.time,
         crew: Crew | None = None,
         rest: Rest | None = None,
+        kept: dict[str, Device] | None = None,
     ) -> None:
         self._bus = bus
         self._clock = clock
@@ -64,7 +65,7 @@ class NvmlReader:
         self._rest = rest
         patience = self._crew.patience
         self._kept_seconds = patience.first if patience else 0.0
-        self._roster = Roster(library, clock, wall_clock)
+        self._roster = Roster(library, clock, wall_clock, kept)
         self._session = Session(library, self._roster, bus, self._crew)
         self._connections = Connections(library, self._crew)
         self._processes_due = 0.0

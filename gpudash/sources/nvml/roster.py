@@ -152,9 +152,14 @@ class Roster:
     """The GPUs in the order of their indices, and those that were removed."""
 
     def __init__(
-        self, library: Library, clock: Callable[[], float], wall_clock: Callable[[], float]
+        self,
+        library: Library,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+        kept: dict[str, Device] | None = None,
     ) -> None:
         self.gpus: list[Gpu] = []
+        self._kept = {} if kept is None else kept
         self._library = library
         self._clock = clock
         self._wall_clock = wall_clock
@@ -187,6 +192,7 @@ class Roster:
         for index, address in enumerate(addresses):
             gpu = before.get(address) if address else left.get(index)
             gpus.append(gpu or Gpu(self._library, index, address, self._clock, self._wall_clock))
+            gpus[-1].reader.kept = self._kept
             gpus[-1].reader.reopen(index)
         self.gpus = gpus
         present = {gpu.address for gpu in self.gpus}

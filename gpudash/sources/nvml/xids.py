@@ -23,8 +23,13 @@ _FETCHED_AT_ONCE = 64
 class XidWatch:
     """The XIDs of one GPU since it is watched; they outlive the GPU, which may be lost by one."""
 
-    def __init__(self, library: Library, wall_clock: Callable[[], float]) -> None:
-        self.events: tuple[XidEvent, ...] | None = None
+    def __init__(
+        self,
+        library: Library,
+        wall_clock: Callable[[], float],
+        events: tuple[XidEvent, ...] | None = None,
+    ) -> None:
+        self.events = events
         """The last ones, the newest last; None while the driver reports none."""
         self._library = library
         self._wall_clock = wall_clock

@@ -6,6 +6,7 @@ import _thread
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from gpudash.snapshot import Device
 from gpudash.sources.nvml import Bus, Crew, Identity, Library, NvmlReader, Reading, codes
 from gpudash.sources.nvml.rest import Rest
 from gpudash.sources.simulated import SimulatedHost
@@ -56,8 +57,11 @@ class System:
 class Machine:
     """A simulated host, its tampered driver and a clock that the test moves."""
 
-    def __init__(self, name: str, crew: Crew | None = None) -> None:
+    def __init__(
+        self, name: str, crew: Crew | None = None, kept: dict[str, Device] | None = None
+    ) -> None:
         self._crew = crew
+        self._kept = kept
         self.now = 1_800_000_000.0
         self.wall_seconds_ahead = 0.0
         self.load: int | None = None
@@ -85,6 +89,7 @@ class Machine:
             lambda: self.now + self.wall_seconds_ahead,
             self._crew,
             rest,
+            self._kept,
         )
 
 

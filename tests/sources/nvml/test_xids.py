@@ -4,8 +4,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
-from gpudash.snapshot import XidEvent
+from gpudash.snapshot import Device, XidEvent
 from gpudash.sources.nvml import Identity, codes, readings
 from tests.sources.nvml.tampering import Machine
 
@@ -207,6 +208,41 @@ def test_a_driver_that_was_loaded_anew_has_xids_behind_it() -> None:
     machine.let_go()
     machine.load = 2
     assert over(machine) == [(62, True)]
+
+
+def kept(machine: Machine, **changed: object) -> dict[str, Device]:
+    """What the next collector is given."""
+    (device,) = machine.read().devices
+    assert device.uuid is not None
+    return {device.uuid: replace(device, **changed)}
+
+
+def test_another_collector_goes_on_with_the_xids_of_the_one_before() -> None:
+    before = Reported(48)
+    seen = events(before)
+    after = Machine("single", kept=kept(before))
+    after.now = before.now
+    assert events(after) == seen
+    raising(after).append(event(48))
+    assert [each.count for each in events(after) or ()] == [2]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"total_energy_mj": 2**60}, {"pcie_replay_count": 99}, {"recovery_action": "x"}]
+)
+def test_another_collector_notices_a_reset_in_between(changed: dict[str, object]) -> None:
+    before = Reported(48, nvmlDeviceGetPcieReplayCounter=lambda *_: 0)
+    after = Machine("single", kept=kept(before, **changed))
+    after.now = before.now
+    after.driver.replaced["nvmlDeviceGetPcieReplayCounter"] = lambda *_: 0
+    assert over(after) == [(48, "recovery_action" not in changed)]
+
+
+def test_what_was_reported_of_another_gpu_is_not_taken() -> None:
+    (device,) = kept(Reported(48)).values()
+    after = Machine("single", kept={"GPU-other": device})
+    assert events(after) is None
+    assert events(after) == ()
 
 
 def test_an_xid_of_before_says_so_in_words() -> None:
