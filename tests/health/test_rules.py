@@ -61,6 +61,13 @@ CAPPED: dict[str, Any] = {"clocks_event_reasons": ("sw-power-cap",)}
             "critical",
         ),
         ({"clocks_event_reasons": ("hw-slowdown",)}, "hardware-slowdown", "critical"),
+        ({"throttled_hw_power_brake_percent": 20.0}, "power-brake", "critical"),
+        ({"throttled_hw_thermal_percent": 20.0}, "thermal-slowdown-hardware", "critical"),
+        (
+            {"clocks_event_reasons": None, "throttled_sw_thermal_percent": 20.0},
+            "thermal-slowdown-software",
+            "warn",
+        ),
         ({"sm_clock_mhz": 900}, "clocks-low", "warn"),
         ({"pcie_link_width": 8}, "pcie-link-reduced", "warn"),
         ({"pcie_link_generation": 1}, "pcie-link-reduced", "warn"),
@@ -113,6 +120,8 @@ def test_trouble_is_found(overrides: dict[str, Any], rule: str, level: str) -> N
         {"clocks_event_reasons": None, "sm_clock_mhz": 600},
         CAPPED | {"gpu_utilization_percent": 0, "sm_clock_mhz": 210},
         {"sm_clock_mhz": 600, "performance_state": 8},
+        {"sm_clock_mhz": 600, "throttled_board_limit_percent": 80.0},
+        {"throttled_hw_thermal_percent": 1.0, "throttled_sw_power_cap_percent": 90.0},
         {"sm_clock_mhz": 900, "gpu_utilization_percent": 20},
         {"max_sm_clock_mhz": None, "sm_clock_mhz": 900},
         {"pcie_link_generation": 1, "gpu_utilization_percent": 0},
@@ -188,6 +197,14 @@ def test_advice_names_the_gpus_as_nvidia_smi_takes_them() -> None:
 )
 def test_what_the_driver_asks_for_is_a_sentence(action: str, sentence: str) -> None:
     assert found(of_device(recovery_action=action), "recovery-needed").sentence == sentence
+
+
+def test_brake_and_heat_of_one_gpu_are_both_told() -> None:
+    reasons = ("hw-slowdown", "hw-thermal-slowdown", "hw-power-brake-slowdown")
+    assert rules(of_device(clocks_event_reasons=reasons)) == {
+        "power-brake": "critical",
+        "thermal-slowdown-hardware": "critical",
+    }
 
 
 def test_worst_finding_comes_first() -> None:

@@ -52,7 +52,23 @@ class _Slowdown(Struct, frozen=True):
     advice: str
 
 
-# hw-slowdown also stands when one of the two above it does: the first that applies is told.
+_UNNAMED = "hw-slowdown"
+"""Stands also when one of the two others of the hardware does."""
+_COUNTED = (
+    ("throttled_sw_thermal_percent", "sw-thermal-slowdown"),
+    ("throttled_hw_thermal_percent", "hw-thermal-slowdown"),
+    ("throttled_hw_power_brake_percent", "hw-power-brake-slowdown"),
+)
+"""What comes and goes between two samples, by the counter of its time."""
+_HELD_TIMES = (
+    *(name for name, _ in _COUNTED),
+    "throttled_sw_power_cap_percent",
+    "throttled_thermal_percent",
+    "throttled_sync_boost_percent",
+    "throttled_board_limit_percent",
+)
+_NOTABLE_PERCENT = 5
+
 _HARDWARE = {
     "hw-power-brake-slowdown": _Slowdown(
         POWER_BRAKE,
@@ -73,7 +89,7 @@ _HARDWARE = {
         ),
         "Check fans, dust and the air in front of the host, before the GPU turns itself off.",
     ),
-    "hw-slowdown": _Slowdown(
+    _UNNAMED: _Slowdown(
         HARDWARE_SLOWDOWN,
         "critical",
         ("is slowed down by its hardware", "are slowed down by their hardware"),
@@ -110,17 +126,25 @@ _CLOCKS = ("sm_clock_mhz", "max_sm_clock_mhz")
 def slowdowns(sight: Sight) -> Iterator[Symptom]:
     """GPUs whose clocks the driver says are held down, other than by idling or by a setting."""
     for gpu in sight.gpus:
-        reasons = gpu.clocks_event_reasons
+        reasons = _reasons(gpu)
         if not reasons:
             continue
         of = sight.name(gpu)
-        hardware = next((reason for reason in _HARDWARE if reason in reasons), None)
-        if hardware is not None:
-            yield _slowed(_HARDWARE[hardware], gpu, of)
-        if "sw-thermal-slowdown" in reasons and hardware != "hw-thermal-slowdown":
+        hardware = [reason for reason in _HARDWARE if reason in reasons]
+        if len(hardware) > 1 and _UNNAMED in hardware:
+            hardware.remove(_UNNAMED)
+        for reason in hardware:
+            yield _slowed(_HARDWARE[reason], gpu, of)
+        if "sw-thermal-slowdown" in reasons and "hw-thermal-slowdown" not in reasons:
             yield _slowed(_WARM, gpu, of)
         if "sw-power-cap" in reasons and gpu.gpu_utilization_percent != 0:
             yield _capped(gpu, of)
+
+
+def _reasons(gpu: Device) -> frozenset[str]:
+    """Return why clocks are held, also for a good part of the time since the sample before."""
+    counted = (reason for name, reason in _COUNTED if (getattr(gpu, name) or 0) >= _NOTABLE_PERCENT)
+    return frozenset((*(gpu.clocks_event_reasons or ()), *counted))
 
 
 def low_clocks(sight: Sight) -> Iterator[Symptom]:
@@ -130,19 +154,25 @@ def low_clocks(sight: Sight) -> Iterator[Symptom]:
             continue
         if (gpu.performance_state or 0) > _DEEPEST_LOADED_STATE:
             continue
-        if _is_below(gpu, _LOW_CLOCK) and _EXPLAINED.isdisjoint(gpu.clocks_event_reasons):
+        if _is_below(gpu, _LOW_CLOCK) and not _is_explained(gpu, gpu.clocks_event_reasons):
             fact = (
                 "works at less than 60 % of its highest clock, and the driver names no reason",
                 "work at less than 60 % of their highest clock, and the driver names no reason",
             )
             advice = (
-                "Clocks may be locked: sudo nvidia-smi -rgc frees them. Else see its power "
-                "connector and the power plan of the host."
+                "Clocks may be locked: sudo nvidia-smi -i INDEX -rgc frees them. Else see its "
+                "power connector and the power plan of the host."
             )
             evidence = proof(
                 sight.name(gpu), gpu, "gpu_utilization_percent", *_CLOCKS, "performance_state"
             )
             yield Symptom(CLOCKS_LOW, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
+
+
+def _is_explained(gpu: Device, reasons: tuple[str, ...]) -> bool:
+    """Whether the driver says why clocks are low, at this instant or between two."""
+    named = not _EXPLAINED.isdisjoint(reasons)
+    return named or any((getattr(gpu, name) or 0) >= _NOTABLE_PERCENT for name in _HELD_TIMES)
 
 
 def _slowed(slowdown: _Slowdown, gpu: Device, of: str) -> Symptom:
