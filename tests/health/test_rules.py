@@ -374,6 +374,18 @@ def test_xids_of_a_gpu_that_cannot_be_read_are_told(state: str) -> None:
     assert finding.level == "critical"
 
 
+def test_xid_of_a_gpu_that_was_removed_is_told_by_its_place() -> None:
+    fault = Fault(source="nvml", message=clean("GPU 1 was removed: the driver has it no longer"))
+    event = XidEvent(code=48, seen_at=host().taken_at.timestamp() - 60)
+    gone = make_device(index=2, state="lost", fault=fault, xid_events=(event,))
+    finding = found(host(devices=(make_device(index=0), gone)), "xid")
+    assert finding.sentence == (
+        "The GPU at 00000000:12:00.0, since removed, reported XID 48: "
+        "memory failed in a way that could not be corrected"
+    )
+    assert "reset" not in finding.advice
+
+
 def test_xid_of_before_a_reset_is_over() -> None:
     seen_at = host().taken_at.timestamp() - 60
     before = XidEvent(code=79, seen_at=seen_at, before_reset=True)

@@ -21,6 +21,7 @@ RETIREMENT_PENDING = Rule(
 XID = Rule("xid", "the driver reported an XID: what its number says, and how bad that is", "XID")
 
 _RESET = f"End the jobs on it; {RESET}"
+_LOG = "The kernel log tells more: sudo dmesg | grep -i xid"
 _PROGRAM_SECONDS = 600.0
 """How long a fault of a program is told; one of the board is as long as it is known."""
 
@@ -89,6 +90,11 @@ def xids(sight: Sight) -> Iterator[Symptom]:
         yield from _told(sight, reported)
 
 
+def _is_gone(gpu: Device) -> bool:
+    """Whether the driver has a GPU no longer: it says nothing of it, not even that it is lost."""
+    return gpu.state == "lost" and gpu.fault is not None and gpu.fault.code is None
+
+
 def _told(sight: Sight, reported: list[tuple[Device, XidEvent]]) -> Iterator[Symptom]:
     from gpudash.health.xids import meaning
 
@@ -99,14 +105,17 @@ def _told(sight: Sight, reported: list[tuple[Device, XidEvent]]) -> Iterator[Sym
             continue
         code, of = "unknown" if event.code is None else event.code, sight.name(gpu)
         which = "an XID of unknown number" if event.code is None else f"XID {code}"
-        fact = (f"reported {which}: {told.text}",) * 2
+        words = f"reported {which}: {told.text}"
+        # The number that it is shown by may have been another's.
+        removed = f"The GPU at {gpu.pci_bus_id}, since removed, {words}" if _is_gone(gpu) else ""
         yield Symptom(
             XID,
             (gpu.key, event.code),
             told.level,
-            told.advice,
-            fact,
-            devices=(gpu,),
+            _LOG if removed else told.advice,
+            (words, words),
+            removed,
+            (gpu,),
             evidence=(
                 number("xid_code", code, of),
                 number("age_seconds", round(age), of),
