@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Protocol
 
 from msgspec import Struct
@@ -63,8 +63,13 @@ class HostReader(Protocol):
         """Begin what takes long and needs no answer of the driver, while that is asked."""
         ...
 
-    def leases(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
-        """Return who has reserved which of the GPUs; nothing raises."""
+    def leases(
+        self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
+    ) -> tuple[Lease, ...]:
+        """Return who has reserved which of the GPUs; nothing raises.
+
+        It is not known who is on those that are `unlisted`, by UUID.
+        """
         ...
 
     def faults(self) -> tuple[Fault, ...]:

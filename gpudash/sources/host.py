@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -92,9 +92,11 @@ class LinuxReader:
         """Ask the kernel for what takes it long."""
         self._leases.begin()
 
-    def leases(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
+    def leases(
+        self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
+    ) -> tuple[Lease, ...]:
         """Return who has reserved which of the GPUs."""
-        return self._leases.sample(devices, processes)
+        return self._leases.sample(devices, processes, unlisted)
 
     def faults(self) -> tuple[Fault, ...]:
         """Return what keeps the reader from seeing everything: no /proc, or a PID namespace."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from msgspec import Struct
 
@@ -50,8 +50,10 @@ class LeaseTable:
             self._due = now + _SECONDS
             self._ahead = Ahead(locks.holders)
 
-    def sample(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
-        """Return the leases in the order of the GPUs."""
+    def sample(
+        self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
+    ) -> tuple[Lease, ...]:
+        """Return the leases in the order of the GPUs; `unlisted` are those without a listing."""
         self.begin()
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
@@ -63,7 +65,10 @@ class LeaseTable:
         leases = []
         for device, pid in held:
             users = _users(device, devices, processes)
-            leases.append(_lease(device, holders[pid], self._is_used(users, holders[pid], before)))
+            is_used = self._is_used(users, holders[pid], before)
+            if not is_used and not _is_listed(device, unlisted):
+                is_used = None
+            leases.append(_lease(device, holders[pid], is_used))
         return tuple(leases)
 
     def _holder(self, pid: int) -> _Holder:
@@ -112,6 +117,13 @@ def _held(devices: Sequence[Device], holders: dict[locks.Key, int]) -> Iterator[
         key = None if path is None or device.uuid is None else locks.key(path)
         if key in holders:
             yield device, holders[key]
+
+
+def _is_listed(device: Device, unlisted: Set[str]) -> bool:
+    """Whether it is known who is on a device: one that is out of order lists nobody."""
+    if device.state not in ("ok", "asleep", "resting"):
+        return False
+    return unlisted.isdisjoint({device.uuid, device.parent_uuid})
 
 
 def _lease(device: Device, holder: _Holder, is_used: bool | None) -> Lease:

@@ -105,6 +105,26 @@ def test_leases_are_told_and_respected(environ: dict[str, str]) -> None:
         _end(holder)
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"FAKENVML_FAIL": "nvmlDeviceGetComputeRunningProcesses:0:4"},
+        {"FAKENVML_LOST": "0:20"},
+    ],
+)
+def test_a_lease_is_not_unused_where_nobody_can_be_seen(
+    environ: dict[str, str], fault: dict[str, str]
+) -> None:
+    holder = start(environ, "run", "-n", "8", *HOLD)
+    _line(holder)
+    try:
+        status, out, _ = finish(start({**environ, **fault}, "leases", "--json"))
+        assert status == 0
+        assert [lease["is_used"] for lease in json.loads(out)] == [None, *[False] * 7]
+    finally:
+        _end(holder)
+
+
 def test_pick_inside_a_lease_names_what_is_leased(environ: dict[str, str]) -> None:
     words = ("-m", "gpudash", "pick", "--for", "0")
     inside = start(environ, "run", "--for", "0", "--", sys.executable, *words)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpudash import locks, proc_stat
-from gpudash.snapshot import Device, Job, Lease, Process
+from gpudash.snapshot import Device, DeviceState, Job, Lease, Process
 from gpudash.sources.host import LinuxReader
 from gpudash.text import clean
 from tests.factories import gpu_uuid, make_device, make_process_device
@@ -97,10 +97,13 @@ def on_gpu(pid: int, uuid: str = gpu_uuid(0), **more: Any) -> Process:
 
 
 def leases(
-    reader: LinuxReader, *processes: Process, devices: tuple[Device, ...] = ()
+    reader: LinuxReader,
+    *processes: Process,
+    devices: tuple[Device, ...] = (),
+    unlisted: frozenset[str] = frozenset(),
 ) -> list[Lease]:
     gpus = devices or tuple(make_device(index=index) for index in range(2))
-    return list(reader.leases(gpus, processes))
+    return list(reader.leases(gpus, processes, unlisted))
 
 
 def test_a_lease_names_its_gpu_and_its_holder(places: Path) -> None:
@@ -177,6 +180,27 @@ def test_where_a_user_comes_from_cannot_be_seen_neither_can_the_use(
         assert lease.is_used is None
         (lease, _) = leases(LinuxReader(), on_gpu(other.pid, **hidden), on_gpu(lease.pid or 0))
         assert lease.is_used is True
+
+
+@pytest.mark.parametrize("state", ["lost", "not-answering", "failed", "reset-required"])
+def test_a_gpu_that_is_out_of_order_may_be_in_use(places: Path, state: DeviceState) -> None:
+    with holding(places / gpu_uuid(0)):
+        (lease,) = leases(LinuxReader(), devices=(make_device(state=state),))
+    assert lease.is_used is None
+
+
+@pytest.mark.parametrize("parent", [None, "GPU-x"])
+def test_a_gpu_whose_processes_are_not_known_may_be_in_use(
+    places: Path, parent: str | None
+) -> None:
+    told: Any = {
+        "devices": (make_device(parent_uuid=parent),),
+        "unlisted": frozenset({parent or gpu_uuid(0)}),
+    }
+    with holding(places / gpu_uuid(0)) as holder:
+        assert [lease.is_used for lease in leases(LinuxReader(), **told)] == [None]
+        process = on_gpu(holder.pid)
+        assert [lease.is_used for lease in leases(LinuxReader(), process, **told)] == [True]
 
 
 def test_who_works_on_an_instance_uses_its_gpu(places: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from math import pi, sin
 
 from gpudash.snapshot import Device, Fault, Host, Lease, Process
@@ -59,7 +59,9 @@ class SimulatedReader:
     def begin(self) -> None:
         """Do nothing: all is at hand."""
 
-    def leases(self, devices: Sequence[Device], processes: Sequence[Process]) -> tuple[Lease, ...]:
+    def leases(
+        self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
+    ) -> tuple[Lease, ...]:
         """Return the leases that the scene's programs hold."""
         now = self._clock()
         return tuple(
