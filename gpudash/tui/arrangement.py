@@ -13,7 +13,7 @@ _FIXED_LINES = 4
 _LEAST_PROCESSES, _MOST_RESERVED = 3, 8
 _SPACE_FROM = 4
 """Lines that the processes must have to spare before one is left blank above them."""
-_PROCESS_STEP = 4
+_PROCESS_STEP, _COMFORT_STEP = 4, 8
 """Room for processes grows in such steps, so that one more does not move all the charts."""
 _LEAST_CHARTS = 5
 _MOST_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
@@ -94,7 +94,10 @@ def arrange(
     left -= told
     spaces = int(left > _SPACE_FROM)
     left -= spaces
-    charts = min(left + reserved - wanted - 1, room // 2)
+    # Beyond half of the room only what twice as many processes would not take.
+    comfort = -(-2 * max(1, processes) // _COMFORT_STEP) * _COMFORT_STEP
+    most = max(room // 2, left + reserved - comfort - 1)
+    charts = min(left + reserved - wanted - 1, most)
     if charts < _LEAST_CHARTS or "history" in hidden:
         charts = 0
     if charts:

@@ -18,6 +18,7 @@ from gpudash.tui.keymap import OVERVIEW_KEYS, Key, keys_on_devices
 from gpudash.tui.lasting import Lasting
 from gpudash.tui.listing import Listing
 from gpudash.tui.playhead import Playhead
+from gpudash.tui.renderables.charts import any_chart
 from gpudash.tui.renderables.footer import footer
 from gpudash.tui.renderables.header import header
 from gpudash.tui.renderables.line import Line
@@ -166,7 +167,7 @@ class Picture:
             self._height,
             len(self.rows),
             count,
-            self.hidden,
+            self.hidden if any_chart(self.rows) else self.hidden | {"history"},
             findings=self._room_for_wrong.most,
             alone=alone,
         )
@@ -290,7 +291,10 @@ class Picture:
 
     @property
     def notes(self) -> list[str]:
-        """What the tables cannot say: faults of the host."""
-        return self._notes_known.of(
-            self._taken, lambda: [str(fault.message) for fault in self.snapshot.errors]
-        )
+        """What the tables cannot say: faults of the host, and who knows more of a missing GPU."""
+        return self._notes_known.of(self._taken, self._told_of_host)
+
+    def _told_of_host(self) -> list[str]:
+        told = [str(fault.message) for fault in self.snapshot.errors]
+        missed = not self.snapshot.devices and not self.recorded
+        return [*told, "gpudash doctor finds out why"] if missed else told

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from gpudash.feed import FeedState
-from gpudash.snapshot import Fault
+from gpudash.snapshot import Device, Fault
 from gpudash.tui.app import GpudashApp
 from tests.factories import make_device, make_host, make_snapshot
 from tests.tui.stage import (
@@ -221,6 +221,20 @@ async def test_no_process_and_no_device_say_so() -> None:
         text = "\n".join(screen_lines(app))
         assert "No running processes found" in text
         assert "No GPUs" in text
+        assert "gpudash doctor finds out why" in text
+
+
+async def test_processes_follow_at_once_where_there_is_nothing_to_chart() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(make_snapshot(devices=(Device(index=0, state="asleep"),), processes=()))
+        for _ in range(2):
+            await pilot.pause()
+        lines = screen_lines(app)
+        gpu = next(y for y, line in enumerate(lines) if "asleep" in line and "GPU" not in line)
+        assert "GPU-MEM" in lines[gpu + 2]
+        assert "No running processes found" in lines[gpu + 3]
 
 
 async def test_nothing_is_claimed_before_the_first_snapshot() -> None:

@@ -52,6 +52,13 @@ def test_few_processes_leave_the_room_to_charts_and_many_take_it() -> None:
     assert arrange(120, 40, 8, 30).charts == 0
 
 
+def test_tall_terminals_leave_room_for_twice_as_many_processes_and_no_more() -> None:
+    for height, processes in ((40, 3), (80, 8), (100, 20)):
+        plan = arrange(120, height, 2, processes)
+        left = height - 3 - plan.upper
+        assert 2 * processes - 1 <= left < 2 * processes + 8
+
+
 def test_one_process_more_seldom_moves_the_charts() -> None:
     assert len({arrange(120, 40, 8, count).charts for count in (5, 6, 7, 8)}) == 1
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
+from gpudash.rows import DeviceRow
 from gpudash.snapshot import Device
 from gpudash.tui.renderables.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.renderables.sparkline import curve
@@ -18,8 +19,16 @@ from gpudash.tui.trends import Join, Trends
 from gpudash.units import celsius, duration, percent, short_size, watts
 
 _LEAST, _MOST, _MARGIN, _BETWEEN, _LABEL = 36, 4, 1, 2, 5
-_LEAST_BAND = 6
-"""Lines of the lowest charts that are worth another band of them."""
+_LEAST_BAND, _ROOMY_BAND = 6, 10
+"""Lines of the lowest charts that are worth another band of them, and one of lesser numbers."""
+
+
+_FIELDS = (
+    "gpu_utilization_percent",
+    "memory_used_bytes",
+    "power_usage_mw",
+    "temperature_celsius",
+)
 
 
 class _Chart(NamedTuple):
@@ -39,6 +48,12 @@ _Band = list[tuple[_Chart, tuple[str, ...]]]
 """Charts that stand side by side, each with the devices that it is about."""
 
 
+def any_chart(rows: Iterable[DeviceRow]) -> bool:
+    """Return whether there is anything to chart: a GPU that sleeps or is lost tells nothing."""
+    gpus = (row.device for row in rows if not row.device.is_mig)
+    return any(getattr(gpu, field) is not None for gpu in gpus for field in _FIELDS)
+
+
 def charts(
     devices: Sequence[Device], trends: Trends, theme: Theme, cells: int, height: int
 ) -> list[Line]:
@@ -52,17 +67,31 @@ def charts(
     if not shown or height < 2:
         return []
     keys = tuple(gpu.key for gpu in gpus)
-    bands: list[_Band] = [[(chart, keys) for chart in shown[:across]]]
-    each: _Band = [(_of_one(gpu), (gpu.key,)) for gpu in gpus]
-    more = -(-len(each) // across)
-    if len(gpus) > 1 and height >= (more + 1) * _LEAST_BAND:
-        bands += [each[start : start + across] for start in range(0, len(each), across)]
+    bands = [[(chart, keys) for chart in shown[:across]]]
+    each = _even([(_of_one(gpu), (gpu.key,)) for gpu in gpus if not _never_tells(gpu)], across)
+    if sum(map(len, each)) > 1 and height >= (len(each) + 1) * _LEAST_BAND:
+        bands += each
+    together = _even([(chart, keys) for chart in shown], across)
+    if height >= (len(bands) - 1 + len(together)) * _ROOMY_BAND:
+        bands[:1] = together
     lines: list[Line] = []
     for number, band in enumerate(bands):
         room = (height - len(lines)) // (len(bands) - number)
         space: list[Line] = [[]] if number and room > _LEAST_BAND else []
         lines += space + _band(band, trends, theme, cells, room - len(space))
     return lines
+
+
+def _even(band: _Band, across: int) -> list[_Band]:
+    """Return charts in bands that are as full as each other, of so many at most."""
+    count = -(-len(band) // across)
+    size = -(-len(band) // count) if count else 1
+    return [band[start : start + size] for start in range(0, len(band), size)]
+
+
+def _never_tells(gpu: Device) -> bool:
+    """Return whether nobody tells the utilization of a GPU, as of one in MIG mode."""
+    return bool(gpu.mig_mode) and gpu.gpu_utilization_percent is None
 
 
 def _band(
@@ -94,12 +123,13 @@ def _of_one(gpu: Device) -> _Chart:
 
 def _charts(gpus: Sequence[Device]) -> list[_Chart]:
     """Return the charts that these GPUs have values for, the most important first."""
-    known = sum(gpu.gpu_utilization_percent is not None for gpu in gpus)
+    known = [gpu.index for gpu in gpus if gpu.gpu_utilization_percent is not None]
+    of = f", mean of {len(known)}" if len(known) != 1 else f", GPU {known[0]}"
     memory = _total(gpu.memory_total_bytes for gpu in gpus)
     power = _total(gpu.enforced_power_limit_mw for gpu in gpus)
     all_charts = (
         _Chart(
-            f"UTILIZATION, mean of {known}" if len(gpus) > 1 else "UTILIZATION",
+            f"UTILIZATION{of if len(gpus) > 1 else ''}",
             "gpu_utilization_percent",
             fmean,
             100,

@@ -5,11 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import ColorSystem
 
+from gpudash.rows import device_rows
 from gpudash.snapshot import Device
-from gpudash.tui.renderables.charts import charts
+from gpudash.tui.renderables.charts import any_chart, charts
 from gpudash.tui.renderables.line import cells_of
 from gpudash.tui.theme import look
 from gpudash.tui.trends import Trends
+from tests.factories import make_device, make_snapshot
 from tests.tui.past import sample, watched
 
 THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
@@ -63,6 +65,36 @@ def test_a_gpu_that_tells_nothing_any_more_has_a_past_and_no_value_of_now() -> N
 
 def test_gpus_that_tell_nothing_have_no_charts() -> None:
     assert drawn(120, 8, (Device(index=0),)) == []
+    assert not any_chart(device_rows(make_snapshot(devices=(Device(index=0),))))
+    assert any_chart(device_rows(make_snapshot(devices=(Device(index=0), DEVICES[1]))))
+
+
+def test_a_gpu_in_mig_mode_has_no_chart_of_what_nobody_tells() -> None:
+    split = make_device(index=0, gpu_utilization_percent=None, mig_mode=True)
+    trends = Trends(watched(sample(second, [None, 40]) for second in range(9)))
+    trends.show(None)
+    lines = charts((split, DEVICES[1]), trends, THEME, 120, 30)
+    texts = ["".join(segment.text for segment in line) for line in lines]
+    assert "UTILIZATION, GPU 1  40%" in texts[0]
+    assert not any("GPU 0" in text for text in texts)
+
+
+def test_tall_ones_show_the_numbers_that_a_line_of_charts_has_no_room_for() -> None:
+    alone = DEVICES[:1]
+    assert not any("TEMPERATURE" in line for line in drawn(120, 18, alone))
+    lines = drawn(120, 24, alone)
+    assert sum("UTILIZATION" in line and "MEMORY" in line for line in lines) == 1
+    assert sum("POWER" in line and "TEMPERATURE" in line for line in lines) == 1
+
+
+def test_charts_of_the_gpus_are_spread_evenly() -> None:
+    samples = [sample(second, [10, 20, 30, 40]) for second in range(9)]
+    trends = Trends(watched(samples))
+    trends.show(None)
+    lines = charts(samples[-1].devices, trends, THEME, 120, 20)
+    texts = ["".join(segment.text for segment in line) for line in lines]
+    counts = [text.count("GPU ") for text in texts if "GPU " in text]
+    assert counts == [2, 2]
 
 
 @given(st.integers(1, 300), st.integers(0, 60))
