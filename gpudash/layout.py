@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -31,6 +31,7 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     Priority 0 always stands; the higher, the sooner a narrow screen does without. `share` (0 to
     1) may be drawn as a bar before the text; `short` may replace `text` where that does not fit.
     A column with `stretch` is `width` cells wide and up to so many where cells are left over.
+    `worth` says of a row whether it is a reason to show the column, in place of any text at all.
     One that `ticks` says something else as time goes by, also of a row that is as it was.
     """
 
@@ -47,6 +48,12 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     stretch: int = 0
     ticks: bool = False
     short: Callable[[Row], str] | None = None
+    worth: Callable[[Row], bool] | None = None
+
+    def is_told(self, rows: Iterable[Row]) -> bool:
+        """Return whether any row is a reason to show it."""
+        worth = self.worth or (lambda row: self.text(row) != ABSENT)
+        return any(map(worth, rows))
 
 
 def number(value: float | None) -> float:
@@ -72,11 +79,12 @@ def fit(
 ) -> list[Place[Row]]:
     """Return the columns that `room` cells hold, bars taking at least `bar` cells or none.
 
-    Columns are as wide as their content; one without any is left out unless it always stands.
+    Columns are as wide as their content; one that no row has a reason for is left out unless it
+    always stands, or there are no rows yet to tell.
     The least important go first. What is left over goes to the growing column, else to bars and
     stretching columns.
     """
-    kept = [c for c in columns if c.priority == 0 or any(c.text(row) != ABSENT for row in rows)]
+    kept = [c for c in columns if c.priority == 0 or not rows or c.is_told(rows)]
     places = [Place(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
     comfortable = True
     while taken(places) > room:

@@ -73,21 +73,25 @@ def _both_ways(received: int | None, sent: int | None) -> str:
 
 
 def _codec(row: DeviceRow) -> str:
-    """Return how busy encoder and decoder are, absent while neither is in use."""
-    encoder, decoder = (
-        row.device.encoder_utilization_percent,
-        row.device.decoder_utilization_percent,
-    )
-    return f"{percent(encoder)}/{percent(decoder)}" if encoder or decoder else ABSENT
+    """Return how busy encoder and decoder are."""
+    known = _codecs(row)
+    return ABSENT if known == (None, None) else "/".join(map(percent, known))
+
+
+def _codecs(row: DeviceRow) -> tuple[int | None, int | None]:
+    return row.device.encoder_utilization_percent, row.device.decoder_utilization_percent
 
 
 def _ecc(row: DeviceRow) -> str:
-    """Return memory errors since the driver was loaded, `corrected+uncorrected`, if any."""
-    corrected = row.device.ecc_corrected_volatile_count or 0
-    uncorrected = row.device.ecc_uncorrected_volatile_count or 0
-    if not corrected and not uncorrected:
-        return ABSENT
-    return f"{corrected}+{uncorrected}" if uncorrected else str(corrected)
+    """Return memory errors since the driver was loaded: `3`, or `3+1` with uncorrected ones."""
+    corrected, uncorrected = _errors(row)
+    if uncorrected:
+        return f"{ABSENT if corrected is None else corrected}+{uncorrected}"
+    return ABSENT if corrected is None else str(corrected)
+
+
+def _errors(row: DeviceRow) -> tuple[int | None, int | None]:
+    return row.device.ecc_corrected_volatile_count, row.device.ecc_uncorrected_volatile_count
 
 
 def _sum(*values: int | None) -> float:
@@ -246,23 +250,21 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         key="codec",
         header="ENC/DEC",
         text=_codec,
-        sort_key=lambda row: _sum(
-            row.device.encoder_utilization_percent, row.device.decoder_utilization_percent
-        ),
+        sort_key=lambda row: _sum(*_codecs(row)),
         width=9,
         align=">",
         priority=7,
+        worth=lambda row: any(_codecs(row)),
     ),
     Column(
         key="ecc",
         header="ECC",
         text=_ecc,
-        sort_key=lambda row: _sum(
-            row.device.ecc_corrected_volatile_count, row.device.ecc_uncorrected_volatile_count
-        ),
+        sort_key=lambda row: _sum(*_errors(row)),
         width=8,
         align=">",
         priority=6,
+        worth=lambda row: any(_errors(row)),
         level=lambda row: health.ecc_level(row.device),
     ),
     Column(

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 
 from gpudash.columns import DEVICE_COLUMNS
+from gpudash.layout import fit
 from gpudash.rows import device_rows
 from gpudash.snapshot import Device, Snapshot
 from tests.factories import make_device, make_process, make_process_device, make_snapshot
@@ -40,6 +41,11 @@ def test_they_read_like_a_sentence() -> None:
     }
 
 
+def shown(*devices: Device) -> set[str]:
+    rows = device_rows(make_snapshot(devices=devices))
+    return {place.column.key for place in fit(DEVICE_COLUMNS, rows, 300)}
+
+
 def test_what_the_sms_did_stands_beside_the_time_in_which_any_kernel_ran() -> None:
     told = texts(make_device(gpu_utilization_percent=100, sm_active_percent=12.4))
     assert (told["utilization"], told["sm_active"]) == ("100%", "12%")
@@ -69,7 +75,10 @@ def test_encoder_and_memory_errors_appear_only_when_there_are_any() -> None:
     quiet = make_device(encoder_utilization_percent=0, ecc_corrected_volatile_count=0)
     busy = make_device(encoder_utilization_percent=40, decoder_utilization_percent=0)
     failing = make_device(ecc_corrected_volatile_count=3, ecc_uncorrected_volatile_count=1)
-    assert (texts(quiet)["codec"], texts(quiet)["ecc"]) == ("-", "-")
+    assert {"codec", "ecc"}.isdisjoint(shown(quiet, make_device(index=1)))
+    assert "codec" in shown(quiet, busy)
+    assert "ecc" in shown(quiet, failing)
+    assert (texts(quiet)["codec"], texts(quiet)["ecc"]) == ("0%/-", "0")
     assert (texts(busy)["codec"], texts(failing)["ecc"]) == ("40%/0%", "3+1")
 
 

@@ -70,11 +70,11 @@ class Grid(Generic[Row]):
         if (
             self._fitted_to == (identity, room)
             and not self.outgrown
-            and not any(_has_text(column, rows) for column in self._absent)
+            and not any(column.is_told(rows) for column in self._absent)
         ):
             return
         self._fitted_to, self.outgrown = (identity, room), False
-        self._absent = [c for c in self._columns if c.priority and not _has_text(c, rows)]
+        self._absent = [c for c in self._columns if c.priority and not c.is_told(rows)]
         self.places = fit(self._columns, rows, room - 2 * MARGIN, bar=self._bar)
 
     def heading(self, theme: Theme, *, sorted_by: str = "", down: bool = False) -> list[Segment]:
@@ -218,10 +218,6 @@ def _aligned(column: Column[Row], text: str, cells: int, style: Style, theme: Th
     if unit and style is not theme.faint:
         return Segment(text[:-unit], style), Segment(text[-unit:], theme.dim)
     return (Segment(text, style),)
-
-
-def _has_text(column: Column[Row], rows: Sequence[Row]) -> bool:
-    return any(column.text(row) != ABSENT for row in rows)
 
 
 def _tail(text: str, shift: int, theme: Theme) -> str:

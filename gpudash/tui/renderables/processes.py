@@ -21,8 +21,8 @@ from gpudash.tui.theme import Theme
 NOTHING = "No running processes found"
 NOTHING_FITS = "No process fits"
 
-_LEAST_POSITION = 26
-"""Cells that are left for what part is shown, even where the last column has fewer."""
+_MOST_POSITION = 27
+"""Cells that are made free for what part is shown, where it does not stand beside the headings."""
 
 _ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
@@ -96,7 +96,7 @@ class ProcessTable:
         """Draw the rows; columns that prove too narrow are widened."""
         lines: list[Line] = []
         for _attempt in range(2):
-            self._grid.fit(listing.rows, listing.members, cells)
+            self._grid.fit(listing.rows or listing.everything, listing.members, cells)
             lines = [self._line(listing, listing.rows[index], theme) for index in window]
             if not self._grid.outgrown:
                 break
@@ -126,8 +126,9 @@ class ProcessTable:
         whole = position(listing, window, theme, cells)
         taken = len("".join(segment.text for segment in titles).rstrip())
         if taken + cells_of(whole) > cells:
-            start = max((x for x in self._grid.starts if x <= cells - _LEAST_POSITION), default=0)
-            titles = fitted(titles, max(0, start - 1), theme.base)
+            end = cells - min(cells_of(whole), _MOST_POSITION)
+            start = max((x - 1 for x in self._grid.starts if x - 1 <= end), default=0)
+            titles = fitted(titles, start, theme.base)
             whole = position(listing, window, theme, cells - start)
         return spread(titles, whole, cells, theme.base)
 

@@ -30,6 +30,22 @@ def title(listing: Listing, cells: int) -> str:
     return "".join(segment.text for segment in line)
 
 
+def test_headings_stay_where_what_part_is_shown_needs_few_cells() -> None:
+    everything = Listing("gpu_memory")
+    everything.fill(process_rows(busy_snapshot(8)))
+    assert title(everything, 40).split() == ["PID", "USER", "GPUS", "▼GPU-MEM", "1-5", "of", "8"]
+
+
+def test_headings_stay_where_nothing_fits_and_where_there_is_nothing() -> None:
+    nothing = Listing("gpu_memory")
+    assert {"PID", "USER", "GPUS", "COMMAND"} <= set(title(nothing, 80).split())
+    listing = Listing("gpu_memory")
+    listing.fill(process_rows(busy_snapshot(8)))
+    whole = title(listing, 120)
+    listing.filter_by(parse("nobody"))
+    assert title(listing, 120)[:60] == whole[:60]
+
+
 @pytest.mark.parametrize("cells", range(30, 220, 7))
 def test_what_part_is_shown_covers_whole_headings_only(listing: Listing, cells: int) -> None:
     headings, slash, shown = title(listing, cells).partition("/")
