@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import time
 import tracemalloc
@@ -20,6 +21,8 @@ from gpudash.sources.nvml.tasks import Patience
 from tests.sources.nvml.tampering import Machine, System
 
 QUICK = Patience(alone=0.05, rest=0.1, first=0.15)
+CALM = Patience(alone=0.5, rest=1.0, first=1.0)
+"""Patient enough for a busy machine not to take a GPU that answers for silent."""
 
 
 class Hanging:
@@ -155,7 +158,7 @@ def test_a_driver_that_does_not_let_go_is_told_and_not_waited_for(machine: Machi
 
 
 def test_what_there_is_no_thread_for_is_not_shown_as_it_was() -> None:
-    with manned(Crew(QUICK, start=System(threads=1).start)) as machine:
+    with manned(Crew(CALM, start=System(threads=1).start)) as machine:
         healthy = machine.read()
         hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 0)
         reading = read_until_state(machine, 7, "failed")
@@ -173,7 +176,7 @@ def test_what_there_is_no_thread_for_is_not_shown_as_it_was() -> None:
 
 def test_without_any_thread_the_driver_is_not_asked_until_there_is_one() -> None:
     system = System(threads=0)
-    with manned(Crew(QUICK, start=system.start)) as machine:
+    with manned(Crew(CALM, start=system.start)) as machine:
         reading = machine.read()
         assert machine.driver.asked == []
         assert {device.state for device in reading.devices} == {"failed"}
@@ -185,13 +188,13 @@ def test_without_any_thread_the_driver_is_not_asked_until_there_is_one() -> None
 
 
 def test_a_thread_that_the_system_does_not_give_again_is_not_needed() -> None:
-    with manned(Crew(QUICK, start=System(threads=1).start)) as machine:
+    with manned(Crew(CALM, start=System(threads=1).start)) as machine:
         for _ in range(20):
             assert {device.state for device in machine.read().devices} == {"ok"}
 
 
 def test_a_listing_that_hangs_keeps_the_time_at_which_it_was_made() -> None:
-    with manned(Crew(Patience(alone=0.05, rest=0.1, first=60.0))) as machine:
+    with manned(Crew(Patience(alone=0.5, rest=1.0, first=60.0))) as machine:
         first = machine.read()
         only = {
             place: {pid for pid, on in first.processes.items() if {d.index for d in on} == {place}}
@@ -222,7 +225,7 @@ class Dozing(Machine):
 
 
 def test_a_gpu_that_was_never_read_makes_the_others_no_slower() -> None:
-    crew = Crew(Patience(alone=0.05, rest=0.1, first=30.0))
+    crew = Crew(Patience(alone=0.5, rest=1.0, first=30.0))
     machine = Dozing(crew, 7)
     states = [device.state for device in machine.read().devices]
     assert states == ["ok"] * 7 + ["asleep"]
@@ -234,22 +237,38 @@ def test_a_gpu_that_was_never_read_makes_the_others_no_slower() -> None:
     crew.close()
 
 
-def test_a_gpu_that_stays_silent_costs_no_memory_and_no_threads(machine: Machine) -> None:
-    machine.read()
-    Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
-    read_until_state(machine, 3, "not-answering")
+def test_a_gpu_that_stays_silent_costs_no_memory_and_no_threads() -> None:
+    with manned(Crew(CALM)) as machine:
+        machine.read()
+        Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
+        read_until_state(machine, 3, "not-answering")
 
-    def cost(ticks: int) -> tuple[int, int]:
-        for _ in range(ticks):
-            machine.read()
-            machine.driver.asked.clear()
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0], threading.active_count()
+        def cost(ticks: int) -> tuple[int, int]:
+            held: list[int] = []
+            for _ in range(ticks):
+                machine.read()
+                machine.driver.asked.clear()
+                held.append(tracemalloc.get_traced_memory()[0])
+                if len(held) == ticks - PERIOD:
+                    gc.collect()
+            return min(held[-PERIOD:]), threads()
 
-    tracemalloc.start()
-    try:
-        (before, threads), (after, threads_after) = cost(60), cost(120)
-    finally:
-        tracemalloc.stop()
-    assert after - before < 16 * 1024
-    assert threads_after == threads
+        tracemalloc.start()
+        started = time.monotonic()
+        try:
+            (before, threads_before), (after, threads_after) = cost(60), cost(120)
+        finally:
+            tracemalloc.stop()
+        # What was said of each second stays in a cache, which has its bound.
+        said = 2048 * (time.monotonic() - started)
+        assert after - before < 16 * 1024 + said
+        assert threads_after == threads_before
+
+
+PERIOD = 10
+"""Ticks after which all that is asked rarely was asked once; what was asked is held until then."""
+
+
+def threads() -> int:
+    """Return how many threads this process has, also those that Python does not list."""
+    return len(os.listdir("/proc/self/task"))
