@@ -94,7 +94,7 @@ def _has_index(value: str) -> bool:
 def _doubts(environment: Mapping[str, str], devices: Sequence[Device]) -> list[str]:
     """Return why an index may not be NVML's."""
     doubts: list[str] = []
-    models = {device.name for device in devices if not device.is_mig}
+    models = {device.name for device in devices if device.name and not device.is_mig}
     if environment.get(_ORDER) != "PCI_BUS_ID" and len(models) > 1:
         doubts.append(f"the order is a guess: models differ and {_ORDER} is not PCI_BUS_ID")
     subset = environment.get(_CONTAINER, "")

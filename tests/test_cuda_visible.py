@@ -75,6 +75,10 @@ def test_an_index_is_a_guess_when_models_differ(value: str | None) -> None:
     assert not seen(value, MIXED, CUDA_DEVICE_ORDER="PCI_BUS_ID").is_guess
 
 
+def test_models_that_are_not_known_do_not_differ() -> None:
+    assert not seen(None, [*FOUR[:3], make_device(index=3, name=None)]).is_guess
+
+
 def test_a_uuid_is_never_a_guess() -> None:
     assert not seen("GPU-00000002", MIXED).is_guess
     assert not seen("", MIXED).is_guess

@@ -40,7 +40,7 @@ def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> li
     )
     answer = _answer(reply, timeout)
     groups: dict[str, Callable[[], list[Check]]] = {
-        "kernel": lambda: kernel.checks(machine),
+        "kernel": lambda: kernel.checks(machine, answers=answer.is_open),
         "surroundings": lambda: surroundings.checks(machine),
         "CUDA": lambda: toolkit.checks(machine, answer.cuda_driver_version),
         "gpudash": lambda: installation.checks(_mistakes(config)),
@@ -71,7 +71,9 @@ def _slow(timeout: float) -> str:
 
 def _ended(code: int) -> str:
     """Return how a child ended that should have answered."""
-    return f"crashed with {Signals(-code).name}" if code < 0 else f"ended with status {code}"
+    if -code in set(Signals):
+        return f"crashed with {Signals(-code).name}"
+    return f"ended with status {code}"
 
 
 def _encoded(group: Callable[[], list[Check]]) -> Callable[[], bytes]:

@@ -6,6 +6,7 @@ import re
 
 from gpudash.doctor.check import Check, failed, passed, warned
 from gpudash.doctor.machine import Machine
+from gpudash.doctor.surroundings import container
 from gpudash.text import clean
 
 _BUS = "/sys/bus/pci/devices"
@@ -14,10 +15,11 @@ _VERSION = re.compile(r"\s(\d{3,4}\.\d+(?:\.\d+)?)\s")
 _WSL_NODE = "/dev/dxg"
 
 
-def checks(machine: Machine) -> list[Check]:
-    """Return how module, bus and nodes stand."""
+def checks(machine: Machine, *, answers: bool = False) -> list[Check]:
+    """Return how module, bus and nodes stand, by a driver that answers or does not."""
     gpus = _on_bus(machine, _DISPLAY)
-    return [_module(machine, gpus), *_bus(machine, gpus), *_nodes(machine), *_fabric(machine)]
+    module = _module(machine, gpus, answers=answers)
+    return [module, *_bus(machine, gpus), *_nodes(machine, gpus), *_fabric(machine)]
 
 
 def module_version(machine: Machine) -> str | None:
@@ -32,20 +34,27 @@ def is_wsl(machine: Machine) -> bool:
     return "microsoft" in (machine.read("/proc/version") or "").lower()
 
 
-def _module(machine: Machine, gpus: list[str]) -> Check:
+def _module(machine: Machine, gpus: list[str], *, answers: bool) -> Check:
     topic = "kernel module"
     version = module_version(machine)
     if version is not None:
         return passed(topic, f"nvidia {clean(version)} is loaded")
     if is_wsl(machine):
         return passed(topic, "Windows drives the GPU; Linux needs no module under WSL")
+    if answers:
+        return passed(topic, "not to be seen from here, but the driver answers")
     if machine.exists("/sys/module/nouveau"):
         advice = "blacklist nouveau, install NVIDIA's driver and reboot"
         return failed(topic, "nouveau drives the GPUs, which offers no NVML", advice)
     if gpus:
         advice = "install the driver, then: sudo modprobe nvidia"
         return failed(topic, "nvidia is not loaded although there are GPUs", advice)
-    return failed(topic, "nvidia is not loaded and there is no NVIDIA GPU on the PCI bus")
+    advice = (
+        "is one seated, powered and enabled in the firmware? lspci -d 10de: lists them; a virtual "
+        "machine or a container has to be given one"
+    )
+    finding = "nvidia is not loaded and there is no NVIDIA GPU on the PCI bus"
+    return failed(topic, finding, advice)
 
 
 def _bus(machine: Machine, gpus: list[str]) -> list[Check]:
@@ -62,7 +71,7 @@ def _bus(machine: Machine, gpus: list[str]) -> list[Check]:
     return [passed(topic, f"{count}{sleep}")]
 
 
-def _nodes(machine: Machine) -> list[Check]:
+def _nodes(machine: Machine, gpus: list[str]) -> list[Check]:
     topic = "device nodes"
     if is_wsl(machine):
         return [_wsl_node(machine)]
@@ -78,7 +87,13 @@ def _nodes(machine: Machine) -> list[Check]:
     if closed:
         advice = "join the group that owns them: ls -l /dev/nvidia*"
         return [failed(topic, f"no permission on {', '.join(closed)}", advice)]
-    found = [passed(topic, f"nvidiactl and {len(cards)} of cards, readable and writable")]
+    driven = sum(_driver(machine, gpu) == "nvidia" for gpu in gpus)
+    if len(cards) < driven and container(machine) is None:
+        finding = f"{len(cards)} for {driven} GPUs"
+        return [warned(topic, finding, "running nvidia-smi as root makes the others")]
+    plural = "s" * (len(cards) != 1)
+    finding = f"nvidiactl and those of {len(cards)} GPU{plural} are readable and writable"
+    found = [passed(topic, finding)]
     if not machine.exists("/dev/nvidia-uvm"):
         advice = "CUDA programs make it when root; else: sudo nvidia-modprobe -c0 -u"
         found.append(warned(topic, "/dev/nvidia-uvm is missing: CUDA cannot start", advice))

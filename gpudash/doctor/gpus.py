@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpudash.cuda_visible import visible_devices
 from gpudash.doctor.check import Check, failed, passed, warned
@@ -12,6 +12,13 @@ from gpudash.labels import index_ranges
 from gpudash.snapshot import Device, Fault, Snapshot
 
 _SLOW_SECONDS = 2.0
+_POWER = "/sys/class/power_supply"
+_KERNEL_LOG = "sudo dmesg | grep -i -e xid -e nvrm"
+_REMEDIES = {
+    "not-answering": f"end what uses it, and reset it or reboot; why: {_KERNEL_LOG}",
+    "failed": f"see the kernel log: {_KERNEL_LOG}",
+}
+"""What to do about a state whose message does not say it."""
 
 
 def checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
@@ -19,10 +26,10 @@ def checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
     gpus = [device for device in snapshot.devices if not device.is_mig]
     return [
         _versions(snapshot),
-        _answer(len(gpus), seconds),
+        _answer(gpus, seconds),
         *_states(gpus),
         *map(_trouble, snapshot.errors),
-        *_persistence(gpus),
+        *_persistence(gpus, machine),
         *_mig(gpus, snapshot.devices),
         _order(snapshot, machine),
     ]
@@ -48,27 +55,32 @@ def _trouble(fault: Fault) -> Check:
     return warned("readings", fault.message)
 
 
-def _answer(count: int, seconds: float) -> Check:
-    plural = "s" * (count != 1)
+def _answer(gpus: Sequence[Device], seconds: float) -> Check:
+    count = len(gpus)
     if not count:
         return failed("GPUs", "the driver knows none", "see: sudo dmesg | grep -i nvrm")
-    finding = f"{count} GPU{plural}, read in {seconds:.2f} s"
-    if seconds > _SLOW_SECONDS:
+    finding = f"{count} GPU{'s' * (count != 1)}, read in {seconds:.2f} s"
+    # One that does not answer is told of by itself.
+    if seconds <= _SLOW_SECONDS or any(gpu.state == "not-answering" for gpu in gpus):
+        return passed("GPUs", finding)
+    advice = "another program may hold the driver up, or a failing GPU: " + _KERNEL_LOG
+    if any(gpu.persistence_mode is False for gpu in gpus):
         advice = "without persistence each GPU is started anew: sudo nvidia-smi -pm 1"
-        return warned("GPUs", f"{finding}: that is slow", advice)
-    return passed("GPUs", finding)
+    return warned("GPUs", f"{finding}: that is slow", advice)
 
 
 def _states(gpus: Iterable[Device]) -> list[Check]:
     return [
-        failed(f"GPU {gpu.index}", gpu.fault.message)
+        failed(f"GPU {gpu.index}", gpu.fault.message, _REMEDIES.get(gpu.state))
         for gpu in gpus
-        if gpu.fault is not None and gpu.state != "asleep"
+        if gpu.fault is not None and gpu.state not in ("asleep", "resting")
     ]
 
 
-def _persistence(gpus: list[Device]) -> list[Check]:
+def _persistence(gpus: list[Device], machine: Machine) -> list[Check]:
     off = [gpu.index for gpu in gpus if gpu.persistence_mode is False]
+    if off and any(name.startswith("BAT") for name in machine.names(_POWER)):
+        return [passed("persistence", "off: on a laptop an idle GPU is to fall asleep")]
     if off:
         advice = "sudo systemctl enable --now nvidia-persistenced, or: sudo nvidia-smi -pm 1"
         finding = f"off on GPU {index_ranges(off)}: the first program waits seconds for it to start"
@@ -102,6 +114,10 @@ def _order(snapshot: Snapshot, machine: Machine) -> Check:
     topic = "CUDA order"
     seen = visible_devices(machine.environ, snapshot.devices)
     limit = "" if seen.value is None else f"CUDA_VISIBLE_DEVICES={seen.value!r}: "
+    out = [gpu.index for gpu in seen.devices if gpu.state not in ("ok", "asleep", "resting")]
+    if out:
+        finding = f"{limit}cannot be told: CUDA may leave out GPU {index_ranges(out)}, or not start"
+        return warned(topic, finding, "name the others by UUID, as gpudash pick does")
     if not seen.devices:
         return warned(topic, f"{limit}{'; '.join(seen.remarks) or 'CUDA sees no device'}")
     numbers = f"cuda:0 is GPU {seen.devices[0].index}"

@@ -15,13 +15,21 @@ from gpudash.sources import Source
 from gpudash.text import SafeText, clean
 
 _NAME = "libnvidia-ml.so"
-_UNKNOWN, _MISMATCH = 999, 18
+_NOT_LOADED, _NOT_FOUND, _MISMATCH, _UNKNOWN = 9, 12, 18, 999
+_IN_A_CONTAINER = {
+    _NOT_LOADED: "load it on the host: sudo modprobe nvidia",
+    _NOT_FOUND: "start it with --gpus all: NVIDIA's container toolkit brings the library in",
+    _UNKNOWN: "start it again; `systemctl daemon-reload` on the host does this to containers",
+}
+"""What to do where the host has the driver."""
 
 
 class Answer(Struct, frozen=True, kw_only=True):
     """What the driver had to say, and the newest CUDA that it runs, None if it did not tell."""
 
     checks: list[Check]
+    is_open: bool = False
+    """Whether the driver let itself be opened."""
     cuda_driver_version: str | None = None
 
 
@@ -35,6 +43,7 @@ def answer(source: Source, machine: Machine) -> Answer:
     seconds = time.monotonic() - start
     return Answer(
         checks=[*_library(machine), *gpus.checks(snapshot, seconds, machine)],
+        is_open=snapshot.host.driver_version is not None,
         cuda_driver_version=snapshot.host.cuda_driver_version,
     )
 
@@ -55,9 +64,10 @@ def _refusal(error: DriverError, machine: Machine) -> Check:
     if error.code == _MISMATCH and module:
         loaded = (_loaded(machine) or "").partition(f"{_NAME}.")[2]
         finding = f"kernel module {clean(module)}, library {loaded or 'of another version'}"
-    if error.code == _UNKNOWN and surroundings.container(machine):
-        finding = "the container's access to the GPUs was revoked (NVML error 999)"
-        advice = "start it again; `systemctl daemon-reload` on the host does this to containers"
+    if surroundings.container(machine):
+        advice = _IN_A_CONTAINER.get(error.code, advice)
+        if error.code == _UNKNOWN:
+            finding = "the container's access to the GPUs was revoked (NVML error 999)"
     return failed("driver", finding, advice or None)
 
 

@@ -9,8 +9,8 @@ from gpudash.doctor.check import Check, passed, warned
 from gpudash.doctor.machine import Machine
 from gpudash.text import clean
 
-_JSON_VERSION = re.compile(r'"cuda"\s*:\s*\{[^{}]*"version"\s*:\s*"(\d+\.\d+[\d.]*)"')
-_TEXT_VERSION = re.compile(r"CUDA Version (\d+\.\d+[\d.]*)")
+_JSON_VERSION = re.compile(r'"cuda"\s*:\s*\{[^{}]*"version"\s*:\s*"(\d{1,4}\.\d{1,4}[\d.]{0,20})"')
+_TEXT_VERSION = re.compile(r"CUDA Version (\d{1,4}\.\d{1,4}[\d.]{0,20})")
 _HEADER_VERSION = re.compile(r"#define CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d+)")
 _LIBRARY = re.compile(r"libcudnn\.so\.(\d[\d.]*)")
 _LIBRARY_FOLDERS = (

@@ -28,6 +28,25 @@ def test_no_module_and_no_gpu(tmp_path: Path) -> None:
     (module,) = driver.checks(machine(tmp_path))
     assert module.verdict == "FAIL"
     assert "no NVIDIA GPU on the PCI bus" in module.finding
+    assert "lspci" in (module.advice or "")
+
+
+def test_a_module_that_cannot_be_seen_is_no_fault_where_the_driver_answers(tmp_path: Path) -> None:
+    (module,) = driver.checks(machine(tmp_path), answers=True)
+    assert module.verdict == "PASS"
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_gpu_without_its_node(tmp_path: Path, inside: bool) -> None:
+    add_module(tmp_path)
+    add_nodes(tmp_path, "nvidiactl", "nvidia0", "nvidia-uvm")
+    add_gpu(tmp_path)
+    add_gpu(tmp_path, "0000:3b:00.0")
+    if inside:
+        write(tmp_path, ".dockerenv")
+    nodes = told(driver.checks(machine(tmp_path)))["device nodes"]
+    assert nodes.verdict == ("PASS" if inside else "WARN")
+    assert inside or nodes.finding == "1 for 2 GPUs"
 
 
 def test_no_module_for_a_gpu(tmp_path: Path) -> None:

@@ -1,16 +1,28 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpudash.doctor import Check, gpus
 from gpudash.doctor.machine import Machine
-from gpudash.snapshot import Device, Fault
-from tests.doctor.machines import told
+from gpudash.snapshot import Device, DeviceState, Fault
+from gpudash.text import clean
+from tests.doctor.machines import told, write
 from tests.factories import gpu_uuid, make_device, make_snapshot
 
+NOWHERE = Path("/nowhere")
 
-def checked(*devices: Device, seconds: float = 0.02, **environ: str) -> dict[str, Check]:
-    return told(gpus.checks(make_snapshot(devices=devices), seconds, Machine("/", environ)))
+
+def checked(
+    *devices: Device, seconds: float = 0.02, root: Path = NOWHERE, **environ: str
+) -> dict[str, Check]:
+    machine = Machine(str(root), environ)
+    return told(gpus.checks(make_snapshot(devices=devices), seconds, machine))
+
+
+def out_of_order(index: int, state: DeviceState) -> Device:
+    fault = Fault(source="nvml", message=clean(f"GPU {index}: {state}"))
+    return make_device(index=index, state=state, fault=fault)
 
 
 def pair(**overrides: Any) -> tuple[Device, Device]:
@@ -31,21 +43,38 @@ def test_a_slow_answer() -> None:
     check = checked(*pair(), seconds=11.2)["GPUs"]
     assert check.verdict == "WARN"
     assert "11.20 s" in check.finding
+    assert "persistence" not in (check.advice or "")
+    check = checked(*pair(persistence_mode=False), seconds=11.2)["GPUs"]
+    assert "persistence" in (check.advice or "")
+
+
+def test_one_that_hangs_does_not_make_the_others_slow() -> None:
+    found = checked(make_device(index=0), out_of_order(1, "not-answering"), seconds=3)
+    assert found["GPUs"].verdict == "PASS"
+    assert found["GPU 1"].verdict == "FAIL"
+    assert "dmesg" in (found["GPU 1"].advice or "")
 
 
 def test_a_lost_gpu_fails_and_a_sleeping_one_does_not() -> None:
     fault = Fault(source="nvml", message="GPU 1 fell off the bus", code=15)
     lost = make_device(index=1, state="lost", fault=fault)
     asleep = make_device(index=0, state="asleep", fault=Fault(source="nvml", message="asleep"))
-    found = checked(asleep, lost)
+    found = checked(asleep, lost, out_of_order(2, "resting"))
     assert found["GPU 1"].verdict == "FAIL"
     assert "GPU 0" not in found
+    assert "GPU 2" not in found
 
 
 def test_persistence_off() -> None:
     check = checked(*pair(persistence_mode=False))["persistence"]
     assert check.verdict == "WARN"
     assert "GPU 0-1" in check.finding
+
+
+def test_persistence_off_lets_the_gpu_of_a_laptop_sleep(tmp_path: Path) -> None:
+    write(tmp_path, "sys/class/power_supply/BAT0/capacity")
+    found = checked(make_device(persistence_mode=False), root=tmp_path)
+    assert found["persistence"].verdict == "PASS"
 
 
 def test_persistence_that_is_not_told_is_not_judged() -> None:
@@ -76,6 +105,15 @@ def test_the_order_is_a_guess_where_models_differ() -> None:
     assert check.verdict == "WARN"
     assert "PCI_BUS_ID" in (check.advice or "")
     assert checked(*mixed, CUDA_DEVICE_ORDER="PCI_BUS_ID")["CUDA order"].verdict == "PASS"
+
+
+@pytest.mark.parametrize("state", ["lost", "not-answering", "reset-required"])
+def test_the_order_cannot_be_told_where_one_is_out_of_order(state: DeviceState) -> None:
+    order = checked(make_device(index=0), out_of_order(1, state))["CUDA order"]
+    assert order.verdict == "WARN"
+    assert "CUDA may leave out GPU 1" in order.finding
+    named = checked(make_device(index=0), out_of_order(1, state), CUDA_VISIBLE_DEVICES=gpu_uuid(0))
+    assert named["CUDA order"].verdict == "PASS"
 
 
 def test_the_order_that_a_program_would_inherit() -> None:
