@@ -26,7 +26,9 @@ def excuse(task: Task[Any], whom: str) -> Fault:
     if task.has_no_thread:
         message = f"{whom} cannot be asked: the system gives no thread; ulimit -a shows the limits"
         return Fault(source="nvml", code=codes.INSUFFICIENT_RESOURCES, message=clean(message))
-    call, seconds = call_under_way(task.thread), task.seconds
+    # A thread whose task is back may be in another GPU's call by now.
+    call = call_under_way(task.thread) if task.is_out else None
+    seconds = task.seconds
     span = f"{seconds:.0f} s" if seconds < _LONG_SECONDS else duration(seconds)
     message = f"driver not answering {span}" + (f", in {call}" if call else "")
     return Fault(source="nvml", code=codes.TIMEOUT, message=clean(message))

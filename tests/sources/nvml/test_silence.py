@@ -15,9 +15,10 @@ import pytest
 
 from gpudash.errors import DriverError
 from gpudash.snapshot import ProcessDevice
-from gpudash.sources.nvml import codes
+from gpudash.sources.nvml import Library, codes
 from gpudash.sources.nvml.crew import Crew
-from gpudash.sources.nvml.tasks import Patience
+from gpudash.sources.nvml.silence import excuse
+from gpudash.sources.nvml.tasks import Patience, Task
 from tests.sources.nvml.tampering import Machine, System
 
 QUICK = Patience(alone=0.05, rest=0.1, first=0.15)
@@ -128,6 +129,17 @@ def test_a_driver_that_cannot_be_opened_names_the_gpus_that_the_kernel_shows(
     assert "nvmlInitWithFlags" in fault.message
     hanging.gate.set()
     assert read_until_state(machine, 0, "ok").faults == ()
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_only_a_call_that_is_out_is_named(is_back: bool) -> None:
+    library = Library(Machine("single").driver)
+    task = Task(lambda: None)
+    task.run()
+    task.is_out = not is_back
+    library.module.replaced["nvmlDeviceGetName"] = lambda: excuse(task, "GPU 0").message
+    message, _ = library.ask("nvmlDeviceGetName")
+    assert ("nvmlDeviceGetName" in message) == (not is_back)
 
 
 def test_topology_that_hangs_is_left_out(machine: Machine) -> None:
