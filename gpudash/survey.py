@@ -44,6 +44,7 @@ class Survey:
         """Start it; with `takes_silence` a sample counts of which the driver told nothing."""
         self._takes_silence = takes_silence
         self.samples: deque[Snapshot] = deque(maxlen=keep)
+        self._silence = ""
         self._patience = patience_seconds + 3 * interval
         self._argv = [*argv, "--interval", str(interval)]
         self._child = self._start()
@@ -72,8 +73,9 @@ class Survey:
 
         Raises GpudashError with status 6 where the driver says that there is no GPU.
         """
+        self._silence = f"the driver did not answer in {self._patience:.0f} s"
         if self.next(self._patience) is None:
-            raise SilenceError(f"the driver did not answer in {self._patience:g} s")
+            raise SilenceError(f"{self._silence}; sudo dmesg | grep -i xid may say why")
 
     def fill(self) -> None:
         """Wait until as many samples are there as are kept."""
@@ -105,9 +107,10 @@ class Survey:
         """Whether the driver was heard at all: without it no GPU is known, which is not none."""
         if snapshot.devices or self._takes_silence:
             return True
-        codes = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
-        if codes - {ExitStatus.NO_GPU}:
-            return False
+        for fault in snapshot.errors:
+            if fault.source == "nvml" and fault.code != ExitStatus.NO_GPU:
+                self._silence = fault.message
+                return False
         error = GpudashError("there is no GPU")
         error.exit_status = ExitStatus.NO_GPU
         raise error

@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from gpudash.errors import GpudashError
+from gpudash.snapshot import Fault
 from gpudash.survey import SilenceError, Survey, open_survey
+from gpudash.text import clean
 from gpudash.wire import encode
 from tests.factories import make_snapshot
 
@@ -44,6 +46,16 @@ def test_a_silent_one_is_given_up() -> None:
     with pytest.raises(SilenceError) as caught:
         survey.fill()
     assert caught.value.exit_status == 10
+    survey.close()
+
+
+def test_why_the_driver_is_silent_is_told() -> None:
+    fault = Fault(source="nvml", code=10, message=clean("driver not answering 5 s, in nvmlInit"))
+    silent = encode(make_snapshot(0, errors=(fault,))).decode()
+    script = f"print({silent!r}, flush=True); time.sleep(600)"
+    survey = Survey(collector(script), interval=0.1, keep=1, patience_seconds=2)
+    with pytest.raises(SilenceError, match=r"^driver not answering 5 s, in nvmlInit; sudo"):
+        survey.fill()
     survey.close()
 
 

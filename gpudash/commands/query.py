@@ -10,6 +10,7 @@ from typing import NoReturn
 from gpudash import stdout
 from gpudash.commands.once import exit_status, sample
 from gpudash.errors import ExitStatus, GpudashError, UsageError
+from gpudash.labels import index_ranges
 from gpudash.outputs.smi import Csv, listing
 from gpudash.selection import select
 from gpudash.snapshot import Fault, Snapshot
@@ -26,8 +27,10 @@ def run(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     chosen = _chosen(snapshot, gpus)
     heading = [query.heading()] if query.header else []
     _write(heading + list(query.rows(snapshot, _keys(chosen))))
-    blind = _unlisted(query, chosen)
-    _warn(blind)
+    silent = {device.uuid for device in chosen.devices if device.state == "not-answering"}
+    # Of a GPU that does not answer at all the error tells that goes with its status.
+    blind = [fault for fault in _unlisted(query, chosen) if fault.uuid not in silent]
+    _warn(blind, chosen)
     status = exit_status(chosen)
     if status or not blind:
         return status
@@ -47,7 +50,7 @@ def follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: 
             _write(list(query.rows(snapshot, _keys(chosen))))
             blind = _unlisted(query, chosen)
             if blind != told:
-                _warn(blind)
+                _warn(blind, chosen)
             told = blind
 
 
@@ -83,9 +86,22 @@ def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
     return [each for each in chosen.errors if each.source == "processes" and each.code]
 
 
-def _warn(faults: Sequence[Fault]) -> None:
+def _warn(faults: Sequence[Fault], snapshot: Snapshot) -> None:
+    """Print a line for each reason, with the GPUs that it is true of."""
+    indices: dict[str | None, int] = {device.uuid: device.index for device in snapshot.devices}
+    reasons: dict[str, list[int]] = {}
+    for fault in faults:
+        reason = fault.message.partition(": ")[2]
+        if reason and fault.uuid is not None and fault.uuid in indices:
+            reasons.setdefault(reason, []).append(indices[fault.uuid])
+        else:
+            reasons[fault.message] = []
+    lines = (
+        f"gpudash: GPU {index_ranges(gpus)}: {reason}\n" if gpus else f"gpudash: {reason}\n"
+        for reason, gpus in reasons.items()
+    )
     with suppress(OSError):
-        os.write(2, "".join(f"gpudash: {fault.message}\n" for fault in faults).encode())
+        os.write(2, "".join(lines).encode())
 
 
 def _keys(snapshot: Snapshot) -> set[str]:

@@ -81,6 +81,25 @@ def test_processes_that_are_not_listed_are_not_nobody(fakenvml: Path) -> None:
     assert (other.status, other.stderr) == (0, "")
 
 
+def test_gpus_of_one_reason_are_one_line(fakenvml: Path) -> None:
+    words = ("--query-compute-apps=pid", "--format=csv")
+    told = {"DEVICES": 4, "FAIL": "nvmlDeviceGetComputeRunningProcesses:*:999"}
+    run = gpudash(*words, library=fakenvml, **told)
+    assert (run.status, run.stderr) == (
+        231,
+        "gpudash: GPU 0-3: processes unknown: unknown error\n",
+    )
+
+
+def test_a_gpu_that_hangs_is_one_line(fakenvml: Path) -> None:
+    words = ("--query-compute-apps=pid", "--format=csv", "--timeout", "0.5")
+    hang = "nvmlDeviceGetComputeRunningProcesses:1:inf"
+    run = gpudash(*words, library=fakenvml, DEVICES=2, HANG=hang)
+    assert run.status == 10
+    assert run.stderr.startswith("gpudash: GPU 1: driver not answering")
+    assert run.stderr.count("\n") == 1
+
+
 def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
     words = ("--query-gpu=index,uuid", "--format=csv", "-lms", "100")
     process = subprocess.Popen(
