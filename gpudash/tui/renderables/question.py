@@ -11,7 +11,7 @@ from rich.style import Style
 from gpudash.cells import cut, fold, pad, width
 from gpudash.health import Level
 from gpudash.tui.killing.question import Entry, Fact, Question
-from gpudash.tui.renderables.line import Line
+from gpudash.tui.renderables.line import Line, cells_of
 from gpudash.tui.renderables.question_foot import LABEL, Row, foot_rows
 from gpudash.tui.theme import Theme
 
@@ -25,6 +25,8 @@ _LEAST_CELLS = 24
 """What is narrower is cut off."""
 
 _BLANKS = 5
+_UNLIMITED = 1000
+"""Lines that no question has."""
 
 
 class Spot(NamedTuple):
@@ -53,10 +55,13 @@ class Drawing(NamedTuple):
         return None
 
 
-def box_width(cells: int) -> int:
-    """Return the width of the box on a terminal of so many cells."""
-    wanted = _NARROW if cells < _NARROW + 2 * _MARGIN else min(_WIDE, cells - _MARGIN)
-    return max(1, min(wanted, cells))
+def box_width(question: Question, theme: Theme, cells: int) -> int:
+    """Return the width of the box on a terminal of so many cells: no wider than what it says."""
+    if cells < _NARROW + 2 * _MARGIN:
+        return max(1, min(_NARROW, cells))
+    widest = min(_WIDE, cells - _MARGIN)
+    lines = draw(question, theme, widest, _UNLIMITED, first=0, button=0).lines
+    return max(_NARROW, min(widest, max(map(cells_of, lines)) + _INDENT))
 
 
 def draw(

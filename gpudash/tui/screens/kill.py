@@ -64,6 +64,8 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         self._obeys_from = clock() + (_OFFER_GUARD_SECONDS if offer else _GUARD_SECONDS)
         self._whole = self._again = False
         self._button = CANCEL
+        self._width = 0
+        """What the box has grown to: it does not shrink while it is open."""
         self._first = 0
         self._seen: object = None
         self._box = QuestionBox(look.panel, id="question")
@@ -78,6 +80,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
 
     def on_resize(self) -> None:
         """Fit the question to the terminal."""
+        self._width = 0
         self._fit()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -101,7 +104,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         asked = question(self._aim, self._signal, offer=self._offer, **told)
         if asked.action is None:
             self._button = CANCEL
-        width = box_width(cells)
+        self._width = width = max(self._width, box_width(asked, self._look, cells))
         self._box.styles.width = width
         first, button = self._first, self._button
         return draw(asked, self._look, width, max(1, height), first=first, button=button)

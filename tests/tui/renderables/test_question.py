@@ -5,7 +5,7 @@ from rich.color import ColorSystem
 from gpudash.actions import find_signal, signals
 from gpudash.cells import width
 from gpudash.tui.killing.question import Entry, Fact, Notice, Question
-from gpudash.tui.renderables.question import Drawing, draw
+from gpudash.tui.renderables.question import Drawing, box_width, draw
 from gpudash.tui.theme import look
 
 PLAIN = look(no_color=True, color_system=ColorSystem.TRUECOLOR)
@@ -46,6 +46,14 @@ def test_it_never_takes_more_lines_than_there_are(
     assert 1 <= len(drawing.lines) <= height
     assert "Cancel" in "".join(texts(drawing)[-2:])
     assert all(spot.line < len(drawing.lines) for spot in drawing.spots)
+
+
+def test_box_is_as_wide_as_what_it_says() -> None:
+    short = asked(entries=(Entry("command", "python train.py", whole=True),))
+    narrow, wide = box_width(short, PLAIN, 160), box_width(asked(), PLAIN, 160)
+    assert 76 <= narrow < 90 < wide <= 108
+    assert texts(drawn(short, narrow, 60)) == texts(drawn(short, wide, 60))
+    assert [box_width(short, PLAIN, cells) for cells in (1, 40, 80)] == [1, 40, 76]
 
 
 @settings(deadline=None)
