@@ -136,6 +136,25 @@ async def test_simulated_and_other_hosts_say_why_nothing_can_be_read() -> None:
             await until(app, pilot, words)
 
 
+async def test_curves_reach_as_far_back_as_the_process_was_seen() -> None:
+    host = {"simulated": True}
+    first = make_host(uptime_seconds=100.0, **host)
+    async with view(process_of(0), host=first, size=(160, 60)) as on:
+        app, pilot, feed = on
+        for second, oldest in ((140.0, "-40s"), (190.0, "-90s"), (300.0, "-4m")):
+            told = make_host(uptime_seconds=second, **host)
+            feed.give(host_of(process_of(0), process_of(1), host=told))
+            await until(app, pilot, f" {oldest} ")
+        await pilot.press("q", "down", "enter")
+        text = await until(app, pilot, "job1.py")
+        assert " -4m " in text
+        later = make_host(uptime_seconds=330.0, **host)
+        feed.give(host_of(process_of(0), process_of(1), process_of(2), host=later))
+        await pilot.press("q", "end", "enter")
+        text = await until(app, pilot, "job2.py")
+        assert " -4m " not in text
+
+
 async def test_exited_process_stays_and_says_since_when(holders: Holders) -> None:
     (holder,) = holders(1)
     now = 50.0

@@ -14,7 +14,7 @@ from gpudash.tui.inspecting import Inspector
 from gpudash.tui.keymap import PROCESS_KEYS, Key, bindings
 from gpudash.tui.picture import Picture
 from gpudash.tui.renderables.line import Line
-from gpudash.tui.renderables.process_page import SECONDS, Page, Sight, page
+from gpudash.tui.renderables.process_page import Page, Sight, page, span_of
 from gpudash.tui.screens.view import View
 from gpudash.units import duration
 
@@ -137,11 +137,13 @@ class ProcessView(View):
 
     def _sight(self) -> Sight:
         history, process = self.picture.history, self._row.process
-        inspector = self._inspector
+        inspector, until = self._inspector, self.picture.playhead.until
+        end = history.now if until is None else until
+        since = history.seen_since(process)
+        span = span_of(0.0 if since is None else end - since)
 
         def series(field: str, points: int) -> list[float | None]:
-            until = self.picture.playhead.until
-            return history.series(process.key, field, SECONDS, points, until)
+            return history.series(process.key, field, span, points, until)
 
         return Sight(
             row=self._row,
@@ -149,6 +151,7 @@ class ProcessView(View):
             mark=self._mark(),
             idle_seconds=self.picture.playhead.idle_seconds(process),
             series=series,
+            span=span,
             inspection=inspector.latest,
             waiting=inspector.waiting,
             disk_rates=inspector.disk_rates,

@@ -16,10 +16,10 @@ from gpudash.tui.renderables.process_page.family import family
 from gpudash.tui.renderables.process_page.graphs import graphs
 from gpudash.tui.renderables.process_page.head import command_is_cut, head
 from gpudash.tui.renderables.process_page.shares import shares
-from gpudash.tui.renderables.process_page.sight import SECONDS, Sight
+from gpudash.tui.renderables.process_page.sight import Sight, span_of
 from gpudash.tui.theme import Theme, faded
 
-__all__ = ["SECONDS", "Page", "Sight", "page"]
+__all__ = ["Page", "Sight", "page", "span_of"]
 
 _WIDE = 150
 """Cells from which family and environment stand beside the rest."""

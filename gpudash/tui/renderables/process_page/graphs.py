@@ -13,7 +13,7 @@ from gpudash.tui.renderables.chart import Chart, drawn, frame
 from gpudash.tui.renderables.curves import Curve
 from gpudash.tui.renderables.grid import MARGIN
 from gpudash.tui.renderables.line import Line, fitted, joined
-from gpudash.tui.renderables.process_page.sight import SECONDS, Sight
+from gpudash.tui.renderables.process_page.sight import Sight
 from gpudash.tui.renderables.scale import scaled
 from gpudash.tui.theme import Theme
 from gpudash.units import Unit, readable
@@ -63,7 +63,7 @@ def _block(graph: _Graph, sight: Sight, theme: Theme, width: int, height: int) -
     ]
     most = graph.most or _round_percent(sight.series(graph.field, _SOME))
     scale = scaled(0, most, graph.unit, max(1, height // 2))
-    empty = Chart((), scale, SECONDS, "now", graph.is_memory)
+    empty = Chart((), scale, sight.span, "now", graph.is_memory)
     points = points_of(max(1, frame(empty, width, height + 1).cells), theme.glyphs)
     line = Curve("", "", sight.series(graph.field, points), theme.base)
     chart = empty._replace(curves=(line,))

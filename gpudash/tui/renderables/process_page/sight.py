@@ -14,8 +14,13 @@ from gpudash.rows import ProcessRow
 from gpudash.secrets import mask_arguments
 from gpudash.snapshot import Process, Snapshot
 
-SECONDS = 300.0
-"""How far back the curves reach."""
+SPANS = (60.0, 120.0, 300.0)
+"""How far back the curves may reach, in seconds."""
+
+
+def span_of(seen_seconds: float) -> float:
+    """Return how far back they reach for a process that was seen for so long."""
+    return next((span for span in SPANS if seen_seconds <= span), SPANS[-1])
 
 
 class Sight(NamedTuple):
@@ -27,7 +32,8 @@ class Sight(NamedTuple):
     """Why the numbers of the row are not those of now, empty if they are."""
     idle_seconds: float | None = None
     series: Callable[[str, int], Sequence[float | None]] = lambda _field, points: [None] * points
-    """Gives so many points of a number of PROCESS_METRICS over the last SECONDS."""
+    """Gives so many points of a number of PROCESS_METRICS over the last `span` seconds."""
+    span: float = SPANS[-1]
     inspection: Inspection | None = None
     waiting: str = ""
     """That the first look is still awaited, or the next one overdue; else empty."""
