@@ -7,13 +7,13 @@ from itertools import groupby, zip_longest
 
 from rich.segment import Segment
 
-from gpudash.cells import cut, pad, width
+from gpudash.cells import fold, pad, width
 from gpudash.filtering import TERMS
 from gpudash.tui.keymap import Key
 from gpudash.tui.renderables.line import Line, fitted
 from gpudash.tui.theme import Theme
 
-COLUMN = 66
+COLUMN = 60
 """Cells of a column."""
 
 _KEY_CELLS, _TERM_CELLS, _INDENT = 7, 15, 2
@@ -46,25 +46,32 @@ def _block(name: str, keys: Sequence[Key], look: Theme) -> list[Line]:
     lines = [_title(name, look)]
     for key in keys:
         shown = pad(key.shown, max(_KEY_CELLS, min(width(key.shown), 2 * _KEY_CELLS)))
-        lines.append(_entry(shown, key.help, look))
+        lines += _entry(shown, key.help, look)
     return lines
 
 
 def _terms(look: Theme) -> list[Line]:
-    terms = [_entry(pad(term.example, _TERM_CELLS), term.help, look) for term in TERMS]
-    return [_title("Filter terms", look), _entry("", _FILTER_INTRO, look), *terms]
+    lines = [_title("Filter terms", look), *_entry("", _FILTER_INTRO, look)]
+    for term in TERMS:
+        lines += _entry(pad(term.example, max(_TERM_CELLS, width(term.example))), term.help, look)
+    return lines
 
 
 def _title(name: str, look: Theme) -> Line:
     return [Segment(" " * _INDENT + name, look.header_strong)]
 
 
-def _entry(lead: str, text: str, look: Theme) -> Line:
-    room = COLUMN - 2 * _INDENT - width(lead) - 1
+def _entry(lead: str, text: str, look: Theme) -> list[Line]:
+    """Return a text behind what it explains, on as many lines as it takes."""
+    lead += " " if lead else ""
+    leads = [lead, " " * width(lead)]
     return [
-        Segment(" " * _INDENT, look.panel),
-        Segment(lead, look.key),
-        Segment(" " + cut(text, room) if lead else text, look.panel),
+        [
+            Segment(" " * _INDENT, look.panel),
+            Segment(leads[min(number, 1)], look.key),
+            Segment(part, look.panel),
+        ]
+        for number, part in enumerate(fold(text, COLUMN - 2 * _INDENT - width(lead)))
     ]
 
 
