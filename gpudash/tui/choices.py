@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _MOST_TYPED = 40
-_EXACT, _RUN, _WORD = 1000, 4, 3
-"""Worth of a note that is just what was typed, of a letter behind its neighbour, of a new word."""
+_EXACT, _SHOWN, _RUN, _WORD = 1000, 100, 4, 3
+"""Worth of a note that is just what was typed, of what is shown rather than found by other words,
+of a letter behind its neighbour, of a new word."""
 
 
 class Choice(NamedTuple):
@@ -18,6 +19,8 @@ class Choice(NamedTuple):
     note: str = ""
     """What stands at its right end."""
     marked: bool = False
+    words: str = ""
+    """What it is found by, too, and not shown."""
 
 
 def ranked(choices: Iterable[Choice], typed: str) -> list[Choice]:
@@ -35,7 +38,12 @@ def _score(choice: Choice, wanted: str) -> int | None:
     """Return how well an entry fits; None if it does not."""
     if wanted and choice.note.casefold() == wanted:
         return _EXACT
-    text = choice.text.casefold()
+    shown, other = (_fit(text.casefold(), wanted) for text in (choice.text, choice.words))
+    return other if shown is None else shown + _SHOWN
+
+
+def _fit(text: str, wanted: str) -> int | None:
+    """Return how well the words of a text fit; None if they do not."""
     best: dict[int, int] = {-2: 0}
     for letter in wanted:
         # Place of the last letter taken -> the best score on the way there.

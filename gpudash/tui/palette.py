@@ -9,6 +9,21 @@ from gpudash.tui.choices import Choice
 from gpudash.tui.keymap import Key
 
 _LEFT_OUT = frozenset({"screen.palette"})
+_ALSO = {
+    "screen.theme": "colors appearance",
+    "screen.redraw": "refresh",
+    "time.pause": "stop",
+    "time.back": "history past rewind",
+    "view.device": "details metrics",
+    "view.findings": "problems warnings",
+    "view.links": "topology nvlink pcie numa",
+    "filter.open": "search find",
+    "gpus.choose": "devices",
+    "process.kill": "sigkill signal end",
+    "process.terminate": "signal",
+    "process.interrupt": "signal",
+}
+"""Words that people know an action by elsewhere."""
 
 
 class Entry(NamedTuple):
@@ -27,7 +42,13 @@ def entries(overview: Iterable[Key], view: Iterable[Key] = ()) -> dict[str, Entr
     for key in overview:
         found.setdefault(key.id, key)
     return {
-        name: Entry(key.action, Choice(name, f"{key.group}: {key.help}", key.shown), name in own)
+        name: Entry(key.action, _choice(key), name in own)
         for name, key in found.items()
         if name not in _LEFT_OUT and "{key}" not in key.action
     }
+
+
+def _choice(key: Key) -> Choice:
+    """Return how an action is listed; its name in the settings finds it, too."""
+    words = f"{key.id} {key.label} {_ALSO.get(key.id, '')}"
+    return Choice(key.id, f"{key.group}: {key.help}", key.shown, words=words)

@@ -33,6 +33,15 @@ def test_a_key_finds_its_action_first() -> None:
     assert values("q")[0] == "quit"
 
 
+def test_other_words_find_an_entry_behind_those_that_show_them() -> None:
+    choices = (
+        Choice("links", "View: how the GPUs are connected", words="topology topo"),
+        Choice("host", "Panels: top of the screen"),
+    )
+    assert [choice.value for choice in ranked(choices, "topo")] == ["host", "links"]
+    assert [choice.value for choice in ranked(choices, "topology")] == ["links"]
+
+
 def test_much_typing_takes_no_time() -> None:
     choices = [Choice(str(n), "a a " * 50) for n in range(20)]
     start = time.process_time()

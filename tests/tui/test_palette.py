@@ -1,12 +1,37 @@
+import pytest
+
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.choices import ranked
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.keymap.recorded import live_keys
+from gpudash.tui.palette import entries
 from gpudash.tui.screens.view import View
 from tests.tui.stage import (
     HandFeed,
     busy_snapshot,
     text_of,
 )
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("interval", "time.longer"),
+        ("theme", "screen.theme"),
+        ("refresh", "screen.redraw"),
+        ("history", "time.back"),
+        ("topology", "view.links"),
+        ("search", "filter.open"),
+        ("terminate", "process.terminate"),
+        ("sigterm", "process.terminate"),
+        ("signal", "process.kill"),
+        ("process.kill", "process.kill"),
+        ("quit", "screen.quit"),
+    ],
+)
+def test_actions_are_found_by_the_words_people_know_them_by(typed: str, first: str) -> None:
+    choices = [entry.choice for entry in entries(live_keys(OVERVIEW_KEYS)).values()]
+    assert ranked(choices, typed)[0].value == first
 
 
 async def test_the_palette_calls_any_action() -> None:

@@ -19,14 +19,14 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     key("time.forward", "right_square_bracket", "]", "step(1)", "the sample after, or live again"),
     key("time.back_far", "left_curly_bracket", "{", "step(-15)", "15 samples back"),
     key("time.forward_far", "right_curly_bracket", "}", "step(15)", "15 samples forward"),
-    key("time.longer", "plus,equals_sign", "+", "interval(1)", "longer between two samples"),
-    key("time.shorter", "minus", "-", "interval(-1)", "shorter between two samples"),
+    key("time.longer", "plus,equals_sign", "+", "interval(1)", "a longer interval between samples"),
+    key("time.shorter", "minus", "-", "interval(-1)", "a shorter interval between samples"),
     key("time.seek", "at", "@", "seek", "another time of a recording", label="time"),
     key("driver.release", "X", "X", "release", "let go of the GPUs, for a reset; take them back"),
     key("driver.wake", "W", "W", "wake", "look at GPUs that are left alone on battery"),
     key("view.device", "d", "d", "view_device", "everything about a GPU, with charts", label="GPU"),
     key("view.findings", "w", "w", "view_findings", "what is wrong, why, what to do", label="why"),
-    key("view.links", "m", "m", "view_links", "the links of the GPUs", label="links"),
+    key("view.links", "m", "m", "view_links", "the links of the GPUs, and P2P", label="links"),
     key("view.users", "u", "u", "view_users", "who holds how much", label="users"),
     key(
         "view.process",
@@ -36,16 +36,18 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "the process or GPU under the cursor",
         label="open",
     ),
-    key("view.tree", "t", "t", "view_process('tree')", "its parents and children"),
-    key("view.environment", "e", "e", "view_process('environment')", "its environment"),
+    key("view.tree", "t", "t", "view_process('tree')", "the parents and children of a process"),
+    key(
+        "view.environment", "e", "e", "view_process('environment')", "the environment of a process"
+    ),
     key("move.down", "down,j", "j ↓", "move(1)", "next process or GPU"),
-    key("move.up", "up,k", "k ↑", "move(-1)", "the one before"),
-    key("move.page_down", "pagedown", "PgDn", "page(1)", "as many down as are in view"),
-    key("move.page_up", "pageup", "PgUp", "page(-1)", "as many up"),
-    key("move.first", "home", "Home", "move_to(0)", "the first"),
-    key("move.last", "end", "End", "move_to(-1)", "the last"),
+    key("move.up", "up,k", "k ↑", "move(-1)", "the process or GPU before"),
+    key("move.page_down", "pagedown", "PgDn", "page(1)", "a page of them down"),
+    key("move.page_up", "pageup", "PgUp", "page(-1)", "a page of them up"),
+    key("move.first", "home", "Home", "move_to(0)", "to the first"),
+    key("move.last", "end", "End", "move_to(-1)", "to the last"),
     key("move.turn", "tab,shift+tab", "Tab", "turn", "to the GPUs, or the processes", label="GPUs"),
-    key("move.enlarge", "z", "z", "enlarge", "these alone, or all parts again"),
+    key("move.enlarge", "z", "z", "enlarge", "GPUs or processes alone, or all again"),
     key(
         "move.devices_down",
         "right_parenthesis",
@@ -54,21 +56,25 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "next GPUs, where not all fit",
     ),
     key("move.devices_up", "left_parenthesis", "(", "scroll_devices(-1)", "previous GPUs"),
-    key("move.command_right", "right", "→", "scroll_command(1)", "more of the command lines"),
-    key("move.command_left", "left", "←", "scroll_command(-1)", "back towards their beginning"),
+    key(
+        "move.command_right", "right", "→", "scroll_command(1)", "later parts of the command lines"
+    ),
+    key(
+        "move.command_left", "left", "←", "scroll_command(-1)", "earlier parts of the command lines"
+    ),
     key(
         "move.command_start",
         "circumflex_accent,ctrl+a",
         "^",
         "scroll_command_to(0)",
-        "their beginning (also ^A)",
+        "the start of the command lines (also ^A)",
     ),
     key(
         "move.command_end",
         "dollar_sign,ctrl+e",
         "$",
         "scroll_command_to(-1)",
-        "their end (also ^E)",
+        "the end of the command lines (also ^E)",
     ),
     key("filter.open", "slash,f", "/", "filter", "filter the processes (also f)", label="filter"),
     key("filter.clear", "escape", "Esc", "clear", "live again; then no tags, no filter, all GPUs"),
@@ -106,10 +112,15 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         label="kill",
         signals=True,
     ),
+    key("process.terminate", "T", "T", "kill('TERM')", "end it, with SIGTERM first", signals=True),
     key(
-        "process.terminate", "T", "T", "kill('TERM')", "the same, with SIGTERM first", signals=True
+        "process.interrupt",
+        "I",
+        "I",
+        "kill('INT')",
+        "interrupt it, with SIGINT first",
+        signals=True,
     ),
-    key("process.interrupt", "I", "I", "kill('INT')", "the same, with SIGINT first", signals=True),
 )
 """The keys of the overview, in the order of the help screen; the footer shows the labelled."""
 
