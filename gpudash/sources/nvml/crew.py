@@ -44,7 +44,7 @@ class Crew:
         self._start = start
         self._clock = clock
         self._wait = wait
-        self._idle: list[_Hand] = []
+        self._bench = _Bench()
 
     def run(self, tasks: Sequence[Task[Any]], *, first: bool) -> None:
         """Do the tasks; those that are out when patience ends are left to their threads.
@@ -65,9 +65,8 @@ class Crew:
             shift.withdraw()
 
     def close(self) -> None:
-        """Let the thread end that is kept."""
-        while self._idle:
-            self._idle.pop().take(None)
+        """Let the thread end that is kept, and those that are out as soon as they are back."""
+        self._bench.close()
 
     def _finish(self, shift: _Shift, alone: float, rest: float) -> None:
         """Return when all are back, or none has come back for long."""
@@ -87,11 +86,12 @@ class Crew:
 
     def _call(self, shift: _Shift) -> bool:
         """Let another thread work; False where the system has none to give."""
-        if self._idle:
-            self._idle.pop().take(shift)
+        hand = self._bench.leave()
+        if hand is not None:
+            hand.take(shift)
             return True
         try:
-            self._start(_Hand(self._idle).serve, (shift,))
+            self._start(_Hand(self._bench).serve, (shift,))
         except RuntimeError:
             return False
         return True
@@ -100,8 +100,8 @@ class Crew:
 class _Hand:
     """A thread that works, and then waits to be called again if no other does."""
 
-    def __init__(self, idle: list[_Hand]) -> None:
-        self._idle = idle
+    def __init__(self, bench: _Bench) -> None:
+        self._bench = bench
         self._shift: _Shift | None = None
         self._called = _thread.allocate_lock()
         self._called.acquire()
@@ -115,15 +115,46 @@ class _Hand:
         """Work until nobody needs it."""
         while shift is not None:
             is_last = shift.work()
-            is_kept = not self._idle
-            if is_kept:  # Before anyone hears that all is done, and calls for a thread again.
-                self._idle.append(self)
+            # Before anyone hears that all is done, and calls for a thread again.
+            is_kept = self._bench.join(self)
             if is_last:
                 shift.over.release()
             shift = None
             if is_kept:
                 self._called.acquire()
                 shift, self._shift = self._shift, None
+
+
+class _Bench:
+    """Where one thread waits."""
+
+    def __init__(self) -> None:
+        self._hand: _Hand | None = None
+        self._is_open = True
+        self._changing = _thread.allocate_lock()
+
+    def join(self, hand: _Hand) -> bool:
+        """Let a thread wait here; False if there is one, or none is needed any more."""
+        with self._changing:
+            if self._hand is not None or not self._is_open:
+                return False
+            self._hand = hand
+            return True
+
+    def leave(self) -> _Hand | None:
+        """Return the thread that waits, None if there is none; from now on one may wait again."""
+        with self._changing:
+            hand, self._hand = self._hand, None
+            self._is_open = True
+            return hand
+
+    def close(self) -> None:
+        """Let the thread end that waits, and no other come."""
+        with self._changing:
+            hand, self._hand = self._hand, None
+            self._is_open = False
+        if hand is not None:
+            hand.take(None)
 
 
 class _Shift:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -155,6 +156,31 @@ def test_one_thread_is_kept_for_a_system_that_gives_no_more() -> None:
         crew.run(tasks, first=False)
         assert all(task.is_back for task in tasks)
     crew.close()
+
+
+def threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_what_is_closed_leaves_no_thread_behind(gate: threading.Event) -> None:
+    before = threads()
+    crew = Crew(QUICK)
+    crew.run([hung(gate), hung(gate), Task(lambda: True)], first=False)
+    assert threads() > before
+    crew.close()
+    gate.set()
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while threads() > before:
+        assert time.monotonic() < deadline
+
+
+def test_one_that_was_closed_works_again() -> None:
+    crew = Crew(CALM)
+    for _ in range(3):
+        task = Task(lambda: True)
+        crew.run([task], first=False)
+        assert task.outcome()
+        crew.close()
 
 
 def test_what_a_thread_is_missing_for_is_taken_back_and_can_be_done_later(
