@@ -61,6 +61,10 @@ class Preferences:
         self.current = msgspec.structs.replace(self.current, **fields)
         self._wanted = msgspec.structs.replace(self._wanted, **fields)
 
+    def try_on(self, theme: str) -> None:
+        """Take a theme for as long as it is looked at, not to be kept."""
+        self.current = msgspec.structs.replace(self.current, theme=theme)
+
     def save(self, failed: Callable[[str], None] | None = None) -> None:
         """Write changes to the file in a thread of their own; `failed` is told there why not."""
         path, wanted, since = self._path, self._wanted, self._saved

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from gpudash.feed import FeedState
@@ -90,6 +92,34 @@ async def test_other_colours_reach_a_view_and_what_lies_below(view: str) -> None
             pictures.append((above, terminal.cells))
     assert pictures[0][0] == pictures[1][0]
     assert pictures[0][1] == pictures[1][1]
+
+
+@pytest.mark.parametrize("view", ["", "d", "m"])
+async def test_colours_are_worn_while_they_are_looked_at_and_taken_back_by_escape(
+    view: str, tmp_path: Path
+) -> None:
+    feed, terminal = HandFeed(), Terminal(*SIZE)
+    preferences = Preferences(str(tmp_path / "config.toml"))
+    app = GpudashApp(feed, driver_class=CaptureDriver, preferences=preferences)
+    async with app.run_test(headless=False, size=SIZE) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press(*view)
+        await updated(app, pilot, terminal)
+        before = terminal.cells
+        grounds = []
+        await pilot.press("f2")
+        for keys in ([], ["down"], ["down"], [*"nord"], ["backspace"] * 4):
+            await pilot.press(*keys)
+            await updated(app, pilot, terminal)
+            title = next(y for y, line in enumerate(terminal.lines) if "Colours" in line)
+            x = terminal.lines[title].index("Colours")
+            grounds.append((terminal.cells[0][0][2], terminal.cells[title][x][2]))
+        assert all(beside == within for beside, within in grounds)
+        assert len(set(grounds)) >= 4
+        await pilot.press("escape")
+        await updated(app, pilot, terminal)
+        assert terminal.cells == before
+        assert preferences.is_saved
 
 
 async def test_many_changes_of_colours_leave_none_behind() -> None:

@@ -46,7 +46,8 @@ class Box(Lines):
 class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
     """Lets one of several be chosen, by its value; None if none was.
 
-    With `toggled` given, the space bar marks and unmarks entries while the list stays open.
+    With `toggled` given, the space bar marks and unmarks entries while the list stays open;
+    `pointed` is told each entry that the cursor comes to, and returns the look from then on.
     """
 
     DEFAULT_CSS = """
@@ -63,10 +64,12 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         *,
         current: str = "",
         toggled: Callable[[str], Sequence[Choice]] | None = None,
+        pointed: Callable[[str], Theme] | None = None,
     ) -> None:
         super().__init__()
-        self._title, self._look, self._toggled = title, look, toggled
+        self._title, self._look, self._toggled, self._pointed = title, look, toggled, pointed
         self._all = self._shown = list(choices)
+        self._pointed_at = current
         self._editor = Editor(limit=80)
         values = [choice.value for choice in choices]
         self._cursor = values.index(current) if current in values else 0
@@ -155,6 +158,7 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         self._draw()
 
     def _draw(self) -> None:
+        self._point()
         cells, look = self._box.size.width, self._look
         room = self._room
         self._first = max(self._first, self._cursor - room + 1)
@@ -169,6 +173,15 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
             rows = [[Segment("  nothing is called that", look.panel_dim)]]
         blank: list[Line] = [[]] * (room - len(rows))
         self._box.show([title, [], *rows, *blank, self._foot(cells)])
+
+    def _point(self) -> None:
+        """Tell which entry the cursor has come to."""
+        if self._pointed is None or not self._shown:
+            return
+        value = self._shown[self._cursor].value
+        if value != self._pointed_at:
+            self._pointed_at, self._look = value, self._pointed(value)
+            self._box.wear(self._look.panel)
 
     def _foot(self, cells: int) -> Line:
         """Return the keys that do something, and what, as many as fit."""

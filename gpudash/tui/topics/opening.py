@@ -11,6 +11,7 @@ from gpudash.tui.screens.view import View
 if TYPE_CHECKING:
     from gpudash.snapshot import Device, Finding
     from gpudash.tui.screens.findings import FindingsView
+    from gpudash.tui.theme import Theme
 
 
 class Opening(LiveApp):
@@ -42,15 +43,25 @@ class Opening(LiveApp):
         put_above(self, ChooseScreen(":", choices, self.picture.theme), chosen)
 
     def action_choose_theme(self) -> None:
-        """Choose the colours."""
+        """Choose the colours, those of the entry under the cursor worn meanwhile."""
         from gpudash.tui.choices import Choice
         from gpudash.tui.screens.choose import ChooseScreen
         from gpudash.tui.theme import THEMES
 
         current = self.preferences.current.theme
+
+        def chosen(name: str | None) -> None:
+            if name is None:
+                self._try_on(current)
+                return
+            self.prefer(theme=name)
+            self.dress()
+            self.redraw()
+
         choices = [Choice(name, name, marked=name == current) for name in THEMES]
-        screen = ChooseScreen("Colours", choices, self.picture.theme, current=current)
-        put_above(self, screen, self._theme_chosen)
+        look = self.picture.theme
+        screen = ChooseScreen("Colours", choices, look, current=current, pointed=self._try_on)
+        put_above(self, screen, chosen)
 
     def action_view_device(self) -> None:
         """Show everything about a GPU: the one under the cursor while the GPUs have the focus."""
@@ -128,11 +139,13 @@ class Opening(LiveApp):
     def _back(self, _result: None) -> None:
         self.redraw()
 
-    def _theme_chosen(self, name: str | None) -> None:
-        if name is not None:
-            self.prefer(theme=name)
+    def _try_on(self, name: str) -> Theme:
+        """Wear a theme, without keeping it, and return it."""
+        if name != self.preferences.current.theme:
+            self.preferences.try_on(name)
             self.dress()
         self.redraw()
+        return self.picture.theme
 
 
 def _is_about(finding: Finding, device: Device) -> bool:
