@@ -36,7 +36,7 @@ def yes(value: bool | None) -> str | None:
 
 
 def words(value: str | None) -> str | None:
-    """Return text that cannot break its row; nvidia-smi would let a comma split it, too."""
+    """Return text that cannot break its row."""
     return None if value is None else clean(value)
 
 

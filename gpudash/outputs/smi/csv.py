@@ -11,6 +11,8 @@ from gpudash.outputs.smi.fields import APP_FIELDS, GPU_FIELDS, Field, Row, Use, 
 from gpudash.snapshot import Device, Process, Snapshot
 
 _MODIFIERS = ("noheader", "nounits")
+_COMMA = r"\x2c"
+"""What stands for one within a text, where it would begin another cell."""
 _DEAD = {
     "lost": "[GPU is lost]",
     "reset-required": "[GPU requires reset]",
@@ -57,8 +59,10 @@ class Csv(Struct, frozen=True, kw_only=True):
         return self._text(field, text)
 
     def _text(self, field: Field[Row], text: str | None) -> str:
+        """Return a cell; nvidia-smi lets what is called `x, 4242` be one of PID 4242."""
         if text is None:
             return field.absent
+        text = text.replace(",", _COMMA)
         return f"{text} {field.unit}" if field.unit and self.units else text
 
 
