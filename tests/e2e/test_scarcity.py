@@ -117,7 +117,7 @@ def test_without_a_thread_to_start_it_looks_on_the_one_it_has(nobody: Nobody) ->
 
 def test_gpus_without_a_thread_beside_one_that_hangs_are_told_as_unknown(nobody: Nobody) -> None:
     run = nobody.run(
-        *("--once", "--json", "--timeout", "1"),
+        *("--once", "--json", "--timeout", "3"),
         before=limited(nobodys(2), ()),
         HANG="nvmlDeviceGetUtilizationRates:0:inf",
     )
