@@ -14,7 +14,7 @@ from gpudash.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.arrangement import Arrangement, arrange
 from gpudash.tui.device_cursor import DeviceCursor
 from gpudash.tui.kept import Kept
-from gpudash.tui.keymap import OVERVIEW_KEYS, Key, keys_on_devices
+from gpudash.tui.keymap import OVERVIEW_KEYS, Key, keys_on_devices, keys_while_stopped
 from gpudash.tui.lasting import Lasting
 from gpudash.tui.listing import Listing
 from gpudash.tui.playhead import Playhead
@@ -25,7 +25,7 @@ from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.processes import ProcessTable
 from gpudash.tui.renderables.upper import Upper
 from gpudash.tui.shown_devices import ShownDevices
-from gpudash.tui.telling import pace_of, state_marks, trouble
+from gpudash.tui.telling import is_stopped, pace_of, state_marks, trouble
 from gpudash.tui.theme import Theme, faded
 
 PANELS = ("host", "history", "sparklines")
@@ -196,7 +196,9 @@ class Picture:
     @property
     def keys_in_focus(self) -> tuple[Key, ...]:
         """The keys that work on the part that has the focus, as the footer shows them."""
-        return keys_on_devices(self.keys) if self.devices.focused else self.keys
+        keys = keys_on_devices(self.keys) if self.devices.focused else self.keys
+        stopped = self.playhead.paused or is_stopped(self._feed)
+        return keys_while_stopped(keys) if stopped else keys
 
     @property
     def device(self) -> DeviceRow | None:

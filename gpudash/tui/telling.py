@@ -24,6 +24,11 @@ def pace_of(feed: Supply) -> str:
     return f"{feed.speed:g}x" if isinstance(feed, Playback) else f"every {feed.interval:g}s"
 
 
+def is_stopped(feed: Supply) -> bool:
+    """Return whether it is a recording that does not play."""
+    return isinstance(feed, Playback) and (feed.paused or feed.ended)
+
+
 def state_marks(feed: Supply) -> list[str]:
     """Return `STALE 14 s` or the like, nothing while the feed is live."""
     if isinstance(feed, Playback):

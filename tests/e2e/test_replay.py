@@ -60,6 +60,7 @@ def test_it_plays_from_any_time_and_stops(hour: Path, replay: Callable[..., Term
     terminal.wait_for(at(30, 2))
     terminal.send("p")
     terminal.wait_for("REPLAY PAUSED")
+    terminal.wait_for("p play")
     stopped = terminal.settle(1.2).splitlines()[0]
     terminal.send("p")
     terminal.wait_for(lambda text: "PAUSED" not in text and text.splitlines()[0] != stopped)

@@ -102,7 +102,9 @@ async def test_pause_freezes_the_view_and_catches_up() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot(5))
         await pilot.press("p")
+        await pilot.pause()
         assert "PAUSED" in screen_lines(app)[0]
+        assert "p live" in screen_lines(app)[-1]
         feed.give(make_snapshot(8, processes=(process_of(9),)))
         await pilot.pause()
         assert any("job4.py" in line for line in screen_lines(app))
@@ -110,6 +112,7 @@ async def test_pause_freezes_the_view_and_catches_up() -> None:
         await pilot.pause()
         lines = screen_lines(app)
         assert "PAUSED" not in lines[0]
+        assert "p live" not in lines[-1]
         assert any("job9.py" in line for line in lines)
         assert not any("job4.py" in line for line in lines)
 
@@ -264,10 +267,10 @@ async def test_help_lists_every_key_and_closes() -> None:
         await pilot.press("h")
         await pilot.pause()
         text = "\n".join(screen_lines(app))
-        assert "the one before" in text
+        assert "the process or GPU before" in text
         await pilot.press("q")
         await pilot.pause()
-        assert "the one before" not in "\n".join(screen_lines(app))
+        assert "the process or GPU before" not in "\n".join(screen_lines(app))
         assert app.is_running
 
 

@@ -6,7 +6,12 @@ from gpudash.tui.keymap.binding import bindings
 from gpudash.tui.keymap.device import DEVICE_KEYS
 from gpudash.tui.keymap.key import Key
 from gpudash.tui.keymap.kill import KILL_KEYS
-from gpudash.tui.keymap.overview import OVERVIEW_KEYS, keys_on_devices, labelled
+from gpudash.tui.keymap.overview import (
+    OVERVIEW_KEYS,
+    keys_on_devices,
+    keys_while_stopped,
+    labelled,
+)
 from gpudash.tui.keymap.views import FINDINGS_KEYS, LINKS_KEYS, PROCESS_KEYS, USERS_KEYS, VIEW_KEYS
 
 __all__ = [
@@ -23,6 +28,7 @@ __all__ = [
     "Key",
     "bindings",
     "keys_on_devices",
+    "keys_while_stopped",
     "labelled",
 ]
 

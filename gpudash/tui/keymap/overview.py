@@ -140,9 +140,11 @@ FOOTER = (
 )
 """What the overview's footer shows first; what has no room is left out from the end."""
 
+_STOPPED_FOOTER = (*FOOTER[:2], "time.pause", *FOOTER[2:-1])
+"""The same while time stands still, which one key ends."""
+
 _RECORDED_FOOTER = (
-    *FOOTER[:2],
-    "time.pause",
+    *_STOPPED_FOOTER[:3],
     "time.back",
     "time.forward",
     "time.seek",
@@ -151,12 +153,16 @@ _RECORDED_FOOTER = (
 )
 """What that of a recording shows first."""
 
+_LIVE = "live"
+"""What the key that stops time is called while it stands still."""
+
 
 def labelled(keys: Iterable[Key]) -> list[Key]:
     """Return the keys of a footer, the most important first."""
     shown = [each for each in keys if each.label]
     recorded = any(each.id == "time.seek" for each in shown)
-    order = _RECORDED_FOOTER if recorded else FOOTER
+    stopped = any(each.label == _LIVE for each in shown)
+    order = _RECORDED_FOOTER if recorded else _STOPPED_FOOTER if stopped else FOOTER
     rank = {name: place for place, name in enumerate(order)}
     return sorted(shown, key=lambda each: rank.get(each.id, len(rank)))
 
@@ -165,3 +171,9 @@ def keys_on_devices(keys: Iterable[Key]) -> tuple[Key, ...]:
     """Return the keys of a footer while the GPUs have the focus: nothing that needs a process."""
     turned = (each._replace(label="processes") if each.id == "move.turn" else each for each in keys)
     return tuple(each for each in turned if not each.signals)
+
+
+def keys_while_stopped(keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return the keys of a footer while time stands still, where one key lets it go on."""
+    on = "play" if any(each.id == "time.seek" for each in keys) else _LIVE
+    return tuple(each._replace(label=on) if each.id == "time.pause" else each for each in keys)

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from rich.color import ColorSystem
 
-from gpudash.tui.keymap import OVERVIEW_KEYS, keys_on_devices, labelled
+from gpudash.tui.keymap import OVERVIEW_KEYS, keys_on_devices, keys_while_stopped, labelled
+from gpudash.tui.keymap.recorded import live_keys, recorded_keys
 from gpudash.tui.renderables.footer import action_at, footer
 from gpudash.tui.theme import look
 
@@ -34,6 +35,16 @@ def test_a_key_that_a_notice_pushed_out_cannot_be_clicked() -> None:
 
 def test_a_line_too_short_for_any_key_shows_the_beginning_of_one() -> None:
     assert text("", 5).strip() == "q qu"
+
+
+def test_what_lets_time_go_on_is_told_first_while_it_stands_still() -> None:
+    keys = live_keys(OVERVIEW_KEYS)
+    assert "pause" in [key.label for key in labelled(keys)]
+    stopped = [key.label for key in labelled(keys_while_stopped(tuple(keys)))]
+    assert stopped[:3] == ["quit", "help", "live"]
+    assert "pause" not in stopped
+    recorded = keys_while_stopped(tuple(recorded_keys(OVERVIEW_KEYS)))
+    assert [key.label for key in labelled(recorded)][:3] == ["quit", "help", "play"]
 
 
 def test_keys_of_the_devices_need_no_process() -> None:
