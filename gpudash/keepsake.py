@@ -17,6 +17,7 @@ _VARIABLE = "GPUDASH_KEEPSAKE"
 _KEPT = (
     "index",
     "uuid",
+    "state",
     "xid_events",
     "total_energy_mj",
     "pcie_replay_count",

@@ -162,6 +162,8 @@ class DeviceReader:
 
         if self._out_by in CAME_BACK or was_reset(self._left, asked.values):
             xids.put_behind()
+        # Told by an earlier collector, and settled now; handles tell none.
+        self._left.pop("state", None)
 
     def _watch_xids(self, asked: HandleFacts, now: float) -> None:
         """Fetch the XIDs from the second tick on: a first one may be the only one."""

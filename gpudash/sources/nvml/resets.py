@@ -19,13 +19,16 @@ _RISING = ("total_energy_mj", "pcie_replay_count")
 """Counters since the driver took the GPU over, which nobody else sets back."""
 _MENDED = ("remapped_rows_pending", "retired_pages_pending")
 """What waits for a reset."""
+_OUT = frozenset({"lost", "reset-required"})
+"""States from which the same brings a GPU back."""
 _RESETS = frozenset({"gpu-reset", "drain-and-reset", "bus-reset", "node-reboot", "system-reboot"})
 
 
 def was_reset(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether the values of a new handle are those of a GPU that began anew since `before`."""
     return (
-        any(_fell(before.get(name), after.get(name)) for name in _RISING)
+        before.get("state") in _OUT
+        or any(_fell(before.get(name), after.get(name)) for name in _RISING)
         or any(before.get(name) is True and after.get(name) is False for name in _MENDED)
         or (before.get("recovery_action") in _RESETS and after.get("recovery_action") == "none")
     )

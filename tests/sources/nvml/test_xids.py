@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
+from gpudash import keepsake
 from gpudash.snapshot import Device, XidEvent
 from gpudash.sources.nvml import Identity, codes, readings
+from tests.factories import make_snapshot
 from tests.sources.nvml.tampering import Machine
 
 WAIT = "nvmlEventSetWait_v2"
@@ -236,6 +238,32 @@ def test_another_collector_notices_a_reset_in_between(changed: dict[str, object]
     after.now = before.now
     after.driver.replaced["nvmlDeviceGetPcieReplayCounter"] = lambda *_: 0
     assert over(after) == [(48, "recovery_action" not in changed)]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_over"),
+    [
+        ("lost", True),
+        ("reset-required", True),
+        ("failed", False),
+        ("not-answering", False),
+        ("asleep", False),
+    ],
+)
+def test_a_gpu_that_was_out_until_another_collector_came_has_its_xids_behind_it(
+    state: str, is_over: bool
+) -> None:
+    before = Reported(79)
+    (device,) = kept(before).values()
+    out = Device(index=0, uuid=device.uuid, state=state, xid_events=device.xid_events)  # type: ignore[arg-type]
+    found = keepsake.found_in(keepsake.left_by(make_snapshot(devices=(out,))))
+    after = Machine("single", kept=found)
+    after.now = before.now
+    assert over(after) == [(79, is_over)]
+    raising(after).append(event(48))
+    after.read()
+    after.reader.close()
+    assert over(after) == [(79, is_over), (48, False)]
 
 
 def test_what_was_reported_of_another_gpu_is_not_taken() -> None:
