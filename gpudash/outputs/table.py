@@ -16,6 +16,7 @@ from gpudash.outputs.grid import Line, body, ellipsis, fitted, heading, shown
 from gpudash.rows import DeviceRow, device_rows, process_rows
 from gpudash.snapshot import FindingLevel, Snapshot
 from gpudash.summary import tally, totals
+from gpudash.unlisted import nobody
 
 _LEAST_BAR = 5
 _LEAST_MESSAGE = 24
@@ -112,7 +113,7 @@ def _unread(row: DeviceRow, places: list[Place[DeviceRow]], room: int, ascii: bo
 def _processes(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
     rows = process_rows(snapshot)
     if not rows:
-        return [[("No running processes found", "plain")]]
+        return [[(nobody(snapshot), "plain")]]
     places = fit(PROCESS_COLUMNS, rows, room)
     return [heading(places), *body(places, rows, ascii=ascii)]
 

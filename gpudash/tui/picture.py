@@ -27,6 +27,7 @@ from gpudash.tui.renderables.upper import Upper
 from gpudash.tui.shown_devices import ShownDevices
 from gpudash.tui.telling import is_stopped, pace_of, state_marks, trouble
 from gpudash.tui.theme import Theme, faded
+from gpudash.unlisted import nobody
 
 PANELS = ("host", "history", "sparklines")
 """What can be hidden."""
@@ -244,7 +245,9 @@ class Picture:
             return Panels(top, [], [], bottom)
         page = self.page + 1
         processes = self.processes.lines(
-            self.listing, self.notes, look, cells, page, focused=not self.devices.focused
+            *(self.listing, self.notes, look, cells, page),
+            nobody=lambda: nobody(self.snapshot),
+            focused=not self.devices.focused,
         )
         return Panels(top, self._upper_lines(look), processes, bottom)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gpudash.cells import width
 from gpudash.outputs.table import render
 from gpudash.snapshot import Device, Fault, Process, Snapshot
+from gpudash.text import clean
 from tests.factories import (
     GIB,
     gpu_uuid,
@@ -156,6 +157,12 @@ def test_hidden_process_keeps_its_row_and_its_reason() -> None:
 
 def test_no_processes_are_said_in_words() -> None:
     assert lines(make_snapshot(processes=()))[-1] == "No running processes found"
+
+
+def test_processes_that_could_not_be_listed_are_not_none() -> None:
+    fault = Fault(source="processes", message=clean("GPU 1: processes unknown"), uuid=gpu_uuid(1))
+    text = "\n".join(lines(make_snapshot(2, processes=(), errors=(fault,))))
+    assert "No running processes found; those on GPU 1 are not known" in text
 
 
 def test_errors_stand_at_the_end() -> None:

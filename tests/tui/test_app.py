@@ -4,8 +4,9 @@ import pytest
 
 from gpudash.feed import FeedState
 from gpudash.snapshot import Device, Fault
+from gpudash.text import clean
 from gpudash.tui.app import GpudashApp
-from tests.factories import make_device, make_host, make_snapshot
+from tests.factories import gpu_uuid, make_device, make_host, make_snapshot
 from tests.tui.stage import (
     HandFeed,
     busy_snapshot,
@@ -225,6 +226,24 @@ async def test_no_process_and_no_device_say_so() -> None:
         assert "No running processes found" in text
         assert "No GPUs" in text
         assert "gpudash doctor finds out why" in text
+
+
+async def test_nobody_is_not_said_where_nobody_could_be_listed() -> None:
+    fault = Fault(source="processes", message=clean("GPU 0: processes unknown"), uuid=gpu_uuid(0))
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 50)) as pilot:
+        feed.give(make_snapshot(1, processes=(), errors=(fault,)))
+        for key, words in (
+            ("j", "Which processes run is not known"),
+            ("d", "Which processes are on it is not known"),
+            ("u", "Which processes run is not known"),
+        ):
+            await pilot.press(key)
+            await pilot.pause()
+            assert words in "\n".join(screen_lines(app))
+            if key != "j":
+                await pilot.press("escape")
 
 
 async def test_processes_follow_at_once_where_there_is_nothing_to_chart() -> None:

@@ -14,6 +14,7 @@ from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
 from gpudash.tui.renderables.grid import MARGIN, Grid
 from gpudash.tui.renderables.line import Line, joined
 from gpudash.tui.theme import Theme
+from gpudash.unlisted import is_unlisted
 
 _ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
@@ -49,11 +50,14 @@ class HolderTable:
         self._grid = Grid(PROCESS_COLUMNS, _ROLES)
 
     def lines(
-        self, rows: list[ProcessRow], device: Device, theme: Theme, cells: int, most: int
+        self, rows: list[ProcessRow], nobody: str, theme: Theme, cells: int, most: int
     ) -> list[Line]:
-        """Return at most `most` processes, how many more there are, and a blank line."""
+        """Return at most `most` processes, how many more there are, and a blank line.
+
+        `nobody` are the words for none.
+        """
         if not rows:
-            return [[Segment(f" {_nobody(device)}", theme.dim)], []]
+            return [[Segment(f" {nobody}", theme.dim)], []]
         shown = rows[:most] if len(rows) <= most else rows[: most - 1]
         lines: list[Line] = []
         for _attempt in range(2):
@@ -67,8 +71,10 @@ class HolderTable:
         return [self._grid.heading(theme), *lines, []]
 
 
-def _nobody(device: Device) -> str:
+def nobody_on(device: Device, snapshot: Snapshot) -> str:
     """Return that no process is listed, and whether memory is held all the same."""
+    if is_unlisted(device, snapshot):
+        return "Which processes are on it is not known"
     if (memory_share(device) or 0) >= 0.05:
         return "No process is listed on it, though its memory is in use"
     return "No process is on it"

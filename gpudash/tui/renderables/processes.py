@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from gpudash.tui.renderables.line import Line, cells_of, fitted, highlighted, sp
 from gpudash.tui.renderables.position import position
 from gpudash.tui.theme import Theme
 
-NOTHING = "No running processes found"
 NOTHING_FITS = "No process fits"
 
 _MOST_POSITION = 27
@@ -77,9 +76,13 @@ class ProcessTable:
         cells: int,
         height: int,
         *,
+        nobody: Callable[[], str],
         focused: bool = True,
     ) -> list[Line]:
-        """Return headings and processes in `height` lines, and notes where room is left."""
+        """Return headings and processes in `height` lines, and notes where room is left.
+
+        `nobody` gives the words for a list that is empty.
+        """
         window = listing.window(height - 1)
         self.top = window.start
         lines = self._drawn(listing, window, theme, cells)
@@ -87,8 +90,8 @@ class ProcessTable:
             place = listing.cursor - window.start
             lines[place] = highlighted(lines[place], theme, cells, focused=focused)
         else:
-            word = NOTHING_FITS if listing.everything else NOTHING
-            lines = [[Segment(" " * MARGIN + word, theme.dim)]]
+            word = NOTHING_FITS if listing.everything else nobody()
+            lines = [[Segment(" " * MARGIN + cut(word, cells - 2 * MARGIN), theme.dim)]]
         lines += _notes(notes, theme, cells, height - 1 - len(lines))
         return [self._title(listing, window, theme, cells), *lines]
 

@@ -14,7 +14,7 @@ from gpudash.tui.picture import Picture
 from gpudash.tui.renderables.details import Sheet, missing, sheet
 from gpudash.tui.renderables.device_head import Tabs, tabs, trouble
 from gpudash.tui.renderables.findings import worst
-from gpudash.tui.renderables.holders import HolderTable, holders
+from gpudash.tui.renderables.holders import HolderTable, holders, nobody_on
 from gpudash.tui.renderables.lease import lease_lines
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.metric_rows import Details
@@ -71,7 +71,8 @@ class DeviceView(ChartedView):
         roomy = height >= _ROOMY
         leased = lease_lines(self.picture.snapshot, row.device, theme, cells)
         few = _FEW if roomy else _MANY
-        listed = leased + self._table.lines(held, row.device, theme, cells, few)
+        nobody = nobody_on(row.device, self.picture.snapshot)
+        listed = leased + self._table.lines(held, nobody, theme, cells, few)
         before, after = (listed, []) if roomy else ([], listed)
         self._sheet_line = len(before)
         return [*before, *self._sheet.lines, *after, *missing(details, cells, theme)]

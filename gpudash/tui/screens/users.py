@@ -20,6 +20,7 @@ from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.users import UserTable
 from gpudash.tui.screens.view import View
 from gpudash.units import size
+from gpudash.unlisted import is_unlisted, nobody
 from gpudash.users import User, everyone, unowned_memory_bytes, users
 
 _NOTABLE = 1 << 30
@@ -51,7 +52,9 @@ class UsersView(View):
         theme, snapshot = self.picture.look, self.picture.snapshot
         self._count(snapshot)
         if not self._ranking.rows:
-            return [[], [Segment(" " * MARGIN + "Nobody uses a GPU", theme.dim)]]
+            is_known = not any(is_unlisted(device, snapshot) for device in snapshot.devices)
+            words = "Nobody uses a GPU" if is_known else nobody(snapshot)
+            return [[], [Segment(" " * MARGIN + words, theme.dim)]]
         notes: list[Line] = []
         unowned = unowned_memory_bytes(snapshot)
         if unowned is not None and unowned >= _NOTABLE:

@@ -1,0 +1,26 @@
+"""GPUs of which it is not known who is on them: that nobody is listed there does not say nobody."""
+
+from __future__ import annotations
+
+from gpudash.labels import index_ranges
+from gpudash.snapshot import Device, Snapshot
+from gpudash.states import is_left_alone
+
+
+def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
+    """Whether the driver did not tell who is on a device: one that is out of order lists nobody."""
+    if device.state != "ok" and not is_left_alone(device):
+        return True
+    uuids = {device.uuid, device.parent_uuid} - {None}
+    return any(each.source == "processes" and each.uuid in uuids for each in snapshot.errors)
+
+
+def nobody(snapshot: Snapshot) -> str:
+    """Return what to say where no process is listed: that none runs, as far as that is known."""
+    gpus = [device for device in snapshot.devices if not device.is_mig]
+    unlisted = [device.index for device in gpus if is_unlisted(device, snapshot)]
+    if not unlisted:
+        return "No running processes found"
+    if len(unlisted) == len(gpus):
+        return "Which processes run is not known"
+    return f"No running processes found; those on GPU {index_ranges(unlisted)} are not known"
