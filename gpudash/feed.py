@@ -70,6 +70,7 @@ class Feed:
         self._adapt()
         self._recovering = self._released = False
         self._child: Child | None = None
+        self._left: dict[str, str] = {}
         self._started_at = self._heard_at = clock()
         self._loop: AbstractEventLoop | None = None
         self._timers: dict[str, TimerHandle] = {}
@@ -80,8 +81,9 @@ class Feed:
         """Spawn the collector; what it prints waits in its pipe until `attach`."""
         self._abandon()
         self._started_at = self._clock()
+        self._left = keepsake.left_by(self.latest, self._left)
         try:
-            self._child = Child(self._argv, given=keepsake.left_by(self.latest))
+            self._child = Child(self._argv, given=self._left)
         except OSError as error:
             self._child, self.error, self.exit_status = None, f"collector: {error}", None
 

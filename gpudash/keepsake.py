@@ -25,15 +25,22 @@ _KEPT = (
     "retired_pages_pending",
     "recovery_action",
 )
+_NOTHING: Mapping[str, str] = {}
 _MOST_EVENTS = 8
 _MOST_BYTES = 100_000
 """A variable of 128 KiB, or one that the locale cannot spell, would keep it from being started."""
 
 
-def left_by(snapshot: Snapshot | None) -> dict[str, str]:
-    """Return what the last snapshot leaves as a variable, none where nothing was reported."""
+def left_by(snapshot: Snapshot | None, before: Mapping[str, str] = _NOTHING) -> dict[str, str]:
+    """Return what the last snapshot leaves as a variable, none where nothing was reported.
+
+    Of a GPU of which it tells nothing that is what was left `before`: its collector may not have
+    come so far as to read it.
+    """
     devices = snapshot.devices if snapshot is not None else ()
-    kept = [_kept(device) for device in devices if device.uuid and device.xid_events]
+    told = {device.uuid for device in devices if device.xid_events is not None}
+    untold = (device for uuid, device in found_in(before).items() if uuid not in told)
+    kept = [_kept(each) for each in (*devices, *untold) if each.uuid and each.xid_events]
     text = msgspec.json.encode(kept).decode() if kept else ""
     is_carried = text.isascii() and 0 < len(text) <= _MOST_BYTES
     return {_VARIABLE: text} if is_carried else {}

@@ -128,6 +128,20 @@ async def test_another_collector_is_given_what_the_last_one_reported() -> None:
         await until(lambda: listener.snapshots[-1].host.hostname == "heir")
 
 
+async def test_what_one_that_tells_nothing_of_a_gpu_was_given_goes_to_the_next() -> None:
+    reported = encode(replace(decode(line().encode()), devices=(XID,))).decode()
+    body = (
+        "given = 'GPU-1' in os.environ.get('GPUDASH_KEEPSAKE', '')\n"
+        f"print(LINE.replace('node', 'heir') if given else {reported!r}, flush=True)" + SLEEP
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        for count in (2, 3):
+            listener.feed.resume()
+            await until(lambda count=count: len(listener.snapshots) == count)  # type: ignore[misc]
+            assert listener.snapshots[-1].host.hostname == "heir"
+
+
 async def test_backs_off_from_a_collector_that_keeps_dying() -> None:
     async with Listener("sys.exit(1)", retry_seconds=0.05) as listener:
         began = time.monotonic()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpudash import keepsake
 from gpudash.snapshot import XidEvent
@@ -39,6 +40,20 @@ def test_nothing_is_left_where_nothing_was_reported() -> None:
     assert keepsake.left_by(None) == {}
     assert keepsake.left_by(make_snapshot()) == {}
     assert keepsake.found_in({}) == {}
+
+
+def test_what_a_collector_did_not_come_to_tell_is_left_to_the_one_after_it() -> None:
+    silent, mended = make_device(index=0, xid_events=(EVENT,)), make_device(index=1)
+    left = keepsake.left_by(
+        make_snapshot(devices=(silent, replace(mended, xid_events=(EVENT, EVENT))))
+    )
+    untold = replace(silent, state="not-answering", xid_events=None)
+    now = make_snapshot(devices=(untold, replace(mended, xid_events=(EVENT,))))
+    for again in (None, make_snapshot(devices=()), now):
+        left = keepsake.left_by(again, left)
+        assert keepsake.found_in(left)[silent.uuid or ""].xid_events == (EVENT,)
+    assert keepsake.found_in(left)[mended.uuid or ""].xid_events == (EVENT,)
+    assert len(keepsake.found_in(left)) == 2
 
 
 def test_a_host_of_many_gpus_that_all_report_fits_into_the_environment() -> None:

@@ -42,6 +42,7 @@ class Collecting:
         self._reason = ""
         self._has_spoken = False
         self._latest = b""
+        self._left: dict[str, str] = {}
         self.released = False
         """Whether it lets go of the GPUs."""
         self._heard_at = self._started_at = clock()
@@ -106,8 +107,9 @@ class Collecting:
         Raises GpudashError before.
         """
         self._started_at = self._clock()
+        self._left = keepsake.left_by(self._last(), self._left)
         try:
-            return Child(self._argv, given=keepsake.left_by(self._last()))
+            return Child(self._argv, given=self._left)
         except OSError as error:
             self._reason = f"the collector cannot be started: {error}"
         if not self._has_spoken:
