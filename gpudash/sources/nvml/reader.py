@@ -12,7 +12,7 @@ from msgspec import Struct
 from gpudash.errors import DriverError
 from gpudash.snapshot import Device, Fault, ProcessDevice, Topology
 from gpudash.sources.nvml import codes
-from gpudash.sources.nvml.bus import UNKNOWN, Bus
+from gpudash.sources.nvml.bus import UNKNOWN, Bus, Identity
 from gpudash.sources.nvml.connections import Connections
 from gpudash.sources.nvml.crew import Crew
 from gpudash.sources.nvml.library import Library
@@ -132,8 +132,7 @@ class NvmlReader:
     def _resting(self, states: States) -> Reading:
         """Return the GPUs unread, so that they fall asleep or stay so."""
         for gpu in self._roster.gpus:
-            identity = UNKNOWN if gpu.address is None else self._bus.identity(gpu.address)
-            gpu.sleep(identity, resting=states.get(gpu.address or "") not in SUSPENDED)
+            gpu.sleep(self._identity(gpu), resting=states.get(gpu.address or "") not in SUSPENDED)
         return Reading(devices=self._devices(), processes={}, versions=self._session.versions)
 
     def _awake(self, gpus: Iterable[Gpu], states: States) -> Iterable[Gpu]:
@@ -152,9 +151,13 @@ class NvmlReader:
                 continue
             if gpu in sent and task.is_back:
                 gpu.take(task.outcome())
+                if gpu.device.fault is not None and gpu.device.uuid is None:
+                    gpu.name(self._identity(gpu))
             elif not gpu.is_known or task.seconds > self._kept_seconds:
-                identity = self._bus.identity(gpu.address) if gpu.address else UNKNOWN
-                gpu.take_silence(identity, excuse(task, f"GPU {gpu.reader.index}"))
+                gpu.take_silence(self._identity(gpu), excuse(task, f"GPU {gpu.reader.index}"))
+
+    def _identity(self, gpu: Gpu) -> Identity:
+        return UNKNOWN if gpu.address is None else self._bus.identity(gpu.address)
 
     def _silence(self, states: States) -> Reading:
         """Return what is known while the driver does not even let itself be opened, or closed."""

@@ -92,6 +92,17 @@ class Gpu:
         self.is_known = True
         self.address = kernel_address(self.device.pci_bus_id) or self.address
 
+    def name(self, identity: Identity) -> None:
+        """Show who it is although it could not be read, even at first."""
+        device = replace(
+            self.device,
+            pci_bus_id=self.device.pci_bus_id or self.address,
+            name=self.device.name or identity.name,
+            uuid=identity.uuid,
+            fault=self.device.fault and replace(self.device.fault, uuid=identity.uuid),
+        )
+        self.device = self._reminded(device)
+
     @property
     def is_idle(self) -> bool:
         """Whether it sleeps, or computes nothing for nobody."""
@@ -105,7 +116,8 @@ class Gpu:
     def sleep(self, identity: Identity, *, resting: bool = False) -> None:
         """Show it asleep, or as falling asleep, without a call that would wake it."""
         self.task = None
-        self.device = self.reader.asleep(self.address, identity.name, identity.uuid)
+        device = self.reader.asleep(self.address, identity.name, identity.uuid)
+        self.device = self._reminded(device)
         if resting:
             fault = Fault(source="nvml", uuid=self.device.uuid, message=_LEFT_ALONE)
             self.device = replace(self.device, state="resting", fault=fault)
@@ -116,13 +128,21 @@ class Gpu:
         uuid = self.reader.identity().get("uuid") or identity.uuid
         known = {"pci_bus_id": self.address, "name": identity.name}
         state = state_by(fault)
-        self.device = Device(
+        device = Device(
             index=self.reader.index,
             state=state,
             fault=replace(fault, uuid=uuid),
             **{**known, **self.reader.identity(), "uuid": uuid},
         )
+        self.device = self._reminded(device)
         self.instances, self.listing = (), SILENCE if state == "not-answering" else UNASKED
+
+    def _reminded(self, device: Device) -> Device:
+        """Return it with the XIDs that an earlier collector left, while it cannot be read."""
+        kept = self.reader.kept.get(device.uuid or "")
+        if kept is None or device.xid_events is not None:
+            return device
+        return replace(device, xid_events=kept.xid_events)
 
     def _look(self, now: float, list_processes: bool) -> Look:
         device = self.reader.read(now)

@@ -266,6 +266,25 @@ def test_a_gpu_that_was_out_until_another_collector_came_has_its_xids_behind_it(
     assert over(after) == [(79, is_over), (48, False)]
 
 
+@pytest.mark.parametrize("call", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"])
+def test_another_collector_that_finds_it_lost_tells_its_xids_and_who_it_is(call: str) -> None:
+    before = Reported(79)
+    left = kept(before)
+    (device,) = left.values()
+    after = Machine("single", kept=left)
+    after.now = before.now
+    after.driver.replaced[call] = after.driver.error(codes.GPU_IS_LOST)
+    for _ in range(3):
+        (lost,) = after.read().devices
+        assert (lost.state, lost.uuid, lost.name) == ("lost", device.uuid, device.name)
+        assert lost.fault is not None
+        assert lost.fault.uuid == device.uuid
+        assert lost.xid_events == device.xid_events
+    del after.driver.replaced[call]
+    after.read(after=60.0)
+    assert over(after) == [(79, True)]
+
+
 def test_what_was_reported_of_another_gpu_is_not_taken() -> None:
     (device,) = kept(Reported(48)).values()
     after = Machine("single", kept={"GPU-other": device})
