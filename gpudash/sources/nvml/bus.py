@@ -6,6 +6,7 @@ These files wake nothing, while any NVML call on a runtime-suspended GPU powers 
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Struct
@@ -81,6 +82,20 @@ class PciBus:
             return os.stat(self._module).st_ino
         except OSError:
             return None
+
+
+@lru_cache(maxsize=256)
+def kernel_address(bus_id: str | bytes | None) -> str | None:
+    """Return NVML's `00000000:1A:00.0` as the kernel's `0000:1a:00.0`, None if it is neither.
+
+    A domain may have more than four digits: those behind Intel's VMD begin at 10000.
+    """
+    text = bus_id.decode("ascii", "replace") if isinstance(bus_id, bytes) else bus_id or ""
+    domain, _, rest = text.partition(":")
+    try:
+        return f"{int(domain, 16):04x}:{rest.lower()}"
+    except ValueError:
+        return None
 
 
 def _read(path: str) -> str | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from gpudash.snapshot import Fault, Topology
 from gpudash.sources.nvml.crew import Crew
+from gpudash.sources.nvml.gpu import Gpu
 from gpudash.sources.nvml.library import Library
-from gpudash.sources.nvml.roster import Gpu
 from gpudash.sources.nvml.silence import excuse
 from gpudash.sources.nvml.tasks import Task
 from gpudash.sources.nvml.topology import read_topology

@@ -15,11 +15,12 @@ from gpudash.sources.nvml import codes
 from gpudash.sources.nvml.bus import UNKNOWN, Bus, Identity
 from gpudash.sources.nvml.connections import Connections
 from gpudash.sources.nvml.crew import Crew
+from gpudash.sources.nvml.gpu import Gpu
 from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.paces import STEADY_SECONDS
 from gpudash.sources.nvml.processes import Listing
 from gpudash.sources.nvml.rest import SUSPENDED, Rest
-from gpudash.sources.nvml.roster import Gpu, Roster
+from gpudash.sources.nvml.roster import Roster
 from gpudash.sources.nvml.session import Session, States
 from gpudash.sources.nvml.silence import excuse, seen_by_kernel
 from gpudash.sources.nvml.versions import Versions

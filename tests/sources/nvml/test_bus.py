@@ -1,6 +1,8 @@
 from pathlib import Path
 
-from gpudash.sources.nvml.bus import UNKNOWN, Identity, PciBus
+import pytest
+
+from gpudash.sources.nvml.bus import UNKNOWN, Identity, PciBus, kernel_address
 
 
 def make_gpu(root: Path, address: str, *, status: str | None, pci_class: str = "0x030200") -> None:
@@ -68,3 +70,19 @@ def test_a_module_that_was_loaded_anew_is_another_load(tmp_path: Path) -> None:
     module.rename(before)
     module.mkdir()
     assert bus.driver_load() != first
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("00000000:1A:00.0", "0000:1a:00.0"),
+        (b"0000:1A:00.0", "0000:1a:00.0"),
+        ("00010000:E1:00.0", "10000:e1:00.0"),
+        ("nowhere", None),
+        (None, None),
+    ],
+)
+def test_an_address_is_written_as_the_kernel_does(
+    told: str | bytes | None, shown: str | None
+) -> None:
+    assert kernel_address(told) == shown

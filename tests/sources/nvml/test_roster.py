@@ -9,7 +9,6 @@ import pytest
 from gpudash.errors import DriverError
 from gpudash.snapshot import Device
 from gpudash.sources.nvml import codes, readings
-from gpudash.sources.nvml.roster import kernel_address
 from tests.sources.nvml.tampering import HotplugMachine
 
 
@@ -212,19 +211,3 @@ def test_a_sleeping_gpu_that_was_away_is_not_woken_when_it_returns() -> None:
     machine.unplugged.clear()
     assert [device.state for device in machine.read().devices] == ["asleep"]
     assert not machine.host.library.woken
-
-
-@pytest.mark.parametrize(
-    ("told", "shown"),
-    [
-        ("00000000:1A:00.0", "0000:1a:00.0"),
-        (b"0000:1A:00.0", "0000:1a:00.0"),
-        ("00010000:E1:00.0", "10000:e1:00.0"),
-        ("nowhere", None),
-        (None, None),
-    ],
-)
-def test_an_address_is_written_as_the_kernel_does(
-    told: str | bytes | None, shown: str | None
-) -> None:
-    assert kernel_address(told) == shown
