@@ -14,6 +14,7 @@ from textual.events import Resize
 from textual.geometry import Size
 from textual.screen import Screen
 
+from gpudash import quick
 from gpudash.errors import ExitStatus
 from gpudash.feed import FeedState
 from gpudash.playback import Supply
@@ -112,9 +113,8 @@ class LiveApp(OrderedKeys, BackstageApp):
     def on_ready(self) -> None:
         """Show the screen, and keep the garbage collector off what start-up left for good."""
         self.redraw()
-        gc.enable()
         gc.collect()
-        gc.freeze()
+        quick.settle()
 
     def on_unmount(self) -> None:
         """Let the collector go."""

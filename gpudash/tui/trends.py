@@ -31,7 +31,7 @@ class Trends:
         """Let all series end at an instant of the past, or now."""
         self._until = self._history.now if moment is None else moment
         for scale in self._scales.values():
-            scale.show(self._until)
+            scale.show(self._until, self._history.began)
 
     def column_seconds(self, columns: int) -> int:
         """Return for how long each of so many columns stands: what lets them hold everything."""
@@ -51,10 +51,14 @@ class Trends:
         self, name: object, keys: Sequence[Key], field: str, columns: int, join: Join | None
     ) -> Values:
         scale = self._scales[self.column_seconds(columns)]
-        past = scale.past.get(name)
-        if past is None:
-            points = self._points(scale, keys, field, columns, join)
-            past = scale.past[name] = points[:-_POINTS]
+        column, past = scale.past.get(name, (scale.column - columns, []))
+        new = scale.column - column
+        if new >= columns:
+            past = self._points(scale, keys, field, columns, join)[:-_POINTS]
+        elif new:
+            finished = self._points(scale, keys, field, new + 1, join)[:-_POINTS]
+            past = past[new * _POINTS :] + finished
+        scale.past[name] = scale.column, past
         return past + self._points(scale, keys, field, 1, join)
 
     def _points(
@@ -79,14 +83,19 @@ class _Scale:
         self.point_seconds = seconds / _POINTS
         self.column = -1
         """Number of the last column."""
-        self.past: dict[object, Values] = {}
+        self.past: dict[object, tuple[int, Values]] = {}
+        """Points of all columns but the last, and the number of the last one when they were."""
+        self._began = 0.0
 
-    def show(self, until: float) -> None:
-        """Let the last column be that of an instant."""
+    def show(self, until: float, began: float) -> None:
+        """Let the last column be that of an instant, in a history that began at another."""
         column = int(until // self.seconds)
-        if column != self.column:
-            self.column = column
+        if began != self._began or column < self.column:
             self.past.clear()
+        elif column > self.column:
+            # What nobody asked for meanwhile may be gone for good.
+            self.past = {name: past for name, past in self.past.items() if past[0] == self.column}
+        self.column, self._began = column, began
 
 
 def _join(values: Sequence[float | None], join: Join) -> float | None:

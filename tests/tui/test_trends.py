@@ -79,3 +79,26 @@ def test_every_column_has_two_points_at_any_instant(columns: int) -> None:
         history.push(sample(second, [1]))
         trends.show(None)
         assert len(trends.values(GPU, FIELD, columns)) == 2 * columns
+
+
+def test_columns_that_are_finished_one_by_one_are_those_of_a_look_at_all() -> None:
+    history = watched([])
+    trends = Trends(history)
+    # Samples come and go slowly and fast, and once a column long none does.
+    for second in (0, 1, 2, 3, 7, 8, 19, 20, 21, 22, 23, 43, 44, 45, 46, 47, 48, 49, 50, 51):
+        history.push(sample(second, [second]))
+        trends.show(None)
+        afresh = Trends(history)
+        afresh.show(None)
+        assert trends.values(GPU, FIELD, 12) == afresh.values(GPU, FIELD, 12)
+
+
+def test_another_history_has_another_past() -> None:
+    history = watched(sample(second, [50]) for second in range(10))
+    trends = Trends(history)
+    trends.show(None)
+    trends.values(GPU, FIELD, 5)
+    history.clear()
+    history.push(sample(12, [80]))
+    trends.show(None)
+    assert [value for value in trends.values(GPU, FIELD, 5) if value is not None] == [80]

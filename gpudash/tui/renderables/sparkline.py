@@ -30,17 +30,20 @@ def curve(
     """Return the lines of a curve; all but its last cell is drawn once for many ticks."""
     cells, lines = size
     past = _drawn(tuple(values[:-_POINTS]), most, cells - 1, lines, glyphs)
-    last = _drawn(tuple(values[-_POINTS:]), most, 1, lines, glyphs)
+    # It is another at every tick, and would only push the others out of what is remembered.
+    last = _draw(values[-_POINTS:], most, 1, lines, glyphs)
     return list(map(add, past, last))
 
 
-@lru_cache(maxsize=1024)
-def _drawn(
-    values: tuple[float | None, ...], most: float, cells: int, lines: int, glyphs: Glyphs
+def _draw(
+    values: Sequence[float | None], most: float, cells: int, lines: int, glyphs: Glyphs
 ) -> tuple[str, ...]:
     points = values if glyphs.braille else peaks(values)
     drawn = area(points, most, (cells, lines), _NO_STYLE, glyphs)
     return tuple(line[0].text for line in drawn)
+
+
+_drawn = lru_cache(maxsize=1024)(_draw)
 
 
 def peaks(values: Sequence[float | None]) -> list[float | None]:
