@@ -1,0 +1,118 @@
+"""The faults of the table, seen by every form of a look and at a real terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import GPUDASH, complete, gpudash
+from tests.e2e.terminal import Terminal
+from tests.e2e.test_fault_table import BEYOND, BROKEN, DEVICES, FAULTS, TIMEOUT
+from tests.e2e.test_stream import streaming
+from tests.fakenvml.build import environment
+
+pytestmark = pytest.mark.e2e
+
+FORMS = {
+    "a document": ("--once", "--json"),
+    "gpustat's": ("--json=gpustat",),
+    "a column for each metric": ("--format", "csv"),
+    "metrics": ("--format", "prometheus"),
+    "a query": ("--query-gpu=index,name,memory.used", "--format=csv,noheader"),
+    "a query of processes": ("--query-compute-apps=pid", "--format=csv,noheader"),
+    "a list": ("-L",),
+    "the links": ("topo",),
+}
+SEEN = ("lost when looked up", "reset required", "hangs in one getter", "driver not loaded")
+"""A fault of each kind: one GPU is out of order, one hangs, the driver refuses."""
+
+
+@pytest.mark.parametrize("fault", SEEN)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_status_and_one_line(fakenvml: Path, form: str, fault: str) -> None:
+    told = FAULTS[fault]
+    run = gpudash(
+        *FORMS[form],
+        *("--timeout", f"{TIMEOUT:g}"),
+        library=fakenvml,
+        **{"DEVICES": DEVICES, **told.told},
+    )
+    assert run.status == told.status
+    assert run.seconds <= TIMEOUT + BEYOND
+    assert run.stderr.count("\n") == bool(told.line)
+    assert re.search(told.line, run.stderr)
+    if told.document and form in ("a query", "a list"):
+        indices = [re.search(r"\d", line) for line in run.text.splitlines()]
+        assert [found and int(found[0]) for found in indices] == [*range(DEVICES)]
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_table_at_a_terminal(fakenvml: Path, name: str) -> None:
+    fault = FAULTS[name]
+    argv = [*GPUDASH, "--once", "--timeout", f"{TIMEOUT:g}"]
+    env = environment(fakenvml, **{"DEVICES": DEVICES, **fault.told})
+    start = time.monotonic()
+    with Terminal(argv, env=env, columns=160, rows=60) as terminal:
+        assert terminal.wait_exit() == fault.status
+        assert time.monotonic() - start <= TIMEOUT + BEYOND
+        shown = bytes(terminal.raw).decode()
+    assert shown.count("gpudash: ") == bool(fault.line)
+    assert re.search(fault.line, shown)
+    healthy = [index for index in range(DEVICES) if fault.state == "ok" or index != BROKEN]
+    for index in healthy if fault.document else ():
+        assert re.search(rf"(?m)^\W*{index}\b.*A100.*/400W", shown), index
+    if fault.state != "ok":
+        assert re.search(rf"(?m)^\W*{BROKEN}\b.*(LOST|RESET|FAILED|NO ANSWER)", shown)
+        assert not re.search(rf"(?m)^\W*{BROKEN}\b.*/400W", shown)
+
+
+def test_processes_that_cannot_be_listed_are_not_none(fakenvml: Path) -> None:
+    every = gpudash(
+        "--once",
+        library=fakenvml,
+        DEVICES=2,
+        FAIL="nvmlDeviceGetComputeRunningProcesses:*:999",
+    )
+    assert "No running processes" not in every.text
+    assert "Which processes run is not known" in every.text
+    assert "GPU 0: processes unknown: unknown error" in every.text
+
+
+def test_a_slow_getter_does_not_hold_the_others_back(fakenvml: Path) -> None:
+    with streaming(fakenvml, DEVICES=DEVICES, HANG=f"nvmlDeviceGetPowerUsage:{BROKEN}:3") as stream:
+        stream.next()
+        start = time.monotonic()
+        samples = [stream.next() for _ in range(10)]
+        assert time.monotonic() - start < 3
+        for sample in samples:
+            others = [device for device in sample.devices if device.index != BROKEN]
+            assert all(map(complete, others))
+        slow = stream.until(lambda snapshot: complete(snapshot.devices[BROKEN]))
+        assert slow.devices[BROKEN].power_usage_mw
+
+
+def test_a_terminal_of_an_unknown_kind_shows_the_screen(fakenvml: Path) -> None:
+    with Terminal(GPUDASH, env=environment(fakenvml, DEVICES=2), term="xterm-newest") as terminal:
+        terminal.wait_for("A100")
+        terminal.wait_for("q quit")
+        terminal.send("q")
+        assert terminal.wait_exit() == 0
+
+
+def test_a_document_of_a_thousand_processes_is_there_within_a_second(fakenvml: Path) -> None:
+    gpudash("--once", "--json", library=fakenvml)
+    best = min(
+        gpudash("--once", "--json", library=fakenvml, DEVICES=4, PROCS_PER_DEVICE=250).seconds
+        for _ in range(3)
+    )
+    assert best <= 1
+
+
+def test_gpustats_shape_does_not_call_unknown_processes_none(fakenvml: Path) -> None:
+    told = {"DEVICES": 2, "FAIL": "nvmlDeviceGetComputeRunningProcesses:1:4"}
+    run = gpudash("--json=gpustat", library=fakenvml, **told)
+    assert [gpu["processes"] for gpu in json.loads(run.text)["gpus"]] == [[], None]
