@@ -59,6 +59,6 @@ class DeviceReliability(DeviceLinks, frozen=True, kw_only=True):
         "drain-and-reset, recover-imex-domain, bus-reset or system-reboot.",
         nvml="NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")] = None
     xid_events: Annotated[tuple[XidEvent, ...] | None, _reliability(Unit.NONE,
-        "The last XID errors since gpudash began to watch, the newest last; null where the "
-        "driver reports none.", nvml="nvmlEventSetWait_v2")] = None
+        "The last XID errors since gpudash began to watch, those alike as one, the newest last; "
+        "null where the driver reports none.", nvml="nvmlEventSetWait_v2")] = None
     # fmt: on

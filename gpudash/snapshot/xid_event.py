@@ -22,8 +22,8 @@ class XidEvent(Struct, frozen=True, kw_only=True):
         "Number in NVIDIA's XID catalogue, null where the driver does not tell it.",
         nvml="nvmlEventSetWait_v2")]
     seen_at: Annotated[float, _reliability(Unit.SECOND,
-        "When gpudash was told of it, of several in a row of the last; Unix time.")]
-    count: Annotated[int, _reliability(Unit.COUNT, "How often it came in a row.")] = 1
+        "When gpudash was told of it, if it came more often the last time; Unix time.")]
+    count: Annotated[int, _reliability(Unit.COUNT, "How often it came.")] = 1
     gpu_instance_id: Annotated[int | None, _reliability(Unit.NONE,
         "MIG GPU instance that it hit, null for the whole GPU.")] = None
     before_reset: Annotated[bool, _reliability(Unit.NONE,

@@ -30,7 +30,7 @@ class XidWatch:
         events: tuple[XidEvent, ...] | None = None,
     ) -> None:
         self.events = events
-        """The last ones, the newest last; None while the driver reports none."""
+        """The last of each kind, the newest last; None while the driver reports none."""
         self._library = library
         self._wall_clock = wall_clock
         self._set: Any = None
@@ -91,7 +91,7 @@ class XidWatch:
                 self._add(event)
 
     def _add(self, event: Any) -> None:
-        """Keep an event; the same one again only counts up, so that it pushes no other out."""
+        """Keep an event; the same one again only counts up, so that no storm pushes others out."""
         number, instance = event.eventData, event.gpuInstanceId
         xid = XidEvent(
             code=None if number == _NOT_TOLD else number,
@@ -99,10 +99,9 @@ class XidWatch:
             gpu_instance_id=None if instance == _NO_INSTANCE else instance,
         )
         events = self.events or ()
-        if events and _kind(events[-1]) == _kind(xid):
-            self.events = (*events[:-1], replace(xid, count=events[-1].count + 1))
-        else:
-            self.events = (*events, xid)[-_KEPT:]
+        same = sum(event.count for event in events if _kind(event) == _kind(xid))
+        others = (event for event in events if _kind(event) != _kind(xid))
+        self.events = (*others, replace(xid, count=same + 1))[-_KEPT:]
 
 
 def _kind(event: XidEvent) -> tuple[object, ...]:

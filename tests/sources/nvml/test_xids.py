@@ -60,6 +60,17 @@ def test_the_same_one_again_counts_up() -> None:
     ]
 
 
+def test_failing_programs_do_not_push_out_what_failed_before() -> None:
+    machine = Reported(48)
+    machine.pending.extend([event(31), event(43)] * 20)
+    found = events(machine) or ()
+    assert [(each.code, each.count) for each in found] == [(48, 1), (31, 20), (43, 20)]
+    machine.pending.append(event(31))
+    found = events(machine) or ()
+    assert [(each.code, each.count) for each in found] == [(48, 1), (43, 20), (31, 21)]
+    assert found[-1].seen_at == machine.now
+
+
 def test_the_last_ones_are_kept() -> None:
     machine = Machine("single")
     machine.read()
