@@ -36,6 +36,9 @@ class Frame:
         """Where alone a wanted row may differ; of one that is not named, anywhere."""
         self._lines: dict[int, tuple[Stretch, Style, Sequence[Segment]]] = {}
         """What was drawn into a row last, and where."""
+        self.turn = 0
+        """Counts what the user asked for: rows changed in a later turn are sent before others."""
+        self._turns: dict[int, int] = {}
 
     def cells(self, segments: Iterable[Segment]) -> list[Cell]:
         """Return text and styles as cells; combining characters join the cell before them."""
@@ -80,13 +83,17 @@ class Frame:
         return (self._rows.get(y, []) if wanted is None else wanted)[:]
 
     def change(self, y: int, new: list[Cell]) -> None:
-        """Let row `y` show `new` from the next `take` on."""
+        """Let row `y` show `new` as soon as a `take` gets to it."""
+        if self.turn and self._turns.get(y) != self.turn:
+            # Behind what is of the same turn, not where it waited before.
+            self._wanted.pop(y, None)
+            self._turns[y] = self.turn
         self._wanted[y] = new
         self._places.pop(y, None)
         self._lines.pop(y, None)
 
     def draw(self, y: int, place: Stretch, line: Sequence[Segment], blank: Style) -> None:
-        """Let row `y` show a line from the next `take` on, cut off or filled up to its place.
+        """Let row `y` show a line as by `change`, cut off or filled up to its place.
 
         Of a line that was drawn there last, segments that are the same objects cost nothing.
         """
@@ -129,17 +136,29 @@ class Frame:
             x = end
         return changed
 
-    def take(self) -> str:
+    @property
+    def pending(self) -> bool:
+        """Whether rows are left that no `take` got to yet."""
+        return bool(self._wanted)
+
+    def take(self, size: int | None = None) -> str:
         """Return the bytes that make the terminal show what is wanted of it.
 
-        They leave the terminal without a look of its own.
+        They leave the terminal without a look of its own. With a `size` they end with the row
+        that reaches it; what waits is what changes until then. A row is never behind one that
+        began to wait later, unless that is of a later turn.
         """
         strokes = Strokes(erases=self._erases)
-        for y, new in self._wanted.items():
-            strokes.add(y, self._rows.get(y, []), new, self._places.get(y))
+        rows = list(self._wanted)
+        if self._turns:
+            rows.sort(key=lambda y: -self._turns.get(y, 0))
+        for y in rows:
+            if size is not None and strokes.size >= size:
+                break
+            new = self._wanted.pop(y)
+            strokes.add(y, self._rows.get(y, []), new, self._places.pop(y, None))
             self._rows[y] = new
-        self._wanted.clear()
-        self._places.clear()
+            self._turns.pop(y, None)
         return strokes.take()
 
     def _keep(self, text: str, pen: Pen) -> list[Cell]:

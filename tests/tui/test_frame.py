@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,6 +147,95 @@ def test_lines_of_which_parts_are_as_before_add_up_too(
     terminal.feed(frame.take())
     other.feed(fresh.take())
     assert shown(terminal) == shown(other)
+
+
+steps = st.one_of(
+    st.tuples(st.integers(0, HEIGHT - 1), pieces),
+    st.tuples(st.just("take"), st.integers(1, 60)),
+    st.tuples(st.just("turn"), st.integers(0, 3)),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(steps, max_size=20), st.booleans())
+def test_pieces_add_up_to_what_was_asked_for_last(
+    done: list[tuple[Any, Any]], erases: bool
+) -> None:
+    frame = Frame(ColorSystem.TRUECOLOR, erases=erases)
+    terminal = Terminal(WIDTH, HEIGHT)
+    wanted = [asked([]) for _ in range(HEIGHT)]
+    for what, value in done:
+        if what == "take":
+            terminal.feed(frame.take(value))
+        elif what == "turn":
+            frame.turn = value
+        else:
+            frame.change(what, exactly(frame, value))
+            wanted[what] = asked(value)
+    while frame.pending:
+        terminal.feed(frame.take(1))
+    assert shown(terminal) == wanted
+
+
+def ask(frame: Frame, y: int, text: str) -> None:
+    frame.change(y, frame.cells([Segment(f"{text:<{WIDTH}}")]))
+
+
+def test_piece_ends_with_the_row_that_fills_it() -> None:
+    frame = Frame(ColorSystem.TRUECOLOR)
+    for y in range(3):
+        ask(frame, y, "x" * WIDTH)
+    assert frame.take(WIDTH + 20).count("x" * WIDTH) == 2
+    assert frame.pending
+    assert frame.take(WIDTH).count("x" * WIDTH) == 1
+    assert not frame.pending
+
+
+def test_row_is_sent_as_it_is_wanted_when_its_turn_comes() -> None:
+    frame = Frame(ColorSystem.TRUECOLOR)
+    ask(frame, 0, "first")
+    ask(frame, 1, "old")
+    assert "first" in frame.take(1)
+    ask(frame, 1, "new")
+    rest = frame.take()
+    assert "new" in rest
+    assert "old" not in rest
+
+
+def test_no_row_waits_for_others_that_change_ever_again() -> None:
+    frame = Frame(ColorSystem.TRUECOLOR)
+    for y in range(3):
+        ask(frame, y, "old")
+    sent = ""
+    for number in range(3):
+        ask(frame, 0, f"new {number}")
+        ask(frame, 2, f"new {number}")
+        sent += frame.take(1)
+    assert "old" in sent
+
+
+def test_what_was_asked_for_last_is_sent_first() -> None:
+    frame = Frame(ColorSystem.TRUECOLOR)
+    for y in range(3):
+        ask(frame, y, "old")
+    frame.turn = 1
+    ask(frame, 1, "asked")
+    frame.turn = 2
+    ask(frame, 2, "asked last")
+    frame.turn = 0
+    ask(frame, 0, "new")
+    assert "asked last" in frame.take(1)
+    assert "asked" in frame.take(1)
+    assert "new" in frame.take(1)
+
+
+def test_rows_of_one_turn_are_sent_in_the_order_of_their_changes() -> None:
+    frame = Frame(ColorSystem.TRUECOLOR)
+    ask(frame, 2, "old")
+    frame.turn = 1
+    for y in range(3):
+        ask(frame, y, f"row {y}")
+    assert [frame.take(1).count(f"row {y}") for y in range(3)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("char", ["☔", "☰", "⚊", "◾", "漢"])

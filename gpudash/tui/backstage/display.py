@@ -7,7 +7,9 @@ nothing covers it.
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App
+from textual.events import Event, InputEvent
 from textual.geometry import Size
 from textual.strip import Strip
 
@@ -33,6 +36,14 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 
+_ANSWER_SECONDS = 1.0
+"""What changes so soon after a key is taken for its answer."""
+
+
+_PIECE_BYTES = 2048
+"""What is shown at once at least, where a link has no room for all."""
+
+
 class BackstageApp(App[int]):
     """An app that knows what the terminal shows and sends only what differs."""
 
@@ -41,6 +52,8 @@ class BackstageApp(App[int]):
     _holding = False
     _cursor_owed = False
     _curtain = False
+    _asked = 0
+    _asked_at = -math.inf
     found_attributes: list[Any] | None = None
     pre_frame_bytes = 0
     """What was sent behind the first question to the terminal, 0 if it was not asked."""
@@ -107,6 +120,7 @@ class BackstageApp(App[int]):
         if place is None or not place[1].contains_region(place[0]):
             return False
         region = place[0]
+        frame.turn = self._turn
         for y, line in rows.items():
             shown = self._filtered(widget, line, blank) if self.no_color else line
             frame.draw(region.y + y, (region.x, region.right), shown, blank)
@@ -121,6 +135,18 @@ class BackstageApp(App[int]):
         for line_filter in self.get_line_filters():
             strip = strip.apply_filter(line_filter, widget.background_colors[1])
         return strip._segments
+
+    async def on_event(self, event: Event) -> None:
+        """Count what the user asks for: its answer is to be seen before other changes."""
+        if isinstance(event, InputEvent):
+            self._asked += 1
+            self._asked_at = time.monotonic()
+        await super().on_event(event)
+
+    @property
+    def _turn(self) -> int:
+        """The number of what was asked for last; 0 for changes that are of themselves."""
+        return self._asked if time.monotonic() - self._asked_at < _ANSWER_SECONDS else 0
 
     def pop_screen(self) -> AwaitComplete:
         """Leave a screen without keeping it.
@@ -178,6 +204,7 @@ class BackstageApp(App[int]):
             if isinstance(update, LayoutUpdate)
             else self._partial_rows(self._frame, update)
         )
+        self._frame.turn = self._turn
         for y, row in changed.items():
             self._frame.change(y, row)
         self._flush_frame(cursor=whole)
@@ -215,22 +242,40 @@ class BackstageApp(App[int]):
         """Draw what was not drawn while the link was busy; for who draws."""
 
     def _flush_frame(self, *, cursor: bool = False) -> None:
-        """Send what changed, or leave it for later while an earlier frame is on its way."""
-        driver = self._driver
-        if driver is None:
-            return
+        """Send what changed, as much of it as the link has room for; the rest when it has more."""
         self._cursor_owed |= cursor
-        if self.held_back():
-            return
-        data = self._frame.take() if self._frame is not None else ""
+        driver = self._driver
+        while driver is not None and not self.held_back():
+            room = driver.room if isinstance(driver, QuietDriver) else None
+            data = "".join(self._pieces(room))
+            if data:
+                driver.write(data)
+                driver.flush()
+            if self._frame is None or not self._frame.pending:
+                return
+
+    def _pieces(self, room: int | None) -> Iterator[str]:
+        """Yield what is to be sent until the room is taken, in pieces that are soon shown."""
+        frame, pending = self._frame, True
+        size = None if room is None else max(_PIECE_BYTES, room // 2)
+        while pending and (room is None or room > _PIECE_BYTES // 2):
+            data = frame.take(size) if frame is not None else ""
+            pending = frame is not None and frame.pending
+            if not pending:
+                data += self._cursor_move()
+            if data:
+                yield SYNC_START + data + SYNC_END if self._sync_available else data
+            if room is not None:
+                room -= len(data.encode())
+
+    def _cursor_move(self) -> str:
+        """Return what brings the cursor to where it belongs, if that has changed."""
         position = self.screen.outer_size.clamp_offset(self.cursor_position)
-        if self._cursor_owed and position != self._previous_cursor_position:
-            self._previous_cursor_position = position
-            data += f"\x1b[{position.y + 1};{position.x + 1}H"
-        self._cursor_owed = False
-        if data:
-            driver.write(SYNC_START + data + SYNC_END if self._sync_available else data)
-            driver.flush()
+        owed, self._cursor_owed = self._cursor_owed, False
+        if not owed or position == self._previous_cursor_position:
+            return ""
+        self._previous_cursor_position = position
+        return f"\x1b[{position.y + 1};{position.x + 1}H"
 
 
 def repaint(widget: Widget, rows: Mapping[int, Line], blank: Style) -> bool:

@@ -84,6 +84,11 @@ class QuietDriver(LinuxDriver):
             return self._outlet.busy or self._lag.excessive
         return self._writer_thread is not None and self._writer_thread._queue.qsize() > 0
 
+    @property
+    def room(self) -> int:
+        """How many bytes may be sent at once where nothing is on its way."""
+        return self._lag.room
+
     def await_free(self) -> None:
         """Post `Free` when the terminal is no longer busy."""
         if not self._looks:
