@@ -47,7 +47,9 @@ class Connections:
         known = tuple((gpu.device.uuid, gpu.reader.openings) for gpu in present)
         if known == self._told_of and self._task is None:
             return
-        if not set(known) <= set(self._whole_of):
+        if set(known) <= set(self._whole_of):
+            self._task = None
+        else:
             self._read(present, known)
         if self._task is None:
             self._tell(known)

@@ -13,6 +13,7 @@ from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.paces import LOOK_AGAIN_MAX_SECONDS, RETRY_SECONDS
 from gpudash.sources.nvml.rest import SUSPENDED
 from gpudash.sources.nvml.roster import Roster
+from gpudash.sources.nvml.silence import excuse
 from gpudash.sources.nvml.tasks import Task
 from gpudash.sources.nvml.versions import Versions, read_versions
 
@@ -59,10 +60,12 @@ class Session:
 
     def close(self) -> None:
         """Let go of the driver; raises DriverError if that is not done in time."""
-        self.task = Task(self._close)
-        self._crew.run([self.task], first=True)
+        self.task = task = Task(self._close)
+        self._crew.run([task], first=True)
         if not self._take():
-            raise DriverError(codes.TIMEOUT, "a call hangs in the driver, which keeps the GPUs")
+            fault = excuse(task, "the driver")
+            hangs = "a call hangs in the driver, which keeps the GPUs"
+            raise DriverError(fault.code or codes.TIMEOUT, hangs if task.is_out else fault.message)
 
     def note_the_dead(self) -> None:
         """Open NVML anew in the next tick if no GPU knows of it: the driver was reloaded."""

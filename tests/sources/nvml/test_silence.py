@@ -222,15 +222,17 @@ def test_a_listing_that_hangs_keeps_the_time_at_which_it_was_made() -> None:
 
 
 class Dozing(Machine):
-    """A machine one GPU of which sleeps from the start."""
+    """A machine one GPU of which sleeps from the start, until it is woken."""
 
     def __init__(self, crew: Crew, place: int) -> None:
         super().__init__("dgx-h100", crew)
-        self._asleep = list(self.host.power_states())[place]
+        self._address = list(self.host.power_states())[place]
+        self.is_asleep = True
         self.reader = self._reader(self)
 
     def power_states(self) -> dict[str, str]:
-        return {**self.host.power_states(), self._asleep: "suspended"}
+        state = "suspended" if self.is_asleep else "active"
+        return {**self.host.power_states(), self._address: state}
 
     def identity(self, address: str) -> Any:
         return self.host.identity(address)
@@ -247,6 +249,30 @@ def test_a_gpu_that_was_never_read_makes_the_others_no_slower() -> None:
     assert time.monotonic() - started < 10
     hanging.gate.set()
     crew.close()
+
+
+def test_links_that_need_not_be_asked_for_are_told_where_the_system_gives_no_thread() -> None:
+    crew = Crew(QUICK, start=System(threads=1).start)
+    machine = Dozing(crew, 0)
+    topology = machine.read().topology
+    assert topology is not None
+    assert topology.indices == (1, 2, 3, 4, 5, 6, 7)
+    hanging = Hanging(machine, "nvmlDeviceGetPowerUsage", 7)
+    machine.is_asleep = False
+    assert "topology" in {fault.source for fault in machine.read().faults}
+    machine.is_asleep = True
+    reading = machine.read()
+    assert "topology" not in {fault.source for fault in reading.faults}
+    assert reading.topology is not None
+    assert reading.topology.indices == (1, 2, 3, 4, 5, 6)
+    hanging.gate.set()
+    crew.close()
+
+
+def test_what_cannot_be_let_go_of_for_want_of_a_thread_is_not_said_to_hang() -> None:
+    machine = Machine("single", Crew(QUICK, start=System(threads=0).start))
+    with pytest.raises(DriverError, match="the system gives no thread"):
+        machine.reader.close()
 
 
 def test_a_gpu_that_stays_silent_costs_no_memory_and_no_threads() -> None:
