@@ -49,6 +49,16 @@ def as_nobody(victim: Holder) -> Iterator[Callable[[], None]]:
     os.setresuid(0, 0, 0)
 
 
+def test_what_is_pinned_is_not_signalled_by_its_pid(
+    victim: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a look at it and a signal to its PID that might be another's."""
+    with pin(shown(victim.pid), HERE) as target, monkeypatch.context() as context:
+        context.delattr(os, "kill")
+        target.send(signal.SIGKILL)
+        assert target.wait(WAIT_SECONDS)
+
+
 def test_kill_ends_the_process_and_its_end_is_seen(victim: Holder) -> None:
     with pin(shown(victim.pid), HERE) as target:
         assert target.protected
