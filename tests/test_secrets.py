@@ -28,7 +28,8 @@ PLAIN = (
 PIECES = (
     "api Api access auth private key KEY to ken Token sec ret pass word wd phrase code pwd PWD "
     "cred ential bearer authoriz ation cookie pat PAT id file hf_ sk- gh p_ glpat- xoxb- AKIA ASIA "
-    "AIza eyJ pypi- nvapi- npm_ r8_ dop_v1_ :// @ : = ' \" - _ . / a A 0 abcdefghijklmnop"
+    "AIza eyJ pypi- nvapi- npm_ r8_ dop_v1_ gsk_ sk_live_ pplx- ? & sig= Signature= ] "
+    ":// @ : = ' \" - _ . / a A 0 abcdefghijklmnop"
 )
 """What names and values of secrets are made of, and what stands around them."""
 
@@ -63,6 +64,12 @@ def test_names_of_others_are_left_alone(name: str) -> None:
         (("curl", "-H", "Authorization: Bearer s3"), ("curl", "-H", "Authorization:***")),
         (("x", "postgres://u:p@s3@h/db"), ("x", "postgres://u:***@h/db")),
         (("x", "https://h/?token=s3&n=1"), ("x", "https://h/?token=***")),
+        (("x", "https://h/a?n=1&X-Amz-Signature=s3&m=2"),
+         ("x", "https://h/a?n=1&X-Amz-Signature=***&m=2")),
+        (("x", "https://h/a?sv=1&sig=s3%3D"), ("x", "https://h/a?sv=1&sig=***")),
+        (("python", "-c", "os.environ['OPENAI_API_KEY'] = 's3'; run()"),
+         ("python", "-c", "os.environ['OPENAI_API_KEY'] = '***'; run()")),
+        (("x", "gsk_abcdefghijklmnop", "sk_live_abcdefghijklmnop"), ("x", "***", "***")),
         (("x", "hf_abcdefghijklmnop"), ("x", "***")),
         (("x", "a,ghp_abcdefghijklmnop,b"), ("x", "a,***,b")),
         (("x", "-----BEGIN RSA PRIVATE KEY-----\\nMII"), ("x", "***")),
@@ -93,6 +100,7 @@ def test_secrets_in_arguments_are_masked(
         ("bash", "-c", "cd /home/u/secret/project && python run.py --seed 3"),
         ("x", "--eos-token", "</s>", "task-scheduler-service", "http://h:80/a@b"),
         ("x", "--token="),
+        ("x", "--sig=TERM", "--signature=serving_default", "risk_live_abcdefghijklmnop"),
         (),
     ],
 )
@@ -131,6 +139,7 @@ def test_what_the_first_look_lets_pass_holds_no_secret(text: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     ["-", "a", "A", "aA", "token=", "token:", "--token ", 'token="', "token='", "://a:", "a:",
+     "gsk_", "?sig=", "?sig=a", "&Signature",
      "hf_", "eyJ", "sk-a ", "\\", "token\\\"'", "token     ", "@", " ", "é", "npm_a", '"token":',
      "--token -"],
 )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 _OF_NAMES = "token secret pass pwd key credential bearer authorization cookie pat"
 _OF_VALUES = (
-    "sk- hf_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- xox akia asia aiza eyj pypi- nvapi- npm_ r8_ dop_v1_"
+    "sk- hf_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- xox akia asia aiza eyj pypi- nvapi- npm_ r8_ dop_v1_ "
+    "gsk_ sk_live_ sk_test_ tgp_v1_ lsv2_ pplx- signature= sig="
 )
 _MARKS = (*_OF_NAMES.split(), *_OF_VALUES.split())
 

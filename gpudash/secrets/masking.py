@@ -14,8 +14,11 @@ MASK = "***"
 _WORD = re.compile(r"[\w.-]+")
 _VALUE = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk-|hf_|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|ASIA|AIza"
-    r"|eyJ|pypi-|nvapi-)[\w.-]{10,}|(?:npm_|r8_|dop_v1_)[A-Za-z0-9]{32,})"
+    r"|eyJ|pypi-|nvapi-|gsk_|sk_live_|sk_test_|dckr_pat_|tgp_v1_|lsv2_|pplx-)[\w.-]{10,}"
+    r"|(?:npm_|r8_|dop_v1_)[A-Za-z0-9]{32,})"
 )
+_URL_SIGNATURE = re.compile(r"([?&](?:X-(?:Amz|Goog)-Signature|Signature|sig)=)[^&\s\"']+", re.I)
+"""What lets whoever has the address of a file in a cloud read it."""
 _URL_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s]*(@)")
 _PRIVATE_KEY = "PRIVATE KEY-----"
 _MOST_SPACES = 4
@@ -62,6 +65,7 @@ def mask_text(text: str) -> str:
         return MASK
     text = _masked_by_name(text)
     text = _URL_PASSWORD.sub(rf"\1{MASK}\2", text)
+    text = _URL_SIGNATURE.sub(rf"\1{MASK}", text)
     return _VALUE.sub(MASK, text)
 
 
@@ -82,8 +86,9 @@ def _masked_by_name(text: str) -> str:
 def _value_after(text: str, name: re.Match[str]) -> tuple[int, int]:
     """Return where the value of a name begins and ends; both alike if it has none."""
     place = name.end()
-    # The name itself may be quoted, in a script even with a backslash before the quote.
-    while place < min(len(text), name.end() + 2) and text[place] in "\\\"'":
+    # The name itself may be quoted, in a script even with a backslash before the quote, or the
+    # key of a dictionary.
+    while place < min(len(text), name.end() + 3) and text[place] in "\\\"']":
         place += 1
     start = _behind_spaces(text, place)
     separator = text[start : start + 1]
