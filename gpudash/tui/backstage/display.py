@@ -7,23 +7,18 @@ nothing covers it.
 
 from __future__ import annotations
 
-import math
 import os
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import COLOR_SYSTEMS
-from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
-from textual.app import App
-from textual.events import Event, InputEvent
 from textual.geometry import Size
 from textual.strip import Strip
 
 from gpudash.tui.backstage.driver import QuietDriver
+from gpudash.tui.backstage.sending import SendingApp
 from gpudash.tui.frame import Frame
 from gpudash.tui.renderables.line import Line, fitted
 from gpudash.tui.strokes import erases
@@ -36,24 +31,11 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 
-_ANSWER_SECONDS = 1.0
-"""What changes so soon after a key is taken for its answer."""
-
-
-_PIECE_BYTES = 2048
-"""What is shown at once at least, where a link has no room for all."""
-
-
-class BackstageApp(App[int]):
+class BackstageApp(SendingApp):
     """An app that knows what the terminal shows and sends only what differs."""
 
-    _frame: Frame | None = None
     _frame_size = Size(0, 0)
-    _holding = False
-    _cursor_owed = False
     _curtain = False
-    _asked = 0
-    _asked_at = -math.inf
     found_attributes: list[Any] | None = None
     pre_frame_bytes = 0
     """What was sent behind the first question to the terminal, 0 if it was not asked."""
@@ -88,28 +70,10 @@ class BackstageApp(App[int]):
         if isinstance(self._driver, QuietDriver):
             self._driver.listen()
 
-    def held_back(self) -> bool:
-        """Whether an earlier frame is on its way; `draw_owed` is called when it has arrived."""
-        driver = self._driver
-        if not isinstance(driver, QuietDriver) or not driver.busy:
-            return False
-        driver.await_free()
-        return True
-
     def forget_frame(self) -> None:
         """Send everything again: another program has written to the terminal."""
         self._frame = None
         self.refresh(layout=True)
-
-    @contextmanager
-    def one_frame(self) -> Iterator[None]:
-        """Send all rows repainted within as one write."""
-        self._holding = True
-        try:
-            yield
-        finally:
-            self._holding = False
-            self._flush_frame()
 
     def write_rows(self, widget: Widget, rows: Mapping[int, Line], blank: Style) -> bool:
         """Write rows of a widget straight to the terminal; False if Textual must do it."""
@@ -135,18 +99,6 @@ class BackstageApp(App[int]):
         for line_filter in self.get_line_filters():
             strip = strip.apply_filter(line_filter, widget.background_colors[1])
         return strip._segments
-
-    async def on_event(self, event: Event) -> None:
-        """Count what the user asks for: its answer is to be seen before other changes."""
-        if isinstance(event, InputEvent):
-            self._asked += 1
-            self._asked_at = time.monotonic()
-        await super().on_event(event)
-
-    @property
-    def _turn(self) -> int:
-        """The number of what was asked for last; 0 for changes that are of themselves."""
-        return self._asked if time.monotonic() - self._asked_at < _ANSWER_SECONDS else 0
 
     def pop_screen(self) -> AwaitComplete:
         """Leave a screen without keeping it.
@@ -229,53 +181,9 @@ class BackstageApp(App[int]):
                 row[x : x + len(cells)] = cells
         return rows
 
-    def on_quiet_driver_free(self) -> None:
-        """Show the present state, which may have changed several times since the last frame."""
-        self.draw_owed()
-        self._flush_frame()
-
     def on_quiet_driver_resized(self) -> None:
         """Send everything again: it may have been smaller in between, and have lost the rest."""
         self.forget_frame()
-
-    def draw_owed(self) -> None:
-        """Draw what was not drawn while the link was busy; for who draws."""
-
-    def _flush_frame(self, *, cursor: bool = False) -> None:
-        """Send what changed, as much of it as the link has room for; the rest when it has more."""
-        self._cursor_owed |= cursor
-        driver = self._driver
-        while driver is not None and not self.held_back():
-            room = driver.room if isinstance(driver, QuietDriver) else None
-            data = "".join(self._pieces(room))
-            if data:
-                driver.write(data)
-                driver.flush()
-            if self._frame is None or not self._frame.pending:
-                return
-
-    def _pieces(self, room: int | None) -> Iterator[str]:
-        """Yield what is to be sent until the room is taken, in pieces that are soon shown."""
-        frame, pending = self._frame, True
-        size = None if room is None else max(_PIECE_BYTES, room // 2)
-        while pending and (room is None or room > _PIECE_BYTES // 2):
-            data = frame.take(size) if frame is not None else ""
-            pending = frame is not None and frame.pending
-            if not pending:
-                data += self._cursor_move()
-            if data:
-                yield SYNC_START + data + SYNC_END if self._sync_available else data
-            if room is not None:
-                room -= len(data.encode())
-
-    def _cursor_move(self) -> str:
-        """Return what brings the cursor to where it belongs, if that has changed."""
-        position = self.screen.outer_size.clamp_offset(self.cursor_position)
-        owed, self._cursor_owed = self._cursor_owed, False
-        if not owed or position == self._previous_cursor_position:
-            return ""
-        self._previous_cursor_position = position
-        return f"\x1b[{position.y + 1};{position.x + 1}H"
 
 
 def repaint(widget: Widget, rows: Mapping[int, Line], blank: Style) -> bool:
