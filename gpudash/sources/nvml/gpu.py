@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gpudash.snapshot import Device, Fault
 from gpudash.sources.nvml import codes
-from gpudash.sources.nvml.bus import Identity, kernel_address
+from gpudash.sources.nvml.bus import UNKNOWN, Identity, kernel_address
 from gpudash.sources.nvml.device import DeviceReader
 from gpudash.sources.nvml.instances import InstanceReader
 from gpudash.sources.nvml.library import Library
@@ -51,6 +51,8 @@ class Gpu:
     ) -> None:
         self.address = address
         """Where the kernel sees it, `0000:1a:00.0`; None if that is not known."""
+        self.identity = UNKNOWN
+        """Who it is, by itself or by the kernel."""
         self.reader = DeviceReader(library, index, wall_clock)
         self.instance_reader = InstanceReader(library)
         self.processes = ProcessReader(library, self.reader, clock, wall_clock)
@@ -85,6 +87,8 @@ class Gpu:
         """Show what the task brought."""
         self.device, self.instances, self.listing = look.device, look.instances, look.listing
         self.is_known = True
+        if self.device.uuid not in (None, self.identity.uuid):
+            self.identity = Identity(self.device.name, self.device.uuid)
         self.address = kernel_address(self.device.pci_bus_id) or self.address
 
     def name(self, identity: Identity) -> None:

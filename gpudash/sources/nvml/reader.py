@@ -12,7 +12,7 @@ from msgspec import Struct
 from gpudash.errors import DriverError
 from gpudash.snapshot import Device, Fault, ProcessDevice, Topology
 from gpudash.sources.nvml import codes
-from gpudash.sources.nvml.bus import UNKNOWN, Bus, Identity
+from gpudash.sources.nvml.bus import Bus, Identity
 from gpudash.sources.nvml.connections import Connections
 from gpudash.sources.nvml.crew import Crew
 from gpudash.sources.nvml.gpu import Gpu
@@ -140,7 +140,7 @@ class NvmlReader:
         """Yield the GPUs that may be asked; the others are asleep."""
         for gpu in gpus:
             if gpu.address is not None and states.get(gpu.address) in SUSPENDED:
-                gpu.sleep(self._bus.identity(gpu.address))
+                gpu.sleep(self._identity(gpu))
             else:
                 yield gpu
 
@@ -158,7 +158,10 @@ class NvmlReader:
                 gpu.take_silence(self._identity(gpu), excuse(task, f"GPU {gpu.reader.index}"))
 
     def _identity(self, gpu: Gpu) -> Identity:
-        return UNKNOWN if gpu.address is None else self._bus.identity(gpu.address)
+        """Return who it is; the kernel module, which may be busy, is asked until it is known."""
+        if gpu.identity.uuid is None and gpu.address is not None:
+            gpu.identity = self._bus.identity(gpu.address)
+        return gpu.identity
 
     def _silence(self, states: States) -> Reading:
         """Return what is known while the driver does not even let itself be opened, or closed."""
@@ -168,7 +171,7 @@ class NvmlReader:
             devices = seen_by_kernel(self._bus, states, fault)
             return Reading(devices=devices, processes={}, faults=(fault,))
         for gpu in self._roster.gpus:
-            gpu.take_silence(UNKNOWN, fault)
+            gpu.take_silence(gpu.identity, fault)
         return Reading(devices=self._devices(), processes={}, faults=(fault,))
 
     def _reading(self) -> Reading:

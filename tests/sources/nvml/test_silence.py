@@ -228,6 +228,7 @@ class Dozing(Machine):
         super().__init__("dgx-h100", crew)
         self._address = list(self.host.power_states())[place]
         self.is_asleep = True
+        self.identified: list[str] = []
         self.reader = self._reader(self)
 
     def power_states(self) -> dict[str, str]:
@@ -235,7 +236,24 @@ class Dozing(Machine):
         return {**self.host.power_states(), self._address: state}
 
     def identity(self, address: str) -> Any:
+        self.identified.append(address)
         return self.host.identity(address)
+
+
+def test_the_kernel_module_is_asked_once_who_a_gpu_is_and_never_what_is_known() -> None:
+    crew = Crew(QUICK)
+    machine = Dozing(crew, 0)
+    name = machine.read().devices[0].name
+    assert name
+    hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
+    silent = read_until_state(machine, 3, "not-answering").devices[3]
+    assert silent.name == name
+    asleep = machine.read().devices[0]
+    assert (asleep.state, asleep.name) == ("asleep", name)
+    assert asleep.uuid is not None
+    assert len(machine.identified) == 1
+    hanging.gate.set()
+    crew.close()
 
 
 def test_a_gpu_that_was_never_read_makes_the_others_no_slower() -> None:
