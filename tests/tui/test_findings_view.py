@@ -79,6 +79,11 @@ async def test_healthy_host_has_no_such_line() -> None:
         await pilot.press("w")
         await pilot.pause()
         assert any("Nothing is wrong" in line for line in screen_lines(app))
+        await pilot.resize_terminal(40, 12)
+        for _ in range(3):
+            await pilot.pause()
+        words = " ".join(" ".join(screen_lines(app)).split())
+        assert "Nothing is wrong with these GPUs, as far as their driver tells" in words
 
 
 async def test_all_findings_are_shown_with_proof_and_remedy() -> None:

@@ -131,11 +131,11 @@ FOOTER = (
     "sort.choose",
     "process.kill",
     "view.process",
-    "move.turn",
     "view.device",
     "view.findings",
     "view.links",
     "view.users",
+    "move.turn",
     "time.pause",
 )
 """What the overview's footer shows first; what has no room is left out from the end."""

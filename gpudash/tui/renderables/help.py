@@ -14,9 +14,12 @@ from gpudash.tui.renderables.line import Line, fitted
 from gpudash.tui.theme import Theme
 
 COLUMN = 60
-"""Cells of a column."""
+"""Cells of a column, where there are so many."""
 
 _KEY_CELLS, _TERM_CELLS, _INDENT = 7, 15, 2
+
+_LEAST = 8
+"""Cells of a text that are worth folding it to."""
 
 _FILTER = "Filter"
 _FILTER_INTRO = "plain words: in PID, owner, command, job; - before a word: not"
@@ -25,10 +28,11 @@ _FILTER_INTRO = "plain words: in PID, owner, command, job; - before a word: not"
 def help_lines(keys: Sequence[Key], look: Theme, cells: int) -> list[Line]:
     """Return everything, in two columns where they fit."""
     blocks = []
+    column = min(COLUMN, cells)
     for name, group in groupby(keys, _group):
-        blocks.append(_block(name, list(group), look))
+        blocks.append(_block(name, list(group), look, column))
         if name == _FILTER:
-            blocks.append(_terms(look))
+            blocks.append(_terms(look, column))
     if cells < 2 * COLUMN:
         return [line for block in blocks for line in [*block, []]]
     left, right = _halves(blocks)
@@ -42,18 +46,19 @@ def _group(key: Key) -> str:
     return key.group
 
 
-def _block(name: str, keys: Sequence[Key], look: Theme) -> list[Line]:
+def _block(name: str, keys: Sequence[Key], look: Theme, column: int) -> list[Line]:
     lines = [_title(name, look)]
     for key in keys:
         shown = pad(key.shown, max(_KEY_CELLS, min(width(key.shown), 2 * _KEY_CELLS)))
-        lines += _entry(shown, key.help, look)
+        lines += _entry(shown, key.help, look, column)
     return lines
 
 
-def _terms(look: Theme) -> list[Line]:
-    lines = [_title("Filter terms", look), *_entry("", _FILTER_INTRO, look)]
+def _terms(look: Theme, column: int) -> list[Line]:
+    lines = [_title("Filter terms", look), *_entry("", _FILTER_INTRO, look, column)]
     for term in TERMS:
-        lines += _entry(pad(term.example, max(_TERM_CELLS, width(term.example))), term.help, look)
+        example = pad(term.example, max(_TERM_CELLS, width(term.example)))
+        lines += _entry(example, term.help, look, column)
     return lines
 
 
@@ -61,7 +66,7 @@ def _title(name: str, look: Theme) -> Line:
     return [Segment(" " * _INDENT + name, look.header_strong)]
 
 
-def _entry(lead: str, text: str, look: Theme) -> list[Line]:
+def _entry(lead: str, text: str, look: Theme, column: int) -> list[Line]:
     """Return a text behind what it explains, on as many lines as it takes."""
     lead += " " if lead else ""
     leads = [lead, " " * width(lead)]
@@ -71,7 +76,7 @@ def _entry(lead: str, text: str, look: Theme) -> list[Line]:
             Segment(leads[min(number, 1)], look.key),
             Segment(part, look.panel),
         ]
-        for number, part in enumerate(fold(text, COLUMN - 2 * _INDENT - width(lead)))
+        for number, part in enumerate(fold(text, max(_LEAST, column - 2 * _INDENT - width(lead))))
     ]
 
 

@@ -9,6 +9,7 @@ from rich.segment import Segment
 from textual.events import Click
 from textual.message import Message
 
+from gpudash.cells import fold
 from gpudash.snapshot import Finding
 from gpudash.tui.finding_cursor import FindingCursor
 from gpudash.tui.keymap import FINDINGS_KEYS, Key, bindings
@@ -44,8 +45,9 @@ class FindingsView(View):
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return how many findings there are."""
         findings = self.picture.findings
-        text = heading(findings) if findings else _NOTHING
-        return [[Segment(" " * MARGIN + text, self.picture.look.title)], []]
+        told = fold(heading(findings) if findings else _NOTHING, max(8, cells - 2 * MARGIN))
+        title = self.picture.look.title
+        return [*([Segment(" " * MARGIN + text, title)] for text in told), []]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return every finding in full, a blank line between two."""

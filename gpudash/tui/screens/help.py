@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 
 from gpudash.tui.keymap import Key
 from gpudash.tui.renderables.help import COLUMN, help_lines
-from gpudash.tui.renderables.line import Line, spread
+from gpudash.tui.renderables.line import Line, cells_of, spread
 from gpudash.tui.screens.stack import Closing
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Lines
@@ -90,13 +90,13 @@ class HelpScreen(Wheel, ModalScreen[None], Closing[None]):
     def _bottom(self) -> Line:
         """Return what closes the list, and which part of it is in view if not all is."""
         look, cells = self._look, self._keys.size.width
-        left = [
-            Segment("  Esc", look.key),
-            Segment(" close   ", look.panel_dim),
-        ]
+        left = [Segment("  Esc", look.key), Segment(" close", look.panel_dim)]
         if len(self._lines) <= self._room:
             return spread(left, [], cells, look.panel)
-        left += [Segment("j k PgDn PgUp", look.key), Segment(" scroll", look.panel_dim)]
+        keys = [Segment("   j k PgDn PgUp", look.key), Segment(" scroll", look.panel_dim)]
         last = min(self._first + self._room, len(self._lines))
-        text = f"{self._first + 1}-{last} of {len(self._lines)}  "
-        return spread(left, [Segment(text, look.panel_dim)], cells, look.panel)
+        right = [Segment(f"  {self._first + 1}-{last} of {len(self._lines)}  ", look.panel_dim)]
+        for part in (keys, keys[:1], []):
+            if cells_of([*left, *part, *right]) <= cells:
+                return spread([*left, *part], right, cells, look.panel)
+        return spread(left, [], cells, look.panel)

@@ -37,6 +37,13 @@ def test_a_line_too_short_for_any_key_shows_the_beginning_of_one() -> None:
     assert text("", 5).strip() == "q qu"
 
 
+def test_eighty_cells_hold_the_keys_of_all_views() -> None:
+    (line,) = footer(live_keys(OVERVIEW_KEYS), "", THEME, 80)
+    shown = "".join(segment.text for segment in line)
+    for entry in ("⏎ open", "d GPU", "w why", "m links", "u users"):
+        assert entry in shown
+
+
 def test_what_lets_time_go_on_is_told_first_while_it_stands_still() -> None:
     keys = live_keys(OVERVIEW_KEYS)
     assert "pause" in [key.label for key in labelled(keys)]

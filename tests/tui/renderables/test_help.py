@@ -26,6 +26,14 @@ def test_everything_is_told_in_full(cells: int) -> None:
     assert all(cells_of(line) <= max(60, cells) for line in lines)
 
 
+@pytest.mark.parametrize("cells", [32, 40, 59])
+def test_narrow_terminals_see_every_word(cells: int) -> None:
+    lines = help_lines(KEYS, THEME, cells)
+    assert all(cells_of(line) <= cells for line in lines)
+    words = {word for line in lines for segment in line for word in segment.text.split()}
+    assert {word for key in KEYS for word in key.help.split() if len(word) < 9} <= words
+
+
 def test_two_columns_stand_beside_each_other_from_120_cells_on() -> None:
     one, two = help_lines(KEYS, THEME, 119), help_lines(KEYS, THEME, 120)
     assert len(two) < 0.6 * len(one)
