@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.hostile import ATTACK, SHOWN, attacker, forbidden
+from tests.e2e.leasing import places, start
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -131,6 +133,14 @@ def test_a_hostile_file_of_settings_and_its_folder_are_told_as_text(
         ("--once",),
         ("--once", "--ascii"),
         ("--once", "--json"),
+        ("--once", "--show-secrets"),
+        ("--json=gpustat",),
+        ("--format", "csv"),
+        ("--format", "prometheus"),
+        ("--query-gpu=name,driver_version,uuid", "--format=csv"),
+        ("--query-compute-apps=name,gpu_name", "--format=csv"),
+        ("--query-gpu=\x1b]0;owned\x07", "--format=csv"),
+        ("-L",),
         ("topo",),
         ("topo", "--p2p", "--json"),
         ("leases",),
@@ -154,6 +164,34 @@ def test_outputs_and_errors_are_text(hostile: dict[str, str], arguments: tuple[s
         terminal.wait_exit()
         assert terminal.text.strip()
         assert forbidden(terminal.raw) == []
+
+
+HOLDER = """
+import time
+open("/proc/self/comm", "wb").write(b"\\x1b]0;owned\\x07")
+print(flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("words", [("leases",), ("leases", "--json"), ("--once",)])
+def test_a_hostile_holder_of_a_lease_is_text(fakenvml: Path, words: tuple[str, ...]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make the places for leases that nobody else could replace")
+    with places(fakenvml, 1) as environ:
+        Path(environ["GPUDASH_LOCK_DIR"], "\x1b]0;owned\x07").touch()
+        argv = ("--for", "0", "--", sys.executable, "-c", HOLDER)
+        holder = start(environ, "run", *argv)
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        try:
+            with Terminal([*GPUDASH, *words], env=environ, columns=200) as terminal:
+                terminal.wait_exit()
+                assert "0;owned" in terminal.text
+                assert forbidden(terminal.raw) == []
+        finally:
+            holder.kill()
+            holder.communicate()
 
 
 def test_the_stream_is_text(hostile: dict[str, str]) -> None:
