@@ -1,6 +1,8 @@
 """The PCI bus as the kernel shows it: which NVIDIA GPUs there are and which of them sleep.
 
-These files wake nothing, while any NVML call on a runtime-suspended GPU powers it up.
+The files of sysfs wake nothing, while any NVML call on a runtime-suspended GPU powers it up. That
+of the driver tells what is cached, but some drivers power the GPU up for it (open kernel modules
+515.43.04, nv-procfs.c): once is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ _DISPLAY_CLASS = "0x03"
 
 
 class Identity(Struct, frozen=True):
-    """What the kernel module tells of a GPU without waking it; None where it does not know."""
+    """What the kernel module tells of a GPU without NVML; None where it does not know."""
 
     name: str | None
     uuid: str | None
@@ -34,7 +36,7 @@ class Bus(Protocol):
         ...
 
     def identity(self, address: str) -> Identity:
-        """Return name and UUID of a GPU without waking it."""
+        """Return name and UUID of a GPU without NVML; not to be asked in every tick."""
         ...
 
     def driver_load(self) -> int | None:

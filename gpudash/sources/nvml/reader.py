@@ -158,7 +158,7 @@ class NvmlReader:
                 gpu.take_silence(self._identity(gpu), excuse(task, f"GPU {gpu.reader.index}"))
 
     def _identity(self, gpu: Gpu) -> Identity:
-        """Return who it is; the kernel module, which may be busy, is asked until it is known."""
+        """Return who it is; the kernel module, which may hang, is asked until it is known."""
         if gpu.identity.uuid is None and gpu.address is not None:
             gpu.identity = self._bus.identity(gpu.address)
         return gpu.identity
