@@ -53,6 +53,24 @@ def test_a_moment_in_which_the_use_cannot_be_seen_does_not() -> None:
     assert watched.see(leased(0), 20)["leased-unused"].level == "warn"
 
 
+def test_a_long_time_in_which_the_use_cannot_be_seen_is_not_called_unused() -> None:
+    watched = Watched()
+    watched.see(leased(0), 590)
+    for _ in range(60):
+        assert watched.see(leased(0, is_used=None), 60) == {}
+    finding = watched.see(leased(0), 10)["leased-unused"]
+    assert finding.level == "info"
+    assert finding.sentence.endswith("has not used it for 9 s")
+
+
+def test_samples_that_come_rarely_add_up() -> None:
+    watched = Watched()
+    for _ in range(7):
+        finding = watched.see(leased(0))["leased-unused"]
+        watched.second += 119
+    assert finding.level == "warn"
+
+
 def test_a_leased_gpu_is_neither_free_nor_idle() -> None:
     snapshot = leased(1)
     first, second, *_ = snapshot.devices

@@ -13,31 +13,39 @@ LEASED_UNUSED = Rule(
     "leased-unused", "leased by gpudash run and not used; a warning after 10 minutes", "leased"
 )
 
-_LONG_SECONDS = 600.0
+_LONG_SECONDS, _UNSEEN_SECONDS = 600.0, 60.0
 _ADVICE = (
     "A lease ends with the command that gpudash run started: ask its owner, or end it with "
     "gpudash kill PID. gpudash leases lists them all."
 )
+
+_Key = tuple[str, int | None]
+"""UUID of a GPU and PID of who has leased it."""
 
 
 class UnusedLeases:
     """Remembers since when each lease has not been used."""
 
     def __init__(self) -> None:
-        self._since: dict[tuple[str, int | None], float] = {}
+        self._since: dict[_Key, float] = {}
+        self._seen: dict[_Key, float] = {}
+        """When each was last seen not to be used."""
 
     def __call__(self, sight: Sight) -> Iterator[Symptom]:
         """Yield one symptom for each holder of GPUs on which nothing of it runs."""
         now = sight.work.now
         unused = [lease for lease in sight.snapshot.leases if lease.is_used is False]
-        before = self._since
+        before, seen = self._since, self._seen
         self._since = {
             (each.uuid, each.pid): before.get((each.uuid, each.pid), now) for each in unused
         }
-        # What cannot be seen for a moment is no use yet.
+        self._seen = dict.fromkeys(self._since, now)
+        # What cannot be seen for a moment is no use yet; who knows what was for longer.
         told = sight.snapshot.leases
         unseen = {(each.uuid, each.pid) for each in told if each.is_used is None}
-        self._since |= {each: before[each] for each in unseen & before.keys()}
+        for each in unseen & before.keys():
+            if now - seen[each] <= _UNSEEN_SECONDS:
+                self._since[each], self._seen[each] = before[each], seen[each]
         devices: dict[str, Device] = {d.uuid: d for d in sight.snapshot.devices if d.uuid}
         for pid in dict.fromkeys(lease.pid for lease in unused):
             leases = [lease for lease in unused if lease.pid == pid]
