@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,11 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from gpudash.errors import WireError
+from gpudash.wire import decode
+from tests.recording.lines import line
 
 MARKUP = "[/x][@click=app.leave]"
 ATTACK = (
@@ -59,6 +65,36 @@ def forbidden(raw: bytes) -> list[str]:
     obeyed = {char for char in rest if unicodedata.category(char) in _OBEYED} - {"\r", "\n"}
     found = [sent for sent in _SENT if sent in text] + sorted(map(ascii, obeyed))
     return found + sorted(set(map(ascii, _UNSEEN.findall(rest))))
+
+
+def recording(path: Path, seconds: int) -> Path:
+    """A recording of which every text that may be any text is an attack."""
+    lines = (_poisoned(json.loads(line(number))) for number in range(seconds))
+    path.write_text("".join(f"{json.dumps(document)}\n" for document in lines))
+    return path
+
+
+def _poisoned(document: dict[str, Any]) -> dict[str, Any]:
+    attack = ATTACK.decode("utf-8", "ignore")
+    for place, key in list(_texts(document)):
+        kept, place[key] = place[key], attack
+        try:
+            decode(json.dumps(document).encode())
+        except WireError:
+            place[key] = kept
+    return document
+
+
+def _texts(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield where each text of a document is."""
+    keys = value.keys() if isinstance(value, dict) else range(len(value))
+    for key in keys:
+        if isinstance(value[key], str):
+            # By its type a process counts as one that computes.
+            if key != "type":
+                yield value, key
+        elif isinstance(value[key], (dict, list)):
+            yield from _texts(value[key])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.hostile import ATTACK, SHOWN, attacker, forbidden
+from tests.e2e.hostile import ATTACK, SHOWN, attacker, forbidden, recording
 from tests.e2e.leasing import places, start
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
@@ -192,6 +192,43 @@ def test_a_hostile_holder_of_a_lease_is_text(fakenvml: Path, words: tuple[str, .
         finally:
             holder.kill()
             holder.communicate()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--once",),
+        ("--once", "--json"),
+        ("--json",),
+        ("--json=gpustat",),
+        ("--format", "csv"),
+        ("--format", "prometheus"),
+        ("--query-compute-apps=name,gpu_name,gpu_uuid", "--format=csv"),
+        ("-L",),
+        ("topo", "--p2p"),
+    ],
+)
+def test_a_hostile_recording_is_printed_as_text(tmp_path: Path, words: tuple[str, ...]) -> None:
+    argv = [*GPUDASH, "--replay", str(recording(tmp_path / "host.jsonl", 2)), *words]
+    with Terminal(argv, env=dict(os.environ), columns=200, rows=100) as terminal:
+        terminal.wait_exit()
+        assert "0;owned" in terminal.text
+        assert "Traceback" not in terminal.text
+        assert forbidden(terminal.raw) == []
+
+
+def test_a_hostile_recording_is_shown_as_text(tmp_path: Path) -> None:
+    argv = [*GPUDASH, "replay", str(recording(tmp_path / "host.jsonl", 60)), "--no-config"]
+    with Terminal(argv, env=dict(os.environ), columns=200, rows=50) as terminal:
+        terminal.wait_for(SHOWN)
+        terminal.wait_until(lambda: 1000 in terminal.modes)
+        for key in ("p", "j", "enter", "t", "escape", "d", "escape", "w", "escape", "m", "escape"):
+            terminal.send(key)
+            terminal.settle(PATIENCE.get(key, 0.1))
+            assert terminal.exit_status is None, terminal.text
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.wait_exit() == 128 + signal.SIGTERM
+        assert forbidden(terminal.raw) == []
 
 
 def test_the_stream_is_text(hostile: dict[str, str]) -> None:
