@@ -50,6 +50,11 @@ class Slots:
         tell(self.control, **({"REMOVED": ",".join(map(str, places))} if places else {}))
         self._show(place for place in range(len(ADDRESSES)) if place not in places)
 
+    def suspend(self, place: int) -> None:
+        """Let the kernel say that a GPU is powered down."""
+        gpu = self._drivers / "nvidia" / ADDRESSES[place]
+        (gpu / "power/runtime_status").write_text("suspended\n")
+
     def _show(self, places: Iterable[int]) -> None:
         """Replace the folder of the driver as a whole, as its listing is read as a whole."""
         fresh = self._drivers / "fresh"
@@ -67,6 +72,35 @@ class Slots:
 @pytest.fixture
 def slots(tmp_path: Path) -> Slots:
     return Slots(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--once",),
+        ("--once", "--json"),
+        ("-L",),
+        ("topo",),
+        ("doctor",),
+        ("--query-gpu=name,power.draw", "--format=csv"),
+    ],
+)
+def test_a_suspended_gpu_is_told_and_never_called(
+    fakenvml: Path, slots: Slots, words: tuple[str, ...]
+) -> None:
+    slots.suspend(1)
+    run = subprocess.run(
+        slots.inside(*GPUDASH, *words),
+        env=environment(fakenvml, DEVICES=3, CONTROL=slots.control, TRACE=1),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0
+    called = set(re.findall(r"(?m)^fakenvml \w+\((\d)", run.stderr))
+    assert called == {"0", "2"}
+    if words in (("--once",), ("-L",)):
+        assert re.search("(?m)^(GPU )?1.*asleep", run.stdout)
 
 
 def told(slots: Slots, held: list[Holder]) -> dict[str, Any]:

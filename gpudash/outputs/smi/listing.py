@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudash.snapshot import Device, Snapshot
+from gpudash.states import state_words
 from gpudash.text import clean
 
 
@@ -28,6 +29,6 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
 
 def _gpu(device: Device) -> str:
     if device.state != "ok" and device.name is None:
-        reason = "does not answer" if device.fault is None else device.fault.message
+        reason = state_words(device).told if device.fault is None else device.fault.message
         return f"GPU {device.index}: ({reason})"
     return f"GPU {device.index}: {clean(device.name or '')} (UUID: {clean(device.uuid or '')})"
