@@ -21,6 +21,9 @@ Work = Callable[[Callable[[], None]], int]
 _GRACE_SECONDS = 2.0
 """For how long the child may be silent beyond its time: it says itself what did not answer."""
 _ALIVE = b"."
+_CRASHES = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
+)
 
 
 def run(work: Work, seconds: float) -> int:
@@ -69,11 +72,22 @@ def _answer(work: Work, descriptor: int) -> int:
     return status
 
 
+def _fate(number: int) -> str:
+    """Return what a signal that ended the child says about the driver's library."""
+    known = number in set(signal.Signals)
+    name = signal.Signals(number).name if known else f"signal {number}"
+    if number in _CRASHES:
+        return f"the driver's library crashed with {name}"
+    told = f"what looked at the driver was ended by {name}"
+    is_killed = number == signal.SIGKILL
+    return f"{told}; sudo dmesg tells whether memory was short" if is_killed else told
+
+
 def _crashed(errand: Errand) -> int:
     """Return the status of a child that ended without an answer; raises for a signal."""
     code = errand.reap()
     if code is None or code >= 0:
         return code or ExitStatus.FAILURE
-    error = GpudashError(f"the driver's library crashed with {signal.Signals(-code).name}")
+    error = GpudashError(_fate(-code))
     error.exit_status = 128 - code
     raise error

@@ -72,7 +72,7 @@ def _slow(timeout: float) -> str:
 def _ended(code: int) -> str:
     """Return how a child ended that should have answered."""
     if -code in set(Signals):
-        return f"crashed with {Signals(-code).name}"
+        return f"was ended by {Signals(-code).name}"
     return f"ended with status {code}"
 
 

@@ -159,6 +159,24 @@ def test_a_stopped_child_does_not_hold_the_prompt(fakenvml: Path) -> None:
         assert error == "gpudash: no answer in 1 s; --timeout waits longer\n"
 
 
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGSEGV, "the driver's library crashed with SIGSEGV\n"),
+        (signal.SIGKILL, "ended by SIGKILL; sudo dmesg tells whether memory was short\n"),
+        (signal.SIGTERM, "ended by SIGTERM\n"),
+        (signal.SIGRTMIN + 3, f"ended by signal {signal.SIGRTMIN + 3}\n"),
+    ],
+)
+def test_how_a_child_ended_is_told(fakenvml: Path, number: int, words: str) -> None:
+    with hanging(fakenvml, "600", subprocess.PIPE) as (process, children):
+        children[0].send_signal(number)
+        _, error = process.communicate(timeout=LATEST)
+        assert process.returncode == 128 + number
+        assert error.endswith(words)
+        assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize("text", ["0", "soon", "nan", "1e9"])
 def test_timeout_that_is_none_is_told(fakenvml: Path, text: str) -> None:
     run = gpudash("--once", "--timeout", text, library=fakenvml)
