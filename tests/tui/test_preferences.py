@@ -204,9 +204,11 @@ async def test_keys_are_remapped_throughout(path: Path) -> None:
         assert not app.picture.listing.descending
         await pilot.press("r")
         assert not app.picture.listing.descending
-        await pilot.press("f7")
-        assert app.picture.playhead.paused
         assert "F7 pause" in screen_lines(app)[-1]
+        await pilot.press("f7")
+        await pilot.pause()
+        assert app.picture.playhead.paused
+        assert "F7 live" in screen_lines(app)[-1]
 
 
 async def test_an_action_can_be_left_without_keys(path: Path) -> None:
