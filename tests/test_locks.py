@@ -108,3 +108,24 @@ def test_locks_of_other_files_are_no_leases(
     assert locks.may_be_leases({elsewhere: 1, lease: 2})
     monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path))
     assert locks.may_be_leases({elsewhere: 1})
+
+
+@pytest.mark.parametrize("whose", ["file", "folder", "link"])
+def test_what_is_not_roots_is_no_place(tmp_path: Path, whose: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    folder = tmp_path / "places"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    place = folder / "GPU-1"
+    if whose == "link":
+        (tmp_path / "roots").touch()
+        place.symlink_to(tmp_path / "roots")
+    else:
+        place.touch()
+    held = locks.take(str(place))
+    assert held is not None
+    os.close(held)
+    os.chown(folder if whose == "folder" else place, 65534, -1, follow_symlinks=False)
+    with pytest.raises(PermissionError, match="others than root can replace it"):
+        locks.take(str(place))
