@@ -14,8 +14,6 @@ import sys
 from collections.abc import Callable
 from types import ModuleType, TracebackType
 
-_GARBAGE_THRESHOLDS = 20_000, 20, 20
-
 
 class Instead:
     """While it lasts, imports of a module get another one, or none if that is None."""
@@ -48,12 +46,8 @@ def begin() -> None:
 
 
 def settle() -> None:
-    """Go on for long: what was imported stays, and garbage is collected from now on.
-
-    Seldom: a snapshot is thousands of objects and no cycle, so that there is hardly any.
-    """
+    """Go on for long: what was imported stays, and garbage is collected from now on."""
     gc.freeze()
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
     gc.enable()
 
 

@@ -30,6 +30,11 @@ def encode(snapshot: Snapshot) -> bytes:
     return _encoder.encode(snapshot)
 
 
+def prepare() -> None:
+    """Learn what a document looks like, which the first `decode` would take its time for."""
+    _decoder()
+
+
 def decode(line: bytes) -> Snapshot:
     """Return the snapshot of one line, its texts made harmless whoever wrote them.
 

@@ -6,7 +6,6 @@ first snapshot is shown while Textual is still being imported.
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gpudash import quick
 from gpudash.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ _LEAVE = b"\x1b[?1049l\x1b[?25h"
 # The import of Textual in pieces, between which a first snapshot may be shown: the seconds to
 # wait for one before the piece, and its name. The collector takes about as long as the first two.
 _PIECES = (
-    (0.0, "asyncio"),
+    (0.06, "asyncio"),
     (0.0, "rich.console"),
-    (0.03, "textual"),
+    (0.0, "textual"),
     (0.0, "textual.css.stylesheet"),
     (0.0, "textual.screen"),
     (0.0, "textual.command"),
@@ -68,15 +68,16 @@ def show(open_feed: Callable[[float], Supply], *, config: bool = True, **for_thi
 
 def _show(open_feed: Callable[[float], Supply], config: bool, for_this_run: dict[str, Any]) -> int:
     _require_terminal()
-    gc.disable()
+    quick.begin()
     no_color = "NO_COLOR" in os.environ
     with _terminal() as attributes:
         size = os.get_terminal_size(1)
         _send(_ENTER + _skeleton(size.columns, no_color, bool(for_this_run.get("ascii"))))
-        preferences = _preferences(config, for_this_run)
-        feed = open_feed(preferences.current.interval)
+        path = _settings_path() if config else None
+        feed = open_feed(_interval(path, for_this_run))
         feed.start()
         try:
+            preferences = _preferences(path, for_this_run)
             frame, sent = _first_frame(feed, size, no_color, preferences)
             from gpudash.tui.app import GpudashApp
 
@@ -136,14 +137,23 @@ def _skeleton(cells: int, no_color: bool, ascii: bool) -> bytes:
     return f"{ground}\x1b[2J\x1b[H{bar}{name}{ground}\x1b[3;1H{word}\x1b[0m".encode()
 
 
-def _preferences(config: bool, for_this_run: dict[str, Any]) -> Preferences:
+def _settings_path() -> str:
+    from gpudash import settings
+
+    return settings.path()
+
+
+def _interval(path: str | None, for_this_run: dict[str, Any]) -> float:
+    """Return the interval alone, for which the collector need not wait for all settings."""
+    from gpudash.settings import Choices, Settings, load
+
+    found = Settings() if path is None or not os.path.lexists(path) else load(path, Choices())[0]
+    return float(for_this_run.get("interval", found.interval))
+
+
+def _preferences(path: str | None, for_this_run: dict[str, Any]) -> Preferences:
     from gpudash.tui.preferences import Preferences, choices
 
-    path = None
-    if config:
-        from gpudash import settings
-
-        path = settings.path()
     theme = for_this_run.get("theme")
     if theme is not None and theme not in choices().themes:
         raise UsageError(f"{theme!r} is no theme: choose from {', '.join(choices().themes)}")
@@ -159,11 +169,12 @@ def _first_frame(
     """
     from gpudash.tui.backstage.lag import first_question
     from gpudash.tui.backstage.parting import hear_out
-    from gpudash.tui.first_frame import draw
+    from gpudash.tui.first_frame import draw, rehearse
 
     frame, sent = None, 0
     question = first_question(os.environ).encode()
     try:
+        rehearse(feed, *size, preferences)
         for patience, piece in _PIECES:
             if frame is None and feed.poll(patience) is not None:
                 frame, picture = draw(feed, *size, preferences, no_color=no_color)

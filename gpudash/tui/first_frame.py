@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 
+from gpudash import wire
 from gpudash.playback import Supply
 from gpudash.tui.frame import Frame, color_system
 from gpudash.tui.picture import Picture
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.renderables.line import fitted
 from gpudash.tui.strokes import erases
+
+
+def rehearse(feed: Supply, cells: int, height: int, preferences: Preferences) -> None:
+    """Do once what a first time takes long, while the first snapshot is on its way."""
+    wire.prepare()
+    draw(feed, cells, height, preferences, no_color=False)
 
 
 def draw(
