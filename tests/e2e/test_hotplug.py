@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from gpudash.snapshot import Snapshot
+from tests.e2e import leasing
 from tests.e2e.run import GPUDASH, complete, tell
 from tests.e2e.terminal import Terminal
 from tests.e2e.test_stream import Stream
@@ -101,6 +103,38 @@ def test_a_suspended_gpu_is_told_and_never_called(
     assert called == {"0", "2"}
     if words in (("--once",), ("-L",)):
         assert re.search("(?m)^(GPU )?1.*asleep", run.stdout)
+
+
+KNOWN = 'mount -t tmpfs none /proc/driver && cp -r "$0" /proc/driver/nvidia && exec "$@"'
+"""Runs a command where the kernel module knows the GPUs, whatever the driver says."""
+
+
+def test_the_lease_of_a_gpu_that_was_never_read_is_told(
+    fakenvml: Path, slots: Slots, tmp_path: Path
+) -> None:
+    with leasing.places(fakenvml, 3) as environ:
+        uuids = sorted(os.listdir(environ["GPUDASH_LOCK_DIR"]))
+        for address, uuid in zip(ADDRESSES, uuids, strict=True):
+            gpu = tmp_path / "nvidia/gpus" / address
+            gpu.mkdir(parents=True)
+            (gpu / "information").write_text(f"Model: \t A100\nGPU UUID: \t {uuid}\n")
+        script = ("sh", "-c", "echo; exec sleep 600")
+        holder = leasing.start(environ, "run", "-n", "3", "--for", "0", "--", *script)
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        try:
+            known = ("sh", "-c", KNOWN, str(tmp_path / "nvidia"))
+            run = subprocess.run(
+                slots.inside(*known, *GPUDASH, "leases", "--json"),
+                env={**environ, "FAKENVML_CONTROL": str(slots.control), "FAKENVML_LOST": "1"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+            )
+        finally:
+            holder.kill()
+            holder.communicate()
+    leases = {lease["uuid"]: lease["is_used"] for lease in json.loads(run.stdout)}
+    assert leases == {uuids[0]: False, uuids[1]: None, uuids[2]: False}
 
 
 def told(slots: Slots, held: list[Holder]) -> dict[str, Any]:
