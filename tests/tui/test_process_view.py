@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from gpudash.snapshot import Process, Snapshot
 from gpudash.text import clean
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.preferences import Preferences
 from gpudash.tui.screens.process import ProcessView
 from tests.actions.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_snapshot
@@ -125,6 +126,22 @@ async def test_keys_in_the_footer_can_be_clicked(job: int) -> None:
         await pilot.click("#footer", offset=(at, 0))
         await pilot.pause()
         assert not isinstance(app.screen, ProcessView)
+
+
+async def test_the_footer_offers_to_kill_it_unless_nothing_may_be_sent(job: int) -> None:
+    async with view(shown(job)) as (app, pilot, _feed):
+        await until(app, pilot, "••••••")
+        assert screen_lines(app)[-1].startswith(" q back  K kill  ")
+        await pilot.click("#footer", offset=(screen_lines(app)[-1].index("kill"), 0))
+        await until(app, pilot, "Kill this process?")
+        await pilot.press("escape")
+    feed = HandFeed()
+    app = GpudashApp(feed, preferences=Preferences(read_only=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(host_of(process_of(0)))
+        await pilot.press("enter")
+        assert "q back" in await until(app, pilot, "t tree")
+        assert "kill" not in screen_lines(app)[-1]
 
 
 async def test_simulated_and_other_hosts_say_why_nothing_can_be_read() -> None:

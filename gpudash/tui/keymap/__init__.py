@@ -11,6 +11,7 @@ from gpudash.tui.keymap.overview import (
     keys_on_devices,
     keys_while_stopped,
     labelled,
+    signalling_keys,
 )
 from gpudash.tui.keymap.views import FINDINGS_KEYS, LINKS_KEYS, PROCESS_KEYS, USERS_KEYS, VIEW_KEYS
 
@@ -30,6 +31,7 @@ __all__ = [
     "keys_on_devices",
     "keys_while_stopped",
     "labelled",
+    "signalling_keys",
 ]
 
 SCREENS: tuple[tuple[Key, ...], ...] = (

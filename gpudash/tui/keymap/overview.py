@@ -125,6 +125,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
 """The keys of the overview, in the order of the help screen; the footer shows the labelled."""
 
 FOOTER = (
+    "view.back",
     "screen.quit",
     "screen.help",
     "filter.open",
@@ -138,18 +139,18 @@ FOOTER = (
     "move.turn",
     "time.pause",
 )
-"""What the overview's footer shows first; what has no room is left out from the end."""
+"""What a footer shows first; what has no room is left out from the end."""
 
-_STOPPED_FOOTER = (*FOOTER[:2], "time.pause", *FOOTER[2:-1])
+_STOPPED_FOOTER = (*FOOTER[:3], "time.pause", *FOOTER[3:-1])
 """The same while time stands still, which one key ends."""
 
 _RECORDED_FOOTER = (
-    *_STOPPED_FOOTER[:3],
+    *_STOPPED_FOOTER[:4],
     "time.back",
     "time.forward",
     "time.seek",
     "time.longer",
-    *FOOTER[2:-1],
+    *FOOTER[3:-1],
 )
 """What that of a recording shows first."""
 
@@ -177,3 +178,8 @@ def keys_while_stopped(keys: tuple[Key, ...]) -> tuple[Key, ...]:
     """Return the keys of a footer while time stands still, where one key lets it go on."""
     on = "play" if any(each.id == "time.seek" for each in keys) else _LIVE
     return tuple(each._replace(label=on) if each.id == "time.pause" else each for each in keys)
+
+
+def signalling_keys(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Return those that signal a process, for a view of one to show and the app to carry out."""
+    return tuple(each._replace(action=f"app.{each.action}") for each in keys if each.signals)

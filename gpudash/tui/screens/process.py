@@ -11,7 +11,7 @@ from textual.message import Message
 from gpudash.inspection import Inspection, of_recorded
 from gpudash.rows import ProcessRow, process_rows
 from gpudash.tui.inspecting import Inspector
-from gpudash.tui.keymap import PROCESS_KEYS, Key, bindings
+from gpudash.tui.keymap import PROCESS_KEYS, Key, bindings, signalling_keys
 from gpudash.tui.picture import Picture
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.process_page import Page, Sight, page, span_of
@@ -45,6 +45,7 @@ class ProcessView(View):
     ) -> None:
         """`section` is `tree` or `environment` to begin there."""
         super().__init__(picture)
+        self.keys += signalling_keys(picture.keys)
         self._row = row
         self._section = section
         self._asked_from: int | None = None
