@@ -19,6 +19,7 @@ from typing import Any
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Paste
 from textual.message import Message
 from textual.messages import TerminalSupportsSynchronizedOutput
 
@@ -26,6 +27,7 @@ from gpudash.errors import ExitStatus
 from gpudash.tui.backstage.lag import QUESTION, Lag
 from gpudash.tui.backstage.outlet import Outlet
 from gpudash.tui.backstage.parting import answers_in, hear_out
+from gpudash.tui.backstage.pastes import Pastes
 
 HANGUP_STATUS = ExitStatus.HANGUP
 _ENTER_SCREEN = "\x1b[?1049h"
@@ -209,7 +211,7 @@ class QuietDriver(LinuxDriver):
             self._app.post_message(self.Free())
 
     def _begin_input(self) -> None:
-        self._parser = XTermParser(self._debug)
+        self._parser, self._pastes = XTermParser(self._debug), Pastes()
         self._decode = getincrementaldecoder("utf-8")(errors="replace").decode
 
     def _hear(self) -> None:
@@ -225,8 +227,12 @@ class QuietDriver(LinuxDriver):
             getattr(self._app, "hang_up", lambda: None)()
             os._exit(HANGUP_STATUS)
         self._heard += answers_in(data)
-        for message in self._parser.feed(self._decode(data)):
-            self.process_message(message)
+        for part in self._pastes.feed(self._decode(data)):
+            if isinstance(part, Paste):
+                self.process_message(part)
+                continue
+            for message in self._parser.feed(part):
+                self.process_message(message)
         self._await_rest()
 
     def _await_rest(self) -> None:
