@@ -69,7 +69,7 @@ def compare_screen(setting: Setting, report: Report) -> None:
     """The live screens side by side, screen and collector together."""
     runs = _watch("screen", setting, report)
     report.ratio(runs, "cpu_s_per_min", "gpudash", "nvitop", 0.5)
-    report.ratio(runs, "bytes_per_s", "gpudash", "nvitop", 2.0)
+    report.ratio(runs, "bytes_per_s", "gpudash", "nvitop", 1.5)
     report.ratio(runs, "first_frame_ms", "gpudash", "nvitop", 1.0)
     report.ratio(runs, "key_ms", "gpudash", "nvitop", 1.5)
     _bounds(runs, report, quit_ms=300, resident_mib=45, children_mib=20)
