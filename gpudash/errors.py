@@ -15,6 +15,8 @@ Every message is one line that says what failed and what to do about it.
 
 from __future__ import annotations
 
+import errno
+
 
 class ExitStatus:
     """The exit statuses of gpudash: nvidia-smi's, which are NVML's return values, and sysexits."""
@@ -54,7 +56,7 @@ MEANINGS: dict[int, str] = {
     ExitStatus.OUTPUT: "the output could not be written",
     ExitStatus.TOO_FEW_GPUS: "`pick`, `wait` or `run` found too few GPUs",
     ExitStatus.HANGUP: "the terminal went away",
-    ExitStatus.INTERRUPTED: "ended by Ctrl-C, which on the screen is the key `q`",
+    ExitStatus.INTERRUPTED: "ended by SIGINT, as by Ctrl-C, which on the screen is the key `q`",
     ExitStatus.BROKEN_PIPE: "the reader went away",
     ExitStatus.TERMINATED: "ended by SIGTERM",
 }
@@ -86,6 +88,10 @@ class WireError(GpudashError):
     """A document is not a snapshot; the message names the path of the first wrong value."""
 
     exit_status = ExitStatus.DATA
+
+
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+"""What the kernel says when it gives no more files, processes or memory."""
 
 
 class ResourceError(GpudashError):

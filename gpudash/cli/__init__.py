@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -11,11 +10,8 @@ from typing import NoReturn
 
 from gpudash import arguments, quick, stdout
 from gpudash.cli import given, looks, verbs
-from gpudash.errors import ExitStatus, GpudashError, OutputError, ResourceError
+from gpudash.errors import EXHAUSTED, ExitStatus, GpudashError, OutputError, ResourceError
 from gpudash.text import clean
-
-_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""What the kernel says when it gives no more files, processes or memory."""
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -30,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except GpudashError as error:
         status = _tell(error)
     except OSError as error:
-        if error.errno not in _EXHAUSTED:
+        if error.errno not in EXHAUSTED:
             raise
         # At once: what was half made, such as an event loop, complains when it is let go of.
         os._exit(_tell(ResourceError(error)))

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpudash import quick
-from gpudash.errors import ExitStatus, UsageError
+from gpudash.errors import UsageError
 
 if TYPE_CHECKING:
     from gpudash.playback import Supply
@@ -57,16 +57,9 @@ def show(open_feed: Callable[[float], Supply], *, config: bool = True, **for_thi
     """Show what a feed brings, opened for an interval, until the user leaves.
 
     Without `config` the file of settings is left alone; fields of Settings for this run outdo
-    it. Raises UsageError for a theme that there is not.
+    it. Raises UsageError for a theme that there is not, OSError where the system gives no more
+    files or memory.
     """
-    try:
-        return _show(open_feed, config, for_this_run)
-    except KeyboardInterrupt:
-        # Not yet the key that it is on the screen.
-        return ExitStatus.OK
-
-
-def _show(open_feed: Callable[[float], Supply], config: bool, for_this_run: dict[str, Any]) -> int:
     _require_terminal()
     quick.begin()
     no_color = "NO_COLOR" in os.environ
@@ -84,10 +77,13 @@ def _show(open_feed: Callable[[float], Supply], config: bool, for_this_run: dict
             app = GpudashApp(feed, no_color=no_color, preferences=preferences)
             app.take_over(frame, size, attributes, sent)
             # One that raised within the loop would leave tasks that are waited for: see on_mount.
-            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGHUP))
+            held = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+            signal.pthread_sigmask(signal.SIG_BLOCK, held)
             app.run()
         finally:
             feed.stop()
+    if app.refusal is not None:
+        raise app.refusal
     troubles = [*preferences.mistakes, *([] if app.failure is None else [app.failure])]
     preferences.finish(troubles.append)
     for trouble in troubles:
@@ -114,7 +110,8 @@ def _terminal() -> Iterator[list[Any]]:
     quiet = termios.tcgetattr(0)
     quiet[0] &= ~termios.ICRNL  # an early Enter would arrive as another key
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
-    quiet[6][termios.VSUSP] = b"\0"  # an early Ctrl-Z waits for the screen, which can be left
+    # An early Ctrl-C or Ctrl-Z waits for the screen, where it is a key.
+    quiet[6][termios.VINTR] = quiet[6][termios.VSUSP] = b"\0"
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _exit_by_signal)
     # The screen is told of both as soon as it can draw, and let go of the GPUs.

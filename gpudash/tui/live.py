@@ -99,10 +99,11 @@ class LiveApp(OrderedKeys, BackstageApp):
     def on_mount(self) -> None:
         """Start to listen to the feed and to the signals that end a program."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        leaving = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+        for number in leaving:
             loop.add_signal_handler(number, self._leave_with, 128 + number)
         # Held back since before there was a loop whose tasks an exit would leave behind.
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGHUP))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, leaving)
         self.app_resume_signal.subscribe(self, lambda _app: self.forget_frame())
         self.lay_out()
         if self.feed.latest is not None:

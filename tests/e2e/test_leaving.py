@@ -92,6 +92,10 @@ def device_view(terminal: Terminal) -> None:
 
 PLACES: dict[str, Callable[[Terminal], object]] = {
     "before the first picture": lambda terminal: terminal.wait_for("gpudash"),
+    "with the first picture": lambda terminal: terminal.wait_until(
+        lambda: b"?2026$p" in terminal.raw
+    ),
+    "before the first key": lambda terminal: terminal.wait_until(lambda: 1000 in terminal.modes),
     "overview": lambda terminal: terminal.wait_for("quit"),
     "view": device_view,
 }
@@ -108,9 +112,11 @@ def test_ctrl_c_is_the_key_that_quits_everywhere(place: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signal_is_the_status(number: int) -> None:
+@pytest.mark.parametrize("place", PLACES)
+def test_signal_is_the_status(place: str, number: int) -> None:
     with Terminal([*GPUDASH, "--no-config", "--demo=dgx-h100"], env=dict(os.environ)) as terminal:
-        device_view(terminal)
+        PLACES[place](terminal)
         os.kill(terminal.pid, number)
         assert terminal.wait_exit() == 128 + number
         assert 1049 not in terminal.modes
+        assert "Traceback" not in terminal.text

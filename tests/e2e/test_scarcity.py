@@ -46,12 +46,31 @@ def test_without_files_to_open_it_ends_with_one_line(fakenvml: Path) -> None:
     assert run.stderr.count("\n") == 1
 
 
-def test_screen_without_files_to_open_leaves_the_terminal_as_it_was(fakenvml: Path) -> None:
-    argv = limited("-n 5", [*GPUDASH, "--no-config"])
+@pytest.mark.parametrize("files", range(6, 11))
+def test_screen_with_few_files_to_open_ends_with_one_line_or_can_be_left(
+    fakenvml: Path, files: int
+) -> None:
+    argv = limited(f"-n {files}", [*GPUDASH, "--no-config"])
     with Terminal(argv, env=environment(fakenvml, DEVICES=2), columns=140) as terminal:
+        terminal.wait_until(lambda: terminal.exit_status is not None or "quit" in terminal.text)
+        refused = terminal.exit_status is not None
+        if refused:
+            assert terminal.text.strip().startswith(REFUSED.format("Too many open files"))
+        terminal.send("q")
+        assert terminal.wait_exit() == (71 if refused else 0)
+        assert terminal.modes == {7, 25}
+        assert "Traceback" not in terminal.text
+
+
+def test_view_that_cannot_be_opened_ends_the_screen_with_one_line(fakenvml: Path) -> None:
+    with watching(fakenvml, DEVICES=2, size=(140, 30)) as terminal:
+        terminal.wait_until(lambda: 1000 in terminal.modes)
+        terminal.wait_for("every")
+        resource.prlimit(terminal.pid, resource.RLIMIT_NOFILE, (3, 3))
+        terminal.send("d")
         assert terminal.wait_exit() == 71
         assert terminal.modes == {7, 25}
-        assert terminal.text.strip().startswith(REFUSED.format("Too many open files"))
+        assert REFUSED.format("Too many open files") in terminal.text
         assert "Traceback" not in terminal.text
 
 

@@ -15,6 +15,8 @@ PRIVATE = {
         "_driver",
         "_sync_available",
         "_previous_cursor_position",
+        "_handle_exception",
+        "_close_messages_no_wait",
     ),
     "textual.screen:Screen": ("_compositor", "_layout_required"),
     "textual.widget:Widget": ("_styles_cache",),

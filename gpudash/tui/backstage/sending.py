@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from textual._ansi_sequences import SYNC_END, SYNC_START
-from textual.app import App
 from textual.events import Event, InputEvent
 
 from gpudash.tui.backstage.driver import QuietDriver
+from gpudash.tui.backstage.ending import EndingApp
 from gpudash.tui.frame import Frame
 
 _ANSWER_SECONDS = 1.0
@@ -23,7 +23,7 @@ _PIECE_BYTES = 2048
 """What is shown at once at least, where a link has no room for all."""
 
 
-class SendingApp(App[int]):
+class SendingApp(EndingApp):
     """An app that never sends more than the terminal shows in a moment, answers to keys first."""
 
     _frame: Frame | None = None
