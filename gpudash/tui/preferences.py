@@ -49,7 +49,10 @@ class Preferences:
         self._wanted = self._saved
         self.current = msgspec.structs.replace(self._saved, **for_this_run)
         self.mistakes += [f"{path}: keys: {line}" for line in clashes(self.current.keys)]
+        self._lock = threading.Lock()
         self._saving: threading.Thread | None = None
+        self._due: Callable[[str], None] | None = None
+        """Whom to tell if what is to be written cannot be; None if nothing is."""
 
     @property
     def is_saved(self) -> bool:
@@ -66,31 +69,41 @@ class Preferences:
         self.current = msgspec.structs.replace(self.current, theme=theme)
 
     def save(self, failed: Callable[[str], None] | None = None) -> None:
-        """Write changes to the file in a thread of their own; `failed` is told there why not."""
-        path, wanted, since = self._path, self._wanted, self._saved
-        if path is None or wanted == since:
-            return
+        """Write changes to the file in a thread of their own; `failed` is told there why not.
 
-        def write(before: threading.Thread | None) -> None:
-            if before is not None:
-                before.join()
+        One that is still at it, as in a home folder that hangs, writes these when it is done.
+        """
+        if self.is_saved:
+            return
+        with self._lock:
+            self._due = failed or _nobody
+            if self._saving is not None:
+                return
+            # A daemon: such a folder must not keep the program from ending, either.
+            self._saving = threading.Thread(target=self._write, daemon=True)
+            self._saving.start()
+
+    def _write(self) -> None:
+        while True:
+            with self._lock:
+                failed, self._due = self._due, None
+                if failed is None:
+                    self._saving = None
+                    return
+                wanted = self._wanted
             try:
-                save(wanted, path, since=since, choices=choices())
+                save(wanted, str(self._path), since=self._saved, choices=choices())
                 self._saved = wanted
             except SettingsError as error:
-                if failed is not None:
-                    failed(str(error))
-
-        # A daemon: a home folder that hangs must not keep the program from ending.
-        self._saving = threading.Thread(target=write, args=(self._saving,), daemon=True)
-        self._saving.start()
+                failed(str(error))
 
     def finish(self, failed: Callable[[str], None] | None = None) -> None:
         """Write what is not written yet, and wait a little for it."""
         self.save(failed)
-        if self._saving is not None:
-            self._saving.join(_PATIENCE_SECONDS)
-            if self._saving.is_alive() and failed is not None:
+        saving = self._saving
+        if saving is not None:
+            saving.join(_PATIENCE_SECONDS)
+            if saving.is_alive() and failed is not None:
                 failed(f"settings not saved to {self._path}: its folder does not answer")
 
     def look(self, *, no_color: bool, color_system: ColorSystem) -> Theme:
@@ -121,6 +134,9 @@ class Preferences:
             count = len(self.mistakes)
             several = f"{count} mistakes in the settings: ! lists them"
             picture.notice = several if count > 1 else self.mistakes[0]
+
+
+def _nobody(_reason: str) -> None: ...
 
 
 def choices() -> Choices:

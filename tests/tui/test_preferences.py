@@ -114,9 +114,16 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 def test_a_change_that_cannot_be_saved_is_told_and_tried_again(path: Path) -> None:
     path.mkdir()
     reasons: list[str] = []
+    told = threading.Event()
+
+    def tell(reason: str) -> None:
+        reasons.append(reason)
+        told.set()
+
     preferences = Preferences(str(path))
     preferences.change(sort="pid")
-    preferences.save(reasons.append)
+    preferences.save(tell)
+    assert told.wait(10)
     preferences.finish(reasons.append)
     assert [reason.partition(" to ")[0] for reason in reasons] == ["settings not saved"] * 2
     path.rmdir()
@@ -124,6 +131,29 @@ def test_a_change_that_cannot_be_saved_is_told_and_tried_again(path: Path) -> No
     assert 'sort = "pid"' in path.read_text()
     assert preferences.is_saved
     assert len(reasons) == 2
+
+
+def test_one_thread_saves_however_long_it_takes(path: Path) -> None:
+    path.mkdir()
+    held = threading.Event()
+    reasons: list[str] = []
+
+    def hang(reason: str) -> None:
+        reasons.append(reason)
+        held.wait(10)
+
+    preferences = Preferences(str(path))
+    before = threading.active_count()
+    for sort in ("pid", "user", "cpu", "job"):
+        preferences.change(sort=sort)
+        preferences.save(hang)
+        assert threading.active_count() == before + 1
+    path.rmdir()
+    held.set()
+    preferences.finish()
+    assert 'sort = "job"' in path.read_text()
+    assert preferences.is_saved
+    assert len(reasons) <= 1
 
 
 def test_what_was_mended_by_hand_after_a_failed_save_stays(path: Path) -> None:
