@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpudash.errors import GpudashError
-from gpudash.feed import Feed, FeedState
+from gpudash.feed import FeedState
 from gpudash.recording.reel import Shot, around, back, elapsed, following, stepped
 from gpudash.recording.tape import Sample, Tape
 from gpudash.snapshot import Snapshot
@@ -266,7 +266,3 @@ class Playback:
 
 def _nothing() -> None:
     """Stand in for a listener before one is attached."""
-
-
-Supply = Feed | Playback
-"""Where the snapshots of a screen come from."""

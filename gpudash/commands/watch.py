@@ -18,7 +18,7 @@ from gpudash import quick
 from gpudash.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpudash.playback import Supply
+    from gpudash.supply import Supply
     from gpudash.tui.frame import Frame
     from gpudash.tui.preferences import Preferences
 

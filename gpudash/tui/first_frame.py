@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gpudash import wire
-from gpudash.playback import Supply
+from gpudash.supply import Supply
 from gpudash.tui.frame import Frame, color_system
 from gpudash.tui.picture import Picture
 from gpudash.tui.preferences import Preferences

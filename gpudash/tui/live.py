@@ -17,8 +17,8 @@ from textual.screen import Screen
 from gpudash import quick
 from gpudash.errors import ExitStatus
 from gpudash.feed import FeedState
-from gpudash.playback import Supply
 from gpudash.snapshot import Snapshot
+from gpudash.supply import Supply
 from gpudash.tui.backstage.display import BackstageApp
 from gpudash.tui.backstage.driver import QuietDriver
 from gpudash.tui.backstage.keys import OrderedKeys

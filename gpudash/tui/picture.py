@@ -8,9 +8,10 @@ from typing import NamedTuple
 from gpudash.feed import FeedState
 from gpudash.health import findings
 from gpudash.history import History
-from gpudash.playback import Playback, Supply
+from gpudash.playback import Playback
 from gpudash.rows import DeviceRow, process_rows
 from gpudash.snapshot import EMPTY, Finding, Snapshot
+from gpudash.supply import Supply
 from gpudash.tui.arrangement import Arrangement, arrange
 from gpudash.tui.device_cursor import DeviceCursor
 from gpudash.tui.kept import Kept

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gpudash.child import lingering
 from gpudash.feed import FeedState
-from gpudash.playback import Playback, Supply
+from gpudash.playback import Playback
 from gpudash.snapshot import Device
+from gpudash.supply import Supply
 from gpudash.units import duration
 
 _LONG = 2.0

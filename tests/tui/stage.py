@@ -10,20 +10,28 @@ from typing import Any
 import pyte
 from textual.drivers.headless_driver import HeadlessDriver
 
-from gpudash.feed import Feed, FeedState
+from gpudash.feed import FeedState
 from gpudash.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
 from tests.factories import GIB, gpu_uuid, make_process, make_process_device, make_snapshot
 
 
-class HandFeed(Feed):
-    """A feed whose snapshots a test gives and whose state it sets."""
+class HandFeed:
+    """A supply of snapshots whose collector is a test: it gives them, and says how all is."""
 
     def __init__(self) -> None:
-        super().__init__(["true"], 1.0)
-        self.now = FeedState.LIVE
-        self.seconds = 0.0
+        self.latest: Snapshot | None = None
+        self.error: str | None = None
+        self.exit_status: int | None = None
+        self.interval = 1.0
+        self.state = FeedState.LIVE
+        self.age = 0.0
         self.stopped = False
+
+    def start(self) -> None: ...
+
+    def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
+        return self.latest
 
     def attach(
         self,
@@ -33,24 +41,27 @@ class HandFeed(Feed):
     ) -> None:
         self._on_snapshot, self._on_change = on_snapshot, on_change
 
-    @property
-    def state(self) -> FeedState:
-        return self.now
+    def change_interval(self, seconds: float) -> None:
+        self.interval = seconds
 
-    @property
-    def age(self) -> float:
-        return self.seconds
+    def release(self) -> None:
+        self.change(FeedState.RELEASED)
+
+    def resume(self) -> None:
+        self.change(FeedState.LIVE)
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def give(self, snapshot: Snapshot) -> None:
+        """Let a snapshot arrive."""
         self.latest = snapshot
         self._on_snapshot(snapshot)
 
     def change(self, state: FeedState, seconds: float = 0.0) -> None:
-        self.now, self.seconds = state, seconds
+        """Let it be in a state, so many seconds after the last snapshot."""
+        self.state, self.age = state, seconds
         self._on_change()
-
-    def stop(self) -> None:
-        self.stopped = True
 
 
 class CaptureDriver(HeadlessDriver):

@@ -5,11 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 
-import pytest
-
-from gpudash.inspection import Inspection, inspect
-from gpudash.snapshot import Process, Snapshot
-from gpudash.tui import inspecting
+from gpudash.inspection import Inspection
+from gpudash.snapshot import Process
 from gpudash.tui.inspecting import Inspector
 from tests.actions.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_snapshot
@@ -77,24 +74,22 @@ def test_what_was_seen_outlasts_the_process(holders: Holders) -> None:
     assert not inspector.is_looking
 
 
-def test_a_look_that_hangs_is_said_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    release, begun = threading.Event(), threading.Semaphore(0)
+def test_a_look_that_hangs_is_said_and_not_repeated() -> None:
+    told, release = Told(), threading.Event()
 
-    def stuck(process: Process, snapshot: Snapshot) -> Inspection:
-        begun.release()
+    def hang(seen: Inspection) -> None:
+        """Keep the look from its end, as a read does that the kernel holds up."""
+        told(seen)
         release.wait(WAIT_SECONDS)
-        return inspect(process, snapshot)
 
     now = 100.0
-    monkeypatch.setattr(inspecting, "inspect", stuck)
-    told = Told()
-    inspector = Inspector(told, clock=lambda: now)
+    inspector = Inspector(hang, clock=lambda: now)
     inspector.look(shown(os.getpid()), SNAPSHOT)
-    assert begun.acquire(timeout=WAIT_SECONDS)
+    seen = told.next()
     now += 12
     assert inspector.waiting == "/proc does not answer for 12s"
     inspector.look(shown(os.getpid()), SNAPSHOT)
-    assert not begun.acquire(blocking=False)
+    assert [thread.name for thread in threading.enumerate()].count("inspection") == 1
     release.set()
-    inspector.take(told.next())
-    assert inspector.latest is not None
+    inspector.take(seen)
+    assert inspector.latest is seen

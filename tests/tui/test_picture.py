@@ -120,7 +120,7 @@ def test_stale_values_recede() -> None:
     picture.resize(120, 40)
     picture.receive(make_snapshot())
     live = picture.panels().devices
-    feed.now, feed.seconds = FeedState.STALE, 12.0
+    feed.state, feed.age = FeedState.STALE, 12.0
     panels = picture.panels()
     assert "STALE 12s" in text_of(panels.header)
     styles = {segment.style for line in panels.devices for segment in line if segment.text.strip()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from gpudash.feed import Feed, FeedState
+from gpudash.feed import FeedState
 from gpudash.playback import Playback
 from gpudash.tui.live import LiveApp
 
@@ -31,6 +31,6 @@ class Driving(LiveApp):
 
     def action_wake(self) -> None:
         """Look again at GPUs that are left alone so that they can fall asleep."""
-        assert isinstance(self.feed, Feed)
+        assert not isinstance(self.feed, Playback)
         self.feed.resume()
         self.say("")

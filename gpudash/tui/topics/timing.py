@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudash.feed import Feed
+from gpudash.playback import Playback
 from gpudash.tui.live import LiveApp
 from gpudash.tui.preferences import SHORTEST_KEPT, next_interval
 
@@ -25,7 +25,7 @@ class Timing(LiveApp):
 
         What costs a host much is for this session only.
         """
-        assert isinstance(self.feed, Feed)
+        assert not isinstance(self.feed, Playback)
         seconds = next_interval(self.feed.interval, step)
         if seconds == self.feed.interval:
             self.say(f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval")
