@@ -71,7 +71,7 @@ SHOTS = (
     Shot("refused", ("--demo=pcie-1080ti",), 100, 28, ("K",), "refused"),
     Shot("tree", _SLOWLY, 100, 28, ("enter", "t"), "run.sh", lab=jobs),
     Shot("lease", (), 100, 28, ("d",), "for 10 s", lab=lease),
-    Shot("findings", ("--demo=dgx-h100",), 100, 28, ("w",), "idle 5m", 300),
+    Shot("findings", ("--demo=dgx-h100",), 100, 28, ("w",), "Idle 5m", 300),
     Shot("mistakes", ("--demo",), 100, 16, ("!",), "config.toml", lab=lambda: settings(_MISTAKEN)),
     Shot("filter", ("--demo=dgx-h100",), 110, 30, ("/", "user:alice gpu:0-1 idle<5x"), "^^", 480),
     Shot("palette", ("--demo=dgx-h100",), 100, 30, (":", "copy"), "copy the PID", 300),
@@ -86,8 +86,8 @@ SHOTS = (
     ),
     Shot("lost", ("--demo=lost",), 100, 20, (), "fell off the bus"),
     Shot("once", ("--demo=dgx-h100", "--once"), 100, 26, (), "vllm"),
-    Shot("once-findings", ("--demo=pcie-1080ti", "--once"), 100, 26, (), "through host"),
-    Shot("doctor", ("doctor",), 100, 19, (), "2 FAIL"),
+    Shot("once-findings", ("--demo=pcie-1080ti", "--once"), 100, 26, (), "no P2P between"),
+    Shot("doctor", ("doctor",), 100, 24, (), "2 FAIL"),
     Shot("topo", ("--demo=pcie-1080ti", "topo"), 86, 18, (), "Affinity"),
 )
 
