@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from gpudash.history import History, Key
 
-COLUMN_SECONDS = (2, 5, 10)
+COLUMN_SECONDS = (5, 10)
 """What a column stands for: the less, the younger the history, so that a curve soon fills."""
 _POINTS = 2
 """Points in a column: the halves of a braille cell."""
