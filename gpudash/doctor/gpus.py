@@ -10,6 +10,7 @@ from gpudash.doctor.machine import Machine
 from gpudash.errors import ExitStatus
 from gpudash.labels import index_ranges
 from gpudash.snapshot import Device, Fault, Snapshot
+from gpudash.states import is_left_alone
 
 _SLOW_SECONDS = 2.0
 _POWER = "/sys/class/power_supply"
@@ -73,7 +74,7 @@ def _states(gpus: Iterable[Device]) -> list[Check]:
     return [
         failed(f"GPU {gpu.index}", gpu.fault.message, _REMEDIES.get(gpu.state))
         for gpu in gpus
-        if gpu.fault is not None and gpu.state not in ("asleep", "resting")
+        if gpu.fault is not None and not is_left_alone(gpu)
     ]
 
 
@@ -114,7 +115,7 @@ def _order(snapshot: Snapshot, machine: Machine) -> Check:
     topic = "CUDA order"
     seen = visible_devices(machine.environ, snapshot.devices)
     limit = "" if seen.value is None else f"CUDA_VISIBLE_DEVICES={seen.value!r}: "
-    out = [gpu.index for gpu in seen.devices if gpu.state not in ("ok", "asleep", "resting")]
+    out = [gpu.index for gpu in seen.devices if gpu.state != "ok" and not is_left_alone(gpu)]
     if out:
         finding = f"{limit}cannot be told: CUDA may leave out GPU {index_ranges(out)}, or not start"
         return warned(topic, finding, "name the others by UUID, as gpudash pick does")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated
 
@@ -25,3 +26,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     uuid: Annotated[str | None, _state(Unit.NONE,
         "The device it concerns, null for the host.")] = None
     # fmt: on
+
+
+def unlisted(faults: Iterable[Fault]) -> set[str]:
+    """Return the devices, by UUID, of which it is not known who is on them."""
+    return {fault.uuid for fault in faults if fault.source == "processes" and fault.uuid}

@@ -10,6 +10,7 @@ from gpudash import locks, proc_facts, proc_stat
 from gpudash.secrets import mask_text
 from gpudash.snapshot import Device, Lease, Process
 from gpudash.sources.ahead import Ahead
+from gpudash.states import is_left_alone
 from gpudash.text import SafeText, clean
 
 _MOST_ANCESTORS = 64
@@ -121,7 +122,7 @@ def _held(devices: Sequence[Device], holders: dict[locks.Key, int]) -> Iterator[
 
 def _is_listed(device: Device, unlisted: Set[str]) -> bool:
     """Whether it is known who is on a device: one that is out of order lists nobody."""
-    if device.state not in ("ok", "asleep", "resting"):
+    if device.state != "ok" and not is_left_alone(device):
         return False
     return unlisted.isdisjoint({device.uuid, device.parent_uuid})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timezone
 from math import inf
 from operator import attrgetter
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.errors import UsageError
-from gpudash.snapshot import Device, Fault, Process, ProcessDevice, Snapshot
+from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot, unlisted
 from gpudash.sources import HostReader, Source
 from gpudash.sources.memory import explained
 from gpudash.sources.nvml import Crew, Library, NvmlReader, PciBus, load
@@ -64,7 +64,7 @@ class LocalSource:
             processes=joined,
             topology=nvml.topology,
             errors=nvml.faults + self._host.faults(),
-            leases=self._host.leases(nvml.devices, joined, _unlisted(nvml.faults)),
+            leases=self._host.leases(nvml.devices, joined, unlisted(nvml.faults)),
         )
         return explained(snapshot, self._host)
 
@@ -88,11 +88,6 @@ class LocalSource:
     def close(self) -> None:
         """Let go of the driver."""
         self._nvml.close()
-
-
-def _unlisted(faults: Iterable[Fault]) -> set[str]:
-    """Return the GPUs of which it is not known who is on them."""
-    return {fault.uuid for fault in faults if fault.source == "processes" and fault.uuid}
 
 
 def open_source(

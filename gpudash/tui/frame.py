@@ -124,7 +124,7 @@ class Frame:
         x = place[0]
         for old, new in zip(before, line, strict=True):
             text = old[0]
-            if not (is_sure(text)):
+            if not is_sure(text):
                 return None
             end = x + len(text)
             if old is not new and (new[0] != text or new[1] is not old[1]):

@@ -16,6 +16,7 @@ from gpudash.sources.nvml.library import Library
 from gpudash.sources.nvml.processes import Listing, ProcessReader
 from gpudash.sources.nvml.silence import state_by
 from gpudash.sources.nvml.tasks import Task
+from gpudash.states import is_left_alone
 from gpudash.text import clean
 
 NO_LISTING = Listing((), codes.SUCCESS, None)
@@ -105,7 +106,7 @@ class Gpu:
     @property
     def is_idle(self) -> bool:
         """Whether it sleeps, or computes nothing for nobody."""
-        return self.device.state in ("asleep", "resting") or (
+        return is_left_alone(self.device) or (
             self.device.state == "ok"
             and self.device.gpu_utilization_percent == 0
             and not self.listing.code
