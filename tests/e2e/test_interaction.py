@@ -203,3 +203,11 @@ def test_ascii_draws_with_ascii() -> None:
         terminal.wait_for("quit (also")
         terminal.settle()
         assert [char for char in terminal.text if not char.isascii()] == []
+
+
+def test_text_pasted_right_behind_the_key_that_asks_for_it_is_taken() -> None:
+    with demo() as terminal:
+        terminal.wait_for("vllm")
+        terminal.send("/\x1b[200~user:carol\x1b[201~")
+        terminal.wait_for("/ user:carol")
+        terminal.wait_for("2 of 8")

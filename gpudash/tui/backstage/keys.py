@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from textual.app import App
-from textual.events import Event, Key
+from textual.events import Event, Key, Paste
 
 _PATIENCE_SECONDS = 0.1
 """How long a screen that closes is waited for: it may never say that it is done with a key."""
@@ -24,11 +24,11 @@ class OrderedKeys(App[int]):
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
-        self._waiting_keys: deque[Key] = deque()
+        self._waiting_keys: deque[Key | Paste] = deque()
 
     async def on_event(self, event: Event) -> None:
-        """Put a key in line; all else goes its way."""
-        if not isinstance(event, Key) or event.is_forwarded:
+        """Put a key in line, and what is pasted; all else goes its way."""
+        if not isinstance(event, (Key, Paste)) or event.is_forwarded:
             await super().on_event(event)
             return
         self._waiting_keys.append(event)
