@@ -111,12 +111,15 @@ def open_source(
         return _open_demo(demo)
     from gpudash.sources.host import LinuxReader
 
+    crew = Crew(patience)
+    # The last thread that a system gives is for the driver.
+    crew.muster()
     host = LinuxReader(show_secrets=show_secrets)
     # The kernel answers while pynvml is imported, which takes as long.
     host.begin()
     library = Library(load(), pcie_throughput=pcie_throughput, single_look=single_look)
     kept = {} if single_look else _kept()
-    nvml = NvmlReader(library, PciBus(), crew=Crew(patience), rest=Rest(), kept=kept)
+    nvml = NvmlReader(library, PciBus(), crew=crew, rest=Rest(), kept=kept)
     return LocalSource(nvml, host)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -11,19 +12,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.fakenvml.build import environment
 
-USER = 65534
+UIDS = range(61184, 65519)
+"""No account has one of these: systemd lends them to services while they run."""
 
 
 class Nobody:
-    """A user without rights, who runs gpudash under a limit."""
+    """A user without rights, who runs gpudash under a limit.
+
+    Nothing else runs as this user, not even what another test has left behind: a system counts
+    the processes of each user.
+    """
 
     def __init__(self, library: Path) -> None:
         packages = ":".join(path for path in sys.path if path)
-        user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+        taken = {process.info["uids"].real for process in psutil.process_iter(["uids"])}
+        uid = random.choice([uid for uid in UIDS if uid not in taken])
+        user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
         self.argv = [*user, "/usr/bin/python3", "-m", "gpudash"]
         self.env = {**environment(library, DEVICES=2), "PYTHONPATH": packages}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import _thread
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -45,6 +46,16 @@ class Crew:
         self._clock = clock
         self._wait = wait
         self._bench = _Bench()
+
+    def muster(self) -> None:
+        """Have a thread wait for tasks, before anyone else takes the last one there is."""
+        if self.patience is None or self._bench.is_taken:
+            return
+        hand = _Hand(self._bench)
+        with suppress(RuntimeError):
+            self._start(hand.wait, ())
+            if not self._bench.join(hand):
+                hand.take(None)
 
     def run(self, tasks: Sequence[Task[Any]], *, first: bool) -> None:
         """Do the tasks; those that are out when patience ends are left to their threads.
@@ -111,6 +122,10 @@ class _Hand:
         self._shift = shift
         self._called.release()
 
+    def wait(self) -> None:
+        """Be called, and then work until nobody needs it."""
+        self.serve(self._next())
+
     def serve(self, shift: _Shift | None) -> None:
         """Work until nobody needs it."""
         while shift is not None:
@@ -119,10 +134,12 @@ class _Hand:
             is_kept = self._bench.join(self)
             if is_last:
                 shift.over.release()
-            shift = None
-            if is_kept:
-                self._called.acquire()
-                shift, self._shift = self._shift, None
+            shift = self._next() if is_kept else None
+
+    def _next(self) -> _Shift | None:
+        self._called.acquire()
+        shift, self._shift = self._shift, None
+        return shift
 
 
 class _Bench:
@@ -132,6 +149,11 @@ class _Bench:
         self._hand: _Hand | None = None
         self._is_open = True
         self._changing = _thread.allocate_lock()
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether one waits here."""
+        return self._hand is not None
 
     def join(self, hand: _Hand) -> bool:
         """Let a thread wait here; False if there is one, or none is needed any more."""

@@ -162,6 +162,35 @@ def threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
+def test_one_thread_waits_for_the_first_tasks_once_mustered() -> None:
+    system = System(threads=1)
+    crew = Crew(once(1.0), start=system.start)
+    crew.muster()
+    assert system.left == 0
+    crew.muster()
+    task = Task(threading.get_ident)
+    crew.run([task], first=True)
+    assert task.outcome() != threading.get_ident()
+    crew.close()
+
+
+def test_who_is_mustered_after_the_end_leaves() -> None:
+    before = threads()
+    crew = Crew(CALM)
+    crew.close()
+    crew.muster()
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while threads() > before:
+        assert time.monotonic() < deadline
+
+
+def test_without_patience_nobody_is_mustered() -> None:
+    Crew(None, start=System(threads=0).start).muster()
+    system = System(threads=1)
+    Crew(None, start=system.start).muster()
+    assert system.left == 1
+
+
 def test_what_is_closed_leaves_no_thread_behind(gate: threading.Event) -> None:
     before = threads()
     crew = Crew(QUICK)
