@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from gpudash.forked import Forked
 from gpudash.text import SafeText, clean_bytes
 
 LINE_LIMIT = 16 * 1024 * 1024
@@ -21,15 +22,15 @@ _WIDE_PIPE = 1 << 20
 _READ_AT_ONCE = 1 << 22
 _ERROR_LIMIT, _ERROR_READS = 8192, 16
 
-_unreaped: list[subprocess.Popen[bytes]] = []
+_unreaped: list[subprocess.Popen[bytes] | Forked] = []
 """Killed children that have not died yet, in uninterruptible sleep perhaps for ever."""
 
 
 class Child:
     """A process in a session of its own with both its pipes at hand.
 
-    Its environment is ours and what is `given` besides. Raises OSError when the command cannot be
-    started.
+    Its environment is ours and what is `given` besides; `forked` is one that runs already. Raises
+    OSError when the command cannot be started.
     """
 
     def __init__(
@@ -37,9 +38,10 @@ class Child:
         argv: Sequence[str],
         line_limit: int = LINE_LIMIT,
         given: Mapping[str, str] | None = None,
+        forked: Forked | None = None,
     ) -> None:
         _reap()
-        self._process = subprocess.Popen(
+        self._process: subprocess.Popen[bytes] | Forked = forked or subprocess.Popen(
             argv,
             env={**os.environ, **given} if given else None,
             stdin=subprocess.DEVNULL,

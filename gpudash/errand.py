@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import NoReturn
 
 from gpudash.errors import ExitStatus
+from gpudash.prctl import end_with_parent
 
 _CHUNK = 1 << 16
 _REAP_SECONDS = 0.2
-_PR_SET_PDEATHSIG = 1
 
 
 class Errand:
@@ -125,7 +125,7 @@ def _result(errand: Errand) -> Reply:
 
 def _carry_out(call: Callable[[int], int], end: int) -> NoReturn:
     """Make the call and end at once, whatever it has left behind."""
-    _end_with_parent()
+    end_with_parent()
     status = 1
     try:
         status = call(end)
@@ -136,10 +136,3 @@ def _carry_out(call: Callable[[int], int], end: int) -> NoReturn:
         # Threads that are stuck in the driver may keep this process, but not the pipe, from ending.
         os.close(end)
         os._exit(status)
-
-
-def _end_with_parent() -> None:
-    """Let the kernel kill us when the parent ends: a hung call would outlast it unseen."""
-    from ctypes import CDLL
-
-    CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)

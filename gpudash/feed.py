@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpudash import keepsake
 from gpudash.child import Child
 from gpudash.errors import WireError
+from gpudash.forked import Forked
 from gpudash.snapshot import Snapshot
 from gpudash.wire import decode
 
@@ -42,13 +43,17 @@ class FeedState(Enum):
 
 
 class Feed:
-    """The snapshots of one collector command, which is started again when it dies or hangs."""
+    """The snapshots of one collector command, which is started again when it dies or hangs.
+
+    `forked` is a collector that runs already, and is the first.
+    """
 
     def __init__(
         self,
         argv: Sequence[str],
         interval: float,
         *,
+        forked: Forked | None = None,
         clock: Callable[[], float] = time.monotonic,
         retry_seconds: float = _RETRY_SECONDS,
         stale_seconds: float = _STALE_SECONDS,
@@ -69,6 +74,7 @@ class Feed:
         self._stale_after = self._first_patience = self._patience = 0.0
         self._adapt()
         self._recovering = self._released = False
+        self._forked = forked
         self._child: Child | None = None
         self._left: dict[str, str] = {}
         self._started_at = self._heard_at = clock()
@@ -82,8 +88,9 @@ class Feed:
         self._abandon()
         self._started_at = self._clock()
         self._left = keepsake.left_by(self.latest, self._left)
+        forked, self._forked = self._forked, None
         try:
-            self._child = Child(self._argv, given=self._left)
+            self._child = Child(self._argv, given=self._left, forked=forked)
         except OSError as error:
             self._child, self.error, self.exit_status = None, f"collector: {error}", None
 

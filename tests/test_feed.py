@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gpudash.child import lingering
 from gpudash.feed import Feed, FeedState
+from gpudash.forked import Forked
 from gpudash.snapshot import Device, Host, Snapshot, XidEvent
 from gpudash.wire import decode, encode
 from tests.undying import undying
@@ -53,6 +54,21 @@ class Listener:
 
 
 SLEEP = "\ntime.sleep(60)"
+
+
+async def test_a_collector_that_runs_already_is_the_first_and_a_command_the_next() -> None:
+    def speak() -> None:
+        os.write(1, f"{line('first')}\n".encode())
+
+    forked = Forked(speak, "collector")
+    feed = Feed(collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, forked=forked)
+    seen: list[str | None] = []
+    feed.start()
+    feed.attach(asyncio.get_running_loop(), lambda told: seen.append(told.host.hostname), int)
+    await until(lambda: "next" in seen)
+    assert seen[0] == "first"
+    assert feed.restarts == 1
+    feed.stop()
 
 
 async def test_delivers_every_line_as_a_snapshot() -> None:

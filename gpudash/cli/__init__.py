@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from gpudash import arguments, quick, stdout
 from gpudash.cli import given, looks, verbs
 from gpudash.errors import EXHAUSTED, ExitStatus, GpudashError, OutputError, ResourceError
 from gpudash.text import clean
 
+if TYPE_CHECKING:
+    import argparse
+
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run gpudash and exit with its status."""
     _reopen_standard_streams()
+    _end(lambda: _run(sys.argv[1:] if argv is None else list(argv)))
+
+
+def _end(run: Callable[[], int]) -> NoReturn:
+    """Run something, and exit with its status."""
     try:
-        status = _run(sys.argv[1:] if argv is None else list(argv))
+        status = run()
     except stdout.ReaderGoneError:
         status = ExitStatus.BROKEN_PIPE
     except KeyboardInterrupt:
@@ -61,20 +69,27 @@ def _run(argv: list[str]) -> int:
 
         return replay.lines(options.replay, options.at, gpus=given.gpus(options))
     if options.json:
-        given.begin()
-        from gpudash.commands import stream
-
-        return stream.run(
-            demo=options.demo,
-            gpus=given.gpus(options),
-            interval=options.interval or given.DEFAULT_INTERVAL,
-            show_secrets=options.show_secrets,
-            pcie_throughput=options.pcie_throughput,
-        )
+        return _stream(options, lambda: options.interval or given.DEFAULT_INTERVAL)
     from gpudash.commands import watch
 
     return watch.run(
-        given.collector(options), config=not options.no_config, **given.for_this_run(options)
+        given.collector(options),
+        lambda interval: _end(lambda: _stream(options, interval)),
+        config=not options.no_config,
+        **given.for_this_run(options),
+    )
+
+
+def _stream(options: argparse.Namespace, interval: Callable[[], float]) -> int:
+    given.begin()
+    from gpudash.commands import stream
+
+    return stream.run(
+        demo=options.demo,
+        gpus=given.gpus(options),
+        interval=interval,
+        show_secrets=options.show_secrets,
+        pcie_throughput=options.pcie_throughput,
     )
 
 

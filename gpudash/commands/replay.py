@@ -25,7 +25,7 @@ def run(
     start = tape.first if at is None else tape.at(find(at, tape))
     playback = Playback(tape, start, speed=speed, repeats=repeats)
     playback.start()
-    return show(lambda _interval: playback, config=config, **for_this_run)
+    return show(lambda: lambda _interval: playback, config=config, **for_this_run)
 
 
 def lines(path: str, at: str | None, *, gpus: Sequence[str]) -> int:

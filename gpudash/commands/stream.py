@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gpudash import quick, stdout, wire
 from gpudash.commands.switch import Switch
@@ -20,12 +20,13 @@ def run(
     *,
     demo: str | None,
     gpus: Sequence[str],
-    interval: float,
+    interval: Callable[[], float],
     show_secrets: bool = False,
     pcie_throughput: bool = False,
 ) -> int:
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
 
+    The interval is asked for once the first is printed, which need not wait for it.
     SIGUSR1 makes it let go of the GPUs and be silent until the next one, so that they can be
     reset. Raises DriverError when the driver cannot be used, or not be let go of.
     """
@@ -34,13 +35,14 @@ def run(
     switch = Switch(signal.SIGUSR1)
     due = time.monotonic()
     stdout.write(_line(source, diagnosis, gpus))
+    seconds = interval()
     quick.settle()
     # Rates are those between two samples: the second comes soon, however slow the interval.
-    pause = min(interval, _SECOND_SAMPLE_SECONDS)
+    pause = min(seconds, _SECOND_SAMPLE_SECONDS)
     while True:
         # A tick that was missed is skipped, so that a stall is not followed by a burst.
         due = max(due + pause, time.monotonic())
-        pause = interval
+        pause = seconds
         while (left := due - time.monotonic()) > 0 and not switch.is_on:
             stdout.wait(left, switch.descriptor)
             switch.read()

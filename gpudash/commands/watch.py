@@ -1,6 +1,6 @@
 """`gpudash`: the live screen over a collector of its own.
 
-The first pixels are sent before Textual is imported and the collector starts at that moment; its
+The first pixels are sent before Textual is imported and the collector goes on from there; its
 first snapshot is shown while Textual is still being imported.
 """
 
@@ -12,15 +12,19 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpudash import quick
 from gpudash.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpudash.forked import Forked
     from gpudash.supply import Supply
     from gpudash.tui.frame import Frame
     from gpudash.tui.preferences import Preferences
+
+_COLLECTOR_NAME = "nvml-collector"
+"""What `ps` calls it; `pkill gpudash` is for the screen."""
 
 _PARTING_SECONDS = 0.2
 """How long the answer of a terminal is waited for when the screen is left before it could read."""
@@ -43,35 +47,56 @@ _PIECES = (
 )
 
 
-def run(feed_argv: Sequence[str], *, config: bool = True, **for_this_run: Any) -> int:
-    """Show the host that the collector `feed_argv` reports until the user leaves; see `show`."""
+def run(
+    feed_argv: Sequence[str],
+    collect: Callable[[Callable[[], float]], NoReturn],
+    *,
+    config: bool = True,
+    **for_this_run: Any,
+) -> int:
+    """Show the host until the user leaves; see `show`.
 
-    def collector(interval: float) -> Supply:
-        from gpudash.feed import Feed
+    `collect` makes a process the collector, which asks for its interval when it needs it: the
+    first one goes on from this process, at once. `feed_argv` is the command of those after it.
+    """
 
-        return Feed([*feed_argv, "--interval", str(interval)], interval)
+    def begin() -> Callable[[float], Supply]:
+        forked = _forked(lambda: collect(lambda: _interval(config, for_this_run)))
 
-    return show(collector, config=config, **for_this_run)
+        def open_feed(interval: float) -> Supply:
+            from gpudash.feed import Feed
+
+            return Feed([*feed_argv, "--interval", str(interval)], interval, forked=forked)
+
+        return open_feed
+
+    return show(begin, config=config, **for_this_run)
 
 
-def show(open_feed: Callable[[float], Supply], *, config: bool = True, **for_this_run: Any) -> int:
-    """Show what a feed brings, opened for an interval, until the user leaves.
+def show(
+    begin: Callable[[], Callable[[float], Supply]],
+    *,
+    config: bool = True,
+    **for_this_run: Any,
+) -> int:
+    """Show what a feed brings until the user leaves.
 
-    Without `config` the file of settings is left alone; fields of Settings for this run outdo
-    it. Raises UsageError for a theme that there is not, OSError where the system gives no more
-    files or memory.
+    `begin` is called as soon as the first pixels are sent, and returns what opens the feed for an
+    interval. Without `config` the file of settings is left alone; fields of Settings for this run
+    outdo it. Raises UsageError for a theme that there is not, OSError where the system gives no
+    more files or memory.
     """
     _require_terminal()
-    quick.begin()
     no_color = "NO_COLOR" in os.environ
     with _terminal() as attributes:
         size = os.get_terminal_size(1)
         _send(_ENTER + _skeleton(size.columns, no_color, bool(for_this_run.get("ascii"))))
-        path = _settings_path() if config else None
-        feed = open_feed(_interval(path, for_this_run))
+        open_feed = begin()
+        quick.begin()
+        feed = open_feed(_interval(config, for_this_run))
         feed.start()
         try:
-            preferences = _preferences(path, for_this_run)
+            preferences = _preferences(_settings_path() if config else None, for_this_run)
             frame, sent = _first_frame(feed, size, no_color, preferences)
             from gpudash.tui.app import GpudashApp
 
@@ -90,6 +115,16 @@ def show(open_feed: Callable[[float], Supply], *, config: bool = True, **for_thi
     for trouble in troubles:
         print(trouble, file=sys.stderr)
     return app.return_code or 0
+
+
+def _forked(collect: Callable[[], NoReturn]) -> Forked | None:
+    """Return a collector that goes on from here, None where the system gives no process."""
+    from gpudash.forked import Forked
+
+    try:
+        return Forked(collect, _COLLECTOR_NAME)
+    except OSError:
+        return None
 
 
 def _require_terminal() -> None:
@@ -141,11 +176,12 @@ def _settings_path() -> str:
     return settings.path()
 
 
-def _interval(path: str | None, for_this_run: dict[str, Any]) -> float:
+def _interval(config: bool, for_this_run: dict[str, Any]) -> float:
     """Return the interval alone, for which the collector need not wait for all settings."""
-    from gpudash.settings import Choices, Settings, load
+    from gpudash.settings import Choices, Settings, load, path
 
-    found = Settings() if path is None or not os.path.lexists(path) else load(path, Choices())[0]
+    is_set = config and os.path.lexists(path())
+    found = load(path(), Choices())[0] if is_set else Settings()
     return float(for_this_run.get("interval", found.interval))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -43,7 +44,12 @@ def shown_pids(terminal: Terminal, held: Sequence[Holder]) -> set[int]:
 
 
 def collectors(terminal: Terminal) -> list[psutil.Process]:
-    return [process for process in terminal.processes() if "--json" in process.cmdline()]
+    """Those that look at the driver: the first goes on from the screen, others are commands."""
+    return [
+        process
+        for process in terminal.processes()
+        if process.name() == "nvml-collector" or "--json" in process.cmdline()
+    ]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -103,6 +109,19 @@ def test_vanished_terminal_leaves_no_process(fakenvml: Path) -> None:
     with watching(fakenvml, DEVICES=2) as terminal:
         terminal.wait_for("A100")
         terminal.hang_up()
+        terminal.wait_until(lambda: not terminal.processes(), 5)
+
+
+def test_screen_that_is_killed_leaves_no_collector_in_the_driver(
+    fakenvml: Path, tmp_path: Path
+) -> None:
+    control = tmp_path / "control"
+    with watching(fakenvml, DEVICES=2, CONTROL=control) as terminal:
+        terminal.wait_for("A100")
+        assert len(collectors(terminal)) == 1
+        tell(control, HANG="nvmlDeviceGetUtilizationRates:*:600")
+        terminal.wait_for("not answering")
+        os.kill(terminal.pid, signal.SIGKILL)
         terminal.wait_until(lambda: not terminal.processes(), 5)
 
 
