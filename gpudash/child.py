@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from gpudash.errors import EXHAUSTED, GpudashError, ResourceError
 from gpudash.forked import Forked
 from gpudash.text import SafeText, clean_bytes
 
@@ -158,6 +159,13 @@ def _take(descriptor: int) -> bytes | None:
         return os.read(descriptor, _CHUNK)
     except BlockingIOError:
         return None
+
+
+def not_started(error: OSError) -> GpudashError:
+    """Return what it means that the command of a collector could not be started."""
+    if error.errno in EXHAUSTED:
+        return ResourceError(error)
+    return GpudashError(f"the collector cannot be started: {error}")
 
 
 def lingering() -> int:

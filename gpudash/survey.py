@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from gpudash.child import Child
+from gpudash.child import Child, not_started
 from gpudash.errors import ExitStatus, GpudashError, WireError
 from gpudash.snapshot import Snapshot
 from gpudash.wire import decode
@@ -119,7 +119,7 @@ class Survey:
         try:
             return Child(self._argv)
         except OSError as error:
-            raise GpudashError(f"the collector cannot be started: {error}") from None
+            raise not_started(error) from None
 
     def _end(self) -> GpudashError:
         status = self._child.await_status(_REAP_SECONDS)

@@ -71,11 +71,11 @@ def sample(source: Source) -> Snapshot:
     return snapshot
 
 
-def exit_status(snapshot: Snapshot) -> int:
+def exit_status(snapshot: Snapshot, *, tells_topology: bool = True) -> int:
     """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
 
     6, NVML's "not found", when there is none; NVML's number where one answers with an error.
-    Raises DriverError, 10, where a GPU did not answer.
+    Raises DriverError, 10, where a GPU did not answer, or what it was asked for the topology.
     """
     if not snapshot.devices:
         return ExitStatus.NO_GPU
@@ -84,7 +84,8 @@ def exit_status(snapshot: Snapshot) -> int:
         gpus = f"GPU {index_ranges(device.index for device in silent)}: "
         reason = silent[0].fault.message if silent[0].fault else ""
         raise _unanswered(f"{gpus}{reason}")
-    _refuse_silence(snapshot, "topology")
+    if tells_topology:
+        _refuse_silence(snapshot, "topology")
     states = {device.state for device in snapshot.devices}
     if "lost" in states:
         return ExitStatus.GPU_IS_LOST

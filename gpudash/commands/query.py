@@ -31,7 +31,7 @@ def run(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     # Of a GPU that does not answer at all the error tells that goes with its status.
     blind = [fault for fault in _unlisted(query, chosen) if fault.uuid not in silent]
     _warn(blind, chosen)
-    status = exit_status(chosen)
+    status = exit_status(chosen, tells_topology=False)
     if status or not blind:
         return status
     return (blind[0].code or 0) % 256 or ExitStatus.FAILURE
@@ -58,7 +58,7 @@ def list_gpus(source: Source, gpus: Sequence[str]) -> int:
     """Print a line for each GPU and instance, with its UUID."""
     snapshot = _chosen(sample(source), gpus)
     _write(listing(snapshot))
-    return exit_status(snapshot)
+    return exit_status(snapshot, tells_topology=False)
 
 
 def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:

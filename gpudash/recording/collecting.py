@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from gpudash import keepsake
-from gpudash.child import Child
+from gpudash.child import Child, not_started
 from gpudash.errors import GpudashError, WireError
 from gpudash.snapshot import Snapshot
 from gpudash.units import duration
@@ -111,9 +111,10 @@ class Collecting:
         try:
             return Child(self._argv, given=self._left)
         except OSError as error:
-            self._reason = f"the collector cannot be started: {error}"
+            why = not_started(error)
+        self._reason = str(why)
         if not self._has_spoken:
-            raise GpudashError(self._reason)
+            raise why
         self._try_later()
         return None
 

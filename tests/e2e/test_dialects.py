@@ -100,6 +100,14 @@ def test_a_gpu_that_hangs_is_one_line(fakenvml: Path) -> None:
     assert run.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [("-L",), ("--query-gpu=index", "--format=csv")])
+def test_who_asks_for_no_topology_need_not_have_it(fakenvml: Path, words: tuple[str, ...]) -> None:
+    hang = "nvmlDeviceGetCpuAffinity:*:inf"
+    run = gpudash(*words, "--timeout", "0.5", library=fakenvml, DEVICES=2, HANG=hang)
+    assert (run.status, run.stderr) == (0, "")
+    assert gpudash("topo", "--timeout", "0.5", library=fakenvml, DEVICES=2, HANG=hang).status == 10
+
+
 def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
     words = ("--query-gpu=index,uuid", "--format=csv", "-lms", "100")
     process = subprocess.Popen(

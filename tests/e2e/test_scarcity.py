@@ -45,6 +45,25 @@ def test_without_files_to_open_it_ends_with_one_line(fakenvml: Path) -> None:
     assert run.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [("pick",), ("wait",), ("record", "a"), ("run", "true")])
+@pytest.mark.parametrize("files", range(6, 9))
+def test_collector_without_files_to_open_ends_with_one_line(
+    fakenvml: Path, tmp_path: Path, command: tuple[str, ...], files: int
+) -> None:
+    run = subprocess.run(
+        limited(f"-n {files}", [*GPUDASH, *command]),
+        env=environment(fakenvml, DEVICES=2),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=30,
+        text=True,
+    )
+    assert run.returncode == 71
+    assert run.stderr.startswith(REFUSED.format("Too many open files"))
+    assert run.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("files", range(6, 11))
 def test_screen_with_few_files_to_open_ends_with_one_line_or_can_be_left(
     fakenvml: Path, files: int
