@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable
 from types import ModuleType, TracebackType
@@ -41,8 +42,11 @@ class Instead:
 def begin() -> None:
     """Load msgspec, and keep the collector of garbage out of the imports to come."""
     gc.disable()
+    # What a handler raises meanwhile would crash msgspec, whose C asks Python for modules.
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     with Instead("typing_extensions", None), _without_platform(), _without_textwrap():
         import msgspec  # noqa: F401
+    signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def settle() -> None:
