@@ -21,12 +21,22 @@ _VALUES = {"--json": "native", "--demo": DEFAULT_DEMO}
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options that the words of a command line ask for; raises UsageError."""
     words = _with_values(argv)
-    options = parser(None if "--help-all" in words else words).parse_args(words)
+    whole = parser(None if "--help-all" in words else words)
+    try:
+        options, left = whole.parse_known_args(words)
+    except argparse.ArgumentError as error:
+        from gpudash.arguments.mistaken import refused
+
+        raise refused(whole, words, error) from None
+    if left:
+        from gpudash.arguments.mistaken import unknown
+
+        raise unknown(whole, words, options.command, left)
     agreement.check(options)
     return options
 
 
-def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
+def parser(words: Collection[str] | None = None) -> ShortHelp:
     """Return the parser of everything, which help, completions and manual are made of.
 
     With `words` only commands that are among them have their options, and where all of these are
@@ -41,6 +51,7 @@ def parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
             "usage, 15 or 16 a GPU is lost or needs a reset, else NVML's number."
         ),
         allow_abbrev=False,
+        exit_on_error=False,
     )
     if words is None or not all(word.startswith("-") for word in words):
         _add_commands(whole, words)
@@ -90,11 +101,11 @@ def _add_options(whole: argparse.ArgumentParser) -> None:
     add("--version", action=Version, help="show the version and exit")
 
 
-def _add_commands(whole: argparse.ArgumentParser, words: Collection[str] | None) -> None:
+def _add_commands(whole: ShortHelp, words: Collection[str] | None) -> None:
     commands = whole.add_subparsers(
         dest="command",
         title="commands",
-        metavar="COMMAND",
+        metavar=whole.command_name,
         help="each tells more of itself: gpudash COMMAND --help",
         prog="gpudash",
         parser_class=Parser,
@@ -109,6 +120,7 @@ def _add_commands(whole: argparse.ArgumentParser, words: Collection[str] | None)
         )
         if words is None or verb.name in words:
             verb.add(command)
+    whole.parsers = commands.choices
 
 
 def _with_values(argv: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gpudash import __version__, stdout
@@ -38,6 +39,10 @@ class ShortHelp(Parser):
     """A parser whose help is one page."""
 
     commands: Sequence[str] = ()
+    command_name = "COMMAND"
+    """What a command is called where none is named."""
+    parsers: Mapping[str, argparse.ArgumentParser] = MappingProxyType({})
+    """Those of the commands; none where no command was asked for."""
 
     def format_help(self) -> str:
         """Return the page."""
