@@ -90,12 +90,13 @@ class History:
         """Return like `series` the lowest, mean and highest value in the time of each point."""
         return self._past.extents(key, field, self._window(seconds, points, until))
 
-    def idle_seconds(self, process: Process) -> float | None:
-        """Return how long a process has held memory at 0 % SM, as far as was seen.
+    def idle_seconds(self, process: Process, moment: float | None = None) -> float | None:
+        """Return how long a process had held memory at 0 % SM, as far as was seen by an instant.
 
-        0 if it works or holds nothing; None if its SM utilization is not known.
+        0 if it worked or held nothing; None if its SM utilization was not known. The instant is
+        now unless told.
         """
-        return self._past.idle_seconds(process.key)
+        return self._past.idle_seconds(process.key, moment)
 
     def seen_since(self, process: Process) -> float | None:
         """Return the instant at which a process was seen first, None if it was not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from gpudash.history.idleness import Idleness
 from gpudash.history.metrics import (
     DEVICE_METRICS,
     HOST_METRICS,
@@ -23,23 +24,14 @@ AnyTrack = TypeVar("AnyTrack", bound=Track)
 
 
 class ProcessTrack(Track):
-    """The rows of a process, since when it was seen, and since when it has held memory idly."""
+    """The rows of a process, since when it was seen, and when it held memory idly."""
 
-    __slots__ = ("idle_since", "is_known", "seen_since")
+    __slots__ = ("idleness", "seen_since")
 
     def __init__(self, now: float) -> None:
         super().__init__(len(PROCESS_METRICS))
         self.seen_since = now
-        self.idle_since: float | None = None
-        self.is_known = False
-
-    def see(self, now: float, memory: int | None, sm: int | None) -> None:
-        """Note whether it works; where that is not known, what was known before stands still."""
-        self.is_known = sm is not None
-        if sm or memory == 0:
-            self.idle_since = None
-        elif self.is_known and self.idle_since is None:
-            self.idle_since = now
+        self.idleness = Idleness()
 
 
 class Past:
@@ -87,12 +79,12 @@ class Past:
         track, column, slots = self._find(key, field, window)
         return track.extents(column, slots) if track else [None] * len(slots)
 
-    def idle_seconds(self, key: ProcessKey) -> float | None:
+    def idle_seconds(self, key: ProcessKey, moment: float | None) -> float | None:
         """Return for how long a process has held memory idly; see History.idle_seconds."""
         track = self._processes.get(key)
-        if track is None or not track.is_known:
+        if track is None:
             return None
-        return 0.0 if track.idle_since is None else self._now - track.idle_since
+        return track.idleness.seconds(self._now if moment is None else moment)
 
     def seen_since(self, key: ProcessKey) -> float | None:
         """Return when a process was seen first."""
@@ -105,7 +97,7 @@ class Past:
         if track is None:
             track = self._processes[key] = ProcessTrack(self._now)
         memory, sm = process.used_gpu_memory_bytes, process.sm_utilization_percent
-        track.see(self._now, memory, sm)
+        track.idleness.see(self._now, memory, sm)
         track.put(number, (memory, sm, process.cpu_percent))
 
     def _find(

@@ -54,10 +54,5 @@ class Playhead:
         return "PAUSED" if self.paused else ""
 
     def idle_seconds(self, process: Process) -> float | None:
-        """Return for how long it had been idle at the instant that is shown."""
-        seconds = self._history.idle_seconds(process)
-        if seconds is None or self.until is None:
-            return seconds
-        # What it did before it went idle is not known for any instant but now.
-        past = self._history.now - self.until
-        return seconds - past if seconds > past else None
+        """Return for how long it had been idle at the instant that is shown, as was known then."""
+        return self._history.idle_seconds(process, self.until)

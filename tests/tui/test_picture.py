@@ -33,7 +33,7 @@ def make_picture(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> Pictu
     return picture
 
 
-def replace_sm(process: Process, percent: int) -> Process:
+def replace_sm(process: Process, percent: int | None) -> Process:
     devices = (replace(process.devices[0], sm_utilization_percent=percent),)
     return replace(process, devices=devices)
 
@@ -166,18 +166,24 @@ def test_pause_stops_at_the_sample_that_is_shown() -> None:
     assert picture.playhead.until is None
 
 
-def test_idle_time_before_it_was_idle_is_not_known() -> None:
+def test_idle_time_of_one_that_worked_then_is_none_and_before_it_was_known_not_told() -> None:
     held = process_of(1)
     working = replace_sm(held, 50)
-    picture = make_picture(sample(0, [50], processes=(working,)))
+    picture = make_picture(sample(-10, [50], processes=(replace_sm(held, None),)))
+    assert picture.playhead.idle_seconds(working) is None
+    picture.receive(sample(0, [50], processes=(working,)))
     assert picture.playhead.idle_seconds(working) == 0
     for second in (10, 20, 30):
         picture.receive(sample(second, [0], processes=(replace_sm(held, 0),)))
     assert picture.playhead.idle_seconds(held) == 20
     picture.step(-2)
-    assert picture.playhead.idle_seconds(held) is None
-    picture.step(1)
-    assert picture.playhead.idle_seconds(held) == 10
+    assert picture.listing.rows[0].idle_seconds == 0
+    picture.step(-1)
+    assert picture.listing.rows[0].idle_seconds == 0
+    picture.step(-1)
+    assert picture.listing.rows[0].idle_seconds is None
+    picture.step(3)
+    assert picture.listing.rows[0].idle_seconds == 10
 
 
 def test_gpu_that_is_held_and_idle_says_so() -> None:
