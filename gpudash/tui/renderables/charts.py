@@ -32,7 +32,7 @@ _FIELDS = (
 
 
 class _Chart(NamedTuple):
-    """A number of all GPUs: how it is put together, how high it may be, how it is written."""
+    """A number of all GPUs: how it is put together, how high it may be now, how it is written."""
 
     title: str
     field: str
@@ -163,8 +163,10 @@ def _drawn(
     room, lines = size[0], size[1] - 1
     columns = max(1, room - _LABEL - 1)
     values = trends.joined(keys, chart.field, columns, chart.join)
-    known = (value for value in reversed(values) if value is not None)
-    now = next(known, None) if chart.is_live else None
+    known = [value for value in values if value is not None]
+    now = known[-1] if known and chart.is_live else None
+    # What it was before a GPU was lost may be more than those that are left can reach.
+    chart = chart._replace(most=max(chart.most, *known)) if known else chart
     steps = theme.memory if chart.is_memory else theme.utilization
     texts = curve(values, chart.most, (columns, lines), theme.glyphs)
     span = duration(columns * trends.column_seconds(columns))

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.color import ColorSystem
 
 from gpudash.rows import device_rows
@@ -16,6 +19,7 @@ from tests.tui.past import sample, watched
 
 THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
 
+CURVE = re.compile(r"[\u2801-\u28ff]")
 SAMPLES = [sample(second, [80, 40]) for second in range(60)]
 TRENDS = Trends(watched(SAMPLES))
 TRENDS.show(None)
@@ -61,6 +65,26 @@ def test_a_gpu_that_tells_nothing_any_more_has_a_past_and_no_value_of_now() -> N
     assert any("GPU 0  -" in line and "GPU 1  40%" in line for line in lines)
     assert not any("80%" in line for line in lines)
     assert lines[-2][8:50] == drawn(120, 14)[-2][8:50]
+
+
+def test_scale_holds_what_gpus_that_are_lost_added_before() -> None:
+    gpus = tuple(make_device(index=n, power_usage_mw=600_000) for n in range(2))
+    gpus = tuple(replace(gpu, memory_used_bytes=60 << 30) for gpu in gpus)
+    left = gpus[0], Device(index=1, uuid=gpus[1].uuid, state="lost")
+    before = [sample(second, [], devices=gpus) for second in range(60)]
+    after = [sample(second, [], devices=left) for second in range(60, 90)]
+    trends = Trends(watched(before + after))
+    trends.show(None)
+    lines = charts(left, trends, THEME, 120, 10)
+    texts = ["".join(segment.text for segment in line) for line in lines]
+    assert "MEMORY  60.0G" in texts[0]
+    assert "POWER  600W" in texts[0]
+    tops = [word for word in texts[1].split() if word.isascii()]
+    assert tops == ["100%", "120G", "1200W"]
+    assert [word for word in texts[5].split() if word.isascii()] == ["50%", "60.0G", "600W"]
+    # Twelve columns of 5 s with both, half a dozen with one.
+    top, bottom = (len(CURVE.findall(texts[line][79:])) for line in (1, 9))
+    assert 0 < top < bottom
 
 
 def test_gpus_that_tell_nothing_have_no_charts() -> None:

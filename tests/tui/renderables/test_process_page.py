@@ -265,3 +265,16 @@ def test_hundreds_of_relatives_stay_on_the_page() -> None:
     drawn = texts(page(sight(inspection=seen), THEME, 80, 22).lines)
     assert any("500 below it  195 more above" in text for text in drawn)
     assert all(any(f" {6000 + number} p" in text for text in drawn) for number in (0, 250, 499))
+
+
+def test_scale_of_memory_holds_what_a_lost_gpu_had() -> None:
+    share = make_process_device(used_gpu_memory_bytes=None, uuid="GPU-gone")
+    history = [float(40 << 30), None]
+    seen = sight(
+        make_process(devices=(share,)),
+        series=lambda field, points: (
+            history * (points // 2) if "memory" in field else [None] * points
+        ),
+    )
+    lines = texts(graphs(seen, THEME, 120, 8, stacked=False))
+    assert any(line.split()[:1] == ["32.0G"] for line in lines)

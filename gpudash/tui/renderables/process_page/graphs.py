@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -35,7 +34,7 @@ class _Graph(NamedTuple):
     unit: Unit
     now: float | None
     most: float | None
-    """What the top stands for; None is a round number of percent above the highest point."""
+    """What the top stands for at least; None is a round number of percent."""
     is_memory: bool = False
 
 
@@ -61,7 +60,9 @@ def _block(graph: _Graph, sight: Sight, theme: Theme, width: int, height: int) -
         Segment(f"{graph.title}  ", theme.heading),
         Segment(readable(graph.now, graph.unit), theme.strong),
     ]
-    most = graph.most or _round_percent(sight.series(graph.field, _SOME))
+    # What it was before a GPU was lost may be more than there is of those that are left.
+    highest = max((v for v in sight.series(graph.field, _SOME) if v is not None), default=0.0)
+    most = max(graph.most, highest) if graph.most else _round_percent(highest)
     scale = scaled(0, most, graph.unit, max(1, height // 2))
     empty = Chart((), scale, sight.span, "now", graph.is_memory)
     points = points_of(max(1, frame(empty, width, height + 1).cells), theme.glyphs)
@@ -88,9 +89,8 @@ def _memory_of_devices(sight: Sight) -> int:
     return sum(d.memory_total_bytes or 0 for d in sight.snapshot.devices if d.uuid in used)
 
 
-def _round_percent(values: Iterable[float | None]) -> float:
-    """Return the least top of a scale that holds all values and can be halved in round steps."""
-    highest = max((value for value in values if value is not None), default=0)
+def _round_percent(highest: float) -> float:
+    """Return the least top of a scale that holds a value and can be halved in round steps."""
     power = 100
     while highest > 10 * power:
         power *= 10
