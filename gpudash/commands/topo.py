@@ -25,5 +25,6 @@ def run(source: Source, *, gpus: Sequence[str], json: bool, p2p: bool, color: bo
     else:
         from gpudash.outputs import matrix
 
-        stdout.write(matrix.render(snapshot, p2p=p2p, color=color).encode())
+        room = stdout.width() if stdout.is_terminal() else None
+        stdout.write(matrix.render(snapshot, p2p=p2p, color=color, room=room).encode())
     return exit_status(snapshot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpudash.cells import pad, width
+from gpudash.cells import pad, width, wrap
 from gpudash.links import (
     NO_TOPOLOGY,
     Matrix,
@@ -19,6 +19,7 @@ from gpudash.peers import remarks
 from gpudash.snapshot import Snapshot, Topology
 
 _GAP = "  "
+_INDENT = "  "
 _STYLES: dict[Reach, Style] = {
     "self": "dim",
     "nvlink": "green",
@@ -31,10 +32,13 @@ _STYLES: dict[Reach, Style] = {
 }
 
 
-def render(snapshot: Snapshot, *, p2p: bool = False, color: bool = False) -> str:
+def render(
+    snapshot: Snapshot, *, p2p: bool = False, color: bool = False, room: int | None = None
+) -> str:
     """Return the link matrix, its legend and what it means for the processes that run.
 
-    With `p2p` there is the peer access of each pair too.
+    With `p2p` there is the peer access of each pair too. Sentences are wrapped to `room` cells;
+    with None each is a line.
     """
     paint = painter(color)
     topology = snapshot.topology
@@ -44,9 +48,18 @@ def render(snapshot: Snapshot, *, p2p: bool = False, color: bool = False) -> str
         sections = _links(topology, paint)
         if p2p:
             sections += _peer_access(topology, paint)
-    sections.append([paint(remark, "yellow") for remark in remarks(snapshot)])
+    told = [line for remark in remarks(snapshot) for line in _wrapped(remark, room)]
+    sections.append([paint(line, "yellow") for line in told])
     written = ("".join(f"{line.rstrip(' ')}\n" for line in lines) for lines in sections if lines)
     return "\n".join(written)
+
+
+def _wrapped(text: str, room: int | None) -> list[str]:
+    """Return a sentence as --once lays it out, on as many lines as it takes."""
+    if room is None:
+        return [text]
+    first, *others = wrap(text, max(1, room - len(_INDENT)), lines=len(text))
+    return [first, *(_INDENT + line for line in others)]
 
 
 def _links(topology: Topology, paint: Paint) -> list[list[str]]:

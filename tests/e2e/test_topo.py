@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import gpudash
+from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.e2e
 
@@ -60,3 +63,14 @@ def test_selection_is_a_part_of_the_matrix(fakenvml: Path) -> None:
     run = gpudash("topo", "--json", "--gpu", "0,5", library=fakenvml)
     assert run.document["indices"] == [0, 5]
     assert run.document["links"] == [["X", "SYS"], ["SYS", "X"]]
+
+
+def test_findings_are_wrapped_at_words_on_a_terminal_alone() -> None:
+    argv = [*GPUDASH, "--demo=pcie-1080ti", "topo"]
+    piped = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True)
+    finding = piped.stdout.splitlines()[-1]
+    assert "no P2P between GPU 0-3 and 4-7; traffic" in finding
+    with Terminal(argv, env=os.environ, columns=80, rows=24) as terminal:
+        assert terminal.wait_exit() == 0
+        first, second = terminal.text.rstrip().splitlines()[-2:]
+    assert f"{first} {second.strip()}" == finding

@@ -5,7 +5,7 @@ from typing import Any
 
 from gpudash.outputs.matrix import render
 from gpudash.snapshot import Snapshot
-from tests.factories import make_snapshot, make_topology
+from tests.factories import make_process, make_process_device, make_snapshot, make_topology
 
 
 def matrix(count: int = 4, **overrides: Any) -> Snapshot:
@@ -80,3 +80,14 @@ def test_colour_changes_nothing_but_colour() -> None:
     colored = render(matrix(), p2p=True, color=True)
     assert "\x1b[32m" in colored
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == render(matrix(), p2p=True)
+
+
+def test_a_sentence_wider_than_the_terminal_breaks_between_words() -> None:
+    devices = tuple(make_process_device(index=index) for index in range(4))
+    snapshot = make_snapshot(4, processes=(make_process(devices=devices),))
+    whole = render(snapshot).splitlines()[-1]
+    assert "no P2P between" in whole
+    first, *others = render(snapshot, room=30).split("\n\n")[-1].splitlines()
+    assert all(len(line) <= 30 for line in (first, *others))
+    assert all(line.startswith("  ") for line in others)
+    assert " ".join((first, *(line.strip() for line in others))) == whole
