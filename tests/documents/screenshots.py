@@ -85,8 +85,8 @@ SHOTS = (
         "process", ("--demo=dgx-h100",), 100, 24, ("/", "bob", "enter", "enter"), "ipykernel", 300
     ),
     Shot("lost", ("--demo=lost",), 100, 20, (), "fell off the bus"),
-    Shot("once", ("--demo=dgx-h100", "--once"), 100, 26, (), "vllm"),
-    Shot("once-findings", ("--demo=pcie-1080ti", "--once"), 100, 26, (), "no P2P between"),
+    Shot("once", ("--demo=dgx-h100", "--once"), 100, 28, (), "vllm"),
+    Shot("once-findings", ("--demo=pcie-1080ti", "--once"), 100, 24, (), "no P2P between"),
     Shot("doctor", ("doctor",), 100, 24, (), "2 FAIL"),
     Shot("topo", ("--demo=pcie-1080ti", "topo"), 86, 18, (), "Affinity"),
 )
