@@ -10,6 +10,9 @@ from msgspec import Struct
 from gpudash.text import clean
 
 _SHOWN = 60
+_MOST_LISTED = 40
+"""Names that a mistake lists; where there are more it tells where they are listed."""
+_MOST_MEANT = 3
 
 
 class Choices(Struct, frozen=True, kw_only=True):
@@ -151,6 +154,7 @@ class Keys(NamedTuple):
 
 _MODIFIERS = frozenset({"ctrl", "alt", "shift"})
 _KEYS_EXAMPLE = 'action = ["key"]'
+_WHERE_LISTED = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new file"
 
 
 def shown(value: object) -> str:
@@ -177,7 +181,16 @@ def _problem(value: object, names: Collection[str]) -> str | None:
         return f"{shown(value)} is no text: choose from {_listed(names)}"
     if value in names:
         return None
-    return f"{shown(value)} is unknown: {nearest(value, names)}choose from {_listed(names)}"
+    if len(names) <= _MOST_LISTED:
+        return f"{shown(value)} is unknown: {nearest(value, names)}choose from {_listed(names)}"
+    return f"{shown(value)} is unknown: {_namesakes(value, names)}{_WHERE_LISTED}"
+
+
+def _namesakes(word: str, names: Iterable[str]) -> str:
+    """Return `did you mean a.name or b.name? ` if there are such, else what `nearest` does."""
+    last = word.rpartition(".")[2].lower()
+    found = [name for name in names if name.rpartition(".")[2] == last][:_MOST_MEANT]
+    return f"did you mean {' or '.join(found)}? " if found else nearest(word, names)
 
 
 def _keys_problem(keys: object, names: Collection[str]) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpudash.settings import Settings, declared, load
 from tests.settings.choices import CHOICES
@@ -106,6 +107,25 @@ def test_a_mistake_is_one_line_that_names_what_is_valid(
     [found] = mistakes(file, text)
     assert found.startswith(mistake)
     assert load(str(file), CHOICES)[0].theme == Settings().theme
+
+
+@pytest.mark.parametrize(
+    ("action", "meant"),
+    [
+        ("process.kil", "did you mean process.kill? "),
+        ("kill", "did you mean process.kill? "),
+        ("screen.pause", "did you mean time.pause? "),
+        ("zzz", ""),
+    ],
+)
+def test_of_many_names_only_the_closest_are_told(file: Path, action: str, meant: str) -> None:
+    many = replace(
+        CHOICES, actions=("process.kill", "time.pause", *(f"move.{n}" for n in range(90)))
+    )
+    file.write_text(f"[keys]\n{action!r} = ['x']")
+    [found] = load(str(file), many)[1]
+    where = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new file"
+    assert found == f'{file}: keys.{action}: "{action}" is unknown: {meant}{where}'
 
 
 def test_what_is_valid_beside_mistakes_counts(file: Path) -> None:
