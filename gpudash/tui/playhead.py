@@ -48,11 +48,17 @@ class Playhead:
 
     @property
     def mark(self) -> str:
-        """What the header says of it: `PAUSED`, `2m05s AGO`, nothing in the present."""
-        if self.moment is not None:
-            return f"{duration(self._history.now - self.moment)} AGO"
+        """What the header says of it: `PAUSED`, `0.5s AGO`, `2m05s AGO`, nothing in the present."""
+        past = 0.0 if self.moment is None else self._history.now - self.moment
+        if past:
+            return f"{_span(past)} AGO"
         return "PAUSED" if self.paused else ""
 
     def idle_seconds(self, process: Process) -> float | None:
         """Return for how long it had been idle at the instant that is shown, as was known then."""
         return self._history.idle_seconds(process, self.until)
+
+
+def _span(seconds: float) -> str:
+    """Return a span to the nearest second, below one to the nearest tenth: samples may be close."""
+    return f"{max(seconds, 0.1):.1f}s" if seconds < 0.95 else duration(round(seconds))

@@ -153,6 +153,26 @@ def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
     assert picture.listing.rows[0].idle_seconds == 198
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "PAUSED"),
+        (0.02, "0.1s AGO"),
+        (0.46, "0.5s AGO"),
+        (0.97, "1s AGO"),
+        (1.96, "2s AGO"),
+        (125, "2m05s AGO"),
+    ],
+)
+def test_past_is_told_as_near_as_it_is(seconds: float, told: str) -> None:
+    picture = make_picture(sample(0, [50]))
+    picture.receive(sample(seconds, [50]))
+    picture.step(-1)
+    assert picture.playhead.mark == told
+    picture.receive(sample(200, [50]))
+    assert picture.playhead.mark != "PAUSED"
+
+
 def test_pause_stops_at_the_sample_that_is_shown() -> None:
     picture = make_picture(sample(0, [50]))
     assert picture.playhead.until is None

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from gpudash.inspection import inspect
 from gpudash.snapshot import Process, Snapshot
 from gpudash.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.screens.process import ProcessView
 from tests.actions.shown import HERE, WAIT_SECONDS, shown
-from tests.factories import make_host, make_snapshot
+from tests.factories import make_host, make_process, make_snapshot
 from tests.holders import Holder
 from tests.tui.stage import CaptureDriver, HandFeed, Terminal, process_of, screen_lines, selected
 
@@ -189,6 +190,46 @@ async def test_exited_process_stays_and_says_since_when(holders: Holders) -> Non
         text = await until(app, pilot, "EXITED 12s AGO")
         assert str(holder.pid) in text
         assert "ENVIRONMENT" in text
+
+
+async def test_process_that_was_gone_when_first_seen_has_no_time_of_its_end(
+    holders: Holders,
+) -> None:
+    (holder,) = holders(1)
+    holder.end()
+    gone = make_process(pid=holder.pid, create_time=None, start_ticks=None, hidden_reason="exited")
+    async with view(gone) as (app, pilot, _feed):
+        text = await until(app, pilot, "EXITED")
+        assert "AGO" not in text
+        assert "K kill" not in text
+
+
+async def test_end_of_one_that_had_left_its_gpu_is_when_it_ended(holders: Holders) -> None:
+    (holder,) = holders(1)
+    now, process = 50.0, shown(holder.pid)
+    snapshot = host_of(process)
+
+    def looked() -> None:
+        app.screen.post_message(ProcessView.Inspected(inspect(process, snapshot)))
+
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 60)) as pilot:
+        feed.give(snapshot)
+        (row,) = app.picture.listing.rows
+        app.push_screen(ProcessView(app.picture, row, clock=lambda: now))
+        assert "K kill" in await until(app, pilot, "ENVIRONMENT")
+        feed.give(host_of())
+        assert "K kill" not in await until(app, pilot, "LEFT THE GPU")
+        now += 60
+        looked()
+        await pilot.pause()
+        holder.end()
+        looked()
+        await until(app, pilot, "EXITED 0s AGO")
+        now += 7
+        feed.give(host_of())
+        await until(app, pilot, "EXITED 7s AGO")
 
 
 async def test_process_that_lets_go_of_its_gpu_is_not_said_to_have_exited(job: int) -> None:

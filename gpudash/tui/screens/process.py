@@ -52,6 +52,10 @@ class ProcessView(View):
         """Where the view stood when a section was asked for, None if none was."""
         self._clock = clock
         self._absent_since: float | None = None
+        self._alive_at: float | None = None
+        """When a look found it alive last, None if none did."""
+        self._exited_at: float | None = None
+        """When it ended, None as long as it has not, or where only its end was ever seen."""
         self._sampled_at = picture.history.now
         """The instant of the last sample that had it, on the history's clock."""
         self._shows_secrets = False
@@ -93,6 +97,11 @@ class ProcessView(View):
         self.draw()
 
     @property
+    def keys_in_force(self) -> tuple[Key, ...]:
+        """The keys of the footer: none that signals what is not there."""
+        return tuple(key for key in self.keys if self.may_signal or not key.signals)
+
+    @property
     def may_signal(self) -> bool:
         """Whether the process that is shown is still there, and selected."""
         selected = self.picture.listing.selected
@@ -101,10 +110,20 @@ class ProcessView(View):
     def on_process_view_inspected(self, message: Inspected) -> None:
         """Show what a look has found."""
         self._inspector.take(message.seen)
+        self._date_end(message.seen)
         self.draw()
         if self._section and self._inspector.latest is not None:
             self._go_to(self._section)
             self._section = ""
+
+    def _date_end(self, seen: Inspection) -> None:
+        """Note when it ended: when samples had it no more, unless it was seen alive since."""
+        if not seen.exited:
+            self._alive_at = self._clock()
+        elif self._alive_at is not None and self._exited_at is None:
+            absent = self._absent_since
+            known = absent is not None and absent >= self._alive_at
+            self._exited_at = absent if known else self._clock()
 
     def _look(self) -> None:
         if self.picture.recorded:
@@ -165,7 +184,9 @@ class ProcessView(View):
         if self._absent_since is None:
             return ""
         if self._inspector.exited:
-            return f"EXITED {duration(self._clock() - self._absent_since)} AGO"
+            if self._exited_at is None:
+                return "EXITED"
+            return f"EXITED {duration(self._clock() - self._exited_at)} AGO"
         if self.picture.playhead.until is not None:
             return "NOT ON A GPU AT THIS MOMENT"
         return f"LEFT THE GPU {duration(self.picture.history.now - self._sampled_at)} AGO"

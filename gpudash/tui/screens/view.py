@@ -61,25 +61,30 @@ class View(Wheel, Closing[None]):
         """Return the lines that stay at the top of the body while the others scroll below."""
         return ()
 
+    @property
+    def keys_in_force(self) -> tuple[Key, ...]:
+        """The keys that work on what is shown now, as the footer names them."""
+        return self.keys
+
     def draw(self) -> None:
         """Draw the present state; what is the same as before costs nothing to send."""
         cells, height = self.body.size
         if not cells or not self.is_current:
             return
-        told = self.picture.told
-        bottom = footer(self.keys, told, self.picture.theme, cells)
+        top = self.pinned(cells, height)
+        lines = self.lines(cells, height)
+        told, keys = self.picture.told, self.keys_in_force
+        bottom = footer(keys, told, self.picture.theme, cells)
         if self._told != len(bottom):
             self._bottom.styles.height = self._told = len(bottom)
             self.call_after_refresh(self.draw)
             return
-        top = self.pinned(cells, height)
-        lines = self.lines(cells, height)
         self._room = room = max(0, height - len(top))
         self._total = len(lines)
         self.first = max(0, min(self.first, self._total - room))
         self._top.show([self.picture.header()])
         self.body.show([*top, *lines[self.first : self.first + room]])
-        self._bottom.take_keys(self.keys, told)
+        self._bottom.take_keys(keys, told)
         self._bottom.show(bottom)
 
     def wear(self, theme: Theme) -> None:
