@@ -28,6 +28,7 @@ intervall = 2
 "process.kill" = "q"
 """
 _SLOWLY = ("--interval", "5")
+_FAST = (sys.executable, "-m", "tests.documents.fast")
 _QUIET = 0.5
 """Seconds for which nothing is drawn before a key is sent: a new dialog ignores early ones."""
 
@@ -101,9 +102,8 @@ def take(shot: Shot) -> str:
             lab = stack.enter_context(shot.lab())
             before, env = lab.before, {**env, **lab.env}
         config = [] if "GPUDASH_CONFIG" in env else ["--no-config"]
-        argv = [*before, *GPUDASH, *config, *shot.arguments]
+        argv = [*before, *(_FAST if shot.past else GPUDASH), *config, *shot.arguments]
         if shot.past:
-            argv += ["--interval", "0.1"]
             env |= _passing(shot.past)
         size = {"columns": shot.columns, "rows": shot.rows}
         terminal = stack.enter_context(Terminal(argv, env=env, truecolor=True, **size))
