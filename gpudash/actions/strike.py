@@ -67,7 +67,9 @@ def strike(
     refused = _send(hits, signal, record)
     waiting = [hit for hit in hits if hit.target.process.pid not in refused]
     if waiting and signal.ends:
-        say(f"SIG{signal.name} sent to {_whom(waiting)}, waiting for the end")
+        whose = "its end" if len(waiting) == 1 else "their end"
+        limit = f"up to {seconds:.0f} s for {whose}"
+        say(f"SIG{signal.name} sent to {_whom(waiting)}, waiting {limit}")
         refused |= yield from _wait(waiting, signal, seconds, record)
     report = Report(
         roots=tuple(hit.target for hit in hits),

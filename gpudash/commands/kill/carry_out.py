@@ -10,6 +10,7 @@ from contextlib import suppress
 from gpudash import stdout
 from gpudash.actions import Hit, Report, Sending, Signal, record, strike
 from gpudash.actions.strike import Latest
+from gpudash.commands.kill.waiting import Waiting
 from gpudash.errors import ActionError, GpudashError
 from gpudash.outputs.kill import told
 from gpudash.snapshot import Snapshot
@@ -35,13 +36,22 @@ def newest(survey: Survey) -> Snapshot:
 
 
 def _driven(hits: Sequence[Hit], signal: Signal, before: Snapshot, latest: Latest) -> Report:
-    steps = strike(hits, signal, before, latest=latest, record=_record)
+    waiting = Waiting(signal)
+
+    def note(sendings: Sequence[Sending]) -> None:
+        waiting.sent(sendings)
+        _record(sendings)
+
+    waiting.obey_ctrl_c()
+    steps = strike(hits, signal, before, latest=latest, say=waiting.say, record=note)
     while True:
         try:
             next(steps)
         except StopIteration as end:
+            waiting.end()
             report: Report = end.value
             return report
+        waiting.pass_on()
         # Whoever reads the output may leave: what was begun is done for all the same.
         time.sleep(_LOOK_SECONDS)
 

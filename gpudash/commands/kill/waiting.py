@@ -1,0 +1,89 @@
+"""What the shell says while a strike takes its time, and when Ctrl-C ends the wait for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+from gpudash import progress
+from gpudash.actions import Sending, Signal, Target
+from gpudash.actions.naming import named
+from gpudash.errors import ExitStatus
+
+_END_SECONDS = 1.0
+"""An end that comes sooner is told by the result alone."""
+
+_MEMORY_SECONDS = 3.0
+"""The same of memory: the driver lets go of it later, and samples tell so later still."""
+
+
+class Waiting:
+    """Keeps in mind what is waited for and what was sent; speaks on stderr."""
+
+    def __init__(self, chosen: Signal) -> None:
+        self._signal = chosen
+        self._sent: list[Target] = []
+        self._text, self._due, self._patience = "", 0.0, _END_SECONDS
+        self._is_sent = threading.Event()
+        self._over = False
+
+    def say(self, text: str) -> None:
+        """Take what is waited for from now on, in words: the end, then the memory."""
+        self._text, self._due = text, time.monotonic() + self._patience
+        self._patience = _MEMORY_SECONDS
+
+    def sent(self, sendings: Sequence[Sending]) -> None:
+        """Take note of what was sent."""
+        for each in sendings:
+            if each.refusal is None and each.target not in self._sent:
+                self._sent.append(each.target)
+        self._is_sent.set()
+
+    def pass_on(self) -> None:
+        """Say once what is waited for, if that has lasted for a moment."""
+        if self._text and time.monotonic() >= self._due:
+            progress.say(f"{self._text}\n")
+            self._text = ""
+
+    def obey_ctrl_c(self) -> None:
+        """Have Ctrl-C say what was sent before it ends us.
+
+        That is done in a thread: the one that waits may be held for ever, by a home that does not
+        answer as its record is written, and runs no handler then.
+        """
+        interrupt = {signal.SIGINT}
+        # In all threads: it would end us silently in one that lets it through.
+        signal.pthread_sigmask(signal.SIG_BLOCK, interrupt)
+        threading.Thread(target=self._await, args=(interrupt,), daemon=True).start()
+
+    def end(self) -> None:
+        """Leave it to the result to say what came of it."""
+        self._over = True
+
+    def _await(self, interrupt: Iterable[int]) -> None:
+        signal.sigwait(interrupt)
+        # Who was stopped so that a tree goes as a whole must get its signal.
+        self._is_sent.wait()
+        if not self._over:
+            # The terminal has put ^C where the line would begin.
+            start = "\n" if progress.is_terminal() else ""
+            progress.say(f"{start}gpudash: {self._left}\n")
+        os._exit(ExitStatus.INTERRUPTED)
+
+    @property
+    def _left(self) -> str:
+        name, count = f"SIG{self._signal.name}", len(self._sent)
+        if not count:
+            return f"{name} reached nobody"
+        ended = sum(not target.alive() for target in self._sent)
+        one = count == 1
+        whom = named(self._sent[0].process) if one else f"{count} processes"
+        if ended == count:
+            have = "which has ended" if one else "which have all ended"
+            return f"{name} was sent to {whom}, {have}: what became of GPU memory is not known"
+        some = f", of which {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
+        rest = "the others" if ended else "it"
+        return f"{name} was sent to {whom}{some}: what came of {rest} is not known"

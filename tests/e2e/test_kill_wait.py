@@ -1,0 +1,91 @@
+"""What `gpudash kill` says while a process takes its time to end, on a real terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gpudash.errors import ExitStatus
+from tests.e2e.killing import PATIENT, Holders, command, kill
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+from tests.holders import Holder, pid_list
+
+pytestmark = pytest.mark.e2e
+
+DEAF = ("sh", "-c", "trap '' TERM; exec sleep 600")
+
+
+def deaf(holders: Holders, count: int = 1) -> list[Holder]:
+    """Processes that ignore SIGTERM by now."""
+    started = holders(count, DEAF)
+    while any(psutil.Process(each.pid).name() != "sleep" for each in started):
+        os.sched_yield()
+    return started
+
+
+@contextmanager
+def agreed(library: Path, held: list[Holder], **options: object) -> Iterator[Terminal]:
+    """A terminal on which the question about all of them was just answered by yes."""
+    told = {"DEVICES": 1, "PROCS_PER_DEVICE": len(held), "PIDS": pid_list(held)}
+    argv = command(*(each.pid for each in held), first=PATIENT, **options)
+    with Terminal(argv, env=environment(library, **told), columns=160) as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.send("y", "enter")
+        yield terminal
+
+
+def test_a_wait_is_told_while_it_lasts_and_what_was_sent_after_ctrl_c(
+    fakenvml: Path, holders: Holders
+) -> None:
+    (job,) = deaf(holders)
+    with agreed(fakenvml, [job]) as terminal:
+        terminal.wait_for(
+            re.compile(rf"SIGTERM sent to {job.pid} \(\w+\), waiting up to 10 s for its end"), 8
+        )
+        terminal.send("ctrl+c")
+        assert terminal.wait_exit() == ExitStatus.INTERRUPTED
+        last = terminal.text.rstrip().splitlines()[-1]
+        assert re.fullmatch(
+            rf"gpudash: SIGTERM was sent to {job.pid} \(\w+\): what came of it is not known", last
+        )
+        assert job.alive
+
+
+def test_of_several_it_tells_how_many_had_ended_by_then(fakenvml: Path, holders: Holders) -> None:
+    held = [*deaf(holders), *holders(1)]
+    with agreed(fakenvml, held) as terminal:
+        terminal.wait_for("SIGTERM sent to 2 processes, waiting up to 10 s for their end", 8)
+        terminal.send("ctrl+c")
+        assert terminal.wait_exit() == ExitStatus.INTERRUPTED
+        assert (
+            "gpudash: SIGTERM was sent to 2 processes, of which 1 has ended: what came of the "
+            "others is not known"
+        ) in " ".join(terminal.text.split())
+
+
+def test_memory_that_stays_is_waited_for_with_a_word(fakenvml: Path, holders: Holders) -> None:
+    (job,) = holders(1)
+    with agreed(fakenvml, [job], signal="KILL") as terminal:
+        terminal.wait_for(re.compile(r"killed.*waiting for the next sample"), 8)
+        terminal.send("ctrl+c")
+        assert terminal.wait_exit() == ExitStatus.INTERRUPTED
+        assert re.search(
+            rf"gpudash: SIGKILL was sent to {job.pid} \(\w+\), which has ended: what became of "
+            "GPU memory is not known",
+            " ".join(terminal.text.split()),
+        )
+
+
+def test_an_end_within_a_moment_is_told_in_one_line(fakenvml: Path, holders: Holders) -> None:
+    (job,) = holders(1)
+    settings: dict[str, object] = {"PIDS": job.pid, "PROCS_PER_DEVICE": 1}
+    run = kill(job.pid, library=fakenvml, settings=settings, yes=True)
+    assert run.returncode == 0
+    assert "waiting up to" not in run.stdout + run.stderr
