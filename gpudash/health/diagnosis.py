@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpudash.clock import UptimeClock
 from gpudash.health.rules import RANKS, families
 from gpudash.health.sight import Sight
-from gpudash.health.symptom import Symptom
+from gpudash.health.symptom import Symptom, lasted
 from gpudash.health.work import Work
 from gpudash.labels import device_labels, index_ranges
 from gpudash.snapshot import Finding, FindingLevel, Snapshot
@@ -180,7 +180,7 @@ def _finding(
 
 def _held(each: _Standing, now: float) -> float:
     known = each.symptom.held_seconds
-    return round(min(now - each.since if known is None else known, _FAR_SECONDS), 1)
+    return lasted(min(now - each.since if known is None else known, _FAR_SECONDS))
 
 
 def _sentence(fact: tuple[str, str], labels: list[str]) -> str:

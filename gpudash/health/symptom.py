@@ -93,6 +93,14 @@ def who(process: Process) -> str:
     return whose(process.name, process.username, process.pid)
 
 
+def lasted(seconds: float) -> float:
+    """Return a span rounded down to tenths of a second: all that is written of it is of that.
+
+    Words round it down, too; rounded up, a proof could tell more than the sentence it proves.
+    """
+    return int(10 * seconds) / 10
+
+
 def spoken(seconds: float) -> str:
     """Return a span in one unit as people say it, which changes seldom: `40 s`, `12 min`, `3 h`."""
     if seconds < 60:

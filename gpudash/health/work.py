@@ -8,6 +8,7 @@ from math import exp
 
 from msgspec import Struct
 
+from gpudash.health.symptom import lasted
 from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot
 
 PROOF_SECONDS = 30.0
@@ -30,7 +31,7 @@ class ShareWork(Struct):
         """
         if self.idle_since is None:
             return None
-        idle = now - self.idle_since
+        idle = lasted(now - self.idle_since)
         return None if (self.worked or self.is_new) and idle < PROOF_SECONDS else idle
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from gpudash.health import Diagnosis, spoken
 from gpudash.snapshot import Process, Snapshot
 from tests.factories import GIB, make_device, make_process, make_process_device, make_topology
-from tests.health.examined import Watched, found, host, rules
+from tests.health.examined import Watched, found, host, later, rules
 
 
 def holder(percents: list[int | None], **overrides: Any) -> Process:
@@ -88,6 +89,20 @@ def test_idle_notebook_is_a_remark_at_first_and_a_warning_after_minutes() -> Non
     assert later.level == "warn"
     assert later.held_seconds == 360
     assert later.sentence.endswith("and has not used it for 6 min")
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(8.96, "8 s"), (48.97, "40 s"), (239.99, "3 min")])
+def test_sentence_and_proof_tell_one_time(seconds: float, told: str) -> None:
+    idle = machine([0], holder([0]))
+    diagnosis = Diagnosis()
+    diagnosis.examine(idle)
+    (finding,) = diagnosis.examine(later(idle, seconds)).findings or ()
+    assert finding.sentence.endswith(f"has not used it for {told}")
+    (proof,) = (each.value for each in finding.evidence if each.name == "idle_seconds")
+    assert isinstance(proof, float)
+    assert proof == finding.held_seconds
+    assert 0 <= seconds - proof < 0.1 + 1e-6
+    assert spoken(proof) == told
 
 
 def test_idle_processes_of_one_owner_share_a_sentence() -> None:

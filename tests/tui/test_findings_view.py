@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -176,3 +177,20 @@ async def test_findings_scroll_and_any_size_is_drawn() -> None:
         await pilot.pause()
         await pilot.press("j", "enter", "pageup")
         assert isinstance(app.screen, FindingsView)
+
+
+async def test_time_of_a_finding_is_the_same_in_sentence_and_proof() -> None:
+    idle = make_process_device(sm_utilization_percent=0)
+    gpus = (make_device(gpu_utilization_percent=0),)
+    first = make_snapshot(devices=gpus, processes=(make_process(devices=(idle,)),), topology=None)
+    uptime = (first.host.uptime_seconds or 0.0) + 48.96
+    diagnosis = Diagnosis()
+    diagnosis.examine(first)
+    later = replace(first, host=replace(first.host, uptime_seconds=uptime))
+    async with shown(diagnosis.examine(later), (120, 40)) as (app, pilot, _feed):
+        await pilot.press("w")
+        await pilot.pause()
+        text = "\n".join(screen_lines(app))
+        assert "has not used it for 40 s" in text
+        assert " for 40 s\n" in re.sub(r" +\n", "\n", text)
+        assert re.search(r"Idle 40 s\b", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpudash.health.sight import Sight
-from gpudash.health.symptom import Rule, Symptom, number, spoken
+from gpudash.health.symptom import Rule, Symptom, lasted, number, spoken
 from gpudash.labels import index_ranges, whose
 from gpudash.snapshot import Device, Lease
 
@@ -50,7 +50,7 @@ class UnusedLeases:
         for pid in dict.fromkeys(lease.pid for lease in unused):
             leases = [lease for lease in unused if lease.pid == pid]
             held = [devices[lease.uuid] for lease in leases if lease.uuid in devices]
-            seconds = now - min(self._since[lease.uuid, pid] for lease in leases)
+            seconds = lasted(now - min(self._since[lease.uuid, pid] for lease in leases))
             yield _symptom(sight, leases, held, seconds)
 
 

@@ -118,7 +118,7 @@ def _told(sight: Sight, reported: list[tuple[Device, XidEvent]]) -> Iterator[Sym
             (gpu,),
             evidence=(
                 number("xid_code", code, of),
-                number("age_seconds", round(age), of),
+                number("age_seconds", int(age), of),
                 *proof(of, event, "count", "gpu_instance_id"),
             ),
             held_seconds=age,

@@ -71,7 +71,9 @@ def _indented(text: str, style: Style) -> Line:
 
 
 def _told(proof: Evidence) -> str:
-    """Return a number as people read it: `Power usage 412.3 W`."""
+    """Return a number as people read it: `Power usage 412.3 W`, a span as sentences tell it."""
+    if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
+        return f"{label(proof.name)} {spoken(proof.value)}"
     return f"{label(proof.name)} {readable(proof.value, _UNITS.get(proof.unit, Unit.NONE))}"
 
 
