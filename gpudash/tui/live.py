@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -105,6 +106,7 @@ class LiveApp(OrderedKeys, BackstageApp):
         # Held back since before there was a loop whose tasks an exit would leave behind.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, leaving)
         self.app_resume_signal.subscribe(self, lambda _app: self.forget_frame())
+        self.picture.said.on_passing = lambda seconds: self.set_timer(seconds, self.redraw)
         self.lay_out()
         if self.feed.latest is not None:
             self.picture.receive(self.feed.latest)
@@ -216,9 +218,9 @@ class LiveApp(OrderedKeys, BackstageApp):
     def draw_prompt(self) -> None:
         """Draw what is being typed; for the topic that asks."""
 
-    def say(self, notice: str) -> None:
-        """Show the outcome of an action in the footer until the next action."""
-        self.picture.notice = notice
+    def say(self, notice: str, *, stays: bool = False) -> None:
+        """Show the outcome of an action in the footer, for some seconds unless it `stays`."""
+        self.picture.said.tell(notice, stays=stays)
         self.redraw()
 
     def prefer(self, **fields: object) -> None:
@@ -235,7 +237,7 @@ class LiveApp(OrderedKeys, BackstageApp):
         def failed(reason: str) -> None:
             # Whoever has left meanwhile is told by `finish`.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self.say, reason)
+                loop.call_soon_threadsafe(partial(self.say, reason, stays=True))
 
         self.preferences.save(failed)
 

@@ -18,6 +18,7 @@ from gpudash.tui.kept import Kept
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key, keys_on_devices, keys_while_stopped
 from gpudash.tui.lasting import Lasting
 from gpudash.tui.listing import Listing
+from gpudash.tui.notice import Notice
 from gpudash.tui.playhead import Playhead
 from gpudash.tui.renderables.charts import any_chart
 from gpudash.tui.renderables.footer import footer
@@ -52,7 +53,7 @@ class Picture:
         self.playhead = Playhead(self.history)
         self.listing = Listing("gpu_memory")
         self.processes = ProcessTable()
-        self.notice = ""
+        self.said = Notice()
         self.keys: tuple[Key, ...] = OVERVIEW_KEYS
         """The keys that work, as footer and help show them."""
         self.in_force: Callable[[Iterable[Key]], tuple[Key, ...]] = tuple
@@ -89,6 +90,15 @@ class Picture:
         """The theme in which values are shown, which fades while they are no longer true."""
         stale = self._feed.state not in (FeedState.LIVE, FeedState.STARTING)
         return self._faded if stale else self.theme
+
+    @property
+    def notice(self) -> str:
+        """What an action led to, which is told for some seconds."""
+        return self.said.text
+
+    @notice.setter
+    def notice(self, text: str) -> None:
+        self.said.tell(text)
 
     @property
     def told(self) -> str:

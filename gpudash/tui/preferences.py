@@ -133,7 +133,7 @@ class Preferences:
         if self.mistakes:
             count = len(self.mistakes)
             several = f"{count} mistakes in the settings: ! lists them"
-            picture.notice = several if count > 1 else self.mistakes[0]
+            picture.said.tell(several if count > 1 else self.mistakes[0], stays=True)
 
 
 def _nobody(_reason: str) -> None: ...

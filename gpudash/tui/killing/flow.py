@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpudash.actions import Report, Signal, find_signal, strike
@@ -65,7 +66,7 @@ async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
                 answer.signal,
                 history.latest,
                 latest=lambda: history.latest,
-                say=app.say,
+                say=partial(app.say, stays=True),
                 record=recorder,
             )
         )

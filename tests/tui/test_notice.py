@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpudash.tui import notice
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.notice import Notice
+from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+
+SLOWER, NO_SUCH = "a sample every 2 s", "there is no GPU 9"
+
+
+async def until(pilot: Any, condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        await pilot.pause(0.02)
+
+
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
+    monkeypatch: pytest.MonkeyPatch, paused: bool
+) -> None:
+    monkeypatch.setattr(notice, "SECONDS", 0.3)
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot(6))
+        if paused:
+            await pilot.press("p")
+        await pilot.pause()
+        keys = screen_lines(app)[-1]
+        await pilot.press("+")
+        await until(pilot, lambda: SLOWER in screen_lines(app)[-1])
+        await until(pilot, lambda: screen_lines(app)[-1] == keys)
+
+
+async def test_a_result_goes_from_another_view_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notice, "SECONDS", 0.3)
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press("d")
+        await pilot.pause()
+        keys = screen_lines(app)[-1]
+        await pilot.press("9")
+        await until(pilot, lambda: NO_SUCH in screen_lines(app)[-1])
+        await until(pilot, lambda: screen_lines(app)[-1] == keys)
+
+
+def test_what_stays_is_told_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notice, "SECONDS", 0.0)
+    told = Notice()
+    passing: list[float] = []
+    told.on_passing = passing.append
+    told.tell("SIGTERM sent", stays=True)
+    assert (told.text, passing) == ("SIGTERM sent", [])
+    told.tell("terminated")
+    assert (told.text, passing) == ("", [0.0])
+    told.tell("")
+    assert passing == [0.0]
+
+
+def test_a_result_is_told_for_long_enough_to_read_it() -> None:
+    told = Notice()
+    told.tell("terminated")
+    assert told.text == "terminated"
