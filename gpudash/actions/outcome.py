@@ -29,15 +29,20 @@ def outcome(
     waited_seconds: float,
     freed: str = "",
     refused: str | None = None,
+    is_reaping_due: bool = True,
 ) -> Outcome:
-    """Return what came of a signal after so long; `refused` is why it was not delivered."""
+    """Return what came of a signal after so long; `refused` is why it was not delivered.
+
+    Unless `is_reaping_due` a zombie has ended and that is all: its parent may be about to reap it.
+    """
     who = named(process)
     if standing.state in ("gone", "zombie"):
         if refused is not None:
             return Outcome(f"{who} already exited", True)
         verb = _VERBS.get(signal.name)
         text = f"{verb} {who}" if verb else f"{who} ended after SIG{signal.name}"
-        parts = (f"{text}{freed and f': {freed}'}", standing.unreaped)
+        unreaped = standing.unreaped if is_reaping_due else ""
+        parts = (f"{text}{freed and f': {freed}'}", unreaped)
         return Outcome("; ".join(part for part in parts if part), True)
     if refused is not None:
         return Outcome(refused, False)

@@ -48,6 +48,12 @@ class Release(NamedTuple):
         """Whether memory is seen to be in use still."""
         return bool(self.listed or self.unlisted)
 
+    def at(self, after: Snapshot) -> Release:
+        """Return what a later snapshot shows of the same."""
+        doubted = tuple(share for _, share in self.unknown)
+        held = (*self.freed, *self.listed, *self.unlisted, *doubted)
+        return release(held, self.before, after)
+
     @property
     def text(self) -> str:
         """What is known, in words; empty if nothing was held."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpudash.actions import patience
 from gpudash.actions.outcome import Outcome, outcome
 from gpudash.actions.release import Release
 from gpudash.actions.signals import Signal
 from gpudash.actions.target import Target
+from gpudash.snapshot import Snapshot
 
 _MOST_NAMED = 3
 
@@ -30,6 +33,8 @@ class Report(NamedTuple):
     waited_seconds: float
     refused: dict[int, str]
     """Why the signal did not reach some, by PID."""
+    waited_until: float = 0.0
+    """When their end was no longer waited for, on the monotonic clock."""
     release: Release | None = None
     """What became of the memory, None while that is not known and where none was held."""
     survivors: tuple[Target, ...] = ()
@@ -57,6 +62,11 @@ class Report(NamedTuple):
         if self.stubborn != self.survivors:
             return "send SIGKILL?"
         return "kill it, too?" if len(self.survivors) == 1 else "kill them, too?"
+
+    def at(self, after: Snapshot) -> Report:
+        """Return it with what a later snapshot shows of the memory."""
+        seen = self.release
+        return self if seen is None else self._replace(release=seen.at(after))
 
     @property
     def summary(self) -> str:
@@ -90,6 +100,7 @@ class Report(NamedTuple):
             waited_seconds=self.waited_seconds,
             freed=memory,
             refused=self.refused.get(target.process.pid),
+            is_reaping_due=time.monotonic() - self.waited_until >= patience.REAP_SECONDS,
         )
         return Line(target, result, result.text)
 

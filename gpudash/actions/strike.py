@@ -77,6 +77,7 @@ def strike(
         signal=signal,
         waited_seconds=seconds,
         refused=refused,
+        waited_until=time.monotonic(),
     )
     held = shares((target.process for target in report.ended), before)
     if not held:

@@ -53,6 +53,12 @@ def test_a_zombie_names_who_must_reap_it() -> None:
     assert said.done
 
 
+def test_a_zombie_has_ended_while_its_parent_may_be_about_to_reap_it() -> None:
+    zombie = Standing("zombie", *PARENT)
+    said = outcome(make_process(), KILL, zombie, waited_seconds=1, is_reaping_due=False)
+    assert (said.text, said.done) == ("killed 4242 (alice)", True)
+
+
 def test_an_ignored_sigterm_offers_sigkill() -> None:
     said = outcome(make_process(), TERM, Standing("alive", *PARENT), waited_seconds=10)
     assert said.text == "4242 (alice) ignored SIGTERM for 10 s"

@@ -29,6 +29,7 @@ Holders = Callable[..., list[Holder]]
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "END_SECONDS", 0.5)
     monkeypatch.setattr(patience, "ROOT_FIRST_SECONDS", 0.2)
+    monkeypatch.setattr(patience, "REAP_SECONDS", 0.0)
     monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.2)
     monkeypatch.setattr(patience, "RELEASE_MAX_SECONDS", 0.5)
 
@@ -76,6 +77,27 @@ def test_it_tells_what_was_sent_and_what_came_of_it(holders: Holders) -> None:
         assert report.summary.startswith(f"killed {job.pid} (alice): 8.0 GiB freed on GPU 0")
         assert report.done
         assert not report.stubborn
+
+
+def test_a_zombie_is_told_only_once_it_has_lasted(
+    holders: Holders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = holders(1)
+    with pinned(job.pid, devices=()) as target:
+        report, _ = carried_out([Hit(target, None, False)])
+        assert report.summary.startswith(f"killed {job.pid} (alice); zombie: parent ")
+        monkeypatch.setattr(patience, "REAP_SECONDS", 3600.0)
+        assert report.summary == f"killed {job.pid} (alice)"
+
+
+def test_a_later_sample_corrects_what_is_told_of_memory(holders: Holders) -> None:
+    (job,) = holders(1)
+    with pinned(job.pid, devices=holding(job.pid).devices) as target:
+        still = host(target.process)
+        report, _ = carried_out([Hit(target, None, False)], later=[still, replace(still)] * 5)
+        assert "still counts 8.0 GiB on GPU 0" in report.summary
+        assert "still counts 8.0 GiB on GPU 0" in report.at(replace(still)).summary
+        assert "8.0 GiB freed on GPU 0" in report.at(host()).summary
 
 
 def test_a_collector_that_stopped_leaves_it_unknown(holders: Holders) -> None:

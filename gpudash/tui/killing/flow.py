@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.1
 _STEP_SECONDS = 0.05
+_FOLLOW_SECONDS = 30.0
 
 
 def ask(app: LiveApp, signal_name: str) -> None:
@@ -71,16 +74,33 @@ async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
             )
         )
         stubborn, offer = report.stubborn, report.offer
-        told = "; ".join([report.summary, *await recorder.troubles()])
+        troubles = await recorder.troubles()
+        told = "; ".join([report.summary, *troubles])
         app.say(told)
         if stubborn:
             aim.keep(stubborn)
             await _free(app)
             handed_on = True
             _put(app, aim, find_signal("KILL"), told, f"{told}: {offer}")
+        else:
+            await _follow(app, report, told, troubles)
     finally:
         if not handed_on:
             aim.close()
+
+
+async def _follow(app: LiveApp, report: Report, told: str, troubles: Sequence[str]) -> None:
+    """Correct what is told, as long as it is: memory comes free, and parents reap, later."""
+    deadline, seen = time.monotonic() + _FOLLOW_SECONDS, app.picture.history.latest
+    while app.picture.notice == told and time.monotonic() < deadline:
+        await asyncio.sleep(_LOOK_SECONDS)
+        latest = app.picture.history.latest
+        if latest is not seen and not (report.release and report.release.settled):
+            report, seen = report.at(latest), latest
+        fresh = "; ".join([report.summary, *troubles])
+        if fresh != told and app.picture.notice == told:
+            told = fresh
+            app.say(told)
 
 
 async def driven(steps: Steps) -> Report:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,41 @@ async def test_memory_that_the_driver_still_counts_is_not_called_freed(
             on.feed.give(host_of(process))
             await on.pilot.pause(0.1)
         await on.reports("the driver still counts 2.0 GiB on GPU 0-1")
+        on.feed.give(host_of())
+        await on.reports(f"killed {victim.pid} (alice): 2.0 GiB freed on GPU 0-1")
+
+
+async def test_a_zombie_is_told_once_it_has_lasted_and_until_it_is_reaped(
+    victim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "REAP_SECONDS", 1.0)
+    ended = f"killed {victim.pid} (alice)"
+    async with stage() as on:
+        await on.ask(process_for(victim.pid, devices=()))
+        await on.pilot.press("y")
+        await on.until(lambda: on.app.picture.notice == ended)
+        await on.reports(f"{ended}; zombie: parent {os.getpid()} ")
+        victim.wait(5)
+        await on.until(lambda: on.app.picture.notice == ended)
+
+
+async def test_a_key_ends_the_correction_of_what_it_took_away(
+    victim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    async with stage() as on:
+        process = process_for(victim.pid)
+        await on.ask(process)
+        await on.pilot.press("y")
+        await on.reports(f"killed {victim.pid}")
+        for _ in range(3):
+            on.feed.give(host_of(process))
+            await on.pilot.pause(0.1)
+        await on.reports("the driver still counts 2.0 GiB on GPU 0-1")
+        await on.pilot.press("down")
+        on.feed.give(host_of())
+        await on.until(lambda: not on.app.workers)
+        assert on.app.picture.notice == ""
 
 
 async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(
