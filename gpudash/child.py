@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -22,39 +23,44 @@ _WIDE_PIPE = 1 << 20
 """As much as anybody may ask for by default."""
 _READ_AT_ONCE = 1 << 22
 _ERROR_LIMIT, _ERROR_READS = 8192, 16
+_PAUSE_SECONDS = 0.005
 
 _unreaped: list[subprocess.Popen[bytes] | Forked] = []
 """Killed children that have not died yet, in uninterruptible sleep perhaps for ever."""
 
 
-class Child:
-    """A process in a session of its own with both its pipes at hand.
+def spawn(
+    argv: Sequence[str], *, given: Mapping[str, str] | None = None, is_led: bool = False
+) -> Child:
+    """Start a command in a session of its own; one that `is_led` is told lines.
 
-    Its environment is ours and what is `given` besides; `forked` is one that runs already. Raises
-    OSError when the command cannot be started.
+    Its environment is ours and what is `given` besides. Raises OSError when it cannot be started.
     """
-
-    def __init__(
-        self,
-        argv: Sequence[str],
-        line_limit: int = LINE_LIMIT,
-        given: Mapping[str, str] | None = None,
-        forked: Forked | None = None,
-    ) -> None:
-        _reap()
-        self._process: subprocess.Popen[bytes] | Forked = forked or subprocess.Popen(
+    return Child(
+        subprocess.Popen(
             argv,
             env={**os.environ, **given} if given else None,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if is_led else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._out, self._err = self._process.stdout, self._process.stderr
+    )
+
+
+class Child:
+    """A process in a session of its own with its pipes at hand."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes] | Forked, line_limit: int = LINE_LIMIT
+    ) -> None:
+        _reap()
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._in, self._out, self._err = process.stdin, process.stdout, process.stderr
         self.descriptor = self._out.fileno()
-        for pipe in (self._out, self._err):
+        for pipe in filter(None, (self._in, self._out, self._err)):
             os.set_blocking(pipe.fileno(), False)
         self._line_limit = line_limit
         self._pending: list[bytes] = []
@@ -69,6 +75,12 @@ class Child:
         lines = self._errors.splitlines()
         spoken = [line for line in lines if line.strip()]
         return clean_bytes(spoken[-1].strip(), 500) if spoken else None
+
+    def tell(self, line: bytes) -> None:
+        """Tell one that is led something; nothing if it does not listen."""
+        if self._in is not None:
+            with suppress(OSError):
+                os.write(self._in.fileno(), line)
 
     def wait(self, timeout_seconds: float) -> None:
         """Wait until there is something to read, so long at most."""
@@ -109,10 +121,10 @@ class Child:
 
     def await_status(self, timeout_seconds: float) -> int | None:
         """Return the exit status of one that has closed its pipes, None if it lingers."""
-        try:
-            return self._process.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            return None
+        deadline = time.monotonic() + timeout_seconds
+        while (status := self._process.poll()) is None and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+        return status
 
     def abandon(self) -> None:
         """Kill it and its session, close the pipes, and do not wait for its death."""
@@ -120,11 +132,12 @@ class Child:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
-                # One that changed its user ends when its pipes are closed.
+                # One that was just forked leads no session yet; one that changed its user ends
+                # when its pipes are closed.
                 with suppress(PermissionError):
                     self._process.kill()
-        self._out.close()
-        self._err.close()
+        for pipe in filter(None, (self._in, self._out, self._err)):
+            pipe.close()
         if self._process.poll() is None:
             _unreaped.append(self._process)
 

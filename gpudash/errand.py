@@ -27,13 +27,14 @@ class Errand:
 
     def __init__(self, call: Callable[[int], int]) -> None:
         self.descriptor, end = os.pipe()
+        parent = os.getpid()
         self.is_done = False
         """Whether the child has closed its end."""
         self._parts: list[bytes] = []
         self._pid = os.fork()
         if self._pid == 0:
             os.close(self.descriptor)
-            _carry_out(call, end)
+            _carry_out(call, end, parent)
         os.close(end)
 
     @property
@@ -123,9 +124,9 @@ def _result(errand: Errand) -> Reply:
     return errand.reap() or errand.said
 
 
-def _carry_out(call: Callable[[int], int], end: int) -> NoReturn:
+def _carry_out(call: Callable[[int], int], end: int, parent: int) -> NoReturn:
     """Make the call and end at once, whatever it has left behind."""
-    end_with_parent()
+    end_with_parent(parent)
     status = 1
     try:
         status = call(end)

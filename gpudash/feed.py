@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from gpudash import keepsake
-from gpudash.child import Child
+from gpudash import keepsake, pace
+from gpudash.child import Child, spawn
 from gpudash.errors import WireError
 from gpudash.forked import Forked
 from gpudash.snapshot import Snapshot
@@ -29,7 +29,6 @@ _REFUSALS = frozenset({*range(3, 31), 999 % 256})
 _STALE_SECONDS, _STALE_INTERVALS = 5.0, 3
 _PATIENCE_SECONDS, _PATIENCE_MAX_SECONDS = 30.0, 300.0
 _REAP_SECONDS = 0.02
-_RENEW_SECONDS = 0.3
 
 
 class FeedState(Enum):
@@ -90,7 +89,7 @@ class Feed:
         self._left = keepsake.left_by(self.latest, self._left)
         forked, self._forked = self._forked, None
         try:
-            self._child = Child(self._argv, given=self._left, forked=forked)
+            self._child = Child(forked) if forked else self._spawn()
         except OSError as error:
             self._child, self.error, self.exit_status = None, f"collector: {error}", None
 
@@ -114,21 +113,19 @@ class Feed:
         self._listen()
 
     def change_interval(self, seconds: float) -> None:
-        """Sample at another interval, by another collector: the one before goes on until then.
-
-        That is a moment later, in which the interval may change again.
-        """
+        """Sample at another interval, from now on."""
         if "--interval" in self._argv:
             self._argv[self._argv.index("--interval") + 1] = str(seconds)
         self.interval = seconds
         self._adapt()
-        if self._loop is not None:
-            self._later("renew", _RENEW_SECONDS, self._renew)
+        if self._child is not None:
+            self._child.tell(pace.told(seconds))
+            if self._loop is not None:
+                self._later("silence", self._stale_after, self._notice_silence)
 
     def release(self) -> None:
         """Let go of the GPUs: end the collector, and start none until `resume`."""
-        for name in ("restart", "renew"):
-            self._cancel(name)
+        self._cancel("restart")
         self._released, self.error = True, None
         self._abandon()
         self._on_change()
@@ -164,6 +161,9 @@ class Feed:
         self._timers.clear()
         self._on_snapshot, self._on_change = _ignore, _nothing
         self._abandon()
+
+    def _spawn(self) -> Child:
+        return spawn(self._argv, given={**self._left, **pace.LED}, is_led=True)
 
     def _listen(self) -> None:
         if self._loop is None:
@@ -232,13 +232,6 @@ class Feed:
         self.start()
         self._listen()
         self._on_change()
-
-    def _renew(self) -> None:
-        """Put another collector in the place of one that lives; a dead one is replaced anyway."""
-        self._cancel("renew")
-        if self._child is not None:
-            self.start()
-            self._listen()
 
     def _adapt(self) -> None:
         """Choose what counts as silence at this interval."""

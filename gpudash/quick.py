@@ -42,11 +42,14 @@ class Instead:
 def begin() -> None:
     """Load msgspec, and keep the collector of garbage out of the imports to come."""
     gc.disable()
+    handled = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
     # What a handler raises meanwhile would crash msgspec, whose C asks Python for modules.
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    with Instead("typing_extensions", None), _without_platform(), _without_textwrap():
-        import msgspec  # noqa: F401
-    signal.pthread_sigmask(signal.SIG_SETMASK, held)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, handled)
+    try:
+        with Instead("typing_extensions", None), _without_platform(), _without_textwrap():
+            import msgspec  # noqa: F401
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def settle() -> None:

@@ -59,15 +59,16 @@ def _wait_until_writable() -> None:
     poll.poll()
 
 
-def wait(seconds: float | None, descriptor: int | None = None) -> None:
-    """Sleep, for ever if None, or until `descriptor` can be read.
+def wait(seconds: float | None, *descriptors: int | None) -> None:
+    """Sleep, for ever if None, or until one of the `descriptors` that are there can be read.
 
     Raises ReaderGoneError as soon as the reader of a pipe goes away.
     """
     poll = select.poll()
     poll.register(_FD, select.POLLERR)
-    if descriptor is not None:
-        poll.register(descriptor, select.POLLIN)
+    for descriptor in descriptors:
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
     for place, event in poll.poll(None if seconds is None else max(0.0, seconds) * 1000):
         if place == _FD and event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
             raise ReaderGoneError

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from gpudash.child import Child, not_started
+from gpudash.child import Child, not_started, spawn
 from gpudash.errors import ExitStatus, GpudashError, WireError
 from gpudash.snapshot import Snapshot
 from gpudash.wire import decode
@@ -117,7 +117,7 @@ class Survey:
 
     def _start(self) -> Child:
         try:
-            return Child(self._argv)
+            return spawn(self._argv)
         except OSError as error:
             raise not_started(error) from None
 

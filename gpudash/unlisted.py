@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudash.labels import index_ranges
-from gpudash.snapshot import Device, Snapshot, unlisted
+from gpudash.snapshot import Device, Snapshot, unlisted_uuids
 from gpudash.states import is_left_alone
 
 
@@ -11,7 +11,7 @@ def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
     """Whether the driver did not tell who is on a device: one that is out of order lists nobody."""
     if device.state != "ok" and not is_left_alone(device):
         return True
-    return not unlisted(snapshot.errors).isdisjoint({device.uuid, device.parent_uuid})
+    return not unlisted_uuids(snapshot.errors).isdisjoint({device.uuid, device.parent_uuid})
 
 
 def nobody(snapshot: Snapshot) -> str:

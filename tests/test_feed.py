@@ -60,7 +60,7 @@ async def test_a_collector_that_runs_already_is_the_first_and_a_command_the_next
     def speak() -> None:
         os.write(1, f"{line('first')}\n".encode())
 
-    forked = Forked(speak, "collector")
+    forked = Forked(speak)
     feed = Feed(collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, forked=forked)
     seen: list[str | None] = []
     feed.start()
@@ -140,7 +140,7 @@ async def test_another_collector_is_given_what_the_last_one_reported() -> None:
     async with Listener(body) as listener:
         await until(lambda: listener.snapshots)
         assert listener.snapshots[-1].devices == (XID,)
-        listener.feed.change_interval(0.2)
+        listener.feed.resume()
         await until(lambda: listener.snapshots[-1].host.hostname == "heir")
 
 
@@ -273,30 +273,44 @@ async def test_waiting_for_a_restart_is_not_taken_for_silence(tmp_path: Path) ->
     assert errors == {None, "driver gone"}
 
 
-async def test_another_interval_takes_another_collector_without_a_gap() -> None:
+async def test_another_interval_is_told_to_the_collector_that_runs() -> None:
     body = (
-        'interval = sys.argv[-1]; print(LINE.replace("node", interval), flush=True)\n'
-        "while True: time.sleep(0.05); print(LINE.replace('node', interval), flush=True)"
+        'print(LINE.replace("node", "begun"), flush=True)\n'
+        'for told in sys.stdin: print(LINE.replace("node", told.strip()), flush=True)'
     )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        for seconds in (0.2, 0.5, 1.0):
+            listener.feed.change_interval(seconds)
+        await until(lambda: len(listener.snapshots) == 4)
+        hosts = [snapshot.host.hostname for snapshot in listener.snapshots]
+        assert hosts == ["begun", "0.2", "0.5", "1.0"]
+        assert (listener.feed.interval, listener.feed.restarts) == (1.0, 0)
+
+
+async def test_one_that_is_started_later_has_the_interval_that_was_chosen() -> None:
+    body = "print(LINE.replace('node', sys.argv[-1]), flush=True)" + SLEEP
     feed = Feed([*collector(body), "--interval", "0.1"], 0.1)
-    states: set[FeedState] = set()
-    hosts: list[str] = []
-
-    def take(snapshot: Snapshot) -> None:
-        hosts.append(snapshot.host.hostname)
-        states.add(feed.state)
-
+    hosts: list[str | None] = []
     feed.start()
-    feed.attach(asyncio.get_running_loop(), take, lambda: states.add(feed.state))
+    feed.attach(asyncio.get_running_loop(), lambda told: hosts.append(told.host.hostname), int)
     await until(lambda: hosts)
-    for seconds in (0.2, 0.5, 1.0):
-        feed.change_interval(seconds)
-    assert feed.interval == 1.0
-    await until(lambda: "1.0" in hosts)
+    feed.change_interval(0.5)
+    feed.resume()
+    await until(lambda: "0.5" in hosts)
     feed.stop()
-    assert set(hosts) == {"0.1", "1.0"}
-    assert states == {FeedState.LIVE}
-    assert feed.restarts == 0
+
+
+async def test_silence_is_noticed_by_the_interval_that_was_chosen() -> None:
+    told: list[FeedState] = []
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 60.0, stale_seconds=0.05)
+    feed.start()
+    loop = asyncio.get_running_loop()
+    feed.attach(loop, lambda _snapshot: None, lambda: told.append(feed.state))
+    await until(lambda: feed.latest)
+    feed.change_interval(0.01)
+    await until(lambda: FeedState.STALE in told)
+    feed.stop()
 
 
 async def test_released_it_has_no_collector_until_it_resumes() -> None:

@@ -1,9 +1,12 @@
 import os
 import resource
+import select
 import signal
+import time
+from ast import literal_eval
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from subprocess import TimeoutExpired
 
 import pytest
 
@@ -12,12 +15,20 @@ from gpudash.forked import Forked
 SECONDS = 10.0
 
 
+def ended(forked: Forked) -> int:
+    """Wait for its end, and return its status."""
+    deadline = time.monotonic() + SECONDS
+    while (status := forked.poll()) is None:
+        assert time.monotonic() < deadline
+    return status
+
+
 def said(call: Callable[[], object]) -> tuple[bytes, bytes, int]:
     """Return what a call wrote to both its pipes, and how it ended."""
-    forked = Forked(call, "collector")
-    with forked.stdout, forked.stderr:
+    forked = Forked(call)
+    with forked.stdin, forked.stdout, forked.stderr:
         out, err = forked.stdout.read(), forked.stderr.read()
-    return out, err, forked.wait(SECONDS)
+    return out, err, ended(forked)
 
 
 def test_it_writes_to_pipes_and_ends_with_the_call() -> None:
@@ -29,61 +40,90 @@ def test_it_writes_to_pipes_and_ends_with_the_call() -> None:
     assert said(call) == (b"out", b"err", 7)
 
 
-def test_a_call_that_returns_or_raises_does_not_go_on_as_we() -> None:
+def test_it_reads_what_it_is_told() -> None:
+    forked = Forked(lambda: os.write(1, os.read(0, 9)))
+    with forked.stdin, forked.stdout, forked.stderr:
+        forked.stdin.write(b"told")
+        assert forked.stdout.read() == b"told"
+    assert ended(forked) == 1
+
+
+def test_a_call_that_returns_does_not_go_on_as_we() -> None:
     assert said(lambda: None) == (b"", b"", 1)
-    assert said(lambda: 1 // 0)[2] == 1
 
 
-def test_it_has_nothing_of_our_terminal_and_no_signal_is_blocked_or_handled() -> None:
+def test_a_call_that_raises_says_so() -> None:
+    out, err, status = said(lambda: 1 // 0)
+    assert (out, status) == (b"", 1)
+    assert err.endswith(b"ZeroDivisionError: integer division or modulo by zero\n")
+
+
+def test_it_has_no_handler_and_no_terminal_of_ours_and_the_signals_that_wait_wait() -> None:
     def call() -> None:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        default = [signal.getsignal(number) is signal.SIG_DFL for number in given]
-        name = Path("/proc/self/comm").read_text().strip()
-        leads = os.getsid(0) == os.getpid()
-        os.write(1, repr((os.read(0, 9), not mask, all(default), name, leads)).encode())
+        handlers = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
+        os.write(1, repr((mask, handlers, os.getsid(0) == os.getpid())).encode())
 
-    given = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-    before = [signal.signal(number, lambda *_: None) for number in given]
-    masked = signal.pthread_sigmask(signal.SIG_BLOCK, given)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+    before = [signal.signal(number, lambda *_: None) for number in numbers]
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     try:
         out, _, _ = said(call)
+        assert signal.SIGUSR1 in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
-        for number, handler in zip(given, before, strict=True):
+        for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-    assert out == repr((b"", True, True, "collector", True)).encode()
+    assert out == repr((masked | {signal.SIGUSR1}, [], True)).encode()
 
 
-def test_one_that_lives_can_be_waited_for_and_killed() -> None:
-    forked = Forked(signal.pause, "collector")
-    with forked.stdout, forked.stderr:
+def test_it_has_no_file_of_ours(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        out, _, _ = said(lambda: os.write(1, repr(os.listdir("/proc/self/fd")).encode()))
+    # The last one lists them.
+    assert sorted(literal_eval(out.decode())) == ["0", "1", "2", "3"]
+
+
+def test_one_that_lives_can_be_killed() -> None:
+    forked = Forked(signal.pause)
+    with forked.stdin, forked.stdout, forked.stderr:
         assert forked.poll() is None
-        with pytest.raises(TimeoutExpired):
-            forked.wait(0.01)
         forked.kill()
-        assert forked.wait(SECONDS) == -signal.SIGKILL
-        assert forked.poll() == -signal.SIGKILL
+        assert ended(forked) == -signal.SIGKILL
         forked.kill()
+
+
+def test_the_end_is_seen_where_the_ends_of_children_are_ignored() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert said(lambda: os._exit(7)) == (b"", b"", 0)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_it_ends_with_us() -> None:
     def parent() -> None:
-        # What it inherits of our pipe is open as long as it lives.
-        inherited = os.dup(1)
-        os.set_inheritable(inherited, True)
-        os.write(1, str(Forked(signal.pause, "grandchild").pid).encode())
+        os.write(1, str(Forked(signal.pause).pid).encode())
 
-    out, _, _ = said(parent)
-    assert int(out) > 0
+    for _ in range(20):
+        out, _, _ = said(parent)
+        with suppress(ProcessLookupError):
+            ending = select.poll()
+            with os.fdopen(os.pidfd_open(int(out)), "rb", 0) as descriptor:
+                ending.register(descriptor, select.POLLIN)
+                assert ending.poll(SECONDS * 1000)
 
 
 def test_without_a_file_to_open_it_leaves_none_open() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = len(os.listdir("/proc/self/fd"))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files + 2, before[1]))
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    files = os.listdir("/proc/self/fd")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 2, before[1]))
     try:
         with pytest.raises(OSError, match="Too many open files"):
-            Forked(signal.pause, "collector")
+            Forked(signal.pause)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert len(os.listdir("/proc/self/fd")) == files
+    assert os.listdir("/proc/self/fd") == files

@@ -33,6 +33,21 @@ def test_msgspec_works_without_what_it_imports_for_nothing() -> None:
     assert not {"platform", "textwrap", "typing_extensions"} & modules_after(code)
 
 
+def test_a_handler_that_raises_waits_until_msgspec_is_loaded() -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from gpudash import quick\n"
+        "class Raiser:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'msgspec._core': os.kill(os.getpid(), signal.SIGTERM)\n"
+        "sys.meta_path.insert(0, Raiser())\n"
+        "def handle(number, frame): raise SystemExit('msgspec' in sys.modules)\n"
+        "signal.signal(signal.SIGTERM, handle)\n"
+        "quick.begin()"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 1
+
+
 def test_uuids_are_made_as_ever_after_a_quick_start() -> None:
     code = "from gpudash import quick; quick.begin(); import uuid; assert uuid.uuid4().version == 4"
     assert "uuid" in modules_after(code)

@@ -49,9 +49,12 @@ def is_own(pid: int, parent_pid: int | None) -> bool:
     if parent_pid != os.getpid():
         return False
     words: tuple[str, ...] = proc_facts.command_line(pid) or ()
+    went_on_from_us = words == proc_facts.command_line(os.getpid())
     started_by_name = any(os.path.basename(word) == "gpudash" for word in words[:2])
     started_by_code = words[1:2] == ("-c",) and "from gpudash.cli" in "".join(words[2:3])
-    return started_by_name or started_by_code or ("-m", "gpudash") in itertools.pairwise(words)
+    if went_on_from_us or started_by_name or started_by_code:
+        return True
+    return ("-m", "gpudash") in itertools.pairwise(words)
 
 
 def refuse_host(host: Host) -> None:

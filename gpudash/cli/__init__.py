@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from gpudash import arguments, quick, stdout
+from gpudash import arguments, pace, prctl, quick, stdout
 from gpudash.cli import given, looks, verbs
 from gpudash.errors import EXHAUSTED, ExitStatus, GpudashError, OutputError, ResourceError
 from gpudash.text import clean
@@ -16,14 +17,19 @@ from gpudash.text import clean
 if TYPE_CHECKING:
     import argparse
 
+_COLLECTOR = "nvml-collector"
+"""What `ps` calls that of a screen: `pkill gpudash` is for the screen."""
+
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run gpudash and exit with its status."""
+    # Whoever starts us may ignore the end of children, of which we then would not hear.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _reopen_standard_streams()
-    _end(lambda: _run(sys.argv[1:] if argv is None else list(argv)))
+    _exit_with(lambda: _run(sys.argv[1:] if argv is None else list(argv)))
 
 
-def _end(run: Callable[[], int]) -> NoReturn:
+def _exit_with(run: Callable[[], int]) -> NoReturn:
     """Run something, and exit with its status."""
     try:
         status = run()
@@ -69,19 +75,23 @@ def _run(argv: list[str]) -> int:
 
         return replay.lines(options.replay, options.at, gpus=given.gpus(options))
     if options.json:
-        return _stream(options, lambda: options.interval or given.DEFAULT_INTERVAL)
+        interval = options.interval or given.DEFAULT_INTERVAL
+        return _stream(options, lambda: interval, is_led=pace.is_led(os.environ))
     from gpudash.commands import watch
 
     return watch.run(
         given.collector(options),
-        lambda interval: _end(lambda: _stream(options, interval)),
+        lambda interval: _exit_with(lambda: _stream(options, interval, is_led=True)),
         config=not options.no_config,
         **given.for_this_run(options),
     )
 
 
-def _stream(options: argparse.Namespace, interval: Callable[[], float]) -> int:
+def _stream(options: argparse.Namespace, interval: Callable[[], float], *, is_led: bool) -> int:
     given.begin()
+    if is_led:
+        prctl.end_with_parent(os.getppid())
+        prctl.take_name(_COLLECTOR)
     from gpudash.commands import stream
 
     return stream.run(
@@ -90,6 +100,7 @@ def _stream(options: argparse.Namespace, interval: Callable[[], float]) -> int:
         interval=interval,
         show_secrets=options.show_secrets,
         pcie_throughput=options.pcie_throughput,
+        is_led=is_led,
     )
 
 

@@ -75,7 +75,8 @@ def exit_status(snapshot: Snapshot, *, tells_topology: bool = True) -> int:
     """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
 
     6, NVML's "not found", when there is none; NVML's number where one answers with an error.
-    Raises DriverError, 10, where a GPU did not answer, or what it was asked for the topology.
+    Raises DriverError, 10, where a GPU did not answer or, with `tells_topology`, its links could
+    not be read.
     """
     if not snapshot.devices:
         return ExitStatus.NO_GPU

@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 
 from gpudash import quick, stdout, wire
 from gpudash.commands.switch import Switch
 from gpudash.health import Diagnosis
+from gpudash.pace import Pace
 from gpudash.selection import select
 from gpudash.sources import Source
 from gpudash.sources.local import open_source
@@ -23,10 +25,12 @@ def run(
     interval: Callable[[], float],
     show_secrets: bool = False,
     pcie_throughput: bool = False,
+    is_led: bool = False,
 ) -> int:
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
 
-    The interval is asked for once the first is printed, which need not wait for it.
+    `interval` is called after the first one, which does not wait for it. Where it `is_led`, lines
+    on stdin tell others.
     SIGUSR1 makes it let go of the GPUs and be silent until the next one, so that they can be
     reset. Raises DriverError when the driver cannot be used, or not be let go of.
     """
@@ -35,17 +39,20 @@ def run(
     switch = Switch(signal.SIGUSR1)
     due = time.monotonic()
     stdout.write(_line(source, diagnosis, gpus))
-    seconds = interval()
+    pace = Pace(interval(), 0 if is_led else None)
     quick.settle()
     # Rates are those between two samples: the second comes soon, however slow the interval.
-    pause = min(seconds, _SECOND_SAMPLE_SECONDS)
+    most = _SECOND_SAMPLE_SECONDS
     while True:
         # A tick that was missed is skipped, so that a stall is not followed by a burst.
-        due = max(due + pause, time.monotonic())
-        pause = seconds
+        last = due
+        due = max(last + min(pace.seconds, most), time.monotonic())
         while (left := due - time.monotonic()) > 0 and not switch.is_on:
-            stdout.wait(left, switch.descriptor)
+            stdout.wait(left, switch.descriptor, pace.descriptor)
             switch.read()
+            if pace.read():
+                due = max(last + min(pace.seconds, most), time.monotonic())
+        most = inf
         if switch.is_on:
             source.close()
             while switch.is_on:

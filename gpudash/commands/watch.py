@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from gpudash.tui.frame import Frame
     from gpudash.tui.preferences import Preferences
 
-_COLLECTOR_NAME = "nvml-collector"
-"""What `ps` calls it; `pkill gpudash` is for the screen."""
-
 _PARTING_SECONDS = 0.2
 """How long the answer of a terminal is waited for when the screen is left before it could read."""
 
@@ -33,8 +30,8 @@ _ENTER = b"\x1b[?1049h\x1b[?25l"
 _LEAVE = b"\x1b[?1049l\x1b[?25h"
 
 # The import of Textual in pieces, between which a first snapshot may be shown: the seconds to
-# wait for one before the piece, and its name. By the end of the first wait the collector mostly
-# has it, and no import is in its way.
+# wait for one before the piece, and its name. Most collectors have one by the end of the first
+# wait, in which no import takes time from them.
 _PIECES = (
     (0.06, "asyncio"),
     (0.0, "rich.console"),
@@ -60,7 +57,7 @@ def run(
     first one goes on from this process, at once. `feed_argv` is the command of those after it.
     """
 
-    def begin() -> Callable[[float], Supply]:
+    def start_collecting() -> Callable[[float], Supply]:
         forked = _forked(lambda: collect(lambda: _interval(config, for_this_run)))
 
         def open_feed(interval: float) -> Supply:
@@ -70,28 +67,28 @@ def run(
 
         return open_feed
 
-    return show(begin, config=config, **for_this_run)
+    return show(start_collecting, config=config, **for_this_run)
 
 
 def show(
-    begin: Callable[[], Callable[[float], Supply]],
+    start_collecting: Callable[[], Callable[[float], Supply]],
     *,
     config: bool = True,
     **for_this_run: Any,
 ) -> int:
     """Show what a feed brings until the user leaves.
 
-    `begin` is called as soon as the first pixels are sent, and returns what opens the feed for an
-    interval. Without `config` the file of settings is left alone; fields of Settings for this run
-    outdo it. Raises UsageError for a theme that there is not, OSError where the system gives no
-    more files or memory.
+    `start_collecting` is called as soon as the first pixels are sent, and returns what opens the
+    feed for an interval. Without `config` the file of settings is left alone; fields of Settings
+    for this run outdo it. Raises UsageError for a theme that there is not, OSError where the
+    system gives no more files or memory.
     """
     _require_terminal()
     no_color = "NO_COLOR" in os.environ
     with _terminal() as attributes:
         size = os.get_terminal_size(1)
         _send(_ENTER + _skeleton(size.columns, no_color, bool(for_this_run.get("ascii"))))
-        open_feed = begin()
+        open_feed = start_collecting()
         quick.begin()
         feed = open_feed(_interval(config, for_this_run))
         feed.start()
@@ -118,11 +115,14 @@ def show(
 
 
 def _forked(collect: Callable[[], NoReturn]) -> Forked | None:
-    """Return a collector that goes on from here, None where the system gives no process."""
+    """Return a collector that goes on from here, None where the system gives no process or file.
+
+    The feed tries to start one by its command then, and tells why if that fails, too.
+    """
     from gpudash.forked import Forked
 
     try:
-        return Forked(collect, _COLLECTOR_NAME)
+        return Forked(collect)
     except OSError:
         return None
 
@@ -180,8 +180,8 @@ def _interval(config: bool, for_this_run: dict[str, Any]) -> float:
     """Return the interval alone, for which the collector need not wait for all settings."""
     from gpudash.settings import Choices, Settings, load, path
 
-    is_set = config and os.path.lexists(path())
-    found = load(path(), Choices())[0] if is_set else Settings()
+    place = path()
+    found = load(place, Choices())[0] if config and os.path.lexists(place) else Settings()
     return float(for_this_run.get("interval", found.interval))
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from gpudash.cuda_visible import visible_devices
 from gpudash.health import notable
 from gpudash.picking.wish import Wish
-from gpudash.snapshot import Device, Lease, Process, Snapshot, unlisted
+from gpudash.snapshot import Device, Lease, Process, Snapshot, unlisted_uuids
 from gpudash.states import state_words
 from gpudash.units import duration, size
 
@@ -176,7 +176,7 @@ def _unlisted(device: Device, now: Snapshot, wish: Wish) -> str | None:
     """Return that nobody knows who computes on it: the driver does not list its processes."""
     if wish.share:
         return None
-    blind = unlisted(now.errors)
+    blind = unlisted_uuids(now.errors)
     is_blind = device.uuid in blind or device.parent_uuid in blind
     return "its processes could not be listed" if is_blind else None
 

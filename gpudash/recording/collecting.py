@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from gpudash import keepsake
-from gpudash.child import Child, not_started
+from gpudash.child import Child, not_started, spawn
 from gpudash.errors import GpudashError, WireError
 from gpudash.snapshot import Snapshot
 from gpudash.units import duration
@@ -109,7 +109,7 @@ class Collecting:
         self._started_at = self._clock()
         self._left = keepsake.left_by(self._last(), self._left)
         try:
-            return Child(self._argv, given=self._left)
+            return spawn(self._argv, given=self._left)
         except OSError as error:
             why = not_started(error)
         self._reason = str(why)

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from gpudash.metric import Group, metric
 from gpudash.snapshot.activity import UtilizationSource
 from gpudash.snapshot.device import Device
-from gpudash.snapshot.fault import Fault, unlisted
+from gpudash.snapshot.fault import Fault, unlisted_uuids
 from gpudash.snapshot.finding import Evidence, Finding, FindingLevel
 from gpudash.snapshot.holder import Holder
 from gpudash.snapshot.host import Host
@@ -51,7 +51,7 @@ __all__ = [
     "UtilizationSource",
     "XidEvent",
     "pcie_capacity",
-    "unlisted",
+    "unlisted_uuids",
 ]
 
 SCHEMA = 1

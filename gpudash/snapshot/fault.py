@@ -28,6 +28,6 @@ class Fault(Struct, frozen=True, kw_only=True):
     # fmt: on
 
 
-def unlisted(faults: Iterable[Fault]) -> set[str]:
+def unlisted_uuids(faults: Iterable[Fault]) -> set[str]:
     """Return the devices, by UUID, of which it is not known who is on them."""
     return {fault.uuid for fault in faults if fault.source == "processes" and fault.uuid}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.errors import UsageError
-from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot, unlisted
+from gpudash.snapshot import Device, Process, ProcessDevice, Snapshot, unlisted_uuids
 from gpudash.sources import HostReader, Source
 from gpudash.sources.memory import explained
 from gpudash.sources.nvml import Crew, Library, NvmlReader, PciBus, load
@@ -64,7 +64,7 @@ class LocalSource:
             processes=joined,
             topology=nvml.topology,
             errors=nvml.faults + self._host.faults(),
-            leases=self._host.leases(nvml.devices, joined, unlisted(nvml.faults)),
+            leases=self._host.leases(nvml.devices, joined, unlisted_uuids(nvml.faults)),
         )
         return explained(snapshot, self._host)
 
@@ -112,7 +112,7 @@ def open_source(
     from gpudash.sources.host import LinuxReader
 
     crew = Crew(patience)
-    # The last thread that a system gives is for the driver.
+    # The last thread that a system gives is for the driver; it ends with the process.
     crew.muster()
     host = LinuxReader(show_secrets=show_secrets)
     # The kernel answers while pynvml is imported, which takes as long.

@@ -30,7 +30,8 @@ class Nobody:
 
     def __init__(self, library: Path) -> None:
         packages = ":".join(path for path in sys.path if path)
-        taken = {process.info["uids"].real for process in psutil.process_iter(["uids"])}
+        owners = [process.info["uids"] for process in psutil.process_iter(["uids"])]
+        taken = {uids.real for uids in owners if uids}
         uid = random.choice([uid for uid in UIDS if uid not in taken])
         user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
         self.argv = [*user, "/usr/bin/python3", "-m", "gpudash"]

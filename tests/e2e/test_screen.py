@@ -44,12 +44,8 @@ def shown_pids(terminal: Terminal, held: Sequence[Holder]) -> set[int]:
 
 
 def collectors(terminal: Terminal) -> list[psutil.Process]:
-    """Those that look at the driver: the first goes on from the screen, others are commands."""
-    return [
-        process
-        for process in terminal.processes()
-        if process.name() == "nvml-collector" or "--json" in process.cmdline()
-    ]
+    """Those that look at the driver."""
+    return [each for each in terminal.processes() if each.name() == "nvml-collector"]
 
 
 @pytest.mark.parametrize("size", SIZES)

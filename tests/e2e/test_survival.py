@@ -118,7 +118,7 @@ def test_xid_stands_when_another_collector_takes_over(fakenvml: Path, tmp_path: 
         terminal.wait_for(told)
         tell(control)
         (first,) = collectors(terminal)
-        terminal.send("+")
+        first.kill()
         terminal.wait_until(lambda: collectors(terminal) not in ([], [first]))
         next_seconds(terminal)
         assert told in terminal.text
@@ -201,7 +201,7 @@ def test_letting_go_does_not_wait_for_a_collector_that_cannot_die(
             terminal.wait_for("RELEASED")
             release(terminal, way)
             terminal.wait_for(lambda text: "RELEASED" not in text and "hangs" not in text)
-            assert len(collectors(terminal)) == 2
+            terminal.wait_until(lambda: len(collectors(terminal)) == 2)
             terminal.send("q")
             assert terminal.wait_exit(3) == 0
             assert stuck.is_running()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import _thread
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -52,10 +51,12 @@ class Crew:
         if self.patience is None or self._bench.is_taken:
             return
         hand = _Hand(self._bench)
-        with suppress(RuntimeError):
+        try:
             self._start(hand.wait, ())
-            if not self._bench.join(hand):
-                hand.take(None)
+        except RuntimeError:  # `run` tries again
+            return
+        if not self._bench.join(hand):
+            hand.take(None)
 
     def run(self, tasks: Sequence[Task[Any]], *, first: bool) -> None:
         """Do the tasks; those that are out when patience ends are left to their threads.

@@ -1,4 +1,4 @@
-"""Keys one after another, each given to whom the keys before it have led.
+"""Keys and pasted text one after another, each given to whom those before it have led.
 
 Textual decides whom a key is for when it arrives, before the earlier ones are carried out: what
 is typed right behind a `/` would be taken for keys of the overview.
@@ -18,28 +18,28 @@ _PATIENCE_SECONDS = 0.1
 
 
 class OrderedKeys(App[int]):
-    """Carries each key out before the next one is given to anybody."""
+    """Carries out each key, and what is pasted, before the next is given to anybody."""
 
     _deliverer: asyncio.Task[None] | None = None
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
-        self._waiting_keys: deque[Key | Paste] = deque()
+        self._waiting_input: deque[Key | Paste] = deque()
 
     async def on_event(self, event: Event) -> None:
         """Put a key in line, and what is pasted; all else goes its way."""
         if not isinstance(event, (Key, Paste)) or event.is_forwarded:
             await super().on_event(event)
             return
-        self._waiting_keys.append(event)
+        self._waiting_input.append(event)
         if self._deliverer is None or self._deliverer.done():
             self._deliverer = asyncio.get_running_loop().create_task(self._deliver())
 
     async def _deliver(self) -> None:
-        """Give away keys until none is left."""
-        while self._waiting_keys and self.is_running:
+        """Give away what waits until nothing is left."""
+        while self._waiting_input and self.is_running:
             owner = self.focused or self.screen
-            await super().on_event(self._waiting_keys.popleft())
+            await super().on_event(self._waiting_input.popleft())
             await _reached(owner.call_later)
             # What the owner did not want came back to the app, which may have it in line yet.
             await _reached(self.call_later)
