@@ -25,7 +25,8 @@ def run(
     start = tape.first if at is None else tape.at(find(at, tape))
     playback = Playback(tape, start, speed=speed, repeats=repeats)
     playback.start()
-    return show(lambda: lambda _interval: playback, config=config, **for_this_run)
+    instead = f"gpudash --once --replay {path}"
+    return show(lambda: lambda _interval: playback, config=config, instead=instead, **for_this_run)
 
 
 def lines(path: str, at: str | None, *, gpus: Sequence[str]) -> int:

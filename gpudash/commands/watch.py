@@ -74,16 +74,18 @@ def show(
     start_collecting: Callable[[], Callable[[float], Supply]],
     *,
     config: bool = True,
+    instead: str = "gpudash --once",
     **for_this_run: Any,
 ) -> int:
     """Show what a feed brings until the user leaves.
 
     `start_collecting` is called as soon as the first pixels are sent, and returns what opens the
     feed for an interval. Without `config` the file of settings is left alone; fields of Settings
-    for this run outdo it. Raises UsageError for a theme that there is not, OSError where the
-    system gives no more files or memory.
+    for this run outdo it. Raises UsageError, which tells to use `instead`, where there is no
+    terminal; also for a theme that there is not; OSError where the system gives no more files or
+    memory.
     """
-    _require_terminal()
+    _require_terminal(instead)
     no_color = "NO_COLOR" in os.environ
     with _terminal() as attributes:
         size = os.get_terminal_size(1)
@@ -127,14 +129,14 @@ def _forked(collect: Callable[[], NoReturn]) -> Forked | None:
         return None
 
 
-def _require_terminal() -> None:
-    """Raise UsageError unless a screen can be shown and keys can be read."""
+def _require_terminal(instead: str) -> None:
+    """Raise UsageError, which tells what to use, unless a screen can be shown and keys be read."""
     if sys.__stdin__ is None or not (sys.__stdin__.isatty() and os.isatty(1)):
-        raise UsageError("not a terminal: use gpudash --once")
+        raise UsageError(f"not a terminal: use {instead}")
     term = os.environ.get("TERM", "")
     if term in {"", "dumb"}:
         why = f"TERM={term} cannot show a screen" if term else "TERM is not set"
-        raise UsageError(f"{why}: use gpudash --once")
+        raise UsageError(f"{why}: use {instead}")
 
 
 @contextmanager

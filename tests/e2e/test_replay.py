@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -159,3 +160,19 @@ def test_help_names_the_keys_of_a_recording(
     assert "faster" in terminal.text
     assert "SIGKILL" not in terminal.text
     assert "let go of the GPUs" not in terminal.text
+
+
+def test_without_a_terminal_it_names_what_works_there(tmp_path: Path) -> None:
+    path = write(tmp_path / "host.jsonl", [recorded(0)])
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = [*GPUDASH, *words]
+        return subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30
+        )
+
+    refused = run("replay", str(path))
+    problem, _, advice = refused.stderr.rstrip("\n").partition("use gpudash ")
+    assert (refused.returncode, problem) == (2, "gpudash: not a terminal: ")
+    assert advice == f"--once --replay {path}"
+    assert run(*advice.split()).returncode == 0
