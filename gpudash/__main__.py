@@ -1,4 +1,10 @@
-"""`python -m gpudash`."""
+"""The program, as `gpudash` and as `python -m gpudash`."""
+
+import signal
+
+# Ctrl-C ends it without a word until there is something to tell: the rest is still imported.
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from gpudash.cli import main
 

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,28 @@ def gpudash(*words: str, **env: str) -> "subprocess.CompletedProcess[str]":
 
 def test_version() -> None:
     assert gpudash("--version").stdout == f"gpudash {__version__}\n"
+
+
+INTERRUPTED_WHERE = """
+import os, runpy, signal, sys
+
+module = sys.argv.pop()
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv += ["--demo", "--once"]
+runpy.run_module("gpudash", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["gpudash.cli", "argparse", "gpudash.outputs.table"])
+def test_an_interrupt_while_it_starts_ends_it_without_a_word(module: str) -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_WHERE, module], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_help_fits_a_screen_and_names_every_command() -> None:

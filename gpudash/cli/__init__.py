@@ -56,6 +56,9 @@ def _tell(error: GpudashError) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    # Until here an interrupt ended the process, as nobody was there to take it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     options = arguments.parse(argv)
     if options.command is not None:
         return verbs.VERBS[options.command](options)

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpudash import quick
+from gpudash.commands.skeleton import skeleton
 from gpudash.errors import UsageError
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def show(
     no_color = "NO_COLOR" in os.environ
     with _terminal() as attributes:
         size = os.get_terminal_size(1)
-        _send(_ENTER + _skeleton(size.columns, no_color, bool(for_this_run.get("ascii"))))
+        in_ascii = bool(for_this_run.get("ascii"))
+        _send(_ENTER + skeleton(size.columns, os.environ, ascii=in_ascii).encode())
         open_feed = start_collecting()
         quick.begin()
         feed = open_feed(_interval(config, for_this_run))
@@ -164,14 +166,6 @@ def _terminal() -> Iterator[list[Any]]:
         termios.tcsetattr(0, termios.TCSANOW, before)
 
 
-def _skeleton(cells: int, no_color: bool, ascii: bool) -> bytes:
-    """Return the ground, the header line and a word of patience."""
-    ground, bar = ("", "") if no_color else (_GROUND, _BAR)
-    name = " gpudash"[:cells].ljust(cells)
-    word = f" reading GPUs{'...' if ascii else '…'}"[:cells]
-    return f"{ground}\x1b[2J\x1b[H{bar}{name}{ground}\x1b[3;1H{word}\x1b[0m".encode()
-
-
 def _settings_path() -> str:
     from gpudash import settings
 
@@ -228,11 +222,6 @@ def _send(data: bytes) -> None:
     """Write all of it to the terminal, where the driver will write too."""
     while data:
         data = data[os.write(1, data) :]
-
-
-# The background and the header of the default theme; importing it would cost the first pixels.
-_GROUND = "\x1b[0;38;2;118;131;154;48;2;16;20;27m"
-_BAR = "\x1b[0;1;38;2;127;178;255;48;2;26;33;44m"
 
 
 def _exit_by_signal(number: int, _frame: object) -> None:
