@@ -1,7 +1,7 @@
 """What one collector leaves to the next: the XIDs that it was told of, which nobody tells again.
 
-A screen starts another collector for another interval, after a release of the GPUs, and when one
-hangs. The next one is given, in its environment, what was reported and what tells of a reset.
+A screen starts another collector after a release of the GPUs, and when one hangs or has ended.
+The next one is given, in its environment, what was reported and what tells of a reset.
 """
 
 from __future__ import annotations
