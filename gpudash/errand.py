@@ -126,9 +126,9 @@ def _result(errand: Errand) -> Reply:
 
 def _carry_out(call: Callable[[int], int], end: int, parent: int) -> NoReturn:
     """Make the call and end at once, whatever it has left behind."""
-    end_with_parent(parent)
     status = 1
     try:
+        end_with_parent(parent)
         status = call(end)
     except BaseException:
         sys.excepthook(*sys.exc_info())

@@ -1,5 +1,7 @@
 import os
 import signal
+import subprocess
+import sys
 import time
 
 from gpudash.errand import results
@@ -22,6 +24,18 @@ def test_one_that_never_returns_is_left_behind() -> None:
 
 def test_one_that_ends_badly() -> None:
     assert results([_fall], 10) == [-signal.SIGKILL]
+
+
+def test_one_that_cannot_even_begin_does_not_go_on_as_we() -> None:
+    code = (
+        "import sys; sys.modules['ctypes'] = None\n"
+        "from gpudash.errand import results\n"
+        "try: results([lambda: b''], 10)\n"
+        "finally: print('on', flush=True)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert run.stdout == "on\n"
+    assert "ctypes" in run.stderr
 
 
 def _for_ever() -> bytes:
