@@ -25,7 +25,6 @@ async def until(pilot: Any, condition: Callable[[], object]) -> None:
 async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
     monkeypatch: pytest.MonkeyPatch, paused: bool
 ) -> None:
-    monkeypatch.setattr(notice, "SECONDS", 0.3)
     feed = HandFeed()
     app = GpudashApp(feed)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -36,11 +35,13 @@ async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
         keys = screen_lines(app)[-1]
         await pilot.press("+")
         await until(pilot, lambda: SLOWER in screen_lines(app)[-1])
+        monkeypatch.setattr(notice, "SECONDS", 0.05)
+        await pilot.press("+")
         await until(pilot, lambda: screen_lines(app)[-1] == keys)
+        assert app.feed.interval == 5.0
 
 
 async def test_a_result_goes_from_another_view_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notice, "SECONDS", 0.3)
     feed = HandFeed()
     app = GpudashApp(feed)
     async with app.run_test(size=(100, 30)) as pilot:
@@ -50,6 +51,8 @@ async def test_a_result_goes_from_another_view_too(monkeypatch: pytest.MonkeyPat
         keys = screen_lines(app)[-1]
         await pilot.press("9")
         await until(pilot, lambda: NO_SUCH in screen_lines(app)[-1])
+        monkeypatch.setattr(notice, "SECONDS", 0.05)
+        await pilot.press("9")
         await until(pilot, lambda: screen_lines(app)[-1] == keys)
 
 

@@ -51,12 +51,13 @@ async def test_memory_that_the_driver_still_counts_is_not_called_freed(
 async def test_a_zombie_is_told_once_it_has_lasted_and_until_it_is_reaped(
     victim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "REAP_SECONDS", 1.0)
+    monkeypatch.setattr(patience, "REAP_SECONDS", 3600.0)
     ended = f"killed {victim.pid} (alice)"
     async with stage() as on:
         await on.ask(process_for(victim.pid, devices=()))
         await on.pilot.press("y")
         await on.until(lambda: on.app.picture.notice == ended)
+        monkeypatch.setattr(patience, "REAP_SECONDS", 0.0)
         await on.reports(f"{ended}; zombie: parent {os.getpid()} ")
         victim.wait(5)
         await on.until(lambda: on.app.picture.notice == ended)
