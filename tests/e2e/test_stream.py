@@ -7,14 +7,16 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 import pytest
 
+from gpudash import pace
 from gpudash.snapshot import Snapshot
 from gpudash.wire import decode
 from tests.e2e.run import GPUDASH, no_library, tell
@@ -24,6 +26,7 @@ from tests.holders import Holder, pid_list
 pytestmark = pytest.mark.e2e
 
 DEADLINE = 20.0
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Stream:
@@ -57,11 +60,15 @@ class Stream:
 
 @contextmanager
 def streaming(
-    library: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **told: object
+    library: Path,
+    *arguments: str,
+    stdin: int = subprocess.DEVNULL,
+    variables: Mapping[str, str] = NO_VARIABLES,
+    **told: object,
 ) -> Iterator[Stream]:
     process = subprocess.Popen(
         [*GPUDASH, "--json", "--interval", "0.1", *arguments],
-        env=environment(library, **told),
+        env={**environment(library, **told), **variables},
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -78,6 +85,25 @@ def test_one_document_a_line_every_interval(fakenvml: Path) -> None:
         taken = [stream.next().taken_at for _ in range(6)]
     gaps = [(after - before).total_seconds() for before, after in pairwise(taken)]
     assert sum(gaps) == pytest.approx(0.5, abs=0.25)
+
+
+def test_interval_that_is_told_counts_at_once_and_goes_on_when_nobody_tells_any_more(
+    fakenvml: Path,
+) -> None:
+    words = "--interval", "3600"
+    with streaming(
+        fakenvml, *words, stdin=subprocess.PIPE, variables=pace.LED, DEVICES=1
+    ) as stream:
+        # The second one is never late, whatever the interval.
+        stream.next()
+        stream.next()
+        os.write(_pipe(stream.process.stdin).fileno(), pace.told(0.1))
+        for _ in range(3):
+            stream.next()
+        _pipe(stream.process.stdin).close()
+        stream.process.stdin = None
+        for _ in range(3):
+            stream.next()
 
 
 def test_cpu_share_is_of_the_last_interval(
