@@ -20,6 +20,10 @@ _MEMORY_SECONDS = 3.0
 """The same of memory: the driver lets go of it later, and samples tell so later still."""
 
 
+_RESULT_SECONDS = 1.0
+"""For a result to be told that is known when Ctrl-C comes."""
+
+
 class Waiting:
     """Keeps in mind what is waited for and what was sent; speaks on stderr."""
 
@@ -28,6 +32,8 @@ class Waiting:
         self._sent: list[Target] = []
         self._text, self._due, self._patience = "", 0.0, _END_SECONDS
         self._is_sent = threading.Event()
+        self._telling = threading.Lock()
+        """Held by whoever has the last word: Ctrl-C, or the result."""
         self._over = False
 
     def say(self, text: str) -> None:
@@ -61,16 +67,21 @@ class Waiting:
 
     def end(self) -> None:
         """Leave it to the result to say what came of it."""
-        self._over = True
+        with self._telling:
+            self._over = True
 
     def _await(self, interrupt: Iterable[int]) -> None:
         signal.sigwait(interrupt)
         # Who was stopped so that a tree goes as a whole must get its signal.
         self._is_sent.wait()
-        if not self._over:
-            # The terminal has put ^C where the line would begin.
-            start = "\n" if progress.is_terminal() else ""
-            progress.say(f"{start}gpudash: {self._left}\n")
+        with self._telling:
+            if not self._over:
+                # The terminal has put ^C where the line would begin.
+                start = "\n" if progress.is_terminal() else ""
+                progress.say(f"{start}gpudash: {self._left}\n")
+                os._exit(ExitStatus.INTERRUPTED)
+        # That is told within a moment, and ends us; unless nobody reads it.
+        time.sleep(_RESULT_SECONDS)
         os._exit(ExitStatus.INTERRUPTED)
 
     @property

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+RESULT = 4000
+
+INTERRUPTED_AT_THE_END = f"""
+import os, signal
+
+from gpudash.actions import find_signal
+from gpudash.commands.kill.waiting import Waiting
+
+waiting = Waiting(find_signal("TERM"))
+waiting.obey_ctrl_c()
+waiting.sent([])
+waiting.end()
+os.kill(os.getpid(), signal.SIGINT)
+while signal.sigpending():
+    os.sched_yield()
+for _ in range({RESULT}):
+    os.write(1, b".")
+os._exit(0)
+"""
+
+
+def test_ctrl_c_does_not_cut_off_a_result_that_is_being_told() -> None:
+    argv = [sys.executable, "-c", INTERRUPTED_AT_THE_END]
+    run = subprocess.run(argv, capture_output=True, timeout=30)
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"." * RESULT, b"")
+
+
+def test_ctrl_c_ends_a_result_that_nobody_reads() -> None:
+    code = INTERRUPTED_AT_THE_END.replace(f"range({RESULT})", "iter(int, 1)")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.wait(30) == 130
