@@ -15,10 +15,10 @@ from tests.tui.stage import HandFeed, busy_snapshot
 
 
 @asynccontextmanager
-async def shown() -> AsyncIterator[tuple[GpudashApp, Pilot[int]]]:
+async def shown(rows: int = 24) -> AsyncIterator[tuple[GpudashApp, Pilot[int]]]:
     feed = HandFeed()
     app = GpudashApp(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, rows)) as pilot:
         feed.give(busy_snapshot())
         await pilot.pause()
         yield app, pilot
@@ -50,11 +50,31 @@ async def test_going_round_in_views_keeps_one_of_each() -> None:
 
 
 async def test_back_leads_from_a_section_to_where_it_was_asked_for() -> None:
-    async with shown() as (app, pilot):
-        await pilot.press("enter", "e", "q")
+    async with shown(rows=12) as (app, pilot):
+        await pilot.press("enter")
         await pilot.pause()
-        assert isinstance(app.screen, ProcessView)
-        assert app.screen.first == 0
+        view = app.screen
+        assert isinstance(view, ProcessView)
+        await pilot.press("e")
+        assert view.first > 0
+        await pilot.press("q")
+        await pilot.pause()
+        assert view.is_current
+        assert view.first == 0
+        await pilot.press("q")
+        await pilot.pause()
+        assert isinstance(app.screen, Overview)
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(60, ["e"]), (60, ["t", "e"]), (12, ["e", "home"])])
+async def test_back_is_one_key_where_it_has_no_section_to_leave(rows: int, keys: list[str]) -> None:
+    async with shown(rows) as (app, pilot):
+        await pilot.press("enter")
+        await pilot.pause()
+        await pilot.press(*keys)
+        view = app.screen
+        assert isinstance(view, ProcessView)
+        assert view.first == 0
         await pilot.press("q")
         await pilot.pause()
         assert isinstance(app.screen, Overview)

@@ -80,12 +80,13 @@ class ProcessView(View):
         self._go_to(section)
 
     def action_back(self) -> None:
-        """Go back from a section, and from there to where this was opened."""
-        if self._asked_from is None:
+        """Go back from a section if that shows anything else, else to where this was opened."""
+        before = self.first
+        if self._asked_from is not None:
+            self.first, self._asked_from = self._asked_from, None
+            self.draw()
+        if self.first == before:
             super().action_back()
-            return
-        self.first, self._asked_from = self._asked_from, None
-        self.draw()
 
     def _go_to(self, section: str) -> None:
         self.first = self._page.tree if section == "tree" else self._page.environment
