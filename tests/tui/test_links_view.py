@@ -107,6 +107,22 @@ async def test_click_on_a_name_shows_its_matrix() -> None:
         assert row(screen_lines(app), 0)[2] == "NS"
 
 
+async def test_the_name_of_the_matrix_shown_is_in_view_on_few_cells() -> None:
+    names = ["links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N"]
+    async with links(linked(), (34, 12)) as (app, pilot, _):
+        for name in names:
+            tabs = screen_lines(app)[1]
+            assert f" {name} " in f"{tabs} "
+            await pilot.press("tab")
+        await pilot.press("shift+tab", "shift+tab")
+        before = screen_lines(app)[3:]
+        await pilot.press("tab")
+        tabs = screen_lines(app)[1]
+        assert tabs.startswith("<")
+        await pilot.click("#body", offset=(tabs.index("atomics"), 0))
+        assert screen_lines(app)[3:] == before
+
+
 async def test_wide_terminal_shows_the_affinity_of_each_gpu_in_its_row() -> None:
     async with links(linked(), (200, 60)) as (app, _, _feed):
         lines = screen_lines(app)

@@ -36,6 +36,8 @@ class LinksView(View):
     def __init__(self, picture: Picture) -> None:
         super().__init__(picture)
         self._tab = 0
+        self._first_tab = 0
+        """Number of the first name in view."""
         self._column = 0
         self._trends = Trends(picture.history)
         self._traffic = TrafficTable(self._trends)
@@ -51,7 +53,7 @@ class LinksView(View):
         rows = neighbourhoods(self.picture.snapshot)
         grid = self._fit(topology, rows, cells)
         self._column = max(0, min(self._column, len(rows) - grid.shown))
-        above = [self._tabs(grid, topology), *told, grid.key(theme)]
+        above = [self._tabs(grid, topology, cells), *told, grid.key(theme)]
         *higher, lowest = grid.heading(theme, self._column)
         self._trends.show(self.picture.playhead.until)
         traffic = self._traffic.lines(rows, theme, cells - grid.width - 1)
@@ -73,10 +75,8 @@ class LinksView(View):
         """Show the matrix whose name was clicked."""
         if event.screen_y - self.body.region.y + self.first:
             return
-        right = MARGIN
-        for number, title in enumerate(_TABS):
-            right += len(title) + 3
-            if event.screen_x < right:
+        for number in range(self._first_tab, len(_TABS)):
+            if event.screen_x < self._end_of(number, self._first_tab):
                 self._show(number)
                 return
 
@@ -115,16 +115,24 @@ class LinksView(View):
             self._drawn = cause, drawn
         return self._drawn[1]
 
-    def _tabs(self, grid: LinkGrid, topology: Topology) -> Line:
+    def _tabs(self, grid: LinkGrid, topology: Topology, cells: int) -> Line:
+        """Return the names, from the first that leaves room for the chosen one on."""
         theme = self.picture.look
-        line = [Segment(" " * MARGIN, theme.base)]
-        for number, title in enumerate(_TABS):
+        fitting = (first for first in range(self._tab) if self._end_of(self._tab, first) <= cells)
+        self._first_tab = next(fitting, self._tab)
+        line = [Segment(("<" if self._first_tab else "").ljust(MARGIN), theme.dim)]
+        for number, title in enumerate(_TABS[self._first_tab :], self._first_tab):
             style = theme.button_focused if number == self._tab else theme.dim
             line += [Segment(f" {title} ", style), Segment(" ", theme.base)]
         if grid.shown < len(topology.indices):
             first, last = topology.indices[self._column], self._column + grid.shown - 1
             line.append(Segment(f" GPU {first}-{topology.indices[last]}", theme.heading))
         return line
+
+    @staticmethod
+    def _end_of(tab: int, first: int) -> int:
+        """Return the cell behind a name and its gap, where the names begin with `first`."""
+        return MARGIN + sum(len(title) + 3 for title in _TABS[first : tab + 1])
 
     def _remarks(self, cells: int) -> list[Line]:
         theme = self.picture.look
