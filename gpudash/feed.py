@@ -133,6 +133,8 @@ class Feed:
     def resume(self) -> None:
         """Collect again after `release`, or anew at once by another collector."""
         self._cancel("restart")
+        # What was seen before it let go is as old as that, until the next one tells.
+        self._recovering |= self._released and self.latest is not None
         self._released = False
         self.start()
         self._listen()

@@ -328,6 +328,23 @@ async def test_released_it_has_no_collector_until_it_resumes() -> None:
         assert listener.feed.state is FeedState.LIVE
 
 
+async def test_what_was_seen_before_a_release_is_not_live_after_it(tmp_path: Path) -> None:
+    flag, go = tmp_path / "ran", tmp_path / "go"
+    body = (
+        f"while os.path.exists({str(flag)!r}) and not os.path.exists({str(go)!r}): "
+        "time.sleep(0.01)\n"
+        f"open({str(flag)!r}, 'w').close()\nprint(LINE, flush=True)" + SLEEP
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        listener.feed.release()
+        listener.feed.resume()
+        assert listener.feed.state is FeedState.RESTARTING
+        go.touch()
+        await until(lambda: len(listener.snapshots) == 2)
+        assert listener.feed.state is FeedState.LIVE
+
+
 async def test_released_it_does_not_wait_for_a_collector_that_cannot_die() -> None:
     body = (
         'LINE = LINE.replace("node", str(os.getpid()))\n'
