@@ -120,8 +120,11 @@ class Feed:
         self._adapt()
         if self._child is not None:
             self._child.tell(pace.told(seconds))
-            if self._loop is not None:
-                self._later("silence", self._stale_after, self._notice_silence)
+        timer = self._timers.get("silence")
+        if self._loop is not None and timer is not None:
+            # Never put off: one change may follow another for as long as a key is held.
+            due = min(timer.when() - self._loop.time(), self._stale_after)
+            self._later("silence", due, self._notice_silence)
 
     def release(self) -> None:
         """Let go of the GPUs: end the collector, and start none until `resume`."""

@@ -313,6 +313,22 @@ async def test_silence_is_noticed_by_the_interval_that_was_chosen() -> None:
     feed.stop()
 
 
+async def test_silence_is_noticed_however_often_the_interval_is_changed() -> None:
+    told: list[FeedState] = []
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 0.01, stale_seconds=0.2)
+    feed.start()
+    loop = asyncio.get_running_loop()
+    feed.attach(loop, lambda _snapshot: None, lambda: told.append(feed.state))
+    await until(lambda: feed.latest)
+
+    def is_told() -> bool:
+        feed.change_interval(0.03 - feed.interval)
+        return FeedState.STALE in told
+
+    await until(is_told)
+    feed.stop()
+
+
 async def test_released_it_has_no_collector_until_it_resumes() -> None:
     body = "while True: print(LINE, flush=True); time.sleep(0.05)"
     async with Listener(body) as listener:
