@@ -1,4 +1,4 @@
-"""One run of a command whose lines are read without ever blocking and that is never waited for."""
+"""A child process whose lines are read without ever blocking, and whose death is not waited for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _unreaped: list[subprocess.Popen[bytes] | Forked] = []
 def spawn(
     argv: Sequence[str], *, given: Mapping[str, str] | None = None, is_led: bool = False
 ) -> Child:
-    """Start a command in a session of its own; one that `is_led` is told lines.
+    """Start a command in a session of its own; one that `is_led` reads from stdin what it is told.
 
     Its environment is ours and what is `given` besides. Raises OSError when it cannot be started.
     """
