@@ -30,6 +30,8 @@ INTERRUPTED_WHERE = """
 import os, runpy, signal, sys
 
 module = sys.argv.pop()
+# Whoever runs the tests may ignore interrupts, and so would all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
