@@ -82,7 +82,7 @@ def strike(
     held = shares((target.process for target in report.ended), before)
     if not held:
         return report
-    say(f"{report.summary}; waiting for the next sample")
+    say(f"{report.summary}; waiting for the driver to release the memory")
     seen = yield from _release(held, before, latest)
     return report._replace(release=seen, survivors=_survivors(hits) if seen.kept else ())
 

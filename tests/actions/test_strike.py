@@ -73,7 +73,7 @@ def test_it_tells_what_was_sent_and_what_came_of_it(holders: Holders) -> None:
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         report, said = carried_out([Hit(target, None, False)], later=[host()])
         assert said[0] == f"SIGKILL sent to {job.pid} (alice), waiting up to 5 s for its end"
-        assert said[1].endswith("waiting for the next sample")
+        assert said[1].endswith("waiting for the driver to release the memory")
         assert report.summary.startswith(f"killed {job.pid} (alice): 8.0 GiB freed on GPU 0")
         assert report.done
         assert not report.stubborn

@@ -73,7 +73,7 @@ def test_of_several_it_tells_how_many_had_ended_by_then(fakenvml: Path, holders:
 def test_memory_that_stays_is_waited_for_with_a_word(fakenvml: Path, holders: Holders) -> None:
     (job,) = holders(1)
     with agreed(fakenvml, [job], signal="KILL") as terminal:
-        terminal.wait_for(re.compile(r"killed.*waiting for the next sample"), 8)
+        terminal.wait_for(re.compile(r"killed.*waiting for the driver to release the memory"), 8)
         terminal.send("ctrl+c")
         assert terminal.wait_exit() == ExitStatus.INTERRUPTED
         assert re.search(
