@@ -2,9 +2,11 @@ import base64
 
 import pytest
 
+from gpudash.columns import PROCESS_COLUMNS
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.keymap import KEYS
 from gpudash.tui.keymap.recorded import live_keys
+from gpudash.tui.live import Overview
 from gpudash.tui.screens.choose import ChooseScreen
 from gpudash.tui.screens.view import View
 from tests.factories import make_snapshot
@@ -131,6 +133,38 @@ async def test_one_of_many_gpus_is_chosen_from_a_list() -> None:
         assert not app.picture.shown.hidden
 
 
+async def test_enter_keeps_the_gpus_that_were_marked() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot(8))
+        await pilot.press("g", "home", "down", "space")
+        await pilot.pause()
+        assert "Enter closes" in text_of(app)
+        y = next(y for y, line in enumerate(screen_lines(app)) if " GPU 3 " in line)
+        await pilot.click(offset=(20, y))
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.picture.shown.hidden == {0, 3}
+        assert isinstance(app.screen, Overview)
+
+
+async def test_a_click_hides_a_column_and_enter_closes_their_list() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(160, 40)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press("C")
+        await pilot.pause()
+        y = next(y for y, line in enumerate(screen_lines(app)) if " user " in line)
+        await pilot.click(offset=(80, y))
+        assert "user" not in app.preferences.current.columns
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, Overview)
+        assert len(app.preferences.current.columns) == len(PROCESS_COLUMNS) - 1
+
+
 async def test_typing_narrows_every_list_down() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
@@ -141,7 +175,7 @@ async def test_typing_narrows_every_list_down() -> None:
         assert "type to find  Space on or off" in text_of(app)
         await pilot.press("space")
         assert app.picture.shown.hidden == {13}
-        await pilot.press("space", "enter")
+        await pilot.press("escape", "g", "1", "3", "enter")
         assert len(app.picture.shown.hidden) == 63
         assert 13 not in app.picture.shown.hidden
         await pilot.press("f2", *"nord", "enter")

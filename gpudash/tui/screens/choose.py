@@ -46,8 +46,10 @@ class Box(Lines):
 class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
     """Lets one of several be chosen, by its value; None if none was.
 
-    With `toggled` given, the space bar marks and unmarks entries while the list stays open;
-    `pointed` is told each entry that the cursor comes to, and returns the look from then on.
+    With `toggled` given, the space bar marks and unmarks entries while the list stays open, and
+    once one was, or with `marks_only` at once, the marks are what is chosen: Enter keeps them, a
+    click changes one. `pointed` is told each entry that the cursor comes to, and returns the look
+    from then on.
     """
 
     DEFAULT_CSS = """
@@ -64,12 +66,14 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         *,
         current: str = "",
         toggled: Callable[[str], Sequence[Choice]] | None = None,
+        marks_only: bool = False,
         pointed: Callable[[str], Theme] | None = None,
     ) -> None:
         super().__init__()
         self._title, self._look, self._toggled, self._pointed = title, look, toggled, pointed
         self._all = self._shown = list(choices)
         self._pointed_at = current
+        self._marking = marks_only
         self._editor = Editor(limit=80)
         values = [choice.value for choice in choices]
         self._cursor = values.index(current) if current in values else 0
@@ -99,7 +103,7 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         if event.key in _CLOSING:
             self.dismiss(None)
         elif event.key == "enter":
-            self._choose(self._cursor)
+            self._take(self._cursor)
         elif event.key in _STEPS:
             self._move(_STEPS[event.key])
         elif event.key in ("pageup", "pagedown"):
@@ -126,17 +130,25 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         self.dismiss(None)
 
     def on_box_clicked(self, message: Box.Clicked) -> None:
-        """Choose what was clicked."""
+        """Choose what was clicked, or mark it."""
         place = self._first + message.line - 2
-        if message.line >= 2 and place < len(self._shown):
-            self._choose(place)
+        if message.line < 2 or place >= len(self._shown):
+            return
+        if self._marking:
+            self._cursor = place
+            self._toggle()
+        else:
+            self._take(place)
 
-    def _choose(self, place: int) -> None:
-        if place < len(self._shown):
+    def _take(self, place: int) -> None:
+        if self._marking:
+            self.dismiss(None)
+        elif place < len(self._shown):
             self.dismiss(self._shown[place].value)
 
     def _toggle(self) -> None:
         if self._toggled is not None and self._shown:
+            self._marking = True
             self._all = list(self._toggled(self._shown[self._cursor].value))
             self._shown = ranked(self._all, self._editor.text)
             self._move(0)
@@ -186,7 +198,8 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
     def _foot(self, cells: int) -> Line:
         """Return the keys that do something, and what, as many as fit."""
         toggles = "" if self._toggled is None else "Space on or off  "
-        for text in (f"type to find  {toggles}Enter chooses  Esc closes", f"{toggles}Esc closes"):
+        leaving = "Enter closes" if self._marking else "Enter chooses  Esc closes"
+        for text in (f"type to find  {toggles}{leaving}", f"{toggles}Esc closes"):
             if len(text) + 4 <= cells:
                 break
         return fitted([Segment(f"  {text}", self._look.panel_dim)], cells, self._look.panel)

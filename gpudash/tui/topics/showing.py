@@ -24,9 +24,12 @@ class Showing(LiveApp):
         """Choose the columns of the processes with the space bar; none is as good as all."""
         from gpudash.tui.screens.choose import ChooseScreen
 
-        title = "Columns"
         screen = ChooseScreen(
-            title, self._column_choices(), self.picture.theme, toggled=self._column_toggled
+            "Columns",
+            self._column_choices(),
+            self.picture.theme,
+            toggled=self._column_toggled,
+            marks_only=True,
         )
         put_above(self, screen, lambda _value: self.redraw())
 
@@ -64,7 +67,7 @@ class Showing(LiveApp):
         self._apply()
 
     def action_choose_devices(self) -> None:
-        """Choose one from a list, or some with the space bar."""
+        """Choose one from a list, or some with the space bar: then the marks count."""
         from gpudash.tui.screens.choose import ChooseScreen
 
         title = "Show only GPU"
