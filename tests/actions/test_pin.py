@@ -12,6 +12,7 @@ import pytest
 from gpudash import proc_facts, proc_stat
 from gpudash.actions import pin
 from gpudash.errors import ActionError
+from gpudash.forked import Forked
 from gpudash.snapshot import Host, Process
 from tests.actions.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process
@@ -175,6 +176,14 @@ def test_the_collector_of_gpudash_is_refused(holders: Holders, words: tuple[str,
     assert "own collector" in refusal(shown(collector.pid))
     (job,) = holders(1, (sys.executable, "-c", sleep, "--out", "/data/gpudash"))
     pin(shown(job.pid), HERE).close()
+
+
+def test_the_collector_that_went_on_from_us_is_refused() -> None:
+    collector = Forked(signal.pause)
+    with collector.stdin, collector.stdout, collector.stderr:
+        assert "own collector" in refusal(shown(collector.pid))
+        collector.kill()
+        os.waitpid(collector.pid, 0)
 
 
 @pytest.mark.parametrize("pid", [0, -1, -4242])
