@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gpudash.snapshot import Snapshot
+from gpudash.snapshot import Snapshot, are_untold
 from gpudash.units import short_size, watts
 from gpudash.uses import uses
 
@@ -51,6 +51,8 @@ def tally(snapshot: Snapshot) -> tuple[str, list[tuple[int, str]]]:
     """Return the parts of the summary: `8 GPUs`, and how many there are of each use."""
     gpus, words = [device for device in snapshot.devices if not device.is_mig], uses(snapshot)
     counts = Counter(words[gpu.key] for gpu in gpus)
+    if not gpus and are_untold(snapshot.errors):
+        return "GPUs unknown", []
     opening = f"{len(gpus) or 'No'} {'GPU' if len(gpus) == 1 else 'GPUs'}"
     return opening, [(counts[word], word) for word in _WORDS if counts[word]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudash.labels import index_ranges
-from gpudash.snapshot import Device, Snapshot, unlisted_uuids
+from gpudash.snapshot import Device, Snapshot, are_untold, unlisted_uuids
 from gpudash.states import is_left_alone
 
 
@@ -18,8 +18,15 @@ def nobody(snapshot: Snapshot) -> str:
     """Return what to say where no process is listed: that none runs, as far as that is known."""
     gpus = [device for device in snapshot.devices if not device.is_mig]
     unlisted = [device.index for device in gpus if is_unlisted(device, snapshot)]
+    if len(unlisted) == len(gpus) and (gpus or are_untold(snapshot.errors)):
+        return "Which processes run is not known"
     if not unlisted:
         return "No running processes found"
-    if len(unlisted) == len(gpus):
-        return "Which processes run is not known"
     return f"No running processes found; those on GPU {index_ranges(unlisted)} are not known"
+
+
+def no_gpu(snapshot: Snapshot) -> str:
+    """Return what to say where no GPU is listed: that there is none, if the driver said so."""
+    if are_untold(snapshot.errors):
+        return "Which GPUs there are is not known"
+    return "There is no GPU"

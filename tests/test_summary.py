@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from gpudash.snapshot import EMPTY, Device
+from msgspec.structs import replace
+
+from gpudash.snapshot import EMPTY, Device, Fault
 from gpudash.summary import brief_summary, summary, totals
+from gpudash.text import clean
 from tests.factories import (
     GIB,
     make_device,
@@ -32,6 +35,14 @@ def test_summary_of_one_gpu_is_singular() -> None:
 
 def test_summary_without_gpus_says_so() -> None:
     assert summary(EMPTY) == "No GPUs"
+
+
+def test_gpus_of_a_driver_that_does_not_answer_are_unknown_not_none() -> None:
+    fault = Fault(source="nvml", code=10, message=clean("driver not answering 3 s"))
+    snapshot = replace(EMPTY, errors=(fault,))
+    assert (summary(snapshot), brief_summary(snapshot)) == ("GPUs unknown", "GPUs unknown")
+    told = replace(EMPTY, errors=(replace(fault, code=6),))
+    assert summary(told) == "No GPUs"
 
 
 def test_summary_does_not_count_mig_instances() -> None:

@@ -32,6 +32,11 @@ def test_nobody_is_said_of_gpus_that_told(indices: tuple[int, ...], words: str) 
     assert nobody(empty(*gpus, errors=blind(*indices))) == words
 
 
+def test_nobody_is_not_said_where_the_driver_did_not_tell_its_gpus() -> None:
+    fault = Fault(source="nvml", code=10, message=clean("driver not answering 3 s"))
+    assert nobody(empty(errors=(fault,))) == "Which processes run is not known"
+
+
 @pytest.mark.parametrize("state", ["lost", "not-answering", "failed", "reset-required"])
 def test_one_that_is_out_of_order_lists_nobody(state: DeviceState) -> None:
     gpus = make_device(), make_device(index=1, state=state)

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from gpudash.metric import Group, metric
 from gpudash.snapshot.activity import UtilizationSource
 from gpudash.snapshot.device import Device
-from gpudash.snapshot.fault import Fault, unlisted_uuids
+from gpudash.snapshot.fault import Fault, are_untold, unlisted_uuids
 from gpudash.snapshot.finding import Evidence, Finding, FindingLevel
 from gpudash.snapshot.holder import Holder
 from gpudash.snapshot.host import Host
@@ -50,6 +50,7 @@ __all__ = [
     "Topology",
     "UtilizationSource",
     "XidEvent",
+    "are_untold",
     "pcie_capacity",
     "unlisted_uuids",
 ]

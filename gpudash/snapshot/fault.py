@@ -14,6 +14,9 @@ from gpudash.units import Unit
 
 _state = partial(metric, Group.STATE)
 
+_NO_GPU = 6
+"""NVML's return value where the driver has none."""
+
 
 class Fault(Struct, frozen=True, kw_only=True):
     """Why something could not be read, in one line for people."""
@@ -31,3 +34,9 @@ class Fault(Struct, frozen=True, kw_only=True):
 def unlisted_uuids(faults: Iterable[Fault]) -> set[str]:
     """Return the devices, by UUID, of which it is not known who is on them."""
     return {fault.uuid for fault in faults if fault.source == "processes" and fault.uuid}
+
+
+def are_untold(faults: Iterable[Fault]) -> bool:
+    """Whether the driver did not tell which GPUs there are, where none is known: maybe many."""
+    told = {fault.code for fault in faults if fault.source == "nvml" and fault.uuid is None}
+    return bool(told) and _NO_GPU not in told

@@ -68,6 +68,15 @@ def test_driver_that_hangs_when_opened_is_told_and_then_shown(
     with watching(fakenvml, DEVICES=3, CONTROL=control) as terminal:
         terminal.wait_for(re.compile(r"reading GPUs, no answer for [34]s"))
         terminal.wait_for("driver not answering")
+        assert "GPUs unknown" in terminal.text
+        assert "Which processes run is not known" in terminal.text
+        terminal.send("d")
+        terminal.wait_for("Which GPUs there are is not known")
+        terminal.send("qw")
+        terminal.wait_for(lambda text: "filter" not in text and "Which GPUs there are" in text)
+        terminal.send("qu")
+        terminal.wait_for(lambda text: "Which processes run" in text and "reverse" in text)
+        terminal.send("q")
         tell(control)
         terminal.wait_for("A100")
         terminal.wait_for(lambda text: "not answering" not in text)

@@ -19,6 +19,7 @@ from gpudash.tui.renderables.lease import lease_lines
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.renderables.metric_rows import Details
 from gpudash.tui.screens.charted import ChartedView
+from gpudash.unlisted import no_gpu
 
 _ROOMY = 30
 """Lines from which the processes stand above the metrics."""
@@ -61,7 +62,7 @@ class DeviceView(ChartedView):
         """Return the metrics, the processes above them where there is room, else below."""
         theme, row = self.picture.look, self.row()
         if row is None:
-            return [[], [Segment(" There is no GPU", theme.dim)]]
+            return [[], [Segment(" " + no_gpu(self.picture.snapshot), theme.dim)]]
         if self.large:
             return []
         field = self.charting.field(row.device)

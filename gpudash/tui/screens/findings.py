@@ -18,6 +18,7 @@ from gpudash.tui.renderables.findings import heading, whole
 from gpudash.tui.renderables.grid import MARGIN
 from gpudash.tui.renderables.line import Line
 from gpudash.tui.screens.view import View
+from gpudash.unlisted import no_gpu
 
 _NOTHING = "Nothing is wrong with these GPUs, as far as their driver tells"
 
@@ -44,8 +45,9 @@ class FindingsView(View):
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return how many findings there are."""
-        findings = self.picture.findings
-        told = fold(heading(findings) if findings else _NOTHING, max(8, cells - 2 * MARGIN))
+        findings, snapshot = self.picture.findings, self.picture.snapshot
+        fine = _NOTHING if snapshot.devices else no_gpu(snapshot)
+        told = fold(heading(findings) if findings else fine, max(8, cells - 2 * MARGIN))
         title = self.picture.look.title
         return [*([Segment(" " * MARGIN + text, title)] for text in told), []]
 

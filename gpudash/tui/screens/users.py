@@ -11,7 +11,7 @@ from textual.message import Message
 
 from gpudash.columns.users import USER_COLUMNS
 from gpudash.filtering import quoted
-from gpudash.snapshot import EMPTY, Snapshot
+from gpudash.snapshot import EMPTY, Snapshot, are_untold
 from gpudash.tui.keymap import USERS_KEYS, Key, bindings
 from gpudash.tui.picture import Picture
 from gpudash.tui.ranking import Ranking
@@ -52,7 +52,8 @@ class UsersView(View):
         theme, snapshot = self.picture.look, self.picture.snapshot
         self._count(snapshot)
         if not self._ranking.rows:
-            is_known = not any(is_unlisted(device, snapshot) for device in snapshot.devices)
+            is_known = bool(snapshot.devices) or not are_untold(snapshot.errors)
+            is_known &= not any(is_unlisted(device, snapshot) for device in snapshot.devices)
             words = "Nobody uses a GPU" if is_known else nobody(snapshot)
             return [[], [Segment(" " * MARGIN + words, theme.dim)]]
         notes: list[Line] = []
