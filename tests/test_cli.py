@@ -178,6 +178,15 @@ def test_options_that_hold_or_forbid_are_taken(words: list[str]) -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
+def test_a_recording_may_be_named_behind_topo_as_before_it(tmp_path: Path) -> None:
+    file = tmp_path / "recorded.jsonl"
+    file.write_text(gpudash("--once", "--json", "--demo=pcie-1080ti").stdout)
+    behind = gpudash("topo", "--replay", str(file), "--at", "+0s")
+    assert (behind.returncode, behind.stderr) == (0, "")
+    assert "GPU7" in behind.stdout
+    assert behind.stdout == gpudash("--replay", str(file), "--at", "+0s", "topo").stdout
+
+
 def test_a_schema_goes_into_a_file(tmp_path: Path) -> None:
     file = tmp_path / "schema.json"
     assert gpudash("-f", str(file), "--json-schema").stdout == ""

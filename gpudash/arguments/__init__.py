@@ -90,7 +90,7 @@ def _add_options(whole: argparse.ArgumentParser) -> None:
     add_main(whole, "demo")
     add_main(whole, "show-secrets")
     add_main(whole, "pcie-throughput")
-    add("--replay", metavar="FILE", help="look at a recording instead: with --once, --json, ...")
+    add_main(whole, "replay")
     add_main(whole, "at")
     add("--theme", metavar="NAME", help="the colours of the screen, as F2 there lists them")
     add_main(whole, "no-config")

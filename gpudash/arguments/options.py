@@ -53,6 +53,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "metavar": "S",
         "help": f"seconds that the driver has to answer a single look ({DEFAULT_TIMEOUT:g})",
     },
+    "replay": {
+        "metavar": "FILE",
+        "help": "look at a recording instead: with --once, --json, ...",
+    },
     "at": {
         "metavar": "TIME",
         "help": "in a recording: 10:53, 2026-11-21T10:53:41, +5m from its start, -30s from its end",

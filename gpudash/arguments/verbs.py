@@ -34,7 +34,8 @@ class Verb:
 
 def _topo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--p2p", action="store_true", help="peer access between them, too")
-    add_shared(parser, "json", "gpu", "timeout", "demo", json="one JSON document")
+    names = "json", "gpu", "timeout", "demo", "replay", "at"
+    add_shared(parser, *names, json="one JSON document", replay="look at a recording instead")
 
 
 def _kill(parser: argparse.ArgumentParser) -> None:
