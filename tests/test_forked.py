@@ -2,6 +2,8 @@ import os
 import resource
 import select
 import signal
+import subprocess
+import sys
 import time
 from ast import literal_eval
 from collections.abc import Callable
@@ -92,6 +94,27 @@ def test_one_that_lives_can_be_killed() -> None:
         forked.kill()
         assert ended(forked) == -signal.SIGKILL
         forked.kill()
+
+
+HELD_UP = """
+import os, time
+
+from gpudash.child import Child
+from gpudash.forked import Forked
+
+os.register_at_fork(after_in_child=lambda: time.sleep(60))
+forked = Forked(lambda: None)
+Child(forked).abandon()
+while (status := forked.poll()) is None:
+    os.sched_yield()
+print(status)
+"""
+
+
+def test_one_that_leads_no_session_yet_can_be_abandoned() -> None:
+    argv = [sys.executable, "-c", HELD_UP]
+    run = subprocess.run(argv, capture_output=True, timeout=30, check=True)
+    assert int(run.stdout) == -signal.SIGKILL
 
 
 def test_the_end_is_seen_where_the_ends_of_children_are_ignored() -> None:

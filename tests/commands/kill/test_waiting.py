@@ -34,3 +34,28 @@ def test_ctrl_c_ends_a_result_that_nobody_reads() -> None:
     code = INTERRUPTED_AT_THE_END.replace(f"range({RESULT})", "iter(int, 1)")
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         assert process.wait(30) == 130
+
+
+INTERRUPTED_BEFORE = f"""
+import os, signal
+
+from gpudash.actions import find_signal
+from gpudash.commands.kill.waiting import Waiting
+
+waiting = Waiting(find_signal("TERM"))
+waiting.obey_ctrl_c()
+os.kill(os.getpid(), signal.SIGINT)
+while signal.sigpending():
+    os.sched_yield()
+for _ in range({RESULT}):
+    os.write(1, b".")
+waiting.sent([])
+signal.pause()
+"""
+
+
+def test_ctrl_c_waits_until_all_have_got_their_signal() -> None:
+    argv = [sys.executable, "-c", INTERRUPTED_BEFORE]
+    run = subprocess.run(argv, capture_output=True, timeout=30)
+    assert (run.returncode, run.stdout) == (130, b"." * RESULT)
+    assert run.stderr == b"gpudash: SIGTERM reached nobody\n"

@@ -63,7 +63,7 @@ async def test_a_zombie_is_told_once_it_has_lasted_and_until_it_is_reaped(
         await on.until(lambda: on.app.picture.notice == ended)
 
 
-async def test_a_key_ends_the_correction_of_what_it_took_away(
+async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(
     victim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
@@ -76,7 +76,7 @@ async def test_a_key_ends_the_correction_of_what_it_took_away(
             on.feed.give(host_of(process))
             await on.pilot.pause(0.1)
         await on.reports("the driver still counts 2.0 GiB on GPU 0-1")
-        await on.pilot.press("down")
+        on.app.say("")
         on.feed.give(host_of())
         await on.until(lambda: not on.app.workers)
         assert on.app.picture.notice == ""
