@@ -96,6 +96,32 @@ def test_one_that_lives_can_be_killed() -> None:
         forked.kill()
 
 
+STRUCK = """
+import os, signal
+
+from gpudash.forked import Forked
+
+signal.signal(signal.SIGALRM, lambda *_: os._exit(9))
+for microseconds in range(0, 400, 20):
+    def begin(seconds=(microseconds + 1) / 1e6):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    os.register_at_fork(after_in_child=begin)
+    forked = Forked(lambda: os._exit(7))
+    while (status := forked.poll()) is None:
+        os.sched_yield()
+    print(status)
+"""
+
+
+def test_no_handler_of_ours_runs_in_it() -> None:
+    argv = [sys.executable, "-c", STRUCK]
+    run = subprocess.run(argv, capture_output=True, timeout=30, check=True)
+    ends = {int(line) for line in run.stdout.split()}
+    assert ends <= {7, -signal.SIGALRM}
+    assert run.stderr == b""
+
+
 HELD_UP = """
 import os, time
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from gpudash.actions import patience
+from gpudash.tui import notice
 from gpudash.tui.screens.kill import KillScreen
 from tests.factories import make_device
 from tests.holders import Holder
@@ -80,6 +81,20 @@ async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(
         on.feed.give(host_of())
         await on.until(lambda: not on.app.workers)
         assert on.app.picture.notice == ""
+
+
+async def test_what_is_waited_for_is_told_for_as_long_as_it_is(
+    victim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notice, "SECONDS", 0.01)
+    async with stage() as on:
+        process = process_for(victim.pid)
+        await on.ask(process)
+        await on.pilot.press("y")
+        await on.reports(f"killed {victim.pid} (alice); waiting")
+        on.feed.give(host_of(process))
+        on.feed.give(host_of())
+        await on.until(lambda: not on.app.picture.notice)
 
 
 async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(
