@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpudash.snapshot import Device, Process, ProcessDevice
@@ -25,7 +26,10 @@ def device_labels(devices: Sequence[Device]) -> dict[str, str]:
 
 
 def gpu_ranges(devices: Iterable[ProcessDevice], mig_labels: Mapping[str, str]) -> str:
-    """Return the devices of a process as ranges: `0-7`, `0,2-3`, a MIG instance as `0:1`."""
+    """Return the devices of a process as ranges: `0-7`, `0,2-3`, a MIG instance as `0:1`.
+
+    They stand in the order of the GPUs, instances in the place of theirs.
+    """
     whole: set[int] = set()
     instances: list[str] = []
     for device in devices:
@@ -34,7 +38,10 @@ def gpu_ranges(devices: Iterable[ProcessDevice], mig_labels: Mapping[str, str]) 
             whole.add(device.index)
         else:
             instances.append(label)
-    return ",".join([*_ranges(whole), *instances]) or ABSENT
+    parts = _ranges(whole)
+    if instances:
+        parts = sorted([*parts, *instances], key=_place)
+    return ",".join(parts) or ABSENT
 
 
 def mig_labels(devices: Sequence[Device]) -> dict[str, str]:
@@ -52,6 +59,12 @@ def used_gpus(shares: Iterable[ProcessDevice], devices: Sequence[Device]) -> str
 def index_ranges(indices: Iterable[int]) -> str:
     """Return indices in any order as ranges: `0-3,6`."""
     return ",".join(_ranges(indices)) or ABSENT
+
+
+def _place(part: str) -> tuple[int, int]:
+    """Return where a label or a range stands: behind all others if its GPU is not known."""
+    gpu, _, rest = part.replace("-", ":").partition(":")
+    return (int(gpu) if gpu.isdigit() else sys.maxsize, int(rest or 0))
 
 
 def _ranges(numbers: Iterable[int]) -> list[str]:

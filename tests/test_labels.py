@@ -20,6 +20,13 @@ def test_gpu_ranges_join_neighbours(indices: range | tuple[int, ...], text: str)
     assert gpu_ranges([make_process_device(index=index) for index in indices], {}) == text
 
 
+def test_mig_instances_stand_where_their_gpu_does() -> None:
+    labels = {"a": "0:10", "b": "0:2", "c": "2:0", "d": "?:1"}
+    shares = [make_process_device(index=index) for index in (4, 3, 1)]
+    shares += [make_process_device(uuid=uuid) for uuid in ("d", "c", "a", "b")]
+    assert gpu_ranges(shares, labels) == "0:2,0:10,1,2:0,3-4,?:1"
+
+
 def test_mig_instances_are_labelled_within_their_gpu() -> None:
     devices = (
         make_device(index=0),
