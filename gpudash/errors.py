@@ -4,7 +4,7 @@ GpudashError
 ├── UsageError        the arguments make no sense                         exit 2
 ├── DriverError       NVML cannot be used                                 exit NVML's number
 ├── WireError         a document is not a snapshot                        exit 65
-├── ResourceError     the system gives no process, thread or file          exit 71
+├── ResourceError     the system gives no process, file or memory         exit 71
 ├── OutputError       the output could not be written                     exit 74
 ├── FilterError       a filter of processes is wrong or not yet whole     exit 2
 ├── SettingsError     the settings could not be saved                     exit 1
@@ -16,6 +16,7 @@ Every message is one line that says what failed and what to do about it.
 from __future__ import annotations
 
 import errno
+import os
 
 
 class ExitStatus:
@@ -99,8 +100,9 @@ class ResourceError(GpudashError):
 
     exit_status = ExitStatus.SYSTEM
 
-    def __init__(self, error: OSError) -> None:
-        super().__init__(f"the system refuses: {error.strerror}; {_LIMITS}")
+    def __init__(self, error: OSError | MemoryError) -> None:
+        why = error.strerror if isinstance(error, OSError) else os.strerror(errno.ENOMEM)
+        super().__init__(f"the system refuses: {why}; {_LIMITS}")
 
 
 _LIMITS = "ulimit -a shows the limits, a container may have lower ones"

@@ -39,8 +39,8 @@ def _exit_with(run: Callable[[], int]) -> NoReturn:
         status = ExitStatus.INTERRUPTED
     except GpudashError as error:
         status = _tell(error)
-    except OSError as error:
-        if error.errno not in EXHAUSTED:
+    except (OSError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno not in EXHAUSTED:
             raise
         # At once: what was half made, such as an event loop, complains when it is let go of.
         os._exit(_tell(ResourceError(error)))

@@ -7,17 +7,19 @@ import re
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from gpudash.wire import decode
+from gpudash.wire import decode, encode
 from tests.e2e.nobody import Nobody
 from tests.e2e.run import GPUDASH, complete
 from tests.e2e.terminal import Terminal
 from tests.e2e.test_screen import collectors, watching
 from tests.e2e.test_stream import streaming
+from tests.factories import make_process, make_snapshot
 from tests.fakenvml.build import environment
 
 pytestmark = pytest.mark.e2e
@@ -42,6 +44,34 @@ def test_without_files_to_open_it_ends_with_one_line(fakenvml: Path) -> None:
     assert run.returncode == 71
     assert run.stdout == ""
     assert run.stderr.startswith(REFUSED.format("Too many open files"))
+    assert run.stderr.count("\n") == 1
+
+
+_WITH_LITTLE_MEMORY = """
+import resource, sys
+import gpudash.recording, gpudash.wire
+from gpudash.cli import main
+pages = int(open("/proc/self/statm").read().split()[0])
+least = pages * resource.getpagesize() + (16 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (least, least))
+main(sys.argv[1:])
+"""
+
+
+def test_without_memory_it_ends_with_one_line(tmp_path: Path) -> None:
+    recording = tmp_path / "large.jsonl"
+    document = encode(make_snapshot(1, processes=(make_process(),) * 28_000))
+    recording.write_bytes(document + b"\n")
+    words = "--once", "--json", "--replay", str(recording)
+    run = subprocess.run(
+        [sys.executable, "-c", _WITH_LITTLE_MEMORY, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+        text=True,
+    )
+    assert (run.returncode, run.stdout) == (71, "")
+    assert run.stderr.startswith(REFUSED.format("Cannot allocate memory"))
     assert run.stderr.count("\n") == 1
 
 

@@ -13,11 +13,13 @@ from gpudash.errors import EXHAUSTED
 class EndingApp(App[int]):
     """Ends with what the system refused, to be told when the terminal is as it was."""
 
-    refusal: OSError | None = None
+    refusal: OSError | MemoryError | None = None
     """What ended the app, if the system did."""
 
     def _handle_exception(self, error: Exception) -> None:
-        if isinstance(error, OSError) and error.errno in EXHAUSTED:
+        if isinstance(error, MemoryError) or (
+            isinstance(error, OSError) and error.errno in EXHAUSTED
+        ):
             self.refusal = self.refusal or error
             self._close_messages_no_wait()
         else:
