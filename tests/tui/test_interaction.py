@@ -133,6 +133,18 @@ async def test_one_of_many_gpus_is_chosen_from_a_list() -> None:
         assert not app.picture.shown.hidden
 
 
+@pytest.mark.parametrize("columns", [12, 28, 31])
+async def test_gpus_to_choose_from_keep_their_numbers_on_few_cells(columns: int) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(columns, 12)) as pilot:
+        feed.give(busy_snapshot(8))
+        await pilot.press("g")
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert all(any(f" GPU {number}" in line for line in lines) for number in range(6))
+
+
 async def test_enter_keeps_the_gpus_that_were_marked() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)

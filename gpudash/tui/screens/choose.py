@@ -210,7 +210,11 @@ def _row(choice: Choice, look: Theme, cells: int, *, selected: bool) -> Line:
     base, dim = (look.button_focused,) * 2 if selected else (look.panel, look.panel_dim)
     key = base if selected else look.key
     mark = look.glyphs.tick if choice.marked else " "
-    note = [Segment(f"{choice.note}  ", key)] if choice.note else []
-    room = cells - 4 - width(choice.note) - (3 if choice.note else 0)
-    text = [Segment(f" {mark} ", dim), Segment(cut(choice.text, max(0, room)), base)]
+    about, more = choice.note, look.glyphs.ellipsis
+    if width(about) > width(choice.text):
+        # What is chosen is known by its text.
+        about = cut(about, max(0, cells - 7 - width(choice.text)), mark=more)
+    note = [Segment(f"{about}  ", key)] if about else []
+    room = cells - 4 - width(about) - (3 if about else 0)
+    text = [Segment(f" {mark} ", dim), Segment(cut(choice.text, max(0, room), mark=more), base)]
     return fitted(spread(text, note, cells, base), cells, base)
