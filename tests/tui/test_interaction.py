@@ -7,6 +7,7 @@ from gpudash.tui.app import GpudashApp
 from gpudash.tui.keymap import KEYS
 from gpudash.tui.keymap.recorded import live_keys
 from gpudash.tui.live import Overview
+from gpudash.tui.preferences import Preferences
 from gpudash.tui.screens.choose import ChooseScreen
 from gpudash.tui.screens.view import View
 from tests.factories import make_snapshot
@@ -131,6 +132,18 @@ async def test_one_of_many_gpus_is_chosen_from_a_list() -> None:
         assert "GPU 0,2,14 of 16" in screen_lines(app)[0]
         await pilot.press("g", "home", "enter")
         assert not app.picture.shown.hidden
+
+
+@pytest.mark.parametrize("keys", [(), ("slash", *"nobody-at-all"), ("enter",)])
+async def test_what_is_cut_off_in_ascii_ends_in_ascii(keys: tuple[str, ...]) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed, preferences=Preferences(None, ascii=True))
+    async with app.run_test(size=(30, 10)) as pilot:
+        feed.give(busy_snapshot(8))
+        await pilot.press(*keys)
+        app.say("told at a length that leaves " + "no room for all of it " * 9)
+        await pilot.pause()
+        assert text_of(app).isascii()
 
 
 @pytest.mark.parametrize("columns", [12, 28, 31])

@@ -24,19 +24,22 @@ def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[L
     One that is longer than the line takes more of them, up to four.
     """
     if width(notice) > cells - 2 > 0:
-        return [_told(text, theme, cells) for text in _folded(notice, cells - 2)]
+        return [
+            _told(text, theme, cells) for text in _folded(notice, cells - 2, theme.glyphs.ellipsis)
+        ]
+    told = cut(notice, max(0, cells - 2), mark=theme.glyphs.ellipsis)
     left: Line = [Segment(" ", theme.label)]
     fitting, gap = _fitting(keys, notice, cells)
     for key in fitting:
         left += [Segment(key.shown, theme.key), Segment(f" {key.label}{' ' * gap}", theme.label)]
-    right = [Segment(f" {cut(notice, max(0, cells - 2))} ", theme.notice)] if notice else []
+    right = [Segment(f" {told} ", theme.notice)] if told else []
     return [spread(left, right, cells, theme.label)]
 
 
-def _folded(notice: str, cells: int) -> list[str]:
+def _folded(notice: str, cells: int, mark: str) -> list[str]:
     lines = fold(notice, cells)
     if len(lines) > _MOST_LINES:
-        lines[_MOST_LINES - 1 :] = [cut(" ".join(lines[_MOST_LINES - 1 :]), cells)]
+        lines[_MOST_LINES - 1 :] = [cut(" ".join(lines[_MOST_LINES - 1 :]), cells, mark=mark)]
     return lines
 
 

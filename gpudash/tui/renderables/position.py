@@ -28,7 +28,7 @@ def position(listing: Listing, window: range, theme: Theme, cells: int) -> Line:
     while parts and cells_of(parts) + needed > cells:
         parts.pop()
     if typed:
-        text = cut(typed, max(1, cells - cells_of(parts) - 3))
+        text = cut(typed, max(1, cells - cells_of(parts) - 3), mark=theme.glyphs.ellipsis)
         parts.insert(0, Segment(f" /{text} ", theme.mark))
     return parts
 
