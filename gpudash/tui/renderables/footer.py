@@ -23,11 +23,10 @@ def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[L
 
     One that is longer than the line takes more of them, up to four.
     """
+    more = theme.glyphs.ellipsis
     if width(notice) > cells - 2 > 0:
-        return [
-            _told(text, theme, cells) for text in _folded(notice, cells - 2, theme.glyphs.ellipsis)
-        ]
-    told = cut(notice, max(0, cells - 2), mark=theme.glyphs.ellipsis)
+        return [_told(text, theme, cells) for text in _folded(notice, cells - 2, more)]
+    told = cut(notice, max(0, cells - 2), mark=more)
     left: Line = [Segment(" ", theme.label)]
     fitting, gap = _fitting(keys, notice, cells)
     for key in fitting:

@@ -91,14 +91,7 @@ class ProcessTable:
             lines[place] = highlighted(lines[place], theme, cells, focused=focused)
         else:
             word = NOTHING_FITS if listing.everything else nobody()
-            lines = [
-                [
-                    Segment(
-                        " " * MARGIN + cut(word, cells - 2 * MARGIN, mark=theme.glyphs.ellipsis),
-                        theme.dim,
-                    )
-                ]
-            ]
+            lines = [_dim(word, theme, cells)]
         lines += _notes(notes, theme, cells, height - 1 - len(lines))
         return [self._title(listing, window, theme, cells), *lines]
 
@@ -143,14 +136,12 @@ class ProcessTable:
         return spread(titles, whole, cells, theme.base)
 
 
+def _dim(text: str, theme: Theme, cells: int) -> Line:
+    told = cut(text, cells - 2 * MARGIN, mark=theme.glyphs.ellipsis)
+    return [Segment(" " * MARGIN + told, theme.dim)]
+
+
 def _notes(notes: Sequence[str], theme: Theme, cells: int, room: int) -> list[Line]:
     """Return as many notes as `room` lines hold, after a blank one."""
-    lines = [
-        [
-            Segment(
-                " " * MARGIN + cut(note, cells - 2 * MARGIN, mark=theme.glyphs.ellipsis), theme.dim
-            )
-        ]
-        for note in notes[: max(0, room - 1)]
-    ]
+    lines = [_dim(note, theme, cells) for note in notes[: max(0, room - 1)]]
     return [[], *lines] if lines else []
