@@ -79,8 +79,8 @@ def _fitting(
     if fitting := _first_fitting(tries, theme, cells):
         return fitting
     room = max(0, cells - cells_of(rights[-1]))
-    told = cut(f" {brief[0]}", room, mark=theme.glyphs.ellipsis)
-    return [Segment(told, theme.header)], rights[-1]
+    text = cut(f" {brief[0]}", room, mark=theme.glyphs.ellipsis)
+    return [Segment(text, theme.header)], rights[-1]
 
 
 def _first_fitting(
