@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from gpudash import pace
 from gpudash.errors import EXHAUSTED, GpudashError, ResourceError
 from gpudash.forked import Forked
 from gpudash.text import SafeText, clean_bytes
@@ -29,18 +30,17 @@ _unreaped: list[subprocess.Popen[bytes] | Forked] = []
 """Killed children that have not died yet, in uninterruptible sleep perhaps for ever."""
 
 
-def spawn(
-    argv: Sequence[str], *, given: Mapping[str, str] | None = None, is_led: bool = False
-) -> Child:
-    """Start a command in a session of its own; one that `is_led` reads from stdin what it is told.
+def spawn(argv: Sequence[str], *, given: Mapping[str, str] | None = None) -> Child:
+    """Start a collector by its command, in a session of its own, which ends with us.
 
-    Its environment is ours and what is `given` besides. Raises OSError when it cannot be started.
+    Its stdin tells it intervals, its environment is ours and what is `given` besides. Raises
+    OSError when it cannot be started.
     """
     return Child(
         subprocess.Popen(
             argv,
-            env={**os.environ, **given} if given else None,
-            stdin=subprocess.PIPE if is_led else subprocess.DEVNULL,
+            env={**os.environ, **pace.LED, **(given or {})},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,

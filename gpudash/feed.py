@@ -168,7 +168,7 @@ class Feed:
         self._abandon()
 
     def _spawn(self) -> Child:
-        return spawn(self._argv, given={**self._left, **pace.LED}, is_led=True)
+        return spawn(self._argv, given=self._left)
 
     def _listen(self) -> None:
         if self._loop is None:

@@ -9,7 +9,7 @@ from math import inf
 
 _VARIABLE = "GPUDASH_LED"
 LED: Mapping[str, str] = {_VARIABLE: "1"}
-"""The environment of a collector whose stdin tells intervals."""
+"""The environment of a collector whose stdin tells intervals, and which ends with its starter."""
 
 _CHUNK = 1 << 12
 

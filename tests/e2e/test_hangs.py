@@ -151,6 +151,28 @@ def test_a_child_that_hangs_does_not_outlive_its_parent(fakenvml: Path) -> None:
         assert alive == []
 
 
+@pytest.mark.parametrize("command", ["record", "wait"])
+def test_a_collector_that_hangs_does_not_outlive_who_is_killed(
+    fakenvml: Path, tmp_path: Path, command: str
+) -> None:
+    words = [str(tmp_path / "host.jsonl")] if command == "record" else ["--min-free", "999GiB"]
+    process = subprocess.Popen(
+        [*GPUDASH, command, *words],
+        env=environment(fakenvml, DEVICES=1, HANG="nvmlInitWithFlags:*:inf"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    collectors: list[psutil.Process] = []
+    while not collectors or collectors[0].num_threads() < 2:
+        assert time.monotonic() < deadline
+        collectors = psutil.Process(process.pid).children()
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(collectors, timeout=5)
+    assert alive == []
+
+
 def test_a_stopped_child_does_not_hold_the_prompt(fakenvml: Path) -> None:
     with hanging(fakenvml, TIMEOUT, subprocess.PIPE) as (process, children):
         children[0].send_signal(signal.SIGSTOP)
