@@ -54,7 +54,7 @@ class Child:
     def __init__(
         self, process: subprocess.Popen[bytes] | Forked, line_limit: int = LINE_LIMIT
     ) -> None:
-        _reap()
+        reap()
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
@@ -183,10 +183,18 @@ def not_started(error: OSError) -> GpudashError:
 
 def lingering() -> int:
     """Return how many abandoned children have not died yet."""
-    _reap()
+    reap()
     return len(_unreaped)
 
 
-def _reap() -> None:
-    """Let go of abandoned children that have died since."""
-    _unreaped[:] = [process for process in _unreaped if process.poll() is None]
+def reap(patience_seconds: float = 0.0) -> None:
+    """Let go of abandoned children that have died, waiting so long at most for those that have not.
+
+    Where nobody inherits them, as in many containers, their entries would stay for ever.
+    """
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        _unreaped[:] = [process for process in _unreaped if process.poll() is None]
+        if not _unreaped or time.monotonic() >= deadline:
+            return
+        time.sleep(_PAUSE_SECONDS)

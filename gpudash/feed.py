@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from gpudash import keepsake, pace
-from gpudash.child import Child, spawn
+from gpudash.child import Child, reap, spawn
 from gpudash.errors import WireError
 from gpudash.forked import Forked
 from gpudash.snapshot import Snapshot
@@ -29,6 +29,8 @@ _REFUSALS = frozenset({*range(3, 31), 999 % 256})
 _STALE_SECONDS, _STALE_INTERVALS = 5.0, 3
 _PATIENCE_SECONDS, _PATIENCE_MAX_SECONDS = 30.0, 300.0
 _REAP_SECONDS = 0.02
+_DYING_SECONDS = 0.1
+"""As long as one that was killed may take to die, unless the driver holds it."""
 
 
 class FeedState(Enum):
@@ -160,12 +162,13 @@ class Feed:
         return FeedState.LIVE if self.latest else FeedState.STARTING
 
     def stop(self) -> None:
-        """Kill the collector without waiting for it and deliver nothing more."""
+        """Kill the collector, wait no longer than it takes to die, and deliver nothing more."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         self._on_snapshot, self._on_change = _ignore, _nothing
         self._abandon()
+        reap(_DYING_SECONDS)
 
     def _spawn(self) -> Child:
         return spawn(self._argv, given=self._left)

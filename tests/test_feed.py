@@ -344,6 +344,16 @@ async def test_released_it_has_no_collector_until_it_resumes() -> None:
         assert listener.feed.state is FeedState.LIVE
 
 
+async def test_stopped_it_leaves_no_dead_collector_behind() -> None:
+    body = "print(LINE.replace('node', str(os.getpid())), flush=True)" + SLEEP
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        collector = Path("/proc", str(listener.snapshots[-1].host.hostname))
+        assert collector.exists()
+        listener.feed.stop()
+        assert not collector.exists()
+
+
 async def test_what_was_seen_before_a_release_is_not_live_after_it(tmp_path: Path) -> None:
     flag, go = tmp_path / "ran", tmp_path / "go"
     body = (
