@@ -28,24 +28,29 @@ NUMBER_OPERATORS = (*_COMPARISONS, *WORD_OPERATORS)
 _MOST_DIGITS = 10
 
 
-def of_text(texts: Callable[[ProcessRow], Iterable[str]]) -> Builder:
+def of_text(texts: Callable[[ProcessRow], Iterable[str]], *, several: bool = False) -> Builder:
     """Return the builder of a term over words: `:` is contained in one of them, `=` is all of it.
 
-    The case of letters does not matter.
+    The case of letters does not matter. With `several`, commas stand between words to choose from.
     """
 
     def build(sign: str, value: str) -> Test | None:
-        wanted = value.casefold()
+        whole = value.casefold()
+        parts = whole.split(",") if several else [whole]
+        if len(parts) > 1 and not all(parts):
+            return None
+        # What is looked for may have a comma of its own.
+        wanted = {whole, *parts}
 
         def contains(row: ProcessRow) -> bool:
-            return any(wanted in text.casefold() for text in texts(row))
+            return any(part in text.casefold() for text in texts(row) for part in wanted)
 
         def equals(row: ProcessRow) -> bool:
-            return any(wanted == text.casefold() for text in texts(row))
+            return any(text.casefold() in wanted for text in texts(row))
 
         def differs(row: ProcessRow) -> bool:
-            known = [text.casefold() for text in texts(row)]
-            return bool(known) and wanted not in known
+            known = {text.casefold() for text in texts(row)}
+            return bool(known) and wanted.isdisjoint(known)
 
         return {LOOSE: contains, EXACT: equals, OTHER: differs}[sign]
 

@@ -68,15 +68,16 @@ def searched(row: ProcessRow) -> Iterable[str]:
 
 
 _SIZE, _SPAN, _SHARE = "a size such as 10G or 512M", "a time such as 10m or 2h", "a percentage"
+_NAMES = "a name, or several such as alice,bob"
 
 TERMS: tuple[Term, ...] = (
     Term(
         names=("user", "owner"),
         example="user:alice",
-        help="owner, or a part of the name; user=alice is the whole name",
-        values="a name",
+        help="owner or a part of the name, or several: alice,bob; user=alice is the whole name",
+        values=_NAMES,
         operators=WORD_OPERATORS,
-        test=of_text(_user),
+        test=of_text(_user, several=True),
     ),
     Term(
         names=("gpu", "gpus"),
@@ -105,8 +106,8 @@ TERMS: tuple[Term, ...] = (
     Term(
         names=("type",),
         example="type:C",
-        help="C compute, G graphics, M client of an MPS server",
-        values="C, G or M",
+        help="C compute, G graphics, M client of an MPS server, or several",
+        values="C, G or M, or several such as C,M",
         operators=WORD_OPERATORS,
         test=of_set(_types, is_type),
     ),
@@ -121,10 +122,10 @@ TERMS: tuple[Term, ...] = (
     Term(
         names=("job",),
         example="job:slurm",
-        help="container, pod, Slurm job or unit: kind, name or id",
-        values="a name",
+        help="container, pod, Slurm job or unit: kind, name or id, or several",
+        values=_NAMES,
         operators=WORD_OPERATORS,
-        test=of_text(_job),
+        test=of_text(_job, several=True),
     ),
     Term(
         names=("cmd", "command"),

@@ -140,6 +140,36 @@ def test_a_type_may_be_one_of_several(text: str, fits: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("user:bob,ALI", True),
+        ("user:bob,carol", False),
+        ("user=bob,Alice", True),
+        ("user=bob,ali", False),
+        ("user!=bob,root", True),
+        ("user!=bob,alice", False),
+        ("job:docker,slurm", True),
+        ("job=7,1392969", True),
+        ("job!=docker,slurm", False),
+        ("cmd:bob,python", False),
+        ("type!=G,M", True),
+        ("type!=C,M", False),
+    ],
+)
+def test_an_owner_or_a_job_may_be_one_of_several(text: str, fits: bool) -> None:
+    row = make_row(job=SLURM)
+    assert parse(text).matches(row) is fits
+    assert parse(f"-{text}").matches(row) is not fits
+
+
+def test_an_owner_with_a_comma_in_the_name_is_found_by_it() -> None:
+    row = make_row(username="alice,bob")
+    assert parse('user="alice,bob"').matches(row)
+    assert parse("user:alice,bob").matches(row)
+    assert not parse("user!=alice,bob").matches(row)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *("mem<10G", "mem>=0", "mem!=0", "sm<5", "sm=0", "cpu<1", "rss>=0", "age<1h", "idle<10m"),
