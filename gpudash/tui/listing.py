@@ -1,6 +1,7 @@
 """The processes that are shown: which of all, in what order, which are tagged and selected.
 
-Cursor and tags stand on identities: no snapshot moves them to another process.
+Cursor and tags stand on identities: no snapshot moves them to another process. A list in which
+nobody chose one stays at its top: a cursor that its process would take out of sight is given up.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Listing(Ranking[ProcessRow]):
         self.tagged: set[Key] = set()
         self._missed: Key | None = None
         """Who was under the cursor before a sample left it out."""
+        self._is_at_home = True
+        """Whether the top is looked at, and not the process under the cursor."""
 
     @property
     def selected_key(self) -> Key | None:
@@ -56,7 +59,10 @@ class Listing(Ranking[ProcessRow]):
         self.everything = rows
         before = self.selected_key
         followed = self._missed or before
+        was_given_up = bool(self.rows) and before is None
         self._choose(followed, before, kept=before)
+        if was_given_up:
+            self.cursor = -1
         self._missed = None if self.selected_key == followed else followed
 
     def filter_by(self, wanted: Filter, *, anchor: Key | None = None) -> None:
@@ -72,19 +78,37 @@ class Listing(Ranking[ProcessRow]):
     def tag(self) -> None:
         """Tag the selected process, or take its tag back."""
         if self.selected_key is not None:
+            self.hold()
             self.tagged ^= {self.selected_key}
+
+    def hold(self) -> None:
+        """Stay with the process under the cursor from now on, wherever the order takes it."""
+        self._is_at_home = self.selected is None
+
+    def move(self, rows: int) -> None:
+        """Move the cursor by so many rows, at most to an end; beyond the top it is at home."""
+        super().move(rows)
+        self._is_at_home = rows <= -len(self.rows)
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row of the list, the nearest that there is."""
-        self._missed = None
+        self._missed, self._is_at_home = None, False
         super().move_to(index)
 
     def select(self, key: Key) -> bool:
         """Put the cursor on a process; False if it is not shown."""
         place = self._place(key)
         if place is not None:
-            self.cursor, self._missed = place, None
+            self.move_to(place)
         return place is not None
+
+    def window(self, height: int) -> range:
+        """Return the rows in view: those at the top until somebody has chosen another."""
+        if self._is_at_home and self.cursor >= max(1, height):
+            self.cursor = -1
+        if self._is_at_home:
+            self.top = 0
+        return super().window(height)
 
     def _choose(self, *followed: Key | None, kept: Key | None = None) -> None:
         """Show the rows that fit, and the one that is kept."""
@@ -109,6 +133,7 @@ class Listing(Ranking[ProcessRow]):
         return self.filter.matches(row)
 
     def _order(self, *followed: Hashable) -> None:
+        self._missed = None
         self.rows.sort(key=lambda row: row.process.pid)
         super()._order(*(key for key in followed if key in self.members))
 

@@ -21,14 +21,15 @@ class Ranking(Generic[Row]):
         self.sort_key = sort_key
         self.descending = True
         self.cursor = 0
+        """The place of the row that is selected, -1 for none."""
         self.top = 0
         self._columns = {column.key: column for column in columns}
         self._identity = identity
 
     @property
     def selected(self) -> Row | None:
-        """The row under the cursor, None if there are none."""
-        return self.rows[self.cursor] if self.rows else None
+        """The row under the cursor, None if there is none."""
+        return self.rows[self.cursor] if self.rows and self.cursor >= 0 else None
 
     def fill(self, rows: Sequence[Row]) -> None:
         """Take new rows; the cursor stays on its own, or in its place if that is gone."""
@@ -55,13 +56,16 @@ class Ranking(Generic[Row]):
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row, the nearest that there is."""
+        self._put(index)
+
+    def _put(self, index: int) -> None:
         self.cursor = max(0, min(index, len(self.rows) - 1))
 
     def window(self, height: int) -> range:
         """Return the rows in view, moved as little as the cursor and the end demand."""
         height = max(1, height)
         self.top = max(self.top, self.cursor - height + 1)
-        self.top = min(self.top, self.cursor, max(0, len(self.rows) - height))
+        self.top = max(0, min(self.top, self.cursor, len(self.rows) - height))
         return range(self.top, min(len(self.rows), self.top + height))
 
     @property
@@ -72,7 +76,7 @@ class Ranking(Generic[Row]):
         """Sort the rows and put the cursor on the first that is followed and shown."""
         self.rows.sort(key=self._columns[self.sort_key].sort_key, reverse=self.descending)
         places = (self._place(each) for each in followed if each is not None)
-        self.move_to(next((place for place in places if place is not None), self.cursor))
+        self._put(next((place for place in places if place is not None), self.cursor))
 
     def _place(self, wanted: Hashable) -> int | None:
         places = (i for i, row in enumerate(self.rows) if self._identity(row) == wanted)

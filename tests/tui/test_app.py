@@ -1,4 +1,5 @@
 import random
+import re
 
 import pytest
 
@@ -53,6 +54,25 @@ async def test_selection_follows_its_process_through_a_new_order() -> None:
         assert selected(app) == 1003
         await pilot.press("full_stop")
         assert selected(app) == 1003
+
+
+async def test_list_in_which_nobody_chose_stays_at_its_top() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 20)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.pause()
+        assert selected(app) == 1000
+        await pilot.press("r")
+        shown = next(line for line in screen_lines(app) if "PID" in line)
+        assert re.search(r" 1-\d+ of 20 ", shown)
+        for key in ("K", "enter", "y"):
+            await pilot.press(key)
+            assert "no process is selected" in screen_lines(app)[-1]
+        await pilot.press("j")
+        assert selected(app) == 1019
+        await pilot.press("r")
+        assert selected(app) == 1019
 
 
 async def test_selection_takes_the_next_row_when_its_process_ends() -> None:

@@ -2,6 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.columns import PROCESS_COLUMNS
+from gpudash.filtering import parse
 from gpudash.rows import process_rows
 from gpudash.tui.listing import Listing
 from tests.factories import make_snapshot
@@ -114,3 +115,55 @@ def test_reused_pid_is_neither_tagged_nor_under_the_cursor() -> None:
     fill(listing, [1, 2])
     assert len(listing.tagged_rows) == 1
     assert pid(listing) == 1002
+
+
+def test_list_stays_at_its_top_until_somebody_chooses_a_process() -> None:
+    listing = listing_of([1, 2, 3, 4, 5, 6])
+    listing.sort_by("time")
+    top = pid(listing)
+    listing.reverse()
+    assert pid(listing) == top
+    assert listing.cursor == 5
+    assert listing.window(3) == range(3)
+    assert pid(listing) is None
+    fill(listing, [6, 5, 4, 3, 2, 1, 7])
+    assert listing.window(3) == range(3)
+    assert pid(listing) is None
+    listing.move(1)
+    assert listing.cursor == 0
+    chosen = pid(listing)
+    listing.reverse()
+    assert pid(listing) == chosen
+    assert listing.cursor in listing.window(3) == range(4, 7)
+
+
+@given(numbers, st.integers(1, 8), st.sampled_from(["hold", "tag", "select", "move_to"]))
+def test_process_that_was_chosen_is_not_given_up(
+    listed: list[int], height: int, choose: str
+) -> None:
+    listing = listing_of(listed)
+    arguments = {"select": (listing.selected_key,), "move_to": (0,)}.get(choose, ())
+    getattr(listing, choose)(*arguments)
+    before = pid(listing)
+    listing.reverse()
+    listing.window(height)
+    assert pid(listing) == before
+
+
+def test_top_is_kept_again_after_it_was_gone_back_to() -> None:
+    listing = listing_of([1, 2, 3, 4, 5])
+    listing.move_to(4)
+    listing.move(-5)
+    listing.reverse()
+    assert listing.window(2) == range(2)
+    assert pid(listing) is None
+
+
+def test_what_a_filter_leaves_has_a_cursor_again() -> None:
+    listing = listing_of([1, 2, 3, 4, 5])
+    listing.reverse()
+    listing.window(2)
+    assert pid(listing) is None
+    listing.filter_by(parse("pid:1002,1003"))
+    assert listing.cursor == 0
+    assert pid(listing) is not None

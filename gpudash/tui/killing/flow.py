@@ -32,6 +32,7 @@ def ask(app: LiveApp, signal_name: str) -> None:
     listing = app.picture.listing
     rows = [] if isinstance(app.screen, View) else listing.tagged_rows
     if not rows and listing.selected is not None:
+        listing.hold()
         rows = [listing.selected]
     if not rows:
         app.say("no process is selected")

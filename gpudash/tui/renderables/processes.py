@@ -86,10 +86,10 @@ class ProcessTable:
         window = listing.window(height - 1)
         self.top = window.start
         lines = self._drawn(listing, window, theme, cells)
-        if lines:
-            place = listing.cursor - window.start
+        place = listing.cursor - window.start
+        if listing.selected is not None:
             lines[place] = highlighted(lines[place], theme, cells, focused=focused)
-        else:
+        elif not lines:
             word = NOTHING_FITS if listing.everything else nobody()
             lines = [_dim(word, theme, cells)]
         lines += _notes(notes, theme, cells, height - 1 - len(lines))

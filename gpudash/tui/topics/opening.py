@@ -125,6 +125,7 @@ class Opening(LiveApp):
         if row is None:
             self.say("no process is selected")
             return
+        self.picture.listing.hold()
         from gpudash.tui.screens.process import ProcessView
 
         self._open(ProcessView(self.picture, row, section=section))
