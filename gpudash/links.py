@@ -14,8 +14,6 @@ from gpudash.snapshot import Topology
 from gpudash.text import clean
 from gpudash.units import ABSENT
 
-NO_TOPOLOGY = "No topology: the driver does not tell how the GPUs are connected"
-
 NVLINK = "NV#"
 """The kind of the cells `NV4`, `NV18`, ...: that many NVLinks."""
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gpudash.labels import index_ranges, whose
 from gpudash.links import Cells, access_matrix
 from gpudash.snapshot import Device, Process, Snapshot
-from gpudash.states import state_words
+from gpudash.states import is_left_alone, state_words
 
 _NAMED_ISLANDS = 4
 
@@ -72,6 +72,24 @@ def reduced_links(snapshot: Snapshot) -> list[str]:
     for gpu in gpus:
         most[gpu.name] = max(most.get(gpu.name, 0), gpu.nvlink_count or 0)
     return [sentence for gpu in gpus for sentence in _reduced(gpu, most[gpu.name])]
+
+
+def no_topology(snapshot: Snapshot) -> str:
+    """Return why there is no matrix at all: no GPU could be asked, or the driver does not tell."""
+    gpus = [device for device in snapshot.devices if not device.is_mig]
+    if not gpus or any(gpu.state == "ok" for gpu in gpus):
+        return "No topology: the driver does not tell how the GPUs are connected"
+    states = {state_words(gpu).told for gpu in gpus}
+    if len(states) > 1:
+        return "No topology: no GPU can be asked now"
+    is_alone = len(gpus) == 1
+    why = f"GPU {gpus[0].index}" if is_alone else "every GPU"
+    why += f" {states.pop()}"
+    if is_left_alone(gpus[0]):
+        why += ", so it is not asked" if is_alone else ", so none is asked"
+    if is_alone:
+        why += "; there is no other here that it could be linked to"
+    return f"No topology: {why}"
 
 
 def not_in_topology(snapshot: Snapshot) -> list[str]:

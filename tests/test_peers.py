@@ -3,9 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import given
 
-from gpudash.peers import not_in_topology, reduced_links, remarks, without_p2p
+from gpudash.peers import no_topology, not_in_topology, reduced_links, remarks, without_p2p
 from gpudash.snapshot import Process, Snapshot, Topology
 from tests.factories import (
     gpu_uuid,
@@ -159,3 +160,27 @@ def test_healthy_host_and_one_without_a_topology_need_no_remarks() -> None:
 @given(snapshots())
 def test_any_snapshot_can_be_remarked_on(snapshot: Snapshot) -> None:
     assert all(remark.isprintable() for remark in remarks(snapshot))
+
+
+@pytest.mark.parametrize(
+    ("states", "why"),
+    [
+        (("ok",), "the driver does not tell how the GPUs are connected"),
+        (("asleep", "ok"), "the driver does not tell how the GPUs are connected"),
+        ((), "the driver does not tell how the GPUs are connected"),
+        (
+            ("asleep",),
+            "GPU 0 is asleep, so it is not asked; "
+            "there is no other here that it could be linked to",
+        ),
+        (("asleep", "asleep"), "every GPU is asleep, so none is asked"),
+        (("resting", "resting"), "every GPU is left alone to fall asleep, so none is asked"),
+        (("asleep", "resting"), "no GPU can be asked now"),
+        (("lost", "lost"), "every GPU fell off the bus"),
+    ],
+)
+def test_why_there_is_no_topology_is_told_as_far_as_it_is_known(
+    states: tuple[Any, ...], why: str
+) -> None:
+    devices = tuple(make_device(index=index, state=state) for index, state in enumerate(states))
+    assert no_topology(make_snapshot(devices=devices, topology=None)) == f"No topology: {why}"

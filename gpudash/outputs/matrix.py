@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from gpudash.cells import pad, width, wrap
 from gpudash.links import (
-    NO_TOPOLOGY,
     Matrix,
     Reach,
     access_matrix,
@@ -15,7 +14,7 @@ from gpudash.links import (
     p2p_matrices,
 )
 from gpudash.outputs.ansi import Paint, Style, painter
-from gpudash.peers import remarks
+from gpudash.peers import no_topology, remarks
 from gpudash.snapshot import Snapshot, Topology
 
 _GAP = "  "
@@ -43,7 +42,7 @@ def render(
     paint = painter(color)
     topology = snapshot.topology
     if topology is None or not topology.indices:
-        sections = [[NO_TOPOLOGY]]
+        sections = [_wrapped(no_topology(snapshot), room)]
     else:
         sections = _links(topology, paint)
         if p2p:

@@ -5,7 +5,13 @@ from typing import Any
 
 from gpudash.outputs.matrix import render
 from gpudash.snapshot import Snapshot
-from tests.factories import make_process, make_process_device, make_snapshot, make_topology
+from tests.factories import (
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
+    make_topology,
+)
 
 
 def matrix(count: int = 4, **overrides: Any) -> Snapshot:
@@ -74,6 +80,15 @@ def test_selected_gpus_keep_their_numbers() -> None:
 def test_no_topology_is_one_clear_line() -> None:
     text = render(make_snapshot(topology=None), p2p=True)
     assert text == "No topology: the driver does not tell how the GPUs are connected\n"
+
+
+def test_a_gpu_asleep_is_not_asked_which_is_not_the_drivers_silence() -> None:
+    asleep = make_snapshot(devices=(make_device(state="asleep"),), topology=None)
+    whole = render(asleep).strip("\n")
+    assert whole.startswith("No topology: GPU 0 is asleep, so it is not asked;")
+    lines = render(asleep, room=40).splitlines()
+    assert all(len(line) <= 40 for line in lines)
+    assert " ".join(line.strip() for line in lines) == whole
 
 
 def test_colour_changes_nothing_but_colour() -> None:

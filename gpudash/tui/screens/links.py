@@ -9,8 +9,8 @@ from rich.segment import Segment
 from textual.events import Click
 
 from gpudash.cells import wrap
-from gpudash.links import NO_TOPOLOGY, Matrix, access_matrix, link_matrix, p2p_matrices
-from gpudash.peers import remarks
+from gpudash.links import Matrix, access_matrix, link_matrix, p2p_matrices
+from gpudash.peers import no_topology, remarks
 from gpudash.snapshot import Topology
 from gpudash.traffic import Neighbourhood, affinity_sentence, neighbourhoods
 from gpudash.tui.keymap import LINKS_KEYS, Key, bindings
@@ -49,7 +49,8 @@ class LinksView(View):
         topology, theme = self.picture.snapshot.topology, self.picture.look
         told = self._remarks(cells)
         if topology is None or not topology.indices:
-            return [[], [Segment(" " * MARGIN + NO_TOPOLOGY, theme.dim)], [], *told]
+            why = self._wrapped(no_topology(self.picture.snapshot), cells - 2 * MARGIN)
+            return [[], *([Segment(" " * MARGIN + text, theme.dim)] for text in why), [], *told]
         rows = neighbourhoods(self.picture.snapshot)
         grid = self._fit(topology, rows, cells)
         self._column = max(0, min(self._column, len(rows) - grid.shown))
