@@ -21,7 +21,6 @@ def _names(keys: Any) -> frozenset[str]:
     return frozenset(key.action.partition("(")[0] for key in keys)
 
 
-_ONLY_LIVE, _ONLY_RECORDED = frozenset({"release", "wake"}), frozenset({"seek"})
 _SIGNALLING = _names(key for key in OVERVIEW_KEYS if key.signals)
 _OF_OVERVIEW = _names(
     key
@@ -43,11 +42,9 @@ class GpudashApp(Moving, Filtering, Showing, Pointing, Replaying, Driving, Copyi
     AUTO_FOCUS = None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what this kind of screen does without, and what would not be seen."""
+        """Refuse what would not be seen, or is not for what is in front."""
         if self.screen.is_modal:
             # A key that was on its way here when a dialog came above.
-            return False
-        if action in (_ONLY_LIVE if self.picture.recorded else _ONLY_RECORDED):
             return False
         if isinstance(self.screen, View) and (
             action in _OF_OVERVIEW or (action in _OF_SELECTION and not self.screen.may_signal)

@@ -7,6 +7,7 @@ import signal
 
 from gpudash.feed import FeedState
 from gpudash.playback import Playback
+from gpudash.states import is_left_alone
 from gpudash.tui.live import LiveApp
 
 
@@ -31,6 +32,12 @@ class Driving(LiveApp):
 
     def action_wake(self) -> None:
         """Look again at GPUs that are left alone so that they can fall asleep."""
-        assert not isinstance(self.feed, Playback)
+        if isinstance(self.feed, Playback):
+            self.say("this is a recording: it has no GPU that could be looked at")
+            return
+        latest = self.feed.latest
+        if latest is None or not any(map(is_left_alone, latest.devices)):
+            self.say("no GPU is known to be left alone on battery")
+            return
         self.feed.resume()
         self.say("")

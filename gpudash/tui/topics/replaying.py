@@ -61,11 +61,12 @@ class Replaying(Timing):
 
     def action_seek(self) -> None:
         """Choose another time, from a list that typing narrows down."""
-        from gpudash.tui.screens.choose import ChooseScreen
-
         feed = self.feed
         if not isinstance(feed, Playback):
+            self.say("only a recording can be taken to another time")
             return
+        from gpudash.tui.screens.choose import ChooseScreen
+
         choices = times(feed.tape.first.taken_at, feed.tape.last.taken_at)
         now = self.picture.snapshot.taken_at
         current = [each.value for each in choices if datetime.fromisoformat(each.value) <= now]

@@ -1,0 +1,53 @@
+"""Keys that can do nothing where they are pressed: each says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpudash.tui.app import GpudashApp
+from tests.factories import make_device, make_snapshot
+from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+
+
+class WokenFeed(HandFeed):
+    """Counts how often its collector was replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.resumed = 0
+
+    def resume(self) -> None:
+        self.resumed += 1
+
+
+@pytest.mark.parametrize("view", ["", "d", "w", "m", "u", "enter"])
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("W", "no GPU is known to be left alone on battery"),
+        ("@", "only a recording can be taken to another time"),
+    ],
+)
+async def test_a_key_in_vain_says_why(view: str, key: str, why: str) -> None:
+    feed = WokenFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press(*filter(None, [view]), key)
+        await pilot.pause()
+        assert why in screen_lines(app)[-1]
+        assert feed.resumed == 0
+        await pilot.press("escape")
+        await pilot.pause()
+
+
+@pytest.mark.parametrize("state", ["resting", "asleep"])
+async def test_a_gpu_that_is_left_alone_is_looked_at(state: str) -> None:
+    feed = WokenFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(make_snapshot(1, devices=(make_device(state=state),)))
+        await pilot.press("W")
+        await pilot.pause()
+        assert feed.resumed == 1
+        assert "left alone on battery" not in screen_lines(app)[-1]
