@@ -140,4 +140,18 @@ def _with_values(argv: Sequence[str]) -> list[str]:
         # Behind a command --json is that of the command, which takes no value.
         known = _VALUES if _NAMES.isdisjoint(words) else {"--demo": DEFAULT_DEMO}
         words.append(f"{word}={known[word]}" if is_bare and word in known else word)
-    return [*words, *argv[end:]]
+    return [*_with_signal(words), *argv[end:]]
+
+
+def _with_signal(argv: Sequence[str]) -> list[str]:
+    """Take `-9` and `-KILL` first behind `kill` as the signal, as the shell's kill does."""
+    words = [*argv]
+    place = words.index("kill") + 1 if "kill" in words else len(words)
+    if _is_signal("".join(words[place : place + 1])):
+        words[place] = f"--signal={words[place][1:]}"
+    return words
+
+
+def _is_signal(word: str) -> bool:
+    name = word[1:]
+    return word.startswith("-") and (name[:1].isupper() or (name.isdecimal() and len(name) < 3))

@@ -42,7 +42,8 @@ def _kill(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     pid = "process id; 4242:303585 names the clock ticks of its start, too, as --json has them"
     add("pids", nargs="+", metavar="PID", help=pid)
-    add("--signal", default="TERM", metavar="NAME", help="TERM, KILL, INT, 9, ... (TERM)")
+    signals = "TERM, KILL, INT, 9, ... (TERM); also -9, -KILL first of all"
+    add("-s", "--signal", default="TERM", metavar="NAME", help=signals)
     add("--tree", action="store_true", help="the processes that they started, too")
     add("--yes", action="store_true", help="do not ask about plain jobs")
     add_shared(parser, "show-secrets", "read-only", "no-config", "demo", read_only=_NOTHING_SENT)
