@@ -19,9 +19,10 @@ from gpudash.health.levels import (
     utilization_level,
 )
 from gpudash.health.status import is_held, is_hot, status, status_level
-from gpudash.health.symptom import spoken
+from gpudash.health.symptom import LEFT_OUT, spoken
 
 __all__ = [
+    "LEFT_OUT",
     "Diagnosis",
     "Level",
     "ecc_level",

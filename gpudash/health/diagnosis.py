@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import groupby
 
 from msgspec.structs import replace
 
 from gpudash.clock import UptimeClock
 from gpudash.health.rules import RANKS, families
 from gpudash.health.sight import Sight
-from gpudash.health.symptom import Symptom, lasted
+from gpudash.health.symptom import Symptom, bounded, lasted
 from gpudash.health.work import Work
 from gpudash.labels import device_labels, index_ranges
-from gpudash.snapshot import Finding, FindingLevel, Snapshot
+from gpudash.snapshot import Evidence, Finding, FindingLevel, Snapshot
 
 _LEVELS: dict[FindingLevel, int] = {"critical": 0, "warn": 1, "info": 2}
 _MOST_EVIDENCE = 32
@@ -170,12 +171,19 @@ def _finding(
         level=group[0].level,
         sentence=first.sentence or _sentence(first.fact, [labels[key] for key in devices]),
         advice=first.advice.replace("INDEX", ",".join(map(str, sorted(indices)))),
-        evidence=evidence[:_MOST_EVIDENCE],
+        evidence=_bounded(evidence),
         uuids=tuple(device.uuid for device in devices.values() if device.uuid),
         indices=tuple(sorted(indices)),
         pids=tuple(pids),
         held_seconds=None if now is None else max(_held(each, now) for each in group),
     )
+
+
+def _bounded(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    if len(evidence) <= _MOST_EVIDENCE:
+        return evidence
+    of_each = [tuple(proofs) for _, proofs in groupby(evidence, key=lambda proof: proof.of)]
+    return bounded(of_each, len(of_each), _MOST_EVIDENCE - 1)
 
 
 def _held(each: _Standing, now: float) -> float:

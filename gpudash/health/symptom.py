@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from math import isfinite
 
@@ -14,6 +14,9 @@ from gpudash.units import Unit
 
 RESET = "gpudash lets go of it with X, then: sudo nvidia-smi --gpu-reset -i INDEX"
 """How a GPU is reset once its jobs have ended; a monitor, too, keeps it from being so."""
+
+LEFT_OUT = "left_out_count"
+"""What evidence calls the number of those whose proof is left out."""
 
 _UNITS = (
     ("_per_second", Unit.PER_SECOND),
@@ -65,6 +68,16 @@ def proof(of: str, sample: Struct, *names: str) -> tuple[Evidence, ...]:
     """Return the values of fields, those that are absent left out."""
     values = ((name, getattr(sample, name)) for name in names)
     return tuple(number(name, value, of) for name, value in values if value is not None)
+
+
+def bounded(proofs: Iterable[Sequence[Evidence]], total: int, most: int) -> tuple[Evidence, ...]:
+    """Return about `most` proofs of the first of `total`, no one's in part, and how many lack."""
+    kept: list[Evidence] = []
+    for place, of_one in enumerate(proofs):
+        if kept and len(kept) + len(of_one) > most:
+            return (*kept, number(LEFT_OUT, total - place))
+        kept += of_one
+    return tuple(kept)
 
 
 def number(name: str, value: object, of: str | None = None) -> Evidence:

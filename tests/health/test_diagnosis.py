@@ -167,6 +167,13 @@ def test_many_gpus_in_trouble_are_few_sentences() -> None:
     assert len(told) == 3
     assert all(len(finding.evidence) <= 32 for finding in told)
     assert all(finding.sentence.startswith("GPU 0-63 ") for finding in told)
+    for finding in told:
+        *proofs, last = finding.evidence
+        of_each = [
+            [proof.name for proof in proofs if proof.of == of] for of in {p.of for p in proofs}
+        ]
+        assert all(names == of_each[0] for names in of_each)
+        assert (last.name, last.value) == ("left_out_count", 64 - len(of_each))
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])

@@ -121,6 +121,29 @@ def test_idle_processes_of_one_owner_share_a_sentence() -> None:
     assert finding.pids == (50, 51, 52)
 
 
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_no_proof_of_many_processes_is_cut_and_the_others_are_counted(seconds: int) -> None:
+    mine = [holder([0], pid=pid) for pid in range(50, 71)]
+    watched = Watched()
+    finding = watched.see(machine([0], *mine), 1 + seconds)["held-idle"]
+    *proofs, last = finding.evidence
+    names = ["used_gpu_memory_bytes", "sm_utilization_percent", "idle_seconds"]
+    of_each = {
+        pid: [each.name for each in proofs if f"PID {pid} " in (each.of or "")]
+        for pid in finding.pids
+    }
+    told = [pid for pid in of_each if of_each[pid]]
+    assert 0 < len(told) < 21
+    assert told == list(finding.pids[: len(told)])
+    assert all(of_each[pid] == names[: 3 if seconds else 2] for pid in told)
+    assert (last.name, last.value, last.of) == ("left_out_count", 21 - len(told), None)
+
+
+def test_few_processes_are_all_proven_and_none_is_counted() -> None:
+    finding = found(machine([0], holder([0]), holder([0], pid=77)), "held-idle")
+    assert {proof.of for proof in finding.evidence} == {"PID 4242 on GPU 0", "PID 77 on GPU 0"}
+
+
 @pytest.mark.parametrize(
     "process",
     [

@@ -194,3 +194,16 @@ async def test_time_of_a_finding_is_the_same_in_sentence_and_proof() -> None:
         assert "has not used it for 40 s" in text
         assert " for 40 s\n" in re.sub(r" +\n", "\n", text)
         assert re.search(r"Idle 40 s\b", text)
+
+
+async def test_proof_that_is_left_out_is_counted_behind_the_last_that_is_whole() -> None:
+    idle = make_process_device(sm_utilization_percent=0)
+    processes = tuple(make_process(pid=pid, devices=(idle,)) for pid in range(100, 121))
+    device = make_device(gpu_utilization_percent=0)
+    snapshot = make_snapshot(devices=(device,), processes=processes, topology=None)
+    async with shown(Diagnosis().examine(snapshot), (120, 24)) as (app, pilot, _feed):
+        await pilot.press("w")
+        lines = screen_lines(app)
+        last = max(number for number, line in enumerate(lines) if re.search(r"PID \d+ on", line))
+        shown_count = sum(bool(re.search(r"PID \d+ on", line)) for line in lines)
+        assert f"and {21 - shown_count} more" in lines[last + 1]

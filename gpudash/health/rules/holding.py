@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain
 
 from gpudash.health.levels import notable
 from gpudash.health.sight import Hold, Sight
-from gpudash.health.symptom import Rule, Symptom, number, proof, spoken, who
+from gpudash.health.symptom import Rule, Symptom, bounded, number, proof, spoken, who
 from gpudash.labels import index_ranges
 from gpudash.snapshot import Device, Evidence, Process
 from gpudash.units import size
@@ -36,7 +36,7 @@ HELD = frozenset({HOLDS_MANY.id, HELD_IDLE.id})
 """The rules whose devices are held without being used."""
 
 _LONG_SECONDS, _LONG_PAUSE_SECONDS = 300.0, 1800.0
-_MOST_PROOFS = 8
+_MOST_PROOFS = 9
 _LEAST_PERCENT, _STARVED_PERCENT = 2, 50
 _BUSY_CORE_PERCENT, _WAITING_PERCENT = 90, 50
 _IDLE_ADVICE = (
@@ -96,7 +96,7 @@ def _trap(sight: Sight, process: Process, holds: list[Hold], idle: list[Hold]) -
         advice,
         sentence=sentence,
         devices=tuple(hold.device for hold in idle),
-        evidence=tuple(_proofs(sight, [(process, holds)])),
+        evidence=tuple(chain.from_iterable(_proofs(sight, [(process, holds)]))),
         pids=(process.pid,),
         held_seconds=None if sight.is_first else _idle_seconds(idle),
     )
@@ -129,7 +129,7 @@ def _held_idle(sight: Sight, owner: str | None, is_long: bool, group: list[_Idle
         _IDLE_ADVICE,
         sentence=f"{subject} {holds_it} and {lasting}",
         devices=tuple({hold.device.key: hold.device for hold in holds}.values()),
-        evidence=tuple(islice(_proofs(sight, group), _MOST_PROOFS)),
+        evidence=bounded(_proofs(sight, group), len(holds), _MOST_PROOFS),
         pids=tuple(process.pid for process, _ in group),
         held_seconds=None if sight.is_first else seconds,
     )
@@ -187,14 +187,15 @@ def _starved(
         return
 
 
-def _proofs(sight: Sight, group: Iterable[_Idle]) -> Iterator[Evidence]:
-    """What each process holds and does on each of its devices."""
+def _proofs(sight: Sight, group: Iterable[_Idle]) -> Iterator[tuple[Evidence, ...]]:
+    """What each process holds and does, for each of its devices."""
     for process, holds in group:
         for hold in holds:
             of = f"PID {process.pid} on {sight.name(hold.device)}"
-            yield from proof(of, hold.share, "used_gpu_memory_bytes", "sm_utilization_percent")
+            told = proof(of, hold.share, "used_gpu_memory_bytes", "sm_utilization_percent")
             if hold.idle_seconds and not sight.is_first:
-                yield number("idle_seconds", hold.idle_seconds, of)
+                told += (number("idle_seconds", hold.idle_seconds, of),)
+            yield told
 
 
 def _idle_seconds(idle: Iterable[Hold]) -> float:

@@ -10,7 +10,7 @@ from rich.style import Style
 
 from gpudash.cells import cut, fold
 from gpudash.device_fields import label
-from gpudash.health import spoken
+from gpudash.health import LEFT_OUT, spoken
 from gpudash.snapshot import Evidence, Finding, FindingLevel
 from gpudash.tui.renderables.line import Line, cells_of, highlighted, spread
 from gpudash.tui.theme import Theme
@@ -71,9 +71,14 @@ def _indented(text: str, style: Style) -> Line:
 
 
 def _told(proof: Evidence) -> str:
-    """Return a number as people read it: `Power usage 412.3 W`, a span as sentences tell it."""
+    """Return a number as people read it: `Power usage 412.3 W`, a span as sentences tell it.
+
+    The number of those whose proof is left out ends the list: `and 18 more`.
+    """
     if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
         return f"{label(proof.name)} {spoken(proof.value)}"
+    if proof.name == LEFT_OUT:
+        return f"and {readable(proof.value, Unit.NONE)} more"
     return f"{label(proof.name)} {readable(proof.value, _UNITS.get(proof.unit, Unit.NONE))}"
 
 
