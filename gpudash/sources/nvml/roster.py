@@ -106,7 +106,9 @@ class Roster:
 
 
 def _tombstone(device: Device, index: int) -> Device:
-    message = clean(f"GPU {device.index} was removed: the NVIDIA driver no longer has it")
+    # The driver counts those that are left anew, so that its number may be another's by now.
+    which = f"GPU {index}" if index == device.index else f"the former GPU {device.index}"
+    message = clean(f"{which} was removed: the NVIDIA driver no longer has it")
     return Device(
         index=index,
         uuid=device.uuid,

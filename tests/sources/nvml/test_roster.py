@@ -44,8 +44,19 @@ def test_a_gpu_that_was_removed_keeps_its_row() -> None:
     assert (removed.uuid, removed.name) == (before[2].uuid, before[2].name)
     assert removed.gpu_utilization_percent is None
     assert removed.fault is not None
-    assert "GPU 2 was removed" in removed.fault.message
+    # The driver counts the others anew: there is another GPU 2.
+    assert "the former GPU 2 was removed" in removed.fault.message
     assert len({device.index for device in after}) == 8
+
+
+def test_the_last_gpu_keeps_its_number_when_it_is_removed() -> None:
+    machine = HotplugMachine("dgx-h100")
+    machine.read()
+    machine.unplugged.add(7)
+    (removed,) = (device for device in machine.read().devices if device.state == "lost")
+    assert removed.index == 7
+    assert removed.fault is not None
+    assert removed.fault.message.startswith("GPU 7 was removed")
 
 
 def test_the_xid_by_which_a_gpu_went_stays_with_its_row() -> None:
