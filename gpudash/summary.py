@@ -26,24 +26,34 @@ _WORDS = (
 )
 
 _BRIEF = {"needing a reset": "to reset", "held idle": "held"}
-_BRIEF_ORDER = sorted(_WORDS, key=("busy", "held idle", "in use").__contains__)
+_LEAST = ("busy", "in use", "held idle", "leased", "falling asleep", "asleep", "hot")
+"""What is left out, in this order, where there is no room: most look for what is free."""
 
 
 def summary(snapshot: Snapshot) -> str:
     """Return `8 GPUs: 3 busy, 4 held idle, 1 free`."""
     opening, counts = tally(snapshot)
-    parts = ", ".join(f"{count} {word}" for count, word in counts)
-    return f"{opening}: {parts}" if parts else opening
+    return _sentence(opening, counts)
 
 
-def brief_summary(snapshot: Snapshot) -> str:
-    """Return `8 GPUs: 1 hot 1 free 3 busy 3 held`: what is free before what is taken.
+def shorter_summaries(snapshot: Snapshot, mark: str) -> list[str]:
+    """Return the summary in less and less room, its order kept: the same reads the same.
 
-    So a place without room for all of it does not lose what most people look for.
+    Words are shortened at first; then what matters least is left out, which `mark` tells.
     """
     opening, counts = tally(snapshot)
-    ordered = sorted(counts, key=lambda part: _BRIEF_ORDER.index(part[1]))
-    parts = " ".join(f"{count} {_BRIEF.get(word, word)}" for count, word in ordered)
+    counts = [(count, _BRIEF.get(word, word)) for count, word in counts]
+    told = [_sentence(opening, counts)]
+    for least in _LEAST:
+        left = [part for part in counts if part[1] != _BRIEF.get(least, least)]
+        if 0 < len(left) < len(counts):
+            counts = left
+            told.append(_sentence(opening, counts) + mark)
+    return told
+
+
+def _sentence(opening: str, counts: list[tuple[int, str]]) -> str:
+    parts = ", ".join(f"{count} {word}" for count, word in counts)
     return f"{opening}: {parts}" if parts else opening
 
 

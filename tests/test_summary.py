@@ -3,7 +3,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gpudash.snapshot import EMPTY, Device, Fault
-from gpudash.summary import brief_summary, summary, totals
+from gpudash.summary import shorter_summaries, summary, totals
 from gpudash.text import clean
 from tests.factories import (
     GIB,
@@ -40,7 +40,7 @@ def test_summary_without_gpus_says_so() -> None:
 def test_gpus_of_a_driver_that_does_not_answer_are_unknown_not_none() -> None:
     fault = Fault(source="nvml", code=10, message=clean("driver not answering 3 s"))
     snapshot = replace(EMPTY, errors=(fault,))
-    assert (summary(snapshot), brief_summary(snapshot)) == ("GPUs unknown", "GPUs unknown")
+    assert [summary(snapshot), *shorter_summaries(snapshot, "~")] == ["GPUs unknown"] * 2
     told = replace(EMPTY, errors=(replace(fault, code=6),))
     assert summary(told) == "No GPUs"
 
@@ -57,10 +57,23 @@ def test_totals_add_up_what_is_known() -> None:
     assert totals(make_snapshot(devices=(Device(index=0),))) == ""
 
 
-def test_brief_summary_tells_what_is_free_before_what_is_taken() -> None:
+def test_shorter_summaries_keep_the_order_and_lose_what_is_busy_first() -> None:
     devices = (
         make_device(index=0),
         make_device(index=1, **IDLE),
         make_device(index=2, temperature_celsius=95, slowdown_temperature_celsius=90),
+        make_device(index=3, **{**IDLE, "memory_used_bytes": 60 * GIB}),
     )
-    assert brief_summary(make_snapshot(devices=devices)) == "3 GPUs: 1 hot 1 free 1 busy"
+    processes = (make_process(devices=(make_process_device(index=3, sm_utilization_percent=0),)),)
+    snapshot = make_snapshot(devices=devices, processes=processes)
+    assert summary(snapshot) == "4 GPUs: 1 hot, 1 busy, 1 held idle, 1 free"
+    assert shorter_summaries(snapshot, "~") == [
+        "4 GPUs: 1 hot, 1 busy, 1 held, 1 free",
+        "4 GPUs: 1 hot, 1 held, 1 free~",
+        "4 GPUs: 1 hot, 1 free~",
+        "4 GPUs: 1 free~",
+    ]
+
+
+def test_the_last_use_is_never_left_out() -> None:
+    assert shorter_summaries(make_snapshot(2), "~") == ["2 GPUs: 2 busy"]

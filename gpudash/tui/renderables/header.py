@@ -9,7 +9,7 @@ from rich.style import Style
 
 from gpudash.cells import cut
 from gpudash.snapshot import Host, Snapshot
-from gpudash.summary import brief_summary, summary
+from gpudash.summary import shorter_summaries, summary
 from gpudash.tui.renderables.line import Line, cells_of, spread
 from gpudash.tui.theme import Theme
 
@@ -61,7 +61,8 @@ def _fitting(
 ) -> tuple[Line, Line]:
     """Return the fullest left and right parts that fit beside each other.
 
-    The summary is whole as long as the pace and the clock can give way, and brief after that.
+    The summary is whole as long as the pace and the clock can give way; then its words are
+    shortened, and only when the host's name has given way too, some are left out.
     """
     host = snapshot.host
     name = ("gpudash", theme.header_strong)
@@ -74,12 +75,14 @@ def _fitting(
     tries += [(told, right) for right in rights]
     if fitting := _first_fitting(tries, theme, cells):
         return fitting
-    brief = (brief_summary(snapshot), theme.header)
-    tries = [(parts, right) for parts in ([told[0], brief], [brief]) for right in rights]
+    texts = shorter_summaries(snapshot, theme.glyphs.ellipsis)
+    brief, *shorter = [(text, theme.header) for text in texts]
+    briefs = ([told[0], brief], [told[1]], [brief], *([text] for text in shorter))
+    tries = [(parts, right) for parts in briefs for right in rights]
     if fitting := _first_fitting(tries, theme, cells):
         return fitting
     room = max(0, cells - cells_of(rights[-1]))
-    text = cut(f" {brief[0]}", room, mark=theme.glyphs.ellipsis)
+    text = cut(f" {texts[-1]}", room, mark=theme.glyphs.ellipsis)
     return [Segment(text, theme.header)], rights[-1]
 
 
