@@ -26,12 +26,17 @@ class Choice(NamedTuple):
 def ranked(choices: Iterable[Choice], typed: str) -> list[Choice]:
     """Return the entries that words or beginnings of words typed in their order fit, best first.
 
-    `copid` is "copy the PID": each letter continues a word or begins a later one.
+    `copid` is "copy the PID": each letter continues a word or begins a later one. Of entries that
+    fit equally well, those come first whose text or another word of which begins with it.
     """
     wanted = "".join(typed.casefold().split())[:_MOST_TYPED]
     scored = [(_score(choice, wanted), choice) for choice in choices]
-    fitting = [(score, choice) for score, choice in scored if score is not None]
-    return [choice for _score, choice in sorted(fitting, key=lambda pair: -pair[0])]
+    fitting = [
+        ((-score, not _begins(choice, wanted)), choice)
+        for score, choice in scored
+        if score is not None
+    ]
+    return [choice for _rank, choice in sorted(fitting, key=lambda pair: pair[0])]
 
 
 def _score(choice: Choice, wanted: str) -> int | None:
@@ -40,6 +45,11 @@ def _score(choice: Choice, wanted: str) -> int | None:
         return _EXACT
     shown, other = (_fit(text.casefold(), wanted) for text in (choice.text, choice.words))
     return other if shown is None else shown + _SHOWN
+
+
+def _begins(choice: Choice, wanted: str) -> bool:
+    names = ("".join(choice.text.split()), *choice.words.split())
+    return any(name.casefold().startswith(wanted) for name in names)
 
 
 def _fit(text: str, wanted: str) -> int | None:

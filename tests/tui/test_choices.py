@@ -1,5 +1,7 @@
 import time
 
+import pytest
+
 from gpudash.tui.choices import Choice, ranked
 
 ENTRIES = (
@@ -40,6 +42,21 @@ def test_other_words_find_an_entry_behind_those_that_show_them() -> None:
     )
     assert [choice.value for choice in ranked(choices, "topo")] == ["host", "links"]
     assert [choice.value for choice in ranked(choices, "topology")] == ["links"]
+
+
+@pytest.mark.parametrize("typed", ["p", "power", "Power u"])
+def test_of_equals_the_one_that_begins_with_what_was_typed_is_first(typed: str) -> None:
+    choices = [
+        Choice(text, text) for text in ("SW power use cap", "Power usage", "Spare power unit")
+    ]
+    found = [choice.value for choice in ranked(choices, typed)]
+    assert found == ["Power usage", "SW power use cap", "Spare power unit"]
+
+
+def test_of_equals_another_name_that_begins_so_counts_as_much() -> None:
+    choices = (Choice("cap", "power cap"), Choice("gpu", "GPU memory", words="mem memory"))
+    bandwidth = Choice("bandwidth", "memory bandwidth")
+    assert [each.value for each in ranked((*choices, bandwidth), "mem")] == ["gpu", "bandwidth"]
 
 
 def test_much_typing_takes_no_time() -> None:

@@ -25,6 +25,16 @@ async def test_metric_is_cycled_and_chosen_by_name() -> None:
         assert "Memory temperature  70 °C" in title(app)
 
 
+async def test_metric_that_begins_with_what_was_typed_is_chosen() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(make_snapshot(devices=(make_device(throttled_sw_power_cap_percent=5.0),)))
+        await pilot.press("d", "l", *"power", "enter")
+        await pilot.pause()
+        assert "Power usage" in title(app)
+
+
 async def test_range_and_zoom() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)

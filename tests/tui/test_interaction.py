@@ -205,8 +205,9 @@ async def test_typing_narrows_every_list_down() -> None:
         assert 13 not in app.picture.shown.hidden
         await pilot.press("f2", *"nord", "enter")
         assert app.preferences.current.theme == "nord"
-        await pilot.press("s", *"cpu", "enter")
-        assert app.picture.listing.sort_key == "cpu"
+        for typed, key in (("cpu", "cpu"), ("mem", "gpu_memory"), ("rss", "resident_memory")):
+            await pilot.press("s", *typed, "enter")
+            assert app.picture.listing.sort_key == key
 
 
 async def test_plus_and_minus_change_the_interval() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpudash.columns import PROCESS_COLUMNS
+from gpudash.filtering import TERMS
 from gpudash.tui.choices import Choice
 from gpudash.tui.listing import starts_largest
 from gpudash.tui.live import LiveApp
@@ -29,7 +30,13 @@ class Sorting(LiveApp):
 
         current = self.picture.listing.sort_key
         choices = [
-            Choice(column.key, column.key.replace("_", " "), column.header, column.key == current)
+            Choice(
+                column.key,
+                column.key.replace("_", " "),
+                column.header,
+                column.key == current,
+                _term_names(column.key),
+            )
             for column in PROCESS_COLUMNS
         ]
         screen = ChooseScreen("Sort by", choices, self.picture.theme, current=current)
@@ -47,3 +54,8 @@ class Sorting(LiveApp):
         reverse = listing.descending is not starts_largest(listing.sort_key)
         self.prefer(sort=listing.sort_key, reverse=reverse)
         self.say("")
+
+
+def _term_names(key: str) -> str:
+    """Return what the filter's term for a column is called: `mem` is GPU memory there, too."""
+    return next((" ".join(term.names) for term in TERMS if key in term.names), "")
