@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from gpudash import pace
-from gpudash.errors import EXHAUSTED, GpudashError, ResourceError
+from gpudash.errors import GpudashError, ResourceError, is_exhausted
 from gpudash.forked import Forked
 from gpudash.text import SafeText, clean_bytes
 
@@ -176,7 +176,7 @@ def _take(descriptor: int) -> bytes | None:
 
 def not_started(error: OSError) -> GpudashError:
     """Return what it means that the command of a collector could not be started."""
-    if error.errno in EXHAUSTED:
+    if is_exhausted(error):
         return ResourceError(error)
     return GpudashError(f"the collector cannot be started: {error}")
 

@@ -94,14 +94,25 @@ class WireError(GpudashError):
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
 """What the kernel says when it gives no more files, processes or memory."""
 
+_NO_THREAD = "can't start new thread"
+"""What Python says when it gives no thread."""
+
+
+def is_exhausted(error: Exception) -> bool:
+    """Whether an error says that the system has no more of something."""
+    if isinstance(error, OSError):
+        return error.errno in EXHAUSTED
+    return isinstance(error, MemoryError) or str(error) == _NO_THREAD
+
 
 class ResourceError(GpudashError):
-    """The system has no process, thread, open file or memory left for us."""
+    """The system has no process, thread, open file or memory left for us: see `is_exhausted`."""
 
     exit_status = ExitStatus.SYSTEM
 
-    def __init__(self, error: OSError | MemoryError) -> None:
-        why = error.strerror if isinstance(error, OSError) else os.strerror(errno.ENOMEM)
+    def __init__(self, error: Exception) -> None:
+        number = errno.ENOMEM if isinstance(error, MemoryError) else errno.EAGAIN
+        why = error.strerror if isinstance(error, OSError) else os.strerror(number)
         super().__init__(f"the system refuses: {why}; {_LIMITS}")
 
 

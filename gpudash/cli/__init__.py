@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from gpudash import arguments, pace, prctl, quick, stdout
 from gpudash.cli import given, looks, verbs
-from gpudash.errors import EXHAUSTED, ExitStatus, GpudashError, OutputError, ResourceError
+from gpudash.errors import ExitStatus, GpudashError, OutputError, ResourceError, is_exhausted
 from gpudash.text import clean
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def _exit_with(run: Callable[[], int]) -> NoReturn:
         status = ExitStatus.INTERRUPTED
     except GpudashError as error:
         status = _tell(error)
-    except (OSError, MemoryError) as error:
-        if isinstance(error, OSError) and error.errno not in EXHAUSTED:
+    except (OSError, MemoryError, RuntimeError) as error:
+        if not is_exhausted(error):
             raise
         # At once: what was half made, such as an event loop, complains when it is let go of.
         os._exit(_tell(ResourceError(error)))

@@ -107,10 +107,10 @@ def show(
             held = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
             signal.pthread_sigmask(signal.SIG_BLOCK, held)
             app.run()
+            if app.refusal is not None:
+                raise app.refusal
         finally:
             feed.stop()
-    if app.refusal is not None:
-        raise app.refusal
     troubles = [*preferences.mistakes, *([] if app.failure is None else [app.failure])]
     preferences.finish(troubles.append)
     for trouble in troubles:

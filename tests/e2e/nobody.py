@@ -29,6 +29,8 @@ class Nobody:
     """
 
     def __init__(self, library: Path) -> None:
+        self.folder = library.parent
+        """Where this user may read what a test leaves."""
         packages = ":".join(path for path in sys.path if path)
         owners = [process.info["uids"] for process in psutil.process_iter(["uids"])]
         taken = {uids.real for uids in owners if uids}

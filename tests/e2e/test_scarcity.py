@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,11 @@ REFUSED = "gpudash: the system refuses: {}; ulimit -a shows the limits"
 def limited(limit: str, argv: Sequence[str]) -> list[str]:
     """Return a command under a limit of the shell's ulimit."""
     return ["bash", "-c", f'ulimit {limit} && exec "$@"', "bash", *argv]
+
+
+def has_begun(terminal: Terminal) -> bool:
+    """Whether the screen is shown, or has ended."""
+    return terminal.exit_status is not None or "quit" in terminal.text
 
 
 def test_without_files_to_open_it_ends_with_one_line(fakenvml: Path) -> None:
@@ -100,7 +106,7 @@ def test_screen_with_few_files_to_open_ends_with_one_line_or_can_be_left(
 ) -> None:
     argv = limited(f"-n {files}", [*GPUDASH, "--no-config"])
     with Terminal(argv, env=environment(fakenvml, DEVICES=2), columns=140) as terminal:
-        terminal.wait_until(lambda: terminal.exit_status is not None or "quit" in terminal.text)
+        terminal.wait_until(partial(has_begun, terminal))
         terminal.send("q")
         status = terminal.wait_exit()
         assert status in (0, 71)
@@ -180,6 +186,28 @@ def test_without_a_thread_to_start_it_looks_on_the_one_it_has(nobody: Nobody) ->
     run = nobody.run("--once", "--json", before=limited(nobodys(1), ()))
     assert (run.returncode, run.stderr) == (0, "")
     assert [complete(device) for device in decode(run.stdout.encode()).devices] == [True, True]
+
+
+@pytest.mark.parametrize("command", [["--no-config"], ["--no-config", "--demo"], ["replay"]])
+def test_screen_without_a_thread_to_start_ends_with_one_line_or_can_be_left(
+    nobody: Nobody, tmp_path: Path, command: list[str]
+) -> None:
+    if command == ["replay"]:
+        recording = nobody.folder / "host.jsonl"
+        recording.write_bytes(encode(make_snapshot(1)) + b"\n")
+        command = ["replay", str(recording)]
+    statuses = set()
+    for threads in range(1, 5):
+        argv = limited(nobodys(threads), [*nobody.argv, *command])
+        with Terminal(argv, env=nobody.env, columns=140) as terminal:
+            terminal.wait_until(partial(has_begun, terminal))
+            terminal.send("q")
+            statuses.add(status := terminal.wait_exit())
+            line = REFUSED.format("Resource temporarily unavailable")
+            assert terminal.text.strip().startswith(line) == (status == 71)
+            assert terminal.modes == {7, 25}
+            assert "Traceback" not in terminal.text
+    assert statuses == {0, 71}
 
 
 def test_gpus_without_a_thread_beside_one_that_hangs_are_told_as_unknown(nobody: Nobody) -> None:

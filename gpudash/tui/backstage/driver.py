@@ -115,7 +115,16 @@ class QuietDriver(LinuxDriver):
         # Where a terminal of another user cannot be opened anew, Textual's thread writes to it.
         with suppress(OSError):
             self._outlet = Outlet(_STANDARD_OUTPUT, self._loop, self._tell_if_free)
-        super().start_application_mode()  # type: ignore[no-untyped-call]
+        try:
+            super().start_application_mode()  # type: ignore[no-untyped-call]
+        except RuntimeError:
+            # The system gave no thread: nobody could wait for the end of one that never began.
+            if self._writer_thread is not None and not self._writer_thread.is_alive():
+                self._writer_thread = None
+            if self._outlet is not None or self._writer_thread is not None:
+                self.stop_application_mode()
+                self.close()
+            raise
         if self._outlet is not None and self._writer_thread is not None:
             self._writer_thread.stop()
             self._writer_thread = None
