@@ -80,6 +80,11 @@ class QuietDriver(LinuxDriver):
             self._hear()
 
     @property
+    def taken_over_at(self) -> float:
+        """When it last took the terminal, on the monotonic clock: at first, or back from a stop."""
+        return self._started
+
+    @property
     def busy(self) -> bool:
         """Whether an earlier frame is still on its way to the terminal."""
         if self._outlet is not None:

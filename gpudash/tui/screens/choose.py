@@ -97,9 +97,13 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         return max(1, self._box.size.height - 3)
 
     def on_key(self, event: Key) -> None:
-        """Move, choose, type or leave."""
-        event.stop()
+        """Move, choose, type or leave; a key that does none of it goes on to the app."""
         event.prevent_default()
+        if self._obey(event):
+            event.stop()
+
+    def _obey(self, event: Key) -> bool:
+        """Do what a key means here; return whether it means anything."""
         if event.key in _CLOSING:
             self.dismiss(None)
         elif event.key == "enter":
@@ -113,7 +117,8 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         elif event.key in _ENDS and not self._editor.text:
             self._move(len(self._shown) if event.key == "end" else -len(self._shown))
         else:
-            self._type(event)
+            return self._type(event)
+        return True
 
     def on_paste(self, event: Paste) -> None:
         """Type what was pasted."""
@@ -153,12 +158,13 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
             self._shown = ranked(self._all, self._editor.text)
             self._move(0)
 
-    def _type(self, event: Key) -> None:
+    def _type(self, event: Key) -> bool:
         if event.is_printable and event.character:
             self._editor.insert(event.character)
         elif not self._editor.press(event.key):
-            return
+            return False
         self._narrow()
+        return True
 
     def _narrow(self) -> None:
         self._shown = ranked(self._all, self._editor.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
@@ -10,6 +11,7 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
 from gpudash.actions import Signal, find_signal, signals
+from gpudash.tui.backstage.driver import QuietDriver
 from gpudash.tui.keymap import KILL_KEYS, bindings
 from gpudash.tui.killing.aim import Aim
 from gpudash.tui.killing.question import question
@@ -22,7 +24,7 @@ from gpudash.tui.widgets.wheel import Wheel
 
 _LOOK_SECONDS = 0.1
 _GUARD_SECONDS = 0.3
-"""Nothing is obeyed for so long after opening: a held key must not answer."""
+"""Nothing is obeyed for so long after opening, or back from a stop: no held key must answer."""
 
 _OFFER_GUARD_SECONDS = 1.0
 """The same where nobody asked for the question: keys may be meant for what was there before."""
@@ -61,7 +63,8 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         super().__init__()
         self._aim, self._signal, self._look, self._offer = aim, signal, look, offer
         self._clock = clock
-        self._obeys_from = clock() + (_OFFER_GUARD_SECONDS if offer else _GUARD_SECONDS)
+        self._guard = _OFFER_GUARD_SECONDS if offer else _GUARD_SECONDS
+        self._obeys_from = clock() + self._guard
         self._whole = self._again = False
         self._button = CANCEL
         self._width = 0
@@ -87,9 +90,15 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         """Obey nothing too early, and no answer that cannot be carried out."""
         if action not in _OWN:
             return super().check_action(action, parameters)
-        if self._clock() < self._obeys_from:
+        if self._clock() < max(self._obeys_from, self._back_at + self._guard):
             return False
         return action in ("cancel", "press") or bool(self._aim.living)
+
+    @property
+    def _back_at(self) -> float:
+        """When the terminal was last taken: what was typed to a shell must not answer."""
+        driver = self.app._driver
+        return driver.taken_over_at if isinstance(driver, QuietDriver) else -math.inf
 
     def _look_again(self) -> None:
         """Draw again when a process has ended or those below are known."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from gpudash.errors import FilterError
 from gpudash.filtering import EVERYTHING, TERMS, Filter, hint, parse
 from gpudash.tui.listing import Key
-from gpudash.tui.live import LiveApp
 from gpudash.tui.renderables.position import share
 from gpudash.tui.renderables.prompt import advice, complaint, remark, typed
 from gpudash.tui.screens.view import View
+from gpudash.tui.topics.suspending import Suspending
 from gpudash.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _SIGN = "/"
 _MOVES = {"up": "move(-1)", "down": "move(1)", "pageup": "page(-1)", "pagedown": "page(1)"}
 
 
-class Filtering(LiveApp):
+class Filtering(Suspending):
     """Narrows the processes down."""
 
     _filter_before: Filter = EVERYTHING
@@ -111,10 +111,12 @@ class Filtering(LiveApp):
         self._uncover()
 
     async def on_prompt_unused(self, message: Prompt.Unused) -> None:
-        """Move the cursor with the keys that no text needs."""
+        """Move the cursor with the keys that no text needs, or suspend."""
         if message.key in _MOVES:
             await self.run_action(_MOVES[message.key])
             self._anchor = self.picture.listing.selected_key
+        elif self.suspends(message.key):
+            self.action_suspend_process()
 
     def on_users_view_chosen(self, message: UsersView.Chosen) -> None:
         """Show a user's processes alone."""

@@ -1,0 +1,121 @@
+"""Suspended from wherever one is, and back by `fg`, in a real shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import GPUDASH
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+from tests.holders import Holder
+
+pytestmark = pytest.mark.e2e
+
+SCREEN_MODES = frozenset({1000, 1002, 1006, 1049, 2004})
+"""The alternate screen, the mouse, and pasted text in brackets."""
+
+
+def in_shell(library: Path, *, config: Path | None = None, **told: object) -> Terminal:
+    """Return a terminal with a shell that runs gpudash, whose screen stands still."""
+    env = environment(library, DEVICES=2, PROCS_PER_DEVICE=1, **told)
+    if config is not None:
+        env = {**env, "GPUDASH_CONFIG": str(config)}
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    terminal = Terminal(shell, env=env, columns=100, rows=30)
+    terminal.send(" ".join([*GPUDASH, "--interval", "60"]) + "\r")
+    terminal.wait_for("q quit")
+    terminal.settle(1.5)
+    return terminal
+
+
+def stopped(terminal: Terminal, key: str = "ctrl+z") -> None:
+    terminal.send(key)
+    terminal.wait_for("Stopped")
+    assert not SCREEN_MODES & terminal.modes - {2004}
+    assert 25 in terminal.modes
+
+
+def test_every_dialog_and_prompt_is_left_and_comes_back_whole(fakenvml: Path) -> None:
+    dialogs = {
+        "/": ("take back", "q quit"),
+        "h": ("close", "q quit"),
+        "s": ("type to find", "q quit"),
+        ":": ("type to find", "q quit"),
+        "g": ("Space on or off", "q quit"),
+        "C": ("Space on or off", "q quit"),
+        "K": ("Close  q", "q quit"),
+        "d": ("next", "quit"),
+    }
+    with in_shell(fakenvml) as terminal:
+        for key, (sign, after) in dialogs.items():
+            terminal.send(key)
+            terminal.wait_for(sign)
+            before = terminal.settle(0.5)
+            modes = terminal.modes
+            stopped(terminal)
+            terminal.send("fg\r")
+            terminal.wait_for(lambda text, before=before: text == before)
+            assert terminal.modes == modes >= SCREEN_MODES
+            terminal.settle(0.5)
+            terminal.send("escape")
+            terminal.wait_for(
+                lambda text, sign=sign, after=after: sign not in text and after in text
+            )
+
+
+def test_what_was_typed_to_the_shell_does_not_answer(
+    fakenvml: Path, holders: Callable[..., list[Holder]]
+) -> None:
+    (job,) = holders(1)
+    with in_shell(fakenvml, PIDS=job.pid) as terminal:
+        terminal.send("K")
+        terminal.wait_for("Kill this process?")
+        terminal.settle(0.5)
+        stopped(terminal)
+        terminal.send("fg\r" + "y" * 20)
+        terminal.wait_for("Kill this process?")
+        terminal.settle(0.6)
+        assert "Kill this process?" in terminal.text
+        assert job.alive
+        terminal.send("y")
+        terminal.wait_for(f"killed {job.pid}")
+        assert not job.alive
+
+
+def test_keys_right_behind_the_one_that_suspends_do_not_answer(
+    fakenvml: Path, holders: Callable[..., list[Holder]]
+) -> None:
+    (job,) = holders(1)
+    with in_shell(fakenvml, PIDS=job.pid) as terminal:
+        terminal.send("K")
+        terminal.wait_for("Kill this process?")
+        terminal.settle(0.5)
+        terminal.send("\x1ayyy")
+        terminal.wait_for("Stopped")
+        terminal.send("\x15fg\r")
+        terminal.wait_for("Kill this process?")
+        terminal.settle(0.6)
+        assert "Kill this process?" in terminal.text
+        assert job.alive
+
+
+def test_another_key_suspends_where_it_types_nothing(fakenvml: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "config.toml"
+    settings.write_text('[keys]\n"screen.suspend" = ["S", "f9"]\n"process.kill" = []\n')
+    with in_shell(fakenvml, config=settings) as terminal:
+        terminal.send("/", "S", "ctrl+z")
+        terminal.wait_for("/S")
+        stopped(terminal, "f9")
+        terminal.send("fg\r")
+        terminal.wait_for("/S")
+        terminal.settle(0.5)
+        terminal.send("escape")
+        terminal.wait_for("q quit")
+        terminal.send("h")
+        terminal.wait_for("close")
+        stopped(terminal, "S")
+        terminal.send("fg\r")
+        terminal.wait_for("close")
