@@ -31,6 +31,8 @@ class Fact(NamedTuple):
 
     label: str
     parts: tuple[str, ...]
+    names: bool = False
+    """Whether it says who is meant: without it in view there is no answer."""
 
 
 class Entry(NamedTuple):
@@ -124,7 +126,7 @@ def _notices(aim: Aim) -> Iterator[Notice]:
 def _facts(aim: Aim, signal: Signal, *, whole: bool, brief: bool) -> Iterator[Fact]:
     if len(aim.rows) == 1:
         (row,) = aim.rows
-        yield Fact("PID", (str(row.process.pid),))
+        yield Fact("PID", (str(row.process.pid),), names=True)
         yield Fact("owner", (row.process.username or "not known",))
         if not brief:
             yield Fact("age", (duration(row.age_seconds),))

@@ -12,7 +12,7 @@ from gpudash.cells import cut, fold, pad, width
 from gpudash.health import Level
 from gpudash.tui.killing.question import Entry, Fact, Question
 from gpudash.tui.renderables.line import Line, cells_of
-from gpudash.tui.renderables.question_foot import LABEL, Row, foot_rows
+from gpudash.tui.renderables.question_foot import LABEL, Row, cancel_row, foot_rows
 from gpudash.tui.theme import Theme
 
 _INDENT = 3
@@ -23,6 +23,14 @@ _MOST_ENTRIES = 14
 _LEAST_ENTRIES = 2
 _LEAST_CELLS = 24
 """What is narrower is cut off."""
+
+_TOO_SMALL = (
+    "The terminal is too small for this question.",
+    "The terminal is too small.",
+    "too small to ask",
+    "too small",
+)
+"""What is said instead of a question that could not be read: the first of them that fits."""
 
 _BLANKS = 5
 _UNLIMITED = 1000
@@ -46,6 +54,8 @@ class Drawing(NamedTuple):
     first: int
     page: int
     """Lines of the part that scrolls."""
+    answerable: bool = True
+    """Whether what is asked, about whom, and the button that acts can be read."""
 
     def action_at(self, x: int, y: int) -> str | None:
         """Return what a click on a cell does."""
@@ -67,19 +77,33 @@ def box_width(question: Question, theme: Theme, cells: int) -> int:
 def draw(
     question: Question, theme: Theme, cells: int, height: int, *, first: int, button: int
 ) -> Drawing:
-    """Return the box for a width, in at most so many lines; `button` is the one in focus."""
+    """Return the box for a width, in at most so many lines; `button` is the one in focus.
+
+    Where it could not be read what is asked, about whom, and what the answer does, the box says
+    so and leaves Cancel alone.
+    """
     room = max(_LEAST_CELLS, cells - 2 * _INDENT)
     title = _plain(fold(question.title, room), theme.header_strong)
     notices = _notices(question, theme, room)
-    facts = [line for fact in question.facts for line in _fact(fact, theme, room)]
+    who = _facts([fact for fact in question.facts if fact.names], theme, room)
+    facts = _facts([fact for fact in question.facts if not fact.names], theme, room)
+    acts = question.action is not None
     # Why nothing can be done is read before about whom.
-    told = [*notices, *facts] if question.action is None else [*facts, *notices]
+    told = [*who, *facts, *notices] if acts else [*notices, *who, *facts]
     body = [line for entry in question.entries for line in _entry(entry, theme, room)]
     foot = foot_rows(question, theme, button, room)
+    if acts and max(map(cells_of, [*title, *who, foot[-1].line])) + _INDENT > cells:
+        return _too_small(theme, cells, height)
     spare = height - len(title) - len(told) - len(foot) - _BLANKS
     shown = min(len(body), _MOST_ENTRIES, max(spare, _LEAST_ENTRIES))
+    if shown > spare and acts:
+        foot = _fewer(foot, height - len(title) - len(who) - 1, whole=bool(question.whole))
+        if len(title) + len(who) + 1 + len(foot) > height:
+            return _too_small(theme, cells, height)
+        return _cramped([*title, *who], [*notices, *facts, *body], foot, theme, height, first)
     if shown > spare:
-        return _cramped(title, [*notices, *facts, *body], foot, theme, height, first)
+        title = title[: max(0, height - len(foot) - _LEAST_ENTRIES, height - len(foot) > 0)]
+        return _cramped(title, [*told, *body], foot, theme, height, first)
     first = max(0, min(first, len(body) - shown))
     hint = _hint(first, len(body) - first - shown, theme)
     rows = [
@@ -93,12 +117,30 @@ def draw(
     return _assembled(rows, theme, first, shown)
 
 
+def _fewer(foot: list[Row], lines: int, *, whole: bool) -> list[Row]:
+    """Return the foot without what can be chosen where that is too much, but with what was."""
+    return foot if len(foot) <= lines else foot[-2:] if whole else foot[-1:]
+
+
+def _too_small(theme: Theme, cells: int, height: int) -> Drawing:
+    """Return the box of a question that has no room: as much of why as fits, and Cancel."""
+    cancel = cancel_row(theme)
+    indent = max(0, min(_INDENT, cells - cells_of(cancel.line)))
+    told = (fold(text, cells - 2 * indent) for text in _TOO_SMALL)
+    fits = (
+        texts
+        for texts in told
+        if len(texts) < height and max(map(width, texts)) <= cells - 2 * indent
+    )
+    texts = next(fits, [])
+    rows = [*_unmoved(_plain(texts, theme.header_strong)), cancel]
+    return _assembled(rows, theme, 0, 0, indent=indent)._replace(answerable=False)
+
+
 def _cramped(
     title: list[Line], body: list[Line], foot: list[Row], theme: Theme, height: int, first: int
 ) -> Drawing:
-    """Return the box without blank lines: what is told scrolls, what is chosen may be left out."""
-    foot = foot if height >= len(foot) + _LEAST_ENTRIES + 1 else foot[-1:]
-    title = title[: max(0, height - len(foot) - _LEAST_ENTRIES, height - len(foot) > 0)]
+    """Return the box without blank lines: what is told scrolls between the title and the foot."""
     shown = max(0, height - len(title) - len(foot))
     first = max(0, min(first, len(body) - shown))
     window = body[first : first + shown]
@@ -108,17 +150,19 @@ def _cramped(
     return _assembled([*_unmoved([*title, *window]), *foot], theme, first, shown)
 
 
-def _assembled(rows: Sequence[Row], theme: Theme, first: int, page: int) -> Drawing:
+def _assembled(
+    rows: Sequence[Row], theme: Theme, first: int, page: int, *, indent: int = _INDENT
+) -> Drawing:
     lines: list[Line] = []
     spots: list[Spot] = []
     for number, row in enumerate(rows):
-        left = _INDENT
+        left = indent
         for place, segment in enumerate(row.line):
             right = left + width(segment.text)
             if place in row.actions:
                 spots.append(Spot(number, left, right, row.actions[place]))
             left = right
-        lines.append([Segment(" " * _INDENT, theme.panel), *row.line] if row.line else [])
+        lines.append([Segment(" " * indent, theme.panel), *row.line] if row.line else [])
     return Drawing(lines, spots, first, page)
 
 
@@ -140,6 +184,10 @@ def _notices(question: Question, theme: Theme, room: int) -> list[Line]:
         lines += _labelled("" if label == before else label, marked, on_panel(level, theme), theme)
         before = label
     return lines
+
+
+def _facts(facts: Sequence[Fact], theme: Theme, room: int) -> list[Line]:
+    return [line for fact in facts for line in _fact(fact, theme, room)]
 
 
 def _fact(fact: Fact, theme: Theme, room: int) -> list[Line]:

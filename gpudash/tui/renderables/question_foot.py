@@ -82,6 +82,11 @@ def _chip(signal: Signal, chosen: Signal) -> str:
     return f" {signal.name} "
 
 
+def cancel_row(theme: Theme) -> Row:
+    """Return Cancel as the only button, in focus."""
+    return Row([Segment("[Cancel  n]", theme.button_focused)], {0: "cancel"})
+
+
 def _buttons(action: str | None, theme: Theme, button: int) -> Row:
     if action is None:
         return Row([Segment(" Close  q ", theme.button_focused)], {0: "cancel"})

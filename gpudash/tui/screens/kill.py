@@ -87,12 +87,17 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         self._fit()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Obey nothing too early, and no answer that cannot be carried out."""
+        """Obey nothing too early, no answer in vain, and none to what has no room to be read."""
         if action not in _OWN:
             return super().check_action(action, parameters)
         if self._clock() < max(self._obeys_from, self._back_at + self._guard):
             return False
-        return action in ("cancel", "press") or bool(self._aim.living)
+        return action in ("cancel", "press") or (self._readable and bool(self._aim.living))
+
+    @property
+    def _readable(self) -> bool:
+        """Whether there is room for the question; without, the button in focus is Cancel."""
+        return self._box.drawing is not None and self._box.drawing.answerable
 
     @property
     def _back_at(self) -> float:
@@ -116,7 +121,10 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         self._width = width = max(self._width, box_width(asked, self._look, cells))
         self._box.styles.width = width
         first, button = self._first, self._button
-        return draw(asked, self._look, width, max(1, height), first=first, button=button)
+        drawing = draw(asked, self._look, width, max(1, height), first=first, button=button)
+        if not drawing.answerable:
+            self._button = CANCEL
+        return drawing
 
     def _fit(self) -> None:
         """Draw, after the box has taken the size that it needs."""

@@ -81,3 +81,46 @@ async def test_any_size_asks_and_takes_an_answer(victim: Any, size: tuple[int, i
         await on.pilot.press("down", "right", "n")
         await on.until(lambda: on.app.screen is not screen)
         assert victim.poll() is None
+
+
+@pytest.mark.parametrize("size", [(20, 12), (24, 24), (60, 3), (10, 3), (3, 2), (1, 1)])
+async def test_what_cannot_be_read_is_not_answered(victim: Any, size: tuple[int, int]) -> None:
+    async with stage() as on:
+        screen = await on.ask(process_for(victim.pid))
+        await on.pilot.press("tab")
+        await on.pilot.resize_terminal(*size)
+        await on.until(lambda: on.app.size == size and "Kill" not in on.text)
+        await on.pilot.press("y", "y", "right", "s", "t", "tab", "y")
+        await on.pilot.pause()
+        assert on.app.screen is screen
+        if size[0] > 8 and size[1] > 1:
+            assert "too small" in " ".join(on.text.split())
+        await on.pilot.resize_terminal(120, 36)
+        await on.shows("Kill this process?")
+        assert victim.poll() is None
+        await on.pilot.resize_terminal(*size)
+        await on.until(lambda: "Kill" not in on.text)
+        await on.pilot.press("n")
+        await on.closed()
+        assert victim.poll() is None
+
+
+async def test_enter_cancels_what_cannot_be_read(victim: Any) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.pilot.press("tab")
+        await on.pilot.resize_terminal(10, 3)
+        await on.until(lambda: "too small" in on.text)
+        await on.pilot.press("enter")
+        await on.closed()
+        assert victim.poll() is None
+
+
+@pytest.mark.parametrize("size", [(25, 4), (40, 6), (80, 24)])
+async def test_what_just_fits_is_answered(victim: Any, size: tuple[int, int]) -> None:
+    async with stage(size) as on:
+        await on.ask(process_for(victim.pid, command_line=("python", "x" * 4000)))
+        for text in ("Kill this process?", str(victim.pid), "Kill  y"):
+            assert text in on.text
+        await on.pilot.press("pagedown", "y")
+        assert victim.wait(5) == -9

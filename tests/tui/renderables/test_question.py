@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from rich.color import ColorSystem
 
 from gpudash.actions import find_signal, signals
-from gpudash.cells import width
+from gpudash.cells import cut, width
 from gpudash.tui.killing.question import Entry, Fact, Notice, Question
 from gpudash.tui.renderables.question import Drawing, box_width, draw
 from gpudash.tui.theme import look
@@ -46,6 +46,49 @@ def test_it_never_takes_more_lines_than_there_are(
     assert 1 <= len(drawing.lines) <= height
     assert "Cancel" in "".join(texts(drawing)[-2:])
     assert all(spot.line < len(drawing.lines) for spot in drawing.spots)
+
+
+NAMED = (Fact("PID", ("4242",), names=True), Fact("frees", ("16.0 GiB on GPU 0-1",)))
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 60),
+    st.integers(1, 20),
+    st.integers(-5, 400),
+    st.booleans(),
+    st.sampled_from(["Kill this process?", "4242 (alice) ignored SIGTERM for 10 s: send SIGKILL?"]),
+)
+def test_it_is_answered_only_where_all_that_it_asks_is_in_view(
+    cells: int, height: int, first: int, whole: bool, title: str
+) -> None:
+    drawing = drawn(asked(facts=NAMED, whole=whole, title=title), cells, height, first)
+    seen = [cut(text, cells, mark="") for text in texts(drawing)[:height]]
+    words = " ".join(" ".join(seen).split())
+    in_view = all(text in words for text in (title, "PID 4242", "Kill y")) and (
+        not whole or "tree [x]" in words
+    )
+    assert drawing.answerable is in_view
+    assert drawing.answerable is any(spot.action == "answer" for spot in drawing.spots)
+    if not in_view:
+        assert {spot.action for spot in drawing.spots} == {"cancel"}
+        assert (cells < 9 or height < 2) or "too small" in words
+
+
+def test_a_list_of_processes_is_answered_where_it_can_be_read() -> None:
+    facts = (Fact("owners", ("alice",)),)
+    entries = tuple(Entry(str(pid), "alice: python train.py") for pid in range(4000, 4009))
+    question = asked(title="Kill these 9 processes?", facts=facts, entries=entries)
+    sizes = {(cells, height) for cells in range(20, 40) for height in range(1, 8)}
+    able = {size for size in sizes if drawn(question, *size).answerable}
+    assert able == {(cells, height) for cells, height in sizes if cells >= 26 and height >= 3}
+    seen = {
+        word
+        for n in range(20)
+        for text in texts(drawn(question, 30, 3, n))
+        for word in text.split()
+    }
+    assert {str(pid) for pid in range(4000, 4009)} <= seen
 
 
 def test_box_is_as_wide_as_what_it_says() -> None:
