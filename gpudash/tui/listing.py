@@ -83,16 +83,17 @@ class Listing(Ranking[ProcessRow]):
 
     def hold(self) -> None:
         """Stay with the process under the cursor from now on, wherever the order takes it."""
-        self._is_at_home = self.selected is None
+        if self.selected is not None:
+            self._missed, self._is_at_home = None, False
 
     def move(self, rows: int) -> None:
         """Move the cursor by so many rows, at most to an end; beyond the top it is at home."""
         super().move(rows)
-        self._is_at_home = rows <= -len(self.rows)
+        self._is_at_home |= rows <= -len(self.rows)
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row of the list, the nearest that there is."""
-        self._missed, self._is_at_home = None, False
+        self._missed, self._is_at_home = None, not self.rows
         super().move_to(index)
 
     def select(self, key: Key) -> bool:

@@ -1,3 +1,6 @@
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -148,6 +151,29 @@ def test_process_that_was_chosen_is_not_given_up(
     listing.reverse()
     listing.window(height)
     assert pid(listing) == before
+
+
+@given(st.integers(-3, 3))
+def test_nothing_is_chosen_where_there_is_no_process(rows: int) -> None:
+    listing = listing_of([])
+    listing.move(rows)
+    fill(listing, [1, 2, 3])
+    listing.reverse()
+    assert listing.window(1) == range(1)
+    assert pid(listing) is None
+
+
+@pytest.mark.parametrize("choose", [Listing.hold, Listing.tag])
+def test_process_that_was_chosen_keeps_the_cursor_from_one_that_comes_back(
+    choose: Callable[[Listing], None],
+) -> None:
+    listing = listing_of([1, 2, 3])
+    missed = pid(listing)
+    fill(listing, [number for number in (1, 2, 3) if number + 1000 != missed])
+    chosen = pid(listing)
+    choose(listing)
+    fill(listing, [1, 2, 3])
+    assert pid(listing) == chosen != missed
 
 
 def test_top_is_kept_again_after_it_was_gone_back_to() -> None:
