@@ -174,6 +174,20 @@ async def test_enter_keeps_the_gpus_that_were_marked() -> None:
         assert isinstance(app.screen, Overview)
 
 
+async def test_a_click_on_the_foot_of_a_list_chooses_nothing_below_it() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 12)) as pilot:
+        feed.give(busy_snapshot(8, devices=16))
+        await pilot.press("g", "home")
+        await pilot.pause()
+        y = next(y for y, line in enumerate(screen_lines(app)) if "Enter chooses" in line)
+        await pilot.click(offset=(20, y))
+        await pilot.pause()
+        assert isinstance(app.screen, ChooseScreen)
+        assert not app.picture.shown.hidden
+
+
 async def test_a_click_hides_a_column_and_enter_closes_their_list() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)

@@ -136,8 +136,9 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
 
     def on_box_clicked(self, message: Box.Clicked) -> None:
         """Choose what was clicked, or mark it."""
-        place = self._first + message.line - 2
-        if message.line < 2 or place >= len(self._shown):
+        line = message.line - 2
+        place = self._first + line
+        if line not in range(self._room) or place >= len(self._shown):
             return
         if self._marking:
             self._cursor = place
