@@ -16,10 +16,11 @@ from gpudash.child import Child, reap, spawn
 from gpudash.errors import WireError
 from gpudash.forked import Forked
 from gpudash.snapshot import Snapshot
+from gpudash.timers import Timers
 from gpudash.wire import decode
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, TimerHandle
+    from asyncio import AbstractEventLoop
 
 _RETRY_SECONDS, _RETRY_MAX_SECONDS = 1.0, 60.0
 _DRIVER_RETRY_MAX_SECONDS = 5.0
@@ -80,7 +81,7 @@ class Feed:
         self._left: dict[str, str] = {}
         self._started_at = self._heard_at = clock()
         self._loop: AbstractEventLoop | None = None
-        self._timers: dict[str, TimerHandle] = {}
+        self._timers = Timers()
         self._on_snapshot: Callable[[Snapshot], None] = _ignore
         self._on_change: Callable[[], None] = _nothing
 
@@ -112,6 +113,7 @@ class Feed:
     ) -> None:
         """Deliver snapshots on this loop from now on, and tell when state or error changed."""
         self._loop, self._on_snapshot, self._on_change = loop, on_snapshot, on_change
+        self._timers.attach(loop)
         self._listen()
 
     def change_interval(self, seconds: float) -> None:
@@ -122,22 +124,19 @@ class Feed:
         self._adapt()
         if self._child is not None:
             self._child.tell(pace.told(seconds))
-        timer = self._timers.get("silence")
-        if self._loop is not None and timer is not None:
-            # Never put off: one change may follow another for as long as a key is held.
-            due = min(timer.when() - self._loop.time(), self._stale_after)
-            self._later("silence", due, self._notice_silence)
+        # Never put off: one change may follow another for as long as a key is held.
+        self._timers.hasten("silence", self._stale_after)
 
     def release(self) -> None:
         """Let go of the GPUs: end the collector, and start none until `resume`."""
-        self._cancel("restart")
+        self._timers.cancel("restart")
         self._released, self.error = True, None
         self._abandon()
         self._on_change()
 
     def resume(self) -> None:
         """Collect again after `release`, or anew at once by another collector."""
-        self._cancel("restart")
+        self._timers.cancel("restart")
         # What was seen before it let go is as old as that, until the next one tells.
         self._recovering |= self._released and self.latest is not None
         self._released = False
@@ -162,10 +161,8 @@ class Feed:
         return FeedState.LIVE if self.latest else FeedState.STARTING
 
     def stop(self) -> None:
-        """Kill the collector, wait no longer than it takes to die, and deliver nothing more."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        """Kill the collector, wait a moment at most for it to die, and deliver nothing more."""
+        self._timers.cancel_all()
         self._on_snapshot, self._on_change = _ignore, _nothing
         self._abandon()
         reap(_DYING_SECONDS)
@@ -180,7 +177,7 @@ class Feed:
             self._restart_later()
             return
         self._loop.add_reader(self._child.descriptor, self._read)
-        self._later("silence", self._stale_after, self._notice_silence)
+        self._timers.arm("silence", self._stale_after, self._notice_silence)
 
     def _read(self) -> None:
         child = self._child
@@ -219,7 +216,9 @@ class Feed:
         self._loop.remove_reader(child.descriptor)
         status = child.status()
         if status is None and patience:
-            self._later("reap", _REAP_SECONDS, lambda: self._wait_for_status(child, patience - 1))
+            self._timers.arm(
+                "reap", _REAP_SECONDS, lambda: self._wait_for_status(child, patience - 1)
+            )
             return
         self.exit_status = status
         self.error = child.last_error or f"collector ended with status {status}"
@@ -228,13 +227,13 @@ class Feed:
         self._on_change()
 
     def _restart_later(self) -> None:
-        self._later("restart", self._retry, self._restart)
+        self._timers.arm("restart", self._retry, self._restart)
         refused = self.exit_status in _REFUSALS
         most = _DRIVER_RETRY_MAX_SECONDS if refused else _RETRY_MAX_SECONDS
         self._retry = min(2 * self._retry, most)
 
     def _restart(self) -> None:
-        self._cancel("restart")
+        self._timers.cancel("restart")
         self.restarts += 1
         self._recovering = True
         self.start()
@@ -258,7 +257,7 @@ class Feed:
             self._restart()
             return
         due = self._stale_after if silence < self._stale_after else self._patience
-        self._later("silence", max(due - silence, 0.01), self._notice_silence)
+        self._timers.arm("silence", max(due - silence, 0.01), self._notice_silence)
         if silence >= self._stale_after:
             self._on_change()
 
@@ -267,22 +266,10 @@ class Feed:
         child, self._child = self._child, None
         if child is None:
             return
-        self._cancel("silence")
-        self._cancel("reap")
+        self._timers.cancel("silence", "reap")
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(child.descriptor)
         child.abandon()
-
-    def _later(self, name: str, seconds: float, call: Callable[[], None]) -> None:
-        """Arm the one timer of this name."""
-        assert self._loop is not None
-        self._cancel(name)
-        self._timers[name] = self._loop.call_later(seconds, call)
-
-    def _cancel(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()
 
 
 def _ignore(_snapshot: Snapshot) -> None:

@@ -83,8 +83,8 @@ def show(
     `start_collecting` is called as soon as the first pixels are sent, and returns what opens the
     feed for an interval. Without `config` the file of settings is left alone; fields of Settings
     for this run outdo it. Raises UsageError, which tells to use `instead`, where there is no
-    terminal; also for a theme that there is not; OSError where the system gives no more files or
-    memory.
+    terminal; also for a theme that there is not; where the system gives no more files, threads
+    or memory, what `is_exhausted` knows.
     """
     _require_terminal(instead)
     no_color = "NO_COLOR" in os.environ
