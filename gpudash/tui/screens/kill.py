@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
+from textual.events import Key
 from textual.screen import ModalScreen
 
 from gpudash.actions import Signal, find_signal, signals
@@ -90,9 +91,20 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         """Obey nothing too early, no answer in vain, and none to what has no room to be read."""
         if action not in _OWN:
             return super().check_action(action, parameters)
-        if self._clock() < max(self._obeys_from, self._back_at + self._guard):
+        if self._clock() < self._guarded_until:
             return False
         return action in ("cancel", "press") or (self._readable and bool(self._aim.living))
+
+    def on_key(self, event: Key) -> None:
+        """Take no key that was typed too early, however late its turn comes behind others."""
+        if event.time < self._guarded_until and any(
+            event.key in known.key_to_bindings for _node, known in self._modal_binding_chain
+        ):
+            event.stop()
+
+    @property
+    def _guarded_until(self) -> float:
+        return max(self._obeys_from, self._back_at + self._guard)
 
     @property
     def _readable(self) -> bool:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import psutil
 import pytest
+from textual.events import Key
 
 from gpudash.tui.screens.choose import ChooseScreen
 from tests.tui.killing.stage import process_for, stage
@@ -38,6 +40,26 @@ async def test_keys_and_clicks_that_come_too_early_do_not_answer(victim: Any) ->
         assert on.app.screen is screen
         assert victim.poll() is None
         now = 0.31
+        await on.pilot.press("n")
+        await on.closed()
+
+
+@pytest.mark.parametrize("name", ["sleep", "nv-fabricmanager"])
+async def test_a_key_that_was_typed_too_early_does_not_answer_however_late_it_comes(
+    victim: Any, name: str
+) -> None:
+    async with stage() as on:
+        early = [Key(key, key) for key in ("tab", "enter", "y", "y", "n")]
+        screen = await on.ask(process_for(victim.pid, name=name))
+        screen._obeys_from = time.monotonic()
+        for event in early:
+            on.app.post_message(event)
+        await on.pilot.press("pagedown")
+        await on.pilot.pause()
+        assert on.app.screen is screen
+        assert "[Cancel  n]" in on.text
+        assert "all the same" not in on.text
+        assert victim.poll() is None
         await on.pilot.press("n")
         await on.closed()
 
