@@ -75,20 +75,21 @@ def reduced_links(snapshot: Snapshot) -> list[str]:
 
 
 def no_topology(snapshot: Snapshot) -> str:
-    """Return why there is no matrix at all: no GPU could be asked, or the driver does not tell."""
+    """Return why there is no matrix at all: no GPU could be asked, or the driver does not tell.
+
+    The snapshot may be of some GPUs alone: nothing is said of others.
+    """
     gpus = [device for device in snapshot.devices if not device.is_mig]
     if not gpus or any(gpu.state == "ok" for gpu in gpus):
         return "No topology: the driver does not tell how the GPUs are connected"
     states = {state_words(gpu).told for gpu in gpus}
     if len(states) > 1:
-        return "No topology: no GPU can be asked now"
+        return "No topology: none of these GPUs can be asked now"
     is_alone = len(gpus) == 1
-    why = f"GPU {gpus[0].index}" if is_alone else "every GPU"
+    why = f"GPU {gpus[0].index}" if is_alone else "each of these GPUs"
     why += f" {states.pop()}"
     if is_left_alone(gpus[0]):
         why += ", so it is not asked" if is_alone else ", so none is asked"
-    if is_alone:
-        why += "; there is no other here that it could be linked to"
     return f"No topology: {why}"
 
 

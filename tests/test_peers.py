@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from gpudash.peers import no_topology, not_in_topology, reduced_links, remarks, without_p2p
+from gpudash.selection import select
 from gpudash.snapshot import Process, Snapshot, Topology
 from tests.factories import (
     gpu_uuid,
@@ -168,15 +169,14 @@ def test_any_snapshot_can_be_remarked_on(snapshot: Snapshot) -> None:
         (("ok",), "the driver does not tell how the GPUs are connected"),
         (("asleep", "ok"), "the driver does not tell how the GPUs are connected"),
         ((), "the driver does not tell how the GPUs are connected"),
+        (("asleep",), "GPU 0 is asleep, so it is not asked"),
+        (("asleep", "asleep"), "each of these GPUs is asleep, so none is asked"),
         (
-            ("asleep",),
-            "GPU 0 is asleep, so it is not asked; "
-            "there is no other here that it could be linked to",
+            ("resting", "resting"),
+            "each of these GPUs is left alone to fall asleep, so none is asked",
         ),
-        (("asleep", "asleep"), "every GPU is asleep, so none is asked"),
-        (("resting", "resting"), "every GPU is left alone to fall asleep, so none is asked"),
-        (("asleep", "resting"), "no GPU can be asked now"),
-        (("lost", "lost"), "every GPU fell off the bus"),
+        (("asleep", "resting"), "none of these GPUs can be asked now"),
+        (("lost", "lost"), "each of these GPUs fell off the bus"),
     ],
 )
 def test_why_there_is_no_topology_is_told_as_far_as_it_is_known(
@@ -184,3 +184,17 @@ def test_why_there_is_no_topology_is_told_as_far_as_it_is_known(
 ) -> None:
     devices = tuple(make_device(index=index, state=state) for index, state in enumerate(states))
     assert no_topology(make_snapshot(devices=devices, topology=None)) == f"No topology: {why}"
+
+
+@pytest.mark.parametrize(
+    ("selected", "why"),
+    [
+        (["0"], "GPU 0 is asleep, so it is not asked"),
+        (["0-1"], "each of these GPUs is asleep, so none is asked"),
+    ],
+)
+def test_of_some_gpus_nothing_is_said_of_the_others(selected: list[str], why: str) -> None:
+    states: list[Any] = ["asleep", "asleep", "ok"]
+    devices = tuple(make_device(index=index, state=state) for index, state in enumerate(states))
+    snapshot = select(make_snapshot(devices=devices, topology=None), selected)
+    assert no_topology(snapshot) == f"No topology: {why}"
