@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gpudash.labels import index_ranges, whose
 from gpudash.links import Cells, access_matrix
-from gpudash.snapshot import Device, Process, Snapshot
+from gpudash.snapshot import Device, Process, Snapshot, are_untold
 from gpudash.states import is_left_alone, state_words
 
 _NAMED_ISLANDS = 4
@@ -79,6 +79,8 @@ def no_topology(snapshot: Snapshot) -> str:
 
     The snapshot may be of some GPUs alone: nothing is said of others.
     """
+    if are_untold(snapshot):
+        return "No topology: which GPUs there are is not known"
     gpus = [device for device in snapshot.devices if not device.is_mig]
     if not gpus or any(gpu.state == "ok" for gpu in gpus):
         return "No topology: the driver does not tell how the GPUs are connected"

@@ -61,7 +61,7 @@ def tally(snapshot: Snapshot) -> tuple[str, list[tuple[int, str]]]:
     """Return the parts of the summary: `8 GPUs`, and how many there are of each use."""
     gpus, words = [device for device in snapshot.devices if not device.is_mig], uses(snapshot)
     counts = Counter(words[gpu.key] for gpu in gpus)
-    if not gpus and are_untold(snapshot.errors):
+    if are_untold(snapshot):
         return "GPUs unknown", []
     opening = f"{len(gpus) or 'No'} {'GPU' if len(gpus) == 1 else 'GPUs'}"
     return opening, [(counts[word], word) for word in _WORDS if counts[word]]

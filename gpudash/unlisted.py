@@ -18,7 +18,7 @@ def nobody(snapshot: Snapshot) -> str:
     """Return what to say where no process is listed: that none runs, as far as that is known."""
     gpus = [device for device in snapshot.devices if not device.is_mig]
     unlisted = [device.index for device in gpus if is_unlisted(device, snapshot)]
-    if len(unlisted) == len(gpus) and (gpus or are_untold(snapshot.errors)):
+    if are_untold(snapshot) or (gpus and len(unlisted) == len(gpus)):
         return "Which processes run is not known"
     if not unlisted:
         return "No running processes found"
@@ -27,6 +27,6 @@ def nobody(snapshot: Snapshot) -> str:
 
 def no_gpu(snapshot: Snapshot) -> str:
     """Return what to say where no GPU is listed: that there is none, if the driver said so."""
-    if are_untold(snapshot.errors):
+    if are_untold(snapshot):
         return "Which GPUs there are is not known"
     return "There is no GPU"

@@ -34,7 +34,7 @@ def test_summary_of_one_gpu_is_singular() -> None:
 
 
 def test_summary_without_gpus_says_so() -> None:
-    assert summary(EMPTY) == "No GPUs"
+    assert summary(make_snapshot(0)) == "No GPUs"
 
 
 def test_gpus_of_a_driver_that_does_not_answer_are_unknown_not_none() -> None:

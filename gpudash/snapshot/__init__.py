@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from gpudash.metric import Group, metric
 from gpudash.snapshot.activity import UtilizationSource
 from gpudash.snapshot.device import Device
-from gpudash.snapshot.fault import Fault, are_untold, unlisted_uuids
+from gpudash.snapshot.fault import Fault, hide_gpus, unlisted_uuids
 from gpudash.snapshot.finding import Evidence, Finding, FindingLevel
 from gpudash.snapshot.holder import Holder
 from gpudash.snapshot.host import Host
@@ -89,3 +89,8 @@ EMPTY = Snapshot(
     host=Host(hostname=SafeText("")), taken_at=datetime(1970, 1, 1, tzinfo=timezone.utc)
 )
 """The snapshot before the first one: no host, no devices."""
+
+
+def are_untold(snapshot: Snapshot) -> bool:
+    """Whether it is not known which GPUs there are: nobody has looked, or the driver was silent."""
+    return snapshot is EMPTY or (not snapshot.devices and hide_gpus(snapshot.errors))

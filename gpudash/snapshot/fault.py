@@ -36,7 +36,7 @@ def unlisted_uuids(faults: Iterable[Fault]) -> set[str]:
     return {fault.uuid for fault in faults if fault.source == "processes" and fault.uuid}
 
 
-def are_untold(faults: Iterable[Fault]) -> bool:
+def hide_gpus(faults: Iterable[Fault]) -> bool:
     """Whether the driver did not tell which GPUs there are, where none is known: maybe many."""
     told = {fault.code for fault in faults if fault.source == "nvml" and fault.uuid is None}
     return bool(told) and _NO_GPU not in told

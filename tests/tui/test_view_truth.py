@@ -5,7 +5,7 @@ import pytest
 from gpudash.feed import FeedState
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
-from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, updated
+from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, text_of, updated
 
 SIZE = (120, 40)
 VIEWS = {"device": "d", "links": "m", "users": "u", "process": "enter"}
@@ -134,3 +134,22 @@ async def test_many_changes_of_colours_leave_none_behind() -> None:
             await updated(app, pilot, terminal)
             assert key == "up" or terminal.cells != before
         assert terminal.cells == before
+
+
+@pytest.mark.parametrize(
+    ("key", "unknown"),
+    [
+        ("d", "Which GPUs there are is not known"),
+        ("w", "Which GPUs there are is not known"),
+        ("u", "Which processes run is not known"),
+        ("m", "No topology: which GPUs there are is not known"),
+    ],
+)
+async def test_nothing_is_said_to_be_missing_before_anything_was_seen(
+    key: str, unknown: str
+) -> None:
+    app = GpudashApp(HandFeed())
+    async with app.run_test(size=(100, 20)) as pilot:
+        await pilot.press(key)
+        await pilot.pause()
+        assert unknown in text_of(app)

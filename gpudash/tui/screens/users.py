@@ -52,8 +52,8 @@ class UsersView(View):
         theme, snapshot = self.picture.look, self.picture.snapshot
         self._count(snapshot)
         if not self._ranking.rows:
-            is_known = bool(snapshot.devices) or not are_untold(snapshot.errors)
-            is_known &= not any(is_unlisted(device, snapshot) for device in snapshot.devices)
+            hidden = (is_unlisted(device, snapshot) for device in snapshot.devices)
+            is_known = not are_untold(snapshot) and not any(hidden)
             words = "Nobody uses a GPU" if is_known else nobody(snapshot)
             return [[], [Segment(" " * MARGIN + words, theme.dim)]]
         notes: list[Line] = []
