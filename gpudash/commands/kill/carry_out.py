@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from gpudash import stdout
 from gpudash.actions import Hit, Report, Sending, Signal, record, strike
@@ -22,9 +22,10 @@ _LOOK_SECONDS = 0.05
 
 def carry_out(hits: Sequence[Hit], signal: Signal, before: Snapshot, latest: Latest) -> bool:
     """Signal all, wait, and print a line for each; returns whether all went well."""
-    report = _driven(hits, signal, before, latest)
-    lines = "".join(f"{line}\n" for line in told(report))
-    stdout.write(lines.encode(errors="backslashreplace"))
+    with closing(Waiting(signal)) as waiting:
+        report = _driven(hits, signal, before, latest, waiting)
+        lines = "".join(f"{line}\n" for line in told(report))
+        stdout.write(lines.encode(errors="backslashreplace"))
     return report.done
 
 
@@ -35,9 +36,9 @@ def newest(survey: Survey) -> Snapshot:
     return survey.samples[-1]
 
 
-def _driven(hits: Sequence[Hit], signal: Signal, before: Snapshot, latest: Latest) -> Report:
-    waiting = Waiting(signal)
-
+def _driven(
+    hits: Sequence[Hit], signal: Signal, before: Snapshot, latest: Latest, waiting: Waiting
+) -> Report:
     def note(sendings: Sequence[Sending]) -> None:
         waiting.sent(sendings)
         _record(sendings)

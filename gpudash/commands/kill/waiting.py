@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from gpudash import progress
 from gpudash.actions import Sending, Signal, Target
@@ -34,7 +34,10 @@ class Waiting:
         self._is_sent = threading.Event()
         self._telling = threading.Lock()
         """Held by whoever has the last word: Ctrl-C, or the result."""
-        self._over = False
+        self._over = self._closing = False
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._mask: Collection[int] = ()
 
     def say(self, text: str) -> None:
         """Take what is waited for from now on, in words: the end, then the memory."""
@@ -62,13 +65,26 @@ class Waiting:
         """
         interrupt = {signal.SIGINT}
         # In all threads: it would end us silently in one that lets it through.
-        signal.pthread_sigmask(signal.SIG_BLOCK, interrupt)
-        threading.Thread(target=self._await, args=(interrupt,), daemon=True).start()
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, interrupt)
+        self._thread = threading.Thread(target=self._await, args=(interrupt,), daemon=True)
+        self._thread.start()
 
     def end(self) -> None:
         """Leave it to the result to say what came of it."""
         with self._telling:
             self._over = True
+
+    def close(self) -> None:
+        """Leave Ctrl-C to others, once the result is told."""
+        if self._thread is None or self._thread.ident is None:
+            return
+        self._over = self._closing = True
+        self._is_sent.set()
+        # It waits for a signal; and then, so that it is there to be woken, until we are closed.
+        signal.pthread_kill(self._thread.ident, signal.SIGINT)
+        self._closed.set()
+        self._thread.join()
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _await(self, interrupt: Iterable[int]) -> None:
         signal.sigwait(interrupt)
@@ -80,9 +96,9 @@ class Waiting:
                 start = "\n" if progress.is_terminal() else ""
                 progress.say(f"{start}gpudash: {self._left}\n")
                 os._exit(ExitStatus.INTERRUPTED)
-        # That is told within a moment, and ends us; unless nobody reads it.
-        time.sleep(_RESULT_SECONDS)
-        os._exit(ExitStatus.INTERRUPTED)
+        # That is told within a moment; unless nobody reads it.
+        if not self._closed.wait(None if self._closing else _RESULT_SECONDS):
+            os._exit(ExitStatus.INTERRUPTED)
 
     @property
     def _left(self) -> str:

@@ -7,6 +7,7 @@ nothing covers it.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,12 @@ class BackstageApp(SendingApp):
             self.refresh(layout=True)
         if isinstance(self._driver, QuietDriver):
             self._driver.listen()
+
+    @property
+    def taken_over_at(self) -> float:
+        """When the terminal was last taken, on the monotonic clock: at first, or after a stop."""
+        driver = self._driver
+        return driver.taken_over_at if isinstance(driver, QuietDriver) else -math.inf
 
     def forget_frame(self) -> None:
         """Send everything again: another program has written to the terminal."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from textual.app import App
 from textual.events import Event, Key, Paste
+from textual.screen import Screen
 
 _PATIENCE_SECONDS = 0.1
 """How long a screen that closes is waited for: it may never say that it is done with a key."""
@@ -53,3 +55,16 @@ async def _reached(call_later: Callable[[Callable[[], object]], bool]) -> None:
             await asyncio.wait_for(done.wait(), _PATIENCE_SECONDS)
         except asyncio.TimeoutError:
             return
+
+
+def has_use_for(screen: Screen[Any], key: str) -> bool:
+    """Whether a dialog, or what has the focus in it, has an action for a key."""
+    chain = screen._modal_binding_chain
+    return any(key in bindings.key_to_bindings for _node, bindings in chain)
+
+
+def actions_of(app: App[int], key: str) -> list[str]:
+    """Return the actions that an app itself has for a key, as keys are given to them now."""
+    bindings = app._bindings.copy()
+    bindings.apply_keymap(app._keymap)
+    return [binding.action for binding in bindings.key_to_bindings.get(key, ())]

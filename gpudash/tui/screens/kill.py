@@ -12,7 +12,8 @@ from textual.events import Key
 from textual.screen import ModalScreen
 
 from gpudash.actions import Signal, find_signal, signals
-from gpudash.tui.backstage.driver import QuietDriver
+from gpudash.tui.backstage.display import BackstageApp
+from gpudash.tui.backstage.keys import has_use_for
 from gpudash.tui.keymap import KILL_KEYS, bindings
 from gpudash.tui.killing.aim import Aim
 from gpudash.tui.killing.question import question
@@ -97,9 +98,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
 
     def on_key(self, event: Key) -> None:
         """Take no key that was typed too early, however late its turn comes behind others."""
-        if event.time < self._guarded_until and any(
-            event.key in known.key_to_bindings for _node, known in self._modal_binding_chain
-        ):
+        if event.time < self._guarded_until and has_use_for(self, event.key):
             event.stop()
 
     @property
@@ -114,8 +113,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
     @property
     def _back_at(self) -> float:
         """When the terminal was last taken: what was typed to a shell must not answer."""
-        driver = self.app._driver
-        return driver.taken_over_at if isinstance(driver, QuietDriver) else -math.inf
+        return self.app.taken_over_at if isinstance(self.app, BackstageApp) else -math.inf
 
     def _look_again(self) -> None:
         """Draw again when a process has ended or those below are known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.events import Key
 
+from gpudash.tui.backstage.keys import actions_of, has_use_for
 from gpudash.tui.live import LiveApp
 
 
@@ -12,14 +13,10 @@ class Suspending(LiveApp):
 
     def on_key(self, event: Key) -> None:
         """Suspend below a dialog that has no use for the key, whatever else it holds back."""
-        if self.screen.is_modal and self.suspends(event.key):
-            chain = self.screen._modal_binding_chain
-            if not any(event.key in bindings.key_to_bindings for _node, bindings in chain):
-                self.action_suspend_process()
+        screen = self.screen
+        if screen.is_modal and self.suspends(event.key) and not has_use_for(screen, event.key):
+            self.action_suspend_process()
 
     def suspends(self, key: str) -> bool:
         """Return whether a key suspends in the overview, where it may have been given to others."""
-        bindings = self._bindings.copy()
-        bindings.apply_keymap(self._keymap)
-        found = bindings.key_to_bindings.get(key, ())
-        return any(binding.action == "suspend_process" for binding in found)
+        return "suspend_process" in actions_of(self, key)

@@ -59,3 +59,33 @@ def test_ctrl_c_waits_until_all_have_got_their_signal() -> None:
     run = subprocess.run(argv, capture_output=True, timeout=30)
     assert (run.returncode, run.stdout) == (130, b"." * RESULT)
     assert run.stderr == b"gpudash: SIGTERM reached nobody\n"
+
+
+CLOSED = """
+import os, signal, threading
+
+from gpudash.actions import find_signal
+from gpudash.commands.kill.waiting import Waiting
+
+for is_interrupted in (False, True):
+    waiting = Waiting(find_signal("TERM"))
+    waiting.obey_ctrl_c()
+    waiting.sent([])
+    waiting.end()
+    if is_interrupted:
+        os.kill(os.getpid(), signal.SIGINT)
+        while signal.sigpending():
+            os.sched_yield()
+    waiting.close()
+    assert threading.active_count() == 1
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    print("left to others")
+"""
+
+
+def test_ctrl_c_is_left_to_others_once_the_result_is_told() -> None:
+    ours = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    run = subprocess.run([sys.executable, "-c", ours + CLOSED], capture_output=True, timeout=30)
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"left to others\n", b"")
