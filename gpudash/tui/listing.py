@@ -37,7 +37,7 @@ class Listing(Ranking[ProcessRow]):
         self.tagged: set[Key] = set()
         self._missed: Key | None = None
         """Who was under the cursor before a sample left it out."""
-        self._is_at_home = True
+        self.is_at_home = True
         """Whether the top is looked at, and not the process under the cursor."""
 
     @property
@@ -84,16 +84,16 @@ class Listing(Ranking[ProcessRow]):
     def hold(self) -> None:
         """Stay with the process under the cursor from now on, wherever the order takes it."""
         if self.selected is not None:
-            self._missed, self._is_at_home = None, False
+            self._missed, self.is_at_home = None, False
 
     def move(self, rows: int) -> None:
         """Move the cursor by so many rows, at most to an end; beyond the top it is at home."""
         super().move(rows)
-        self._is_at_home |= rows <= -len(self.rows)
+        self.is_at_home |= rows <= -len(self.rows)
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a row of the list, the nearest that there is."""
-        self._missed, self._is_at_home = None, not self.rows
+        self._missed, self.is_at_home = None, not self.rows
         super().move_to(index)
 
     def select(self, key: Key) -> bool:
@@ -105,9 +105,9 @@ class Listing(Ranking[ProcessRow]):
 
     def window(self, height: int) -> range:
         """Return the rows in view: those at the top until somebody has chosen another."""
-        if self._is_at_home and self.cursor >= max(1, height):
+        if self.is_at_home and self.cursor >= max(1, height):
             self.cursor = -1
-        if self._is_at_home:
+        if self.is_at_home:
             self.top = 0
         return super().window(height)
 
