@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,16 @@ def ask(terminal: Terminal, key: str, title: str) -> str:
 
 
 def press_until(terminal: Terminal, key: str, condition: Callable[[], object]) -> None:
-    """Press a key again and again: a dialog that has just opened ignores it."""
+    """Press a key again and again: a dialog that has just opened ignores it.
+
+    Each has its time: behind the dialog the key means something else.
+    """
 
     def pressed() -> object:
         terminal.send(key)
-        terminal.pump(0.05)
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end and not condition():
+            terminal.pump(0.05)
         return condition()
 
     terminal.wait_until(pressed)
