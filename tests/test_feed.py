@@ -301,25 +301,26 @@ async def test_one_that_is_started_later_has_the_interval_that_was_chosen() -> N
     feed.stop()
 
 
-async def test_silence_is_noticed_by_the_interval_that_was_chosen() -> None:
+async def fallen_silent(interval: float, *, stale_seconds: float) -> tuple[Feed, list[FeedState]]:
+    """A feed that has told one snapshot, and the states that it tells from then on."""
     told: list[FeedState] = []
-    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 60.0, stale_seconds=0.05)
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), interval, stale_seconds=stale_seconds)
     feed.start()
     loop = asyncio.get_running_loop()
     feed.attach(loop, lambda _snapshot: None, lambda: told.append(feed.state))
     await until(lambda: feed.latest)
+    return feed, told
+
+
+async def test_silence_is_noticed_by_the_interval_that_was_chosen() -> None:
+    feed, told = await fallen_silent(60.0, stale_seconds=0.05)
     feed.change_interval(0.01)
     await until(lambda: FeedState.STALE in told)
     feed.stop()
 
 
 async def test_silence_is_noticed_however_often_the_interval_is_changed() -> None:
-    told: list[FeedState] = []
-    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 0.01, stale_seconds=0.2)
-    feed.start()
-    loop = asyncio.get_running_loop()
-    feed.attach(loop, lambda _snapshot: None, lambda: told.append(feed.state))
-    await until(lambda: feed.latest)
+    feed, told = await fallen_silent(0.01, stale_seconds=0.2)
 
     def is_told() -> bool:
         feed.change_interval(0.03 - feed.interval)

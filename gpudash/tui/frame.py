@@ -9,8 +9,11 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.cells import char_width
+from gpudash.color_bits import color_bits
 from gpudash.tui.pen import Codes, Pen, codes_of, ground_of
 from gpudash.tui.strokes import Cell, Stretch, Strokes, is_sure
+
+_COLOR_SYSTEMS = {24: ColorSystem.TRUECOLOR, 8: ColorSystem.EIGHT_BIT, 4: ColorSystem.STANDARD}
 
 _MOST_PENS = 4096
 _MOST_DRAWN = 4096
@@ -187,8 +190,5 @@ class Frame:
 
 
 def color_system(environ: Mapping[str, str]) -> ColorSystem:
-    """Return how many colours the terminal has, as Textual will find too."""
-    if environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}:
-        return ColorSystem.TRUECOLOR
-    colors = environ.get("TERM", "").strip().lower().rpartition("-")[2]
-    return ColorSystem.EIGHT_BIT if colors in {"256color", "kitty"} else ColorSystem.STANDARD
+    """Return how many colours the terminal has, as Rich calls that."""
+    return _COLOR_SYSTEMS[color_bits(environ)]

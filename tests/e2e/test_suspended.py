@@ -38,6 +38,13 @@ def stopped(terminal: Terminal, key: str = "ctrl+z") -> None:
     assert 25 in terminal.modes
 
 
+def ask(terminal: Terminal) -> None:
+    """Open the question, and wait until it may be answered."""
+    terminal.send("K")
+    terminal.wait_for("Kill this process?")
+    terminal.settle(0.5)
+
+
 def test_every_dialog_and_prompt_is_left_and_comes_back_whole(fakenvml: Path) -> None:
     dialogs = {
         "/": ("take back", "q quit"),
@@ -71,9 +78,7 @@ def test_what_was_typed_to_the_shell_does_not_answer(
 ) -> None:
     (job,) = holders(1)
     with in_shell(fakenvml, PIDS=job.pid) as terminal:
-        terminal.send("K")
-        terminal.wait_for("Kill this process?")
-        terminal.settle(0.5)
+        ask(terminal)
         stopped(terminal)
         terminal.send("fg\r" + "y" * 20)
         terminal.wait_for("Kill this process?")
@@ -90,9 +95,7 @@ def test_keys_right_behind_the_one_that_suspends_do_not_answer(
 ) -> None:
     (job,) = holders(1)
     with in_shell(fakenvml, PIDS=job.pid) as terminal:
-        terminal.send("K")
-        terminal.wait_for("Kill this process?")
-        terminal.settle(0.5)
+        ask(terminal)
         terminal.send("\x1ayyy")
         terminal.wait_for("Stopped")
         terminal.send("\x15fg\r")

@@ -19,7 +19,6 @@ _END_SECONDS = 1.0
 _MEMORY_SECONDS = 3.0
 """The same of memory: the driver lets go of it later, and samples tell so later still."""
 
-
 _RESULT_SECONDS = 1.0
 """For a result to be told that is known when Ctrl-C comes."""
 

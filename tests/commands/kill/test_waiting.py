@@ -5,7 +5,7 @@ import sys
 
 RESULT = 4000
 
-INTERRUPTED_AT_THE_END = f"""
+WAITING = """
 import os, signal
 
 from gpudash.actions import find_signal
@@ -13,6 +13,9 @@ from gpudash.commands.kill.waiting import Waiting
 
 waiting = Waiting(find_signal("TERM"))
 waiting.obey_ctrl_c()
+"""
+
+INTERRUPTED_AT_THE_END = f"""{WAITING}
 waiting.sent([])
 waiting.end()
 os.kill(os.getpid(), signal.SIGINT)
@@ -36,14 +39,7 @@ def test_ctrl_c_ends_a_result_that_nobody_reads() -> None:
         assert process.wait(30) == 130
 
 
-INTERRUPTED_BEFORE = f"""
-import os, signal
-
-from gpudash.actions import find_signal
-from gpudash.commands.kill.waiting import Waiting
-
-waiting = Waiting(find_signal("TERM"))
-waiting.obey_ctrl_c()
+INTERRUPTED_BEFORE = f"""{WAITING}
 os.kill(os.getpid(), signal.SIGINT)
 while signal.sigpending():
     os.sched_yield()
