@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from gpudash import proc_facts
+from gpudash.system import proc_facts
 from tests.fakenvml.build import CompilerError, build
 from tests.holders import Holder, hold, open_device
 

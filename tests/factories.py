@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from gpudash.snapshot import Device, Host, Process, ProcessDevice, Snapshot, Topology
+from gpudash.model.snapshot import Device, Host, Process, ProcessDevice, Snapshot, Topology
 
 GIB = 1 << 30
 

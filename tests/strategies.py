@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from hypothesis import strategies as st
 
-from gpudash.snapshot import Snapshot
-from gpudash.text import SafeText, clean
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import SafeText, clean
 
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),

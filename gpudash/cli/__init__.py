@@ -9,10 +9,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from gpudash import arguments, pace, prctl, quick, stdout
-from gpudash.cli import given, looks, verbs
-from gpudash.errors import ExitStatus, GpudashError, OutputError, ResourceError, is_exhausted
-from gpudash.text import clean
+from gpudash.cli import arguments, dispatch, given, looks
+from gpudash.feed import pace
+from gpudash.model.errors import ExitStatus, GpudashError, OutputError, ResourceError, is_exhausted
+from gpudash.model.text import clean
+from gpudash.system import prctl
+from gpudash.system import startup as quick
+from gpudash.system import terminal as stdout
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +64,7 @@ def _run(argv: list[str]) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     options = arguments.parse(argv)
     if options.command is not None:
-        return verbs.VERBS[options.command](options)
+        return dispatch.VERBS[options.command](options)
     if options.filename is not None:
         _redirect(options.filename)
     if options.json_schema:
@@ -74,13 +77,13 @@ def _run(argv: list[str]) -> int:
         return looks.look(options, looks.once)
     if options.replay is not None:
         given.begin()
-        from gpudash.commands import replay
+        from gpudash.cli.verbs import replay
 
         return replay.lines(options.replay, options.at, gpus=given.gpus(options))
     if options.json:
         interval = options.interval or given.DEFAULT_INTERVAL
         return _stream(options, lambda: interval, is_led=pace.is_led(os.environ))
-    from gpudash.commands import watch
+    from gpudash.cli.verbs import watch
 
     return watch.run(
         given.collector(options),
@@ -95,7 +98,7 @@ def _stream(options: argparse.Namespace, interval: Callable[[], float], *, is_le
     if is_led:
         prctl.end_with_parent(os.getppid())
         prctl.take_name(_COLLECTOR)
-    from gpudash.commands import stream
+    from gpudash.cli.verbs import stream
 
     return stream.run(
         demo=options.demo,
@@ -121,7 +124,7 @@ def _print_schema() -> int:
     import json
 
     quick.begin()
-    from gpudash import wire
+    from gpudash.model import wire
 
     stdout.write(json.dumps(wire.json_schema(), indent=2).encode() + b"\n")
     return ExitStatus.OK

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpudash import quick, stdout
+from gpudash.system import startup as quick
+from gpudash.system import terminal as stdout
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +28,7 @@ _HOME = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 
 def gpus(options: argparse.Namespace) -> Sequence[str]:
     """Return which GPUs are wanted, all if empty; raises UsageError."""
-    from gpudash.selection import selectors
+    from gpudash.analysis.selection import selectors
 
     return () if options.gpu is None else selectors(options.gpu)
 

@@ -6,16 +6,17 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpudash import quick, stdout
-from gpudash.arguments.options import DEFAULT_TIMEOUT
+from gpudash.cli.arguments.options import DEFAULT_TIMEOUT
 from gpudash.cli.given import begin, collector, color, gpus, is_utf8, let_ctrl_c_end_us
-from gpudash.errors import GpudashError, UsageError
+from gpudash.model.errors import GpudashError, UsageError
+from gpudash.system import startup as quick
+from gpudash.system import terminal as stdout
 
 if TYPE_CHECKING:
     import argparse
 
-    from gpudash.commands.once import Format
-    from gpudash.sources import Source
+    from gpudash.cli.verbs.once import Format
+    from gpudash.collect.source import Source
 
     _Look = Callable[[argparse.Namespace, Callable[[], None]], int]
 
@@ -25,7 +26,7 @@ def look(options: argparse.Namespace, command: _Look) -> int:
     if options.demo is not None or options.replay is not None:
         begin()
         return command(options, lambda: None)
-    from gpudash import apart
+    from gpudash.system import apart
 
     let_ctrl_c_end_us()
 
@@ -37,7 +38,7 @@ def look(options: argparse.Namespace, command: _Look) -> int:
         return apart.run(work, options.timeout or DEFAULT_TIMEOUT)
     except GpudashError:
         if options.format == "prometheus" and not stdout.has_written():
-            from gpudash.outputs import prometheus
+            from gpudash.output import prometheus
 
             stdout.write(prometheus.DOWN.encode())
         raise
@@ -46,13 +47,13 @@ def look(options: argparse.Namespace, command: _Look) -> int:
 def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:
     """Return what a single look asks: this machine, a simulated host, or a recording."""
     if options.replay is not None:
-        from gpudash.recording.still import open_still
+        from gpudash.feed.recording.still import open_still
 
         still = open_still(options.replay, options.at)
         if still.note:
             os.write(2, f"gpudash: {still.note}\n".encode())
         return still
-    from gpudash.sources.local import open_once
+    from gpudash.collect.local import open_once
 
     return open_once(
         options.demo,
@@ -65,7 +66,7 @@ def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:
 
 def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
     """Show the host once, in any format."""
-    from gpudash.commands import once
+    from gpudash.cli.verbs import once
 
     return once.run(
         _source(options, alive),
@@ -79,7 +80,7 @@ def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
 
 def _format(options: argparse.Namespace) -> Format:
     """Return the format of a single look; raises UsageError for one that there is not."""
-    from gpudash.commands.once import FORMATS
+    from gpudash.cli.verbs.once import FORMATS
 
     if options.format is None:
         return "gpustat" if options.json == "gpustat" else "json" if options.json else "table"
@@ -91,18 +92,18 @@ def _format(options: argparse.Namespace) -> Format:
 
 def query(options: argparse.Namespace) -> int:
     """Answer a question in the words of nvidia-smi, once or again and again."""
-    from gpudash.outputs import smi
+    from gpudash.output import smi
 
     asked = smi.query(options.query_gpu, options.query_compute_apps, options.format)
     if options.loop is not None:
         begin()
-        from gpudash.commands.query import follow
+        from gpudash.cli.verbs.query import follow
 
         wanted, options.gpu = gpus(options), None
         return follow(collector(options), asked, wanted, options.loop)
 
     def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
-        from gpudash.commands.query import run
+        from gpudash.cli.verbs.query import run
 
         return run(_source(options, alive), asked, gpus(options))
 
@@ -111,14 +112,14 @@ def query(options: argparse.Namespace) -> int:
 
 def list_gpus(options: argparse.Namespace, alive: Callable[[], None]) -> int:
     """List the GPUs as nvidia-smi -L does."""
-    from gpudash.commands.query import list_gpus
+    from gpudash.cli.verbs.query import list_gpus
 
     return list_gpus(_source(options, alive), gpus(options))
 
 
 def topo(options: argparse.Namespace, alive: Callable[[], None]) -> int:
     """Show how the GPUs are connected."""
-    from gpudash.commands import topo
+    from gpudash.cli.verbs import topo
 
     return topo.run(
         _source(options, alive),

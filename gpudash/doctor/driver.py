@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from gpudash.doctor.check import Check, failed, passed, warned
+from gpudash.doctor.environment import container
 from gpudash.doctor.machine import Machine
-from gpudash.doctor.surroundings import container
-from gpudash.text import clean
+from gpudash.model.text import clean
 
 _BUS = "/sys/bus/pci/devices"
 _NVIDIA, _DISPLAY, _BRIDGE = "0x10de", "0x03", "0x0680"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpudash.cuda_visible import visible_devices
+from gpudash.analysis.cuda_visible import visible_devices
+from gpudash.analysis.labels import index_ranges
 from gpudash.doctor.check import Check, failed, passed, warned
 from gpudash.doctor.machine import Machine
-from gpudash.errors import ExitStatus
-from gpudash.labels import index_ranges
-from gpudash.snapshot import Device, Fault, Snapshot
-from gpudash.states import is_left_alone
+from gpudash.model.errors import ExitStatus
+from gpudash.model.snapshot import Device, Fault, Snapshot
+from gpudash.model.state import is_left_alone
 
 _SLOW_SECONDS = 2.0
 _POWER = "/sys/class/power_supply"

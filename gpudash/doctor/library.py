@@ -7,12 +7,13 @@ import time
 
 from msgspec import Struct
 
-from gpudash.doctor import driver, gpus, surroundings
+from gpudash.collect.source import Source
+from gpudash.doctor import driver, gpus
+from gpudash.doctor import environment as surroundings
 from gpudash.doctor.check import Check, failed, passed
 from gpudash.doctor.machine import Machine
-from gpudash.errors import DriverError
-from gpudash.sources import Source
-from gpudash.text import SafeText, clean
+from gpudash.model.errors import DriverError
+from gpudash.model.text import SafeText, clean
 
 _NAME = "libnvidia-ml.so"
 _NOT_LOADED, _NOT_FOUND, _MISMATCH, _UNKNOWN = 9, 12, 18, 999

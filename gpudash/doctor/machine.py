@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from gpudash.text import SafeText, clean
+from gpudash.model.text import SafeText, clean
 
 _BYTES = 1 << 16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpudash.doctor.check import Check, failed, passed, warned
-from gpudash.text import clean
+from gpudash.model.text import clean
 
 _LEAST_COLUMNS, _LEAST_LINES = 80, 24
 

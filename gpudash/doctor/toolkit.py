@@ -7,7 +7,7 @@ import re
 
 from gpudash.doctor.check import Check, passed, warned
 from gpudash.doctor.machine import Machine
-from gpudash.text import clean
+from gpudash.model.text import clean
 
 _JSON_VERSION = re.compile(r'"cuda"\s*:\s*\{[^{}]*"version"\s*:\s*"(\d{1,4}\.\d{1,4}[\d.]{0,20})"')
 _TEXT_VERSION = re.compile(r"CUDA Version (\d{1,4}\.\d{1,4}[\d.]{0,20})")

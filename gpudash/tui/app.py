@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from gpudash.errors import ExitStatus
+from gpudash.model.errors import ExitStatus
+from gpudash.tui.actions.copying import Copying
+from gpudash.tui.actions.driving import Driving
+from gpudash.tui.actions.moving import Moving
+from gpudash.tui.actions.navigation import Filtering
+from gpudash.tui.actions.panels import Showing
+from gpudash.tui.actions.pointing import Pointing
+from gpudash.tui.actions.signalling import Signalling
+from gpudash.tui.actions.time import Replaying
 from gpudash.tui.keymap import OVERVIEW_KEYS, bindings
-from gpudash.tui.screens.view import View
-from gpudash.tui.topics.copying import Copying
-from gpudash.tui.topics.driving import Driving
-from gpudash.tui.topics.filtering import Filtering
-from gpudash.tui.topics.moving import Moving
-from gpudash.tui.topics.pointing import Pointing
-from gpudash.tui.topics.replaying import Replaying
-from gpudash.tui.topics.showing import Showing
-from gpudash.tui.topics.signalling import Signalling
+from gpudash.tui.views.view import View
 
 
 def _names(keys: Any) -> frozenset[str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpudash.rows import DeviceRow
-from gpudash.tui.arrangement import Arrangement
+from gpudash.analysis.rows import DeviceRow
+from gpudash.tui.layout import Arrangement
 
 
 class DeviceCursor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from gpudash import wire
-from gpudash.supply import Supply
+from gpudash.feed.protocol import Supply
+from gpudash.model import wire
+from gpudash.tui.dashboard import Picture
+from gpudash.tui.draw.line import fitted
 from gpudash.tui.frame import Frame, color_system
-from gpudash.tui.picture import Picture
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.renderables.line import fitted
 from gpudash.tui.strokes import erases
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
 
-from gpudash.columns import PROCESS_COLUMNS
-from gpudash.filtering import EVERYTHING, Filter
-from gpudash.layout import Column
-from gpudash.rows import ProcessRow
+from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.filter import EVERYTHING, Filter
+from gpudash.analysis.rows import ProcessRow
+from gpudash.analysis.table import Column
 from gpudash.tui.ranking import Ranking, largest_first
 
 Key = tuple[int, float | None]

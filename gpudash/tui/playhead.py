@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpudash.history import History
-from gpudash.snapshot import Process, Snapshot
-from gpudash.units import duration
+from gpudash.analysis.history import History
+from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.units import duration
 
 
 class Playhead:

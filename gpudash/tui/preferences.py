@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gpudash.columns import PROCESS_COLUMNS
-from gpudash.errors import SettingsError
-from gpudash.settings import Choices, Settings, load, save
+from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.config import Choices, Settings, load, save
+from gpudash.model.errors import SettingsError
 from gpudash.tui.listing import starts_largest
 from gpudash.tui.remapping import actions, clashes, key_names, keys_in_force
 
 if TYPE_CHECKING:
     from rich.color import ColorSystem
 
-    from gpudash.tui.picture import Picture
+    from gpudash.tui.dashboard import Picture
     from gpudash.tui.theme import Theme
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -141,7 +141,7 @@ def _nobody(_reason: str) -> None: ...
 
 def choices() -> Choices:
     """Return what there is to choose from."""
-    from gpudash.tui.picture import PANELS
+    from gpudash.tui.dashboard import PANELS
     from gpudash.tui.theme import THEMES
 
     return Choices(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-from gpudash.layout import Column
+from gpudash.analysis.table import Column
 
 Row = TypeVar("Row")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpudash.labels import index_ranges
-from gpudash.rows import DeviceRow, device_rows
-from gpudash.snapshot import Snapshot
+from gpudash.analysis.labels import index_ranges
+from gpudash.analysis.rows import DeviceRow, device_rows
+from gpudash.model.snapshot import Snapshot
 
 
 class ShownDevices:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpudash.child import lingering
-from gpudash.feed import FeedState
-from gpudash.playback import Playback
-from gpudash.snapshot import Device
-from gpudash.supply import Supply
-from gpudash.units import duration
+from gpudash.feed.collector import lingering
+from gpudash.feed.feed import FeedState
+from gpudash.feed.playback import Playback
+from gpudash.feed.protocol import Supply
+from gpudash.model.snapshot import Device
+from gpudash.model.units import duration
 
 _LONG = 2.0
 """Seconds after which a first sample is overdue."""

@@ -34,8 +34,8 @@ def cpu_percent(env: Mapping[str, str], seconds: float) -> float:
 
 _LOOP = """
 import sys
-from gpudash import wire
-from gpudash.sources.local import open_source
+from gpudash.model import wire
+from gpudash.collect.local import open_source
 
 def resident():
     with open("/proc/self/statm") as file:

@@ -5,8 +5,8 @@ import pytest
 
 from gpudash.doctor import Check, gpus
 from gpudash.doctor.machine import Machine
-from gpudash.snapshot import Device, DeviceState, Fault
-from gpudash.text import clean
+from gpudash.model.snapshot import Device, DeviceState, Fault
+from gpudash.model.text import clean
 from tests.doctor.machines import told, write
 from tests.factories import gpu_uuid, make_device, make_snapshot
 

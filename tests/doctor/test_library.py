@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from gpudash.doctor import Check, library
-from gpudash.errors import DriverError
-from gpudash.snapshot import Snapshot
+from gpudash.model.errors import DriverError
+from gpudash.model.snapshot import Snapshot
 from tests.doctor.machines import machine, told, write
 
 

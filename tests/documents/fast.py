@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudash.cli import main
-from gpudash.commands import stream
+from gpudash.cli.verbs import stream
 
 TIMES = 10
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from argparse_manpage.manpage import Manpage
 
 from gpudash import __version__
-from gpudash.arguments import parser
-from gpudash.errors import MEANINGS
+from gpudash.cli.arguments import parser
+from gpudash.model.errors import MEANINGS
 
 PAGE = Path(__file__).parents[2] / "gpudash" / "gpudash.1"
 

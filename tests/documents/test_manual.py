@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from gpudash.arguments.verbs import VERBS
+from gpudash.cli.arguments.verbs import VERBS
 from tests.documents.manual import PAGE, written
 
 

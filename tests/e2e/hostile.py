@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpudash.errors import WireError
-from gpudash.wire import decode
-from tests.recording.lines import line
+from gpudash.model.errors import WireError
+from gpudash.model.wire import decode
+from tests.feed.recording.lines import line
 
 MARKUP = "[/x][@click=app.leave]"
 ATTACK = (

@@ -13,7 +13,7 @@ from tests.holders import Holder
 Holders = Callable[..., list[Holder]]
 
 IMPATIENT = """
-from gpudash.actions import patience
+from gpudash.actions.kill import patience
 patience.END_SECONDS, patience.ROOT_FIRST_SECONDS = 1.0, 0.5
 patience.RELEASE_SECONDS = 2.5
 """

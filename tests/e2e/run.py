@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpudash.snapshot import Device, Snapshot
-from gpudash.wire import decode
+from gpudash.model.snapshot import Device, Snapshot
+from gpudash.model.wire import decode
 from tests.fakenvml.build import LIBRARY, environment
 
 GPUDASH = (sys.executable, "-m", "gpudash")

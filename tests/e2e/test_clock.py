@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot
 from tests.e2e.run import complete
 from tests.e2e.test_screen import STALE, Holders, watching
 from tests.e2e.test_stream import streaming

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from gpudash import proc_facts
-from gpudash.snapshot import Snapshot
-from gpudash.wire import decode
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import decode
+from gpudash.system import proc_facts
 from tests.e2e.nobody import Nobody
 from tests.e2e.run import GPUDASH, complete, gpudash
 from tests.e2e.terminal import Terminal

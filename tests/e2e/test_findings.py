@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpudash.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot
 from tests.e2e.run import gpudash, tell
 from tests.e2e.test_stream import streaming
 from tests.e2e.test_survival import drain

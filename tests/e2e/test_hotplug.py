@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot
 from tests.e2e import leasing
 from tests.e2e.run import GPUDASH, complete, tell
 from tests.e2e.terminal import Terminal

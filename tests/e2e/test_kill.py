@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpudash.errors import ExitStatus
-from tests.actions.family import Family
+from gpudash.model.errors import ExitStatus
+from tests.actions.kill.family import Family
 from tests.e2e.killing import PATIENT, Holders, command, kill
 from tests.e2e.run import tell
 from tests.e2e.terminal import Terminal

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpudash import proc_stat
+from gpudash.system import processes as proc_stat
 from tests.e2e.killing import Holders, command, kill
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.e2e
 ABSENT_PID = 1 << 22
 AS_NOBODY = """
 import shlex
-import gpudash.commands.kill.agree, gpudash.commands.kill.aim, gpudash.commands.kill.carry_out
-from gpudash.survey import Survey
+import gpudash.cli.verbs.kill.agree, gpudash.cli.verbs.kill.aim, gpudash.cli.verbs.kill.carry_out
+from gpudash.feed.sampler import Survey
 start = Survey.__init__
 def start_and_fall(self, *words, **told):
     start(self, *words, **told)
@@ -145,7 +145,7 @@ def test_read_only_does_not_even_load_what_can_signal(fakenvml: Path) -> None:
     first = """
 os.environ["GPUDASH_READ_ONLY"] = "1"
 end = os._exit
-os._exit = lambda status: end(100 + status + ("gpudash.actions" in sys.modules))
+os._exit = lambda status: end(100 + status + ("gpudash.actions.kill" in sys.modules))
 """
     run = kill(1, library=fakenvml, settings={}, first=first, yes=True)
     assert run.returncode == 101

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.actions.family import Family
+from tests.actions.kill.family import Family
 from tests.e2e.run import GPUDASH, tell
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -159,8 +159,8 @@ def test_a_process_of_another_user_is_not_permitted(fakenvml: Path, holders: Hol
 
 AS_NOBODY = """
 import os, shlex, sys
-from gpudash import cli, feed
-import gpudash.tui.first_frame, gpudash.tui.app, gpudash.tui.killing
+from gpudash import cli; from gpudash.feed import feed
+import gpudash.tui.first_frame, gpudash.tui.app, gpudash.tui.actions.kill
 start = feed.Feed.start
 def start_and_fall(self):
     start(self)

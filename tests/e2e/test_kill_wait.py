@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpudash.errors import ExitStatus
+from gpudash.model.errors import ExitStatus
 from tests.e2e.killing import PATIENT, Holders, command, kill
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment

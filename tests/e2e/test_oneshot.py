@@ -135,10 +135,21 @@ def test_version_and_help(fakenvml: Path) -> None:
 NOT_OF_A_LOOK = {
     *("asyncio", "dataclasses", "difflib", "fcntl", "inspect", "json", "platform", "plotext"),
     *("psutil", "rich", "shlex", "shutil", "statistics", "subprocess", "textual", "textwrap"),
-    *("gpudash.actions", "gpudash.columns", "gpudash.feed", "gpudash.filtering"),
-    *("gpudash.history", "gpudash.leasing", "gpudash.outputs", "gpudash.peers", "gpudash.picking"),
-    *("gpudash.quantities", "gpudash.recording", "gpudash.settings", "gpudash.tui"),
-    *("gpudash.health.xids", "gpudash.secrets.masking", "gpudash.sources.simulated"),
+    *(
+        "gpudash.actions.kill",
+        "gpudash.analysis.columns",
+        "gpudash.feed.feed",
+        "gpudash.analysis.filter",
+    ),
+    *(
+        "gpudash.analysis.history",
+        "gpudash.actions.lease.acquire",
+        "gpudash.output",
+        "gpudash.analysis.peers",
+        "gpudash.actions.lease",
+    ),
+    *("gpudash.model.quantities", "gpudash.feed.recording", "gpudash.config", "gpudash.tui"),
+    *("gpudash.analysis.health.xids", "gpudash.model.secrets.masking", "gpudash.collect.simulated"),
 }
 """What a single look pays for if it is imported: it spends nearly all of its time importing."""
 

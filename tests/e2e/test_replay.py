@@ -15,8 +15,8 @@ import pytest
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
 from tests.factories import make_device, make_host, make_process
+from tests.feed.recording.lines import START, line, write
 from tests.holders import Holder
-from tests.recording.lines import START, line, write
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.wire import encode
+from gpudash.model.wire import encode
 from tests.e2e.run import GPUDASH
 from tests.factories import make_process, make_snapshot
 

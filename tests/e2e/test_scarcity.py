@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.wire import decode, encode
+from gpudash.model.wire import decode, encode
 from tests.e2e.nobody import Nobody
 from tests.e2e.run import GPUDASH, complete
 from tests.e2e.terminal import Terminal
@@ -55,7 +55,7 @@ def test_without_files_to_open_it_ends_with_one_line(fakenvml: Path) -> None:
 
 _WITH_LITTLE_MEMORY = """
 import resource, sys
-import gpudash.recording, gpudash.wire
+import gpudash.feed.recording, gpudash.model.wire
 from gpudash.cli import main
 pages = int(open("/proc/self/statm").read().split()[0])
 least = pages * resource.getpagesize() + (16 << 20)

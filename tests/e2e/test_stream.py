@@ -16,9 +16,9 @@ from typing import IO
 
 import pytest
 
-from gpudash import pace
-from gpudash.snapshot import Snapshot
-from gpudash.wire import decode
+from gpudash.feed import pace
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import decode
 from tests.e2e.run import GPUDASH, no_library, tell
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tui.killing.stage import Start
+from tests.tui.actions.kill.stage import Start
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpudash.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
 from tests.factories import (
     make_device,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from gpudash.history import History
-from gpudash.snapshot import Snapshot
+from gpudash.analysis.history import History
+from gpudash.model.snapshot import Snapshot
 from tests.factories import make_device, make_host, make_snapshot
 
 START = 100_000.0

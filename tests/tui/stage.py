@@ -10,8 +10,8 @@ from typing import Any
 import pyte
 from textual.drivers.headless_driver import HeadlessDriver
 
-from gpudash.feed import FeedState
-from gpudash.snapshot import Snapshot
+from gpudash.feed.feed import FeedState
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
 from tests.factories import GIB, gpu_uuid, make_process, make_process_device, make_snapshot
 

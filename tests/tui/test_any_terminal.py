@@ -1,4 +1,4 @@
-from gpudash.text import clean
+from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from tests.factories import make_snapshot
 from tests.tui.stage import (

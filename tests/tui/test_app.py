@@ -3,9 +3,9 @@ import re
 
 import pytest
 
-from gpudash.feed import FeedState
-from gpudash.snapshot import Device, Fault
-from gpudash.text import clean
+from gpudash.feed.feed import FeedState
+from gpudash.model.snapshot import Device, Fault
+from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from tests.factories import gpu_uuid, make_device, make_host, make_snapshot
 from tests.tui.stage import (

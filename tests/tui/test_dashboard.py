@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from textual.pilot import Pilot
 
-from gpudash.snapshot import Device, Fault, Process, Snapshot
-from gpudash.text import clean
+from gpudash.model.snapshot import Device, Fault, Process, Snapshot
+from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.listing import Key

@@ -2,17 +2,17 @@ from typing import Any
 
 import pytest
 
-from gpudash.device_fields import DEVICE_FIELDS
-from gpudash.history import DEVICE_METRICS
-from gpudash.metric import Group
-from gpudash.snapshot import Fault
-from gpudash.text import clean
+from gpudash.analysis.history import DEVICE_METRICS
+from gpudash.model.device_fields import DEVICE_FIELDS
+from gpudash.model.fields import Group
+from gpudash.model.snapshot import Fault
+from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.renderables.details import missing, sheet
-from gpudash.tui.renderables.line import cells_of
-from gpudash.tui.renderables.metric_rows import Details
-from gpudash.tui.screens.device import DeviceView
+from gpudash.tui.draw.details import missing, sheet
+from gpudash.tui.draw.line import cells_of
+from gpudash.tui.draw.metric_rows import Details
 from gpudash.tui.theme import PLAIN
+from gpudash.tui.views.device import DeviceView
 from tests.factories import (
     GIB,
     gpu_uuid,

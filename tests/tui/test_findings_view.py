@@ -8,12 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from gpudash.health import Diagnosis
-from gpudash.snapshot import Snapshot
+from gpudash.analysis.health import Diagnosis
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.screens.device import DeviceView
-from gpudash.tui.screens.findings import FindingsView
-from gpudash.tui.screens.process import ProcessView
+from gpudash.tui.views.device import DeviceView
+from gpudash.tui.views.findings import FindingsView
+from gpudash.tui.views.process import ProcessView
 from tests.factories import make_device, make_process, make_process_device, make_snapshot
 from tests.tui.stage import HandFeed, screen_lines
 

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from gpudash.snapshot import Device, Fault
-from gpudash.text import clean
+from gpudash.model.snapshot import Device, Fault
+from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.screens.device import DeviceView
-from gpudash.tui.screens.process import ProcessView
-from gpudash.tui.screens.view import View
+from gpudash.tui.views.device import DeviceView
+from gpudash.tui.views.process import ProcessView
+from gpudash.tui.views.view import View
 from tests.factories import gpu_uuid, make_device
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines, selected
 

@@ -2,14 +2,14 @@ import base64
 
 import pytest
 
-from gpudash.columns import PROCESS_COLUMNS
+from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.dialogs.choose import ChooseScreen
 from gpudash.tui.keymap import KEYS
 from gpudash.tui.keymap.recorded import live_keys
-from gpudash.tui.live import Overview
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.screens.choose import ChooseScreen
-from gpudash.tui.screens.view import View
+from gpudash.tui.screen import Overview
+from gpudash.tui.views.view import View
 from tests.factories import make_snapshot
 from tests.tui.stage import (
     CaptureDriver,

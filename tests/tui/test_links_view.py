@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from gpudash.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
 from tests.factories import (
     gpu_uuid,

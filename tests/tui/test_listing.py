@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.columns import PROCESS_COLUMNS
-from gpudash.filtering import parse
-from gpudash.rows import process_rows
+from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.filter import parse
+from gpudash.analysis.rows import process_rows
 from gpudash.tui.listing import Listing
 from tests.factories import make_snapshot
 from tests.tui.stage import process_of

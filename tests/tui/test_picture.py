@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.color import ColorSystem
 
-from gpudash.feed import FeedState
-from gpudash.snapshot import EMPTY, Device, Fault, Process, Snapshot
-from gpudash.text import clean
+from gpudash.feed.feed import FeedState
+from gpudash.model.snapshot import EMPTY, Device, Fault, Process, Snapshot
+from gpudash.model.text import clean
+from gpudash.tui.dashboard import PANELS, Picture
+from gpudash.tui.draw.line import Line
 from gpudash.tui.glyphs import ASCII
-from gpudash.tui.picture import PANELS, Picture
-from gpudash.tui.renderables.line import Line
 from gpudash.tui.theme import faded, look
 from tests.factories import (
     gpu_uuid,

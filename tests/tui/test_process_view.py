@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from gpudash.inspection import inspect
-from gpudash.snapshot import Process, Snapshot
-from gpudash.text import clean
+from gpudash.analysis.inspection import inspect
+from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.screens.process import ProcessView
-from tests.actions.shown import HERE, WAIT_SECONDS, shown
+from gpudash.tui.views.process import ProcessView
+from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process, make_snapshot
 from tests.holders import Holder
 from tests.tui.stage import CaptureDriver, HandFeed, Terminal, process_of, screen_lines, selected

@@ -27,7 +27,7 @@ async def main():
         await pilot.pause()
 
 asyncio.run(main())
-sys.exit("loaded" if "gpudash.actions" in sys.modules else 0)
+sys.exit("loaded" if "gpudash.actions.kill" in sys.modules else 0)
 """
 
 

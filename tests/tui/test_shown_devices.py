@@ -1,4 +1,4 @@
-from gpudash.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.shown_devices import ShownDevices
 from tests.factories import gpu_uuid, make_device, make_snapshot
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from gpudash.snapshot import Process, Snapshot
+from gpudash.model.snapshot import Process, Snapshot
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.screens.view import View
+from gpudash.tui.views.view import View
 from tests.factories import (
     GIB,
     gpu_uuid,

@@ -7,10 +7,10 @@ import pytest
 from textual.pilot import Pilot
 
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.live import Overview
-from gpudash.tui.screens.device import DeviceView
-from gpudash.tui.screens.links import LinksView
-from gpudash.tui.screens.process import ProcessView
+from gpudash.tui.screen import Overview
+from gpudash.tui.views.device import DeviceView
+from gpudash.tui.views.links import LinksView
+from gpudash.tui.views.process import ProcessView
 from tests.tui.stage import HandFeed, busy_snapshot
 
 

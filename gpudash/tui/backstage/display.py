@@ -20,8 +20,8 @@ from textual.strip import Strip
 
 from gpudash.tui.backstage.driver import QuietDriver
 from gpudash.tui.backstage.sending import SendingApp
+from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.frame import Frame
-from gpudash.tui.renderables.line import Line, fitted
 from gpudash.tui.strokes import erases
 
 if TYPE_CHECKING:

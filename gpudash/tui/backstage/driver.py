@@ -23,7 +23,7 @@ from textual.events import Paste
 from textual.message import Message
 from textual.messages import TerminalSupportsSynchronizedOutput
 
-from gpudash.errors import ExitStatus
+from gpudash.model.errors import ExitStatus
 from gpudash.tui.backstage.lag import QUESTION, Lag
 from gpudash.tui.backstage.outlet import Outlet
 from gpudash.tui.backstage.parting import answers_in, hear_out

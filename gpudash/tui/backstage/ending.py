@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from textual.app import App
 
-from gpudash.errors import is_exhausted
+from gpudash.model.errors import is_exhausted
 
 
 class EndingApp(App[int]):

@@ -8,8 +8,8 @@ from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 
+from gpudash.tui.draw.footer import action_at
 from gpudash.tui.keymap import Key
-from gpudash.tui.renderables.footer import action_at
 from gpudash.tui.widgets.lines import Lines
 
 

@@ -10,7 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gpudash.tui.backstage.display import repaint
-from gpudash.tui.renderables.line import Line, fitted
+from gpudash.tui.draw.line import Line, fitted
 
 
 class Lines(Widget):

@@ -6,7 +6,7 @@ from rich.style import Style
 from textual.events import Key, Paste
 from textual.message import Message
 
-from gpudash.tui.editor import Editor
+from gpudash.tui.dialogs.editor import Editor
 from gpudash.tui.widgets.lines import Lines
 
 _HEIGHT = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.events import Click
 from textual.message import Message
 
-from gpudash.tui.renderables.question import Drawing
+from gpudash.tui.draw.question import Drawing
 from gpudash.tui.widgets.lines import Lines
 
 

@@ -1,0 +1,95 @@
+"""The signals that can be sent, by name and by number."""
+
+from __future__ import annotations
+
+import signal
+from functools import lru_cache
+from typing import NamedTuple
+
+from gpudash.model.errors import UsageError
+
+_HELP = {
+    "KILL": "destroy",
+    "TERM": "terminate",
+    "INT": "interrupt",
+    "HUP": "hang-up",
+    "QUIT": "quit",
+    "ABRT": "abort",
+    "STOP": "pause",
+    "CONT": "resume",
+    "TSTP": "suspend",
+    "TTIN": "background-read",
+    "TTOU": "background-write",
+    "USR1": "custom",
+    "USR2": "custom",
+    "ALRM": "alarm",
+    "VTALRM": "CPU-alarm",
+    "PROF": "profile",
+    "CHLD": "child",
+    "WINCH": "resize",
+    "PIPE": "broken-pipe",
+    "IO": "readable",
+    "URG": "urgent",
+    "PWR": "power",
+    "SYS": "bad-call",
+    "TRAP": "trap",
+    "ILL": "bad-instruction",
+    "BUS": "bad-memory",
+    "SEGV": "bad-address",
+    "FPE": "bad-arithmetic",
+    "XCPU": "CPU-limit",
+    "XFSZ": "file-limit",
+    "STKFLT": "stack-fault",
+}
+_ENDING = frozenset({"KILL", "TERM", "INT", "HUP", "QUIT", "ABRT"})
+
+
+class Signal(NamedTuple):
+    """A signal and the one word that says what it does."""
+
+    name: str
+    """Without SIG: `TERM`, `RTMIN+3`."""
+    number: int
+    help: str
+
+    @property
+    def ends(self) -> bool:
+        """Whether it is sent to end a process: one that lives on has ignored it."""
+        return self.name in _ENDING
+
+
+@lru_cache(maxsize=1)
+def signals() -> tuple[Signal, ...]:
+    """Return all signals of this system, those that people send most first."""
+    # Iteration leaves out the aliases: SIGCLD, SIGPOLL, SIGIOT.
+    named = {each.name.removeprefix("SIG"): int(each) for each in signal.Signals}
+    first = [name for name in _HELP if name in named]
+    rest = sorted(named.keys() - _HELP.keys() - {"RTMIN", "RTMAX"}, key=named.__getitem__)
+    plain = [Signal(name, named[name], _HELP.get(name, "signal")) for name in (*first, *rest)]
+    low, high = int(signal.SIGRTMIN), int(signal.SIGRTMAX)
+    return (*plain, *(Signal(_realtime(n, low), n, "real-time") for n in range(low, high + 1)))
+
+
+def find_signal(word: str) -> Signal:
+    """Return the signal that a person names: `KILL`, `sigterm`, `9`, `RTMIN+1`.
+
+    Raises UsageError that suggests the nearest one.
+    """
+    wanted = word.strip().upper().removeprefix("SIG")
+    alias = getattr(signal, f"SIG{wanted}", None)
+    number = str(int(alias)) if isinstance(alias, signal.Signals) else wanted
+    for each in signals():
+        if wanted == each.name or number == str(each.number):
+            return each
+    raise UsageError(f"no signal {word!r}: {_suggestion(wanted)}")
+
+
+def _realtime(number: int, low: int) -> str:
+    return f"RTMIN+{number - low}" if number > low else "RTMIN"
+
+
+def _suggestion(wanted: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(wanted, [each.name for each in signals()], n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else "choose KILL, TERM, INT, ... or a number 1 to 64"

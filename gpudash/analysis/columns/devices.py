@@ -1,0 +1,279 @@
+"""The columns of devices: what each says, how it sorts, how much it matters."""
+
+from __future__ import annotations
+
+from gpudash.analysis import health
+from gpudash.analysis.health import Level
+from gpudash.analysis.labels import short_name
+from gpudash.analysis.rows import DeviceRow
+from gpudash.analysis.table import Column, number
+from gpudash.model.units import ABSENT, celsius, percent, short_size, watts
+
+_IDLE_WORDS = {"held idle": "held", "in use": "in use"}
+
+
+def status(row: DeviceRow) -> str:
+    """Return one word: what is wrong with it, else whether it is held, in use, idle or ok."""
+    word = health.status(row.device, row.findings)
+    return _IDLE_WORDS.get(row.use, word) if word == "idle" else word
+
+
+def status_level(row: DeviceRow) -> Level:
+    """Return how bad the status is; a GPU that is held and does nothing is a warning."""
+    return "warn" if status(row) == "held" else health.status_level(row.device, row.findings)
+
+
+def _name(row: DeviceRow) -> str:
+    name = short_name(row.device)
+    return f"  {name}" if row.device.is_mig else name
+
+
+def _memory(row: DeviceRow) -> str:
+    total = row.device.memory_total_bytes
+    used = short_size(row.device.memory_used_bytes)
+    return used if total is None else f"{used}/{short_size(total)}"
+
+
+def _memory_percent(row: DeviceRow) -> float | None:
+    share = health.memory_share(row.device)
+    return None if share is None else 100 * share
+
+
+def _power(row: DeviceRow) -> str:
+    limit = row.device.enforced_power_limit_mw
+    used = watts(row.device.power_usage_mw)
+    return used if limit is None else f"{used.removesuffix('W')}/{watts(limit)}"
+
+
+def _utilization_share(row: DeviceRow) -> float | None:
+    value = row.device.gpu_utilization_percent
+    return None if value is None else value / 100
+
+
+def _of_most(clock_mhz: int | None, most_mhz: int | None) -> str:
+    """Return a clock of its highest: `1755/1980MHz`."""
+    if clock_mhz is None:
+        return ABSENT
+    return f"{clock_mhz}MHz" if most_mhz is None else f"{clock_mhz}/{most_mhz}MHz"
+
+
+def _pcie(row: DeviceRow) -> str:
+    return _both_ways(row.device.pcie_rx_bytes_per_second, row.device.pcie_tx_bytes_per_second)
+
+
+def _nvlink(row: DeviceRow) -> str:
+    return _both_ways(row.device.nvlink_rx_bytes_per_second, row.device.nvlink_tx_bytes_per_second)
+
+
+def _both_ways(received: int | None, sent: int | None) -> str:
+    """Return bytes a second received and sent, the slashes of all rows in one column."""
+    if received is None and sent is None:
+        return ABSENT
+    return f"{short_size(received):>5}/{short_size(sent):<5}"
+
+
+def _codec(row: DeviceRow) -> str:
+    """Return how busy encoder and decoder are."""
+    known = _codecs(row)
+    return ABSENT if known == (None, None) else "/".join(map(percent, known))
+
+
+def _codecs(row: DeviceRow) -> tuple[int | None, int | None]:
+    return row.device.encoder_utilization_percent, row.device.decoder_utilization_percent
+
+
+def _ecc(row: DeviceRow) -> str:
+    """Return memory errors since the driver was loaded: `3`, or `3+1` with uncorrected ones."""
+    corrected, uncorrected = _errors(row)
+    if uncorrected:
+        return f"{ABSENT if corrected is None else corrected}+{uncorrected}"
+    return ABSENT if corrected is None else str(corrected)
+
+
+def _errors(row: DeviceRow) -> tuple[int | None, int | None]:
+    return row.device.ecc_corrected_volatile_count, row.device.ecc_uncorrected_volatile_count
+
+
+def _sum(*values: int | None) -> float:
+    known = [value for value in values if value is not None]
+    return float(sum(known)) if known else number(None)
+
+
+def _performance_state(row: DeviceRow) -> str:
+    state = row.device.performance_state
+    return ABSENT if state is None else f"P{state}"
+
+
+DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
+    Column(
+        key="index",
+        header="GPU",
+        text=lambda row: row.label,
+        sort_key=lambda row: row.device.index,
+        width=6,
+    ),
+    Column(
+        key="name",
+        header="NAME",
+        text=_name,
+        sort_key=lambda row: row.device.name or "",
+        width=24,
+        priority=3,
+    ),
+    Column(
+        key="utilization",
+        header="UTIL",
+        text=lambda row: percent(row.device.gpu_utilization_percent),
+        sort_key=lambda row: number(row.device.gpu_utilization_percent),
+        width=4,
+        align=">",
+        level=lambda row: health.utilization_level(row.device),
+        share=_utilization_share,
+    ),
+    Column(
+        key="sm_active",
+        header="SM",
+        text=lambda row: percent(row.device.sm_active_percent),
+        sort_key=lambda row: number(row.device.sm_active_percent),
+        width=4,
+        align=">",
+        priority=5,
+    ),
+    Column(
+        key="memory",
+        header="MEMORY",
+        text=_memory,
+        sort_key=lambda row: number(row.device.memory_used_bytes),
+        width=11,
+        align=">",
+        level=lambda row: health.memory_level(row.device),
+        share=lambda row: health.memory_share(row.device),
+    ),
+    Column(
+        key="memory_percent",
+        header="MEM%",
+        text=lambda row: percent(_memory_percent(row)),
+        sort_key=lambda row: number(_memory_percent(row)),
+        width=4,
+        align=">",
+        priority=4,
+        level=lambda row: health.memory_level(row.device),
+    ),
+    Column(
+        key="temperature",
+        header="TEMP",
+        text=lambda row: celsius(row.device.temperature_celsius),
+        sort_key=lambda row: number(row.device.temperature_celsius),
+        width=4,
+        align=">",
+        priority=1,
+        level=lambda row: health.temperature_level(row.device),
+    ),
+    Column(
+        key="memory_temperature",
+        header="MTEMP",
+        text=lambda row: celsius(row.device.memory_temperature_celsius),
+        sort_key=lambda row: number(row.device.memory_temperature_celsius),
+        width=5,
+        align=">",
+        priority=8,
+        level=lambda row: health.memory_temperature_level(row.device),
+    ),
+    Column(
+        key="fan",
+        header="FAN",
+        text=lambda row: percent(row.device.fan_speed_percent),
+        sort_key=lambda row: number(row.device.fan_speed_percent),
+        width=4,
+        align=">",
+        priority=5,
+    ),
+    Column(
+        key="power",
+        header="POWER",
+        text=_power,
+        sort_key=lambda row: number(row.device.power_usage_mw),
+        width=10,
+        align=">",
+        priority=2,
+        level=lambda row: health.power_level(row.device),
+    ),
+    Column(
+        key="sm_clock",
+        header="SM CLK",
+        text=lambda row: _of_most(row.device.sm_clock_mhz, row.device.max_sm_clock_mhz),
+        sort_key=lambda row: number(row.device.sm_clock_mhz),
+        width=12,
+        align=">",
+        priority=6,
+    ),
+    Column(
+        key="memory_clock",
+        header="MEM CLK",
+        text=lambda row: _of_most(row.device.memory_clock_mhz, row.device.max_memory_clock_mhz),
+        sort_key=lambda row: number(row.device.memory_clock_mhz),
+        width=13,
+        align=">",
+        priority=11,
+    ),
+    Column(
+        key="performance_state",
+        header="P",
+        text=_performance_state,
+        sort_key=lambda row: number(row.device.performance_state),
+        width=3,
+        priority=10,
+    ),
+    Column(
+        key="pcie",
+        header="PCIE RX/TX",
+        text=_pcie,
+        sort_key=lambda row: _sum(
+            row.device.pcie_rx_bytes_per_second, row.device.pcie_tx_bytes_per_second
+        ),
+        width=11,
+        align=">",
+        priority=8,
+    ),
+    Column(
+        key="nvlink",
+        header="NVLINK RX/TX",
+        text=_nvlink,
+        sort_key=lambda row: _sum(
+            row.device.nvlink_rx_bytes_per_second, row.device.nvlink_tx_bytes_per_second
+        ),
+        width=12,
+        align=">",
+        priority=9,
+    ),
+    Column(
+        key="codec",
+        header="ENC/DEC",
+        text=_codec,
+        sort_key=lambda row: _sum(*_codecs(row)),
+        width=9,
+        align=">",
+        priority=7,
+        worth=lambda row: any(_codecs(row)),
+    ),
+    Column(
+        key="ecc",
+        header="ECC",
+        text=_ecc,
+        sort_key=lambda row: _sum(*_errors(row)),
+        width=8,
+        align=">",
+        priority=6,
+        worth=lambda row: any(_errors(row)),
+        level=lambda row: health.ecc_level(row.device),
+    ),
+    Column(
+        key="status",
+        header="STATUS",
+        text=status,
+        sort_key=status,
+        width=9,
+        priority=1,
+        level=status_level,
+    ),
+)

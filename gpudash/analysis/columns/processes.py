@@ -1,0 +1,163 @@
+"""The columns of processes: what each says, how it sorts, how much it matters."""
+
+from __future__ import annotations
+
+from gpudash.analysis.health import Level
+from gpudash.analysis.labels import command, short_command
+from gpudash.analysis.rows import ProcessRow, sm_utilization_percent
+from gpudash.analysis.table import Column, number
+from gpudash.model.units import ABSENT, duration, percent, short_size
+
+_MINUTE, _HOUR, _NOTABLE_IDLE = 60, 3600, 60
+
+
+def _job(row: ProcessRow) -> str:
+    return ABSENT if row.process.job is None else row.process.job.label
+
+
+def _idle(row: ProcessRow) -> str:
+    """Return for how long it has held memory idly, in whole minutes: it need not be exact."""
+    seconds = row.idle_seconds
+    if seconds is None or seconds >= _HOUR:
+        return duration(seconds)
+    if seconds >= _MINUTE:
+        return f"{seconds // _MINUTE:.0f}m"
+    return "<10s" if 0 < seconds < 10 else f"{seconds // 10 * 10:.0f}s"
+
+
+def _idle_level(row: ProcessRow) -> Level:
+    return "warn" if (row.idle_seconds or 0) >= _NOTABLE_IDLE else "unknown"
+
+
+def _sm_level(row: ProcessRow) -> Level:
+    """Return warn for a process that keeps a GPU without running anything on it."""
+    share = sm_utilization_percent(row.process)
+    return "unknown" if share is None else "ok" if share else "warn"
+
+
+PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
+    Column(
+        key="pid",
+        header="PID",
+        text=lambda row: str(row.process.pid),
+        sort_key=lambda row: row.process.pid,
+        width=10,
+        align=">",
+    ),
+    Column(
+        key="user",
+        header="USER",
+        text=lambda row: row.process.username or ABSENT,
+        sort_key=lambda row: row.process.username or "",
+        width=12,
+        priority=1,
+    ),
+    Column(
+        key="gpus",
+        header="GPUS",
+        text=lambda row: row.gpus,
+        sort_key=lambda row: min((d.index for d in row.process.devices), default=-1),
+        width=12,
+        priority=1,
+    ),
+    Column(
+        key="type",
+        header="TYPE",
+        text=lambda row: row.process.type or ABSENT,
+        sort_key=lambda row: row.process.type,
+        width=5,
+        priority=9,
+    ),
+    Column(
+        key="gpu_memory",
+        header="GPU-MEM",
+        text=lambda row: short_size(row.process.used_gpu_memory_bytes),
+        sort_key=lambda row: number(row.process.used_gpu_memory_bytes),
+        width=7,
+        align=">",
+    ),
+    Column(
+        key="gpu_memory_percent",
+        header="MEM%",
+        text=lambda row: percent(row.gpu_memory_percent),
+        sort_key=lambda row: number(row.gpu_memory_percent),
+        width=4,
+        align=">",
+        priority=8,
+    ),
+    Column(
+        key="sm",
+        header="SM",
+        text=lambda row: percent(sm_utilization_percent(row.process)),
+        sort_key=lambda row: number(sm_utilization_percent(row.process)),
+        width=6,
+        align=">",
+        priority=2,
+        level=_sm_level,
+    ),
+    Column(
+        key="memory_bandwidth",
+        header="BW",
+        text=lambda row: percent(row.process.memory_utilization_percent),
+        sort_key=lambda row: number(row.process.memory_utilization_percent),
+        width=6,
+        align=">",
+        priority=10,
+    ),
+    Column(
+        key="cpu",
+        header="CPU",
+        text=lambda row: percent(row.process.cpu_percent),
+        sort_key=lambda row: number(row.process.cpu_percent),
+        width=6,
+        align=">",
+        priority=5,
+    ),
+    Column(
+        key="resident_memory",
+        header="RSS",
+        text=lambda row: short_size(row.process.resident_memory_bytes),
+        sort_key=lambda row: number(row.process.resident_memory_bytes),
+        width=5,
+        align=">",
+        priority=7,
+    ),
+    Column(
+        key="time",
+        header="TIME",
+        text=lambda row: duration(row.age_seconds),
+        sort_key=lambda row: number(row.age_seconds),
+        width=6,
+        align=">",
+        priority=3,
+        ticks=True,
+    ),
+    Column(
+        key="idle",
+        header="IDLE",
+        text=_idle,
+        sort_key=lambda row: number(row.idle_seconds),
+        width=6,
+        align=">",
+        priority=4,
+        level=_idle_level,
+        ticks=True,
+    ),
+    Column(
+        key="job",
+        header="JOB",
+        text=_job,
+        sort_key=_job,
+        width=22,
+        priority=6,
+    ),
+    Column(
+        key="command",
+        header="COMMAND",
+        text=lambda row: command(row.process),
+        short=lambda row: short_command(row.process),
+        sort_key=lambda row: short_command(row.process),
+        width=30,
+        grows=True,
+    ),
+)

@@ -1,0 +1,117 @@
+"""What each GPU sends and receives and what it is next to: the columns beside the link matrix."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpudash.analysis.labels import index_ranges
+from gpudash.analysis.links import affinities
+from gpudash.analysis.table import Column
+from gpudash.model.snapshot import Device, Snapshot, pcie_capacity
+from gpudash.model.units import ABSENT, short_size
+
+
+class Neighbourhood(NamedTuple):
+    """A GPU of the topology, None if it can no longer be read, and the CPUs next to it."""
+
+    gpu: int
+    device: Device | None
+    numa: str
+    cpus: str
+
+
+def neighbourhoods(snapshot: Snapshot) -> list[Neighbourhood]:
+    """Return the GPUs in the order of the topology."""
+    topology = snapshot.topology
+    if topology is None:
+        return []
+    gpus = {device.index: device for device in snapshot.devices if not device.is_mig}
+    count = len(topology.indices)
+    numa, cpus = (affinities(t, count) for t in (topology.numa_affinity, topology.cpu_affinity))
+    return [
+        Neighbourhood(index, gpus.get(index), *near)
+        for index, near in zip(topology.indices, zip(numa, cpus, strict=True), strict=True)
+    ]
+
+
+def affinity_sentence(rows: list[Neighbourhood]) -> str:
+    """Return `NUMA 0, CPUs 0-31: GPU 0-3;  NUMA 1, CPUs 32-63: GPU 4-7`, empty if none is told."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        if (row.numa, row.cpus) != (ABSENT, ABSENT):
+            groups.setdefault((row.numa, row.cpus), []).append(row.gpu)
+    return ";  ".join(
+        f"NUMA {numa}, CPUs {cpus}: GPU {index_ranges(indices)}"
+        for (numa, cpus), indices in groups.items()
+    )
+
+
+def _number(row: Neighbourhood, field: str) -> int | None:
+    value: int | None = getattr(row.device, field, None)
+    return value
+
+
+def _capacity(device: Device | None) -> float | None:
+    """Return the bytes per second that the PCIe link carries each way at its best."""
+    if device is None:
+        return None
+    return pcie_capacity(device.max_pcie_link_generation, device.max_pcie_link_width)
+
+
+def _share(row: Neighbourhood, field: str) -> float | None:
+    value, capacity = _number(row, field), _capacity(row.device)
+    return None if value is None or not capacity else min(max(value / capacity, 0.0), 1.0)
+
+
+def _pcie(row: Neighbourhood) -> str:
+    device = row.device
+    if device is None or device.pcie_link_width is None:
+        return ABSENT
+    return f"gen{device.pcie_link_generation or '?'} x{device.pcie_link_width}"
+
+
+def _rate(key: str, header: str, field: str, *, priority: int) -> Column[Neighbourhood]:
+    pcie = key.startswith("pcie")
+    return Column(
+        key=key,
+        header=header,
+        text=lambda row: short_size(_number(row, field)),
+        sort_key=lambda row: float(_number(row, field) or 0),
+        width=6,
+        align=">",
+        priority=priority,
+        share=(lambda row: _share(row, field)) if pcie else None,
+    )
+
+
+TRAFFIC_COLUMNS: tuple[Column[Neighbourhood], ...] = (
+    _rate("pcie_tx", "PCI TX", "pcie_tx_bytes_per_second", priority=1),
+    _rate("pcie_rx", "PCI RX", "pcie_rx_bytes_per_second", priority=1),
+    _rate("nvlink_tx", "NVL TX", "nvlink_tx_bytes_per_second", priority=2),
+    _rate("nvlink_rx", "NVL RX", "nvlink_rx_bytes_per_second", priority=2),
+    Column(
+        key="numa",
+        header="NUMA",
+        text=lambda row: row.numa,
+        sort_key=lambda row: row.numa,
+        width=7,
+        priority=3,
+    ),
+    Column(
+        key="cpus",
+        header="CPUS",
+        text=lambda row: row.cpus,
+        sort_key=lambda row: row.cpus,
+        width=15,
+        priority=4,
+    ),
+    Column(
+        key="pcie",
+        header="PCIE",
+        text=_pcie,
+        sort_key=_pcie,
+        width=8,
+        priority=5,
+    ),
+)
+"""Rates are bytes per second in binary units; PCIe bars are shares of what the link can carry."""

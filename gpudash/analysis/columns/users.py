@@ -1,0 +1,132 @@
+"""The columns of the owners of processes.
+
+Idle is memory that their processes hold at 0 % SM, and for how long the longest has.
+"""
+
+from __future__ import annotations
+
+from gpudash.analysis.health import Level
+from gpudash.analysis.table import Column, number
+from gpudash.analysis.usage import User
+from gpudash.model.units import ABSENT, duration, percent, short_size
+
+
+def _idle_level(user: User) -> Level:
+    return "unknown" if not user.idle_memory_bytes else "warn"
+
+
+def _jobs(user: User) -> str:
+    return ", ".join(user.jobs) or ABSENT
+
+
+def _jobs_counted(user: User) -> str:
+    return _jobs(user) if len(user.jobs) < 2 else f"{len(user.jobs)} jobs"
+
+
+def _memory_share_text(user: User) -> str:
+    share = user.gpu_memory_share
+    return ABSENT if share is None else percent(100 * share)
+
+
+USER_COLUMNS: tuple[Column[User], ...] = (
+    Column(
+        key="user",
+        header="USER",
+        text=lambda user: user.name or ABSENT,
+        sort_key=lambda user: user.name or "",
+        width=20,
+    ),
+    Column(
+        key="memory",
+        header="GPU-MEM",
+        text=lambda user: short_size(user.gpu_memory_bytes),
+        sort_key=lambda user: number(user.gpu_memory_bytes),
+        width=7,
+        align=">",
+        share=lambda user: user.gpu_memory_share,
+    ),
+    Column(
+        key="memory_percent",
+        header="MEM%",
+        text=_memory_share_text,
+        sort_key=lambda user: number(user.gpu_memory_share),
+        width=4,
+        align=">",
+        priority=1,
+    ),
+    Column(
+        key="idle_memory",
+        header="IDLE-MEM",
+        text=lambda user: short_size(user.idle_memory_bytes),
+        sort_key=lambda user: number(user.idle_memory_bytes),
+        width=8,
+        align=">",
+        priority=2,
+        level=_idle_level,
+    ),
+    Column(
+        key="idle",
+        header="IDLE",
+        text=lambda user: duration(user.idle_seconds),
+        sort_key=lambda user: number(user.idle_seconds),
+        width=6,
+        align=">",
+        priority=4,
+        level=_idle_level,
+    ),
+    Column(
+        key="gpus",
+        header="GPUS",
+        text=lambda user: user.gpus,
+        short=lambda user: f"{user.gpu_count} GPUs",
+        sort_key=lambda user: user.gpu_count,
+        width=16,
+        priority=1,
+    ),
+    Column(
+        key="processes",
+        header="PROCS",
+        text=lambda user: str(user.process_count),
+        sort_key=lambda user: user.process_count,
+        width=5,
+        align=">",
+        priority=1,
+    ),
+    Column(
+        key="sm",
+        header="SM",
+        text=lambda user: percent(user.sm_percent),
+        sort_key=lambda user: number(user.sm_percent),
+        width=6,
+        align=">",
+        priority=3,
+    ),
+    Column(
+        key="cpu",
+        header="CPU",
+        text=lambda user: percent(user.cpu_percent),
+        sort_key=lambda user: number(user.cpu_percent),
+        width=7,
+        align=">",
+        priority=5,
+    ),
+    Column(
+        key="resident_memory",
+        header="RSS",
+        text=lambda user: short_size(user.resident_memory_bytes),
+        sort_key=lambda user: number(user.resident_memory_bytes),
+        width=5,
+        align=">",
+        priority=6,
+    ),
+    Column(
+        key="jobs",
+        header="JOBS",
+        text=_jobs,
+        short=_jobs_counted,
+        sort_key=_jobs,
+        width=14,
+        grows=True,
+        priority=7,
+    ),
+)

@@ -1,0 +1,137 @@
+"""How the tests of a filter are made: over words, over numbers, over sets.
+
+A value that is absent passes none of them: nobody knows whether it is more or less than anything.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+
+from gpudash.analysis.rows import ProcessRow
+from gpudash.model.quantities import Quantity
+
+Test = Callable[[ProcessRow], bool]
+Builder = Callable[[str, str], "Test | None"]
+"""Operator and value to a test; None for a value that makes no sense."""
+
+LOOSE, EXACT, OTHER = ":", "=", "!="
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+WORD_OPERATORS = (LOOSE, EXACT, OTHER)
+NUMBER_OPERATORS = (*_COMPARISONS, *WORD_OPERATORS)
+
+_MOST_DIGITS = 10
+
+
+def of_text(texts: Callable[[ProcessRow], Iterable[str]], *, several: bool = False) -> Builder:
+    """Return the builder of a term over words: `:` is contained in one of them, `=` is all of it.
+
+    The case of letters does not matter. With `several`, commas stand between words to choose from.
+    """
+
+    def build(sign: str, value: str) -> Test | None:
+        whole = value.casefold()
+        parts = whole.split(",") if several else [whole]
+        if len(parts) > 1 and not all(parts):
+            return None
+        # What is looked for may have a comma of its own.
+        wanted = {whole, *parts}
+
+        def contains(row: ProcessRow) -> bool:
+            return any(part in text.casefold() for text in texts(row) for part in wanted)
+
+        def equals(row: ProcessRow) -> bool:
+            return any(text.casefold() in wanted for text in texts(row))
+
+        def differs(row: ProcessRow) -> bool:
+            known = {text.casefold() for text in texts(row)}
+            return bool(known) and wanted.isdisjoint(known)
+
+        return {LOOSE: contains, EXACT: equals, OTHER: differs}[sign]
+
+    return build
+
+
+def of_number(
+    read: Callable[[ProcessRow], float | None], quantity: Callable[[str], Quantity | None]
+) -> Builder:
+    """Return the builder of a term over a number; `=` takes what rounds to the digits written."""
+
+    def build(sign: str, value: str) -> Test | None:
+        wanted = quantity(value)
+        if wanted is None:
+            return None
+        compare = _COMPARISONS.get(sign)
+
+        def test(row: ProcessRow) -> bool:
+            number = read(row)
+            if number is None:
+                return False
+            if compare is not None:
+                return compare(number, wanted.value)
+            return wanted.is_close_to(number) is (sign != OTHER)
+
+        return test
+
+    return build
+
+
+def of_set(
+    read: Callable[[ProcessRow], frozenset[str]],
+    fits: Callable[[str], Callable[[str], bool] | None],
+) -> Builder:
+    """Return the builder of a term over a set: `:` shares a member with it, `=` has no others."""
+
+    def build(sign: str, value: str) -> Test | None:
+        parts = [fits(part) for part in value.split(",")]
+        tests = [part for part in parts if part is not None]
+        if len(tests) < len(parts):
+            return None
+
+        def test(row: ProcessRow) -> bool:
+            members = read(row)
+            found = (any(part(member) for part in tests) for member in members)
+            if sign == LOOSE:
+                return any(found)
+            return bool(members) and all(found) is (sign == EXACT)
+
+        return test
+
+    return build
+
+
+def in_range(text: str) -> Callable[[str], bool] | None:
+    """Return the test of a label for `2`, `0-3` or the MIG instance `0:1`; None for no range,
+    and for one that ends before it begins.
+    """
+    first, dash, last = text.partition("-")
+    if not dash and ":" in text:
+        parts = text.split(":")
+        return text.__eq__ if len(parts) == 2 and all(map(_is_number, parts)) else None
+    if not _is_number(first) or (dash and not _is_number(last)):
+        return None
+    low, high = int(first), int(last or first)
+    if high < low:
+        return None
+
+    def within(label: str) -> bool:
+        # A MIG instance is on its parent, too.
+        number = label.partition(":")[0]
+        return _is_number(number) and low <= int(number) <= high
+
+    return within
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def is_type(text: str) -> Callable[[str], bool] | None:
+    """Return the test for one of the process types; None if it is none."""
+    letter = text.upper()
+    return letter.__eq__ if letter in ("C", "G", "M") else None

@@ -1,0 +1,173 @@
+"""The terms of a filter: what `user:`, `mem>`, `idle>` ... look at, and what they compare it to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from gpudash.analysis.filter.predicates import (
+    NUMBER_OPERATORS,
+    WORD_OPERATORS,
+    Builder,
+    in_range,
+    is_type,
+    of_number,
+    of_set,
+    of_text,
+)
+from gpudash.analysis.labels import command
+from gpudash.analysis.rows import ProcessRow, sm_utilization_percent
+from gpudash.model import quantities
+from gpudash.model.units import ABSENT
+
+
+class Term(Struct, frozen=True, kw_only=True):
+    """One term: its names, the first of which is told, an example, and how its tests are made."""
+
+    names: tuple[str, ...]
+    example: str
+    help: str
+    values: str
+    """What may stand behind the operator, for the message about a wrong value."""
+    operators: tuple[str, ...]
+    test: Builder
+
+
+def _gpus(row: ProcessRow) -> frozenset[str]:
+    """Return the indices of the GPUs that it uses whole, and the labels of its MIG instances."""
+    instances = {label for label in row.gpus.split(",") if ":" in label}
+    parents = {label.partition(":")[0] for label in instances}
+    indices = {str(device.index) for device in row.process.devices}
+    return frozenset(indices - parents | instances)
+
+
+def _types(row: ProcessRow) -> frozenset[str]:
+    return frozenset(filter(None, row.process.type.split("+")))
+
+
+def _user(row: ProcessRow) -> Iterable[str]:
+    return () if row.process.username is None else (row.process.username,)
+
+
+def _job(row: ProcessRow) -> Iterable[str]:
+    """Return what a job is called: as it is shown, its kind, and its ids in full."""
+    job = row.process.job
+    if job is None:
+        return ()
+    return filter(None, (job.label, job.kind, job.id, job.runtime, job.container))
+
+
+def _command(row: ProcessRow) -> Iterable[str]:
+    return [text for text in (command(row.process), row.process.name) if text and text != ABSENT]
+
+
+def searched(row: ProcessRow) -> Iterable[str]:
+    """Return what a plain word is looked for in: PID, owner, command and job."""
+    return (str(row.process.pid), *_user(row), *_command(row), *_job(row))
+
+
+_SIZE, _SPAN, _SHARE = "a size such as 10G or 512M", "a time such as 10m or 2h", "a percentage"
+_NAMES = "a name, or several such as alice,bob"
+
+TERMS: tuple[Term, ...] = (
+    Term(
+        names=("user", "owner"),
+        example="user:alice",
+        help="owner or a part of the name, or several: alice,bob; user=alice is the whole name",
+        values=_NAMES,
+        operators=WORD_OPERATORS,
+        test=of_text(_user, several=True),
+    ),
+    Term(
+        names=("gpu", "gpus"),
+        example="gpu:0-3,6",
+        help="uses one of these GPUs; gpu=0 uses no other",
+        values="GPUs such as 2, 0-3,6 or the MIG instance 0:1",
+        operators=WORD_OPERATORS,
+        test=of_set(_gpus, in_range),
+    ),
+    Term(
+        names=("mem", "memory", "gpu_mem", "gpu_memory"),
+        example="mem>10G",
+        help="GPU memory over all its GPUs",
+        values=_SIZE,
+        operators=NUMBER_OPERATORS,
+        test=of_number(lambda row: row.process.used_gpu_memory_bytes, quantities.size),
+    ),
+    Term(
+        names=("sm",),
+        example="sm<5",
+        help="SM utilization in percent over all its GPUs",
+        values=_SHARE,
+        operators=NUMBER_OPERATORS,
+        test=of_number(lambda row: sm_utilization_percent(row.process), quantities.percentage),
+    ),
+    Term(
+        names=("type",),
+        example="type:C",
+        help="C compute, G graphics, M client of an MPS server, or several",
+        values="C, G or M, or several such as C,M",
+        operators=WORD_OPERATORS,
+        test=of_set(_types, is_type),
+    ),
+    Term(
+        names=("pid",),
+        example="pid:4242",
+        help="process id, a range or several",
+        values="PIDs such as 4242 or 4000-4999,77",
+        operators=WORD_OPERATORS,
+        test=of_set(lambda row: frozenset((str(row.process.pid),)), in_range),
+    ),
+    Term(
+        names=("job",),
+        example="job:slurm",
+        help="container, pod, Slurm job or unit: kind, name or id, or several",
+        values=_NAMES,
+        operators=WORD_OPERATORS,
+        test=of_text(_job, several=True),
+    ),
+    Term(
+        names=("cmd", "command"),
+        example='cmd:"train.py --lr"',
+        help="a part of the command line",
+        values="a text",
+        operators=WORD_OPERATORS,
+        test=of_text(_command),
+    ),
+    Term(
+        names=("cpu",),
+        example="cpu>50",
+        help="CPU time in percent, 100 is a core",
+        values=_SHARE,
+        operators=NUMBER_OPERATORS,
+        test=of_number(lambda row: row.process.cpu_percent, quantities.percentage),
+    ),
+    Term(
+        names=("rss", "resident_memory"),
+        example="rss>1G",
+        help="host memory",
+        values=_SIZE,
+        operators=NUMBER_OPERATORS,
+        test=of_number(lambda row: row.process.resident_memory_bytes, quantities.size),
+    ),
+    Term(
+        names=("age", "time"),
+        example="age>2h",
+        help="time since it started",
+        values=_SPAN,
+        operators=NUMBER_OPERATORS,
+        test=of_number(lambda row: row.age_seconds, quantities.span),
+    ),
+    Term(
+        names=("idle",),
+        example="idle>10m",
+        help="time since it last used a GPU",
+        values=_SPAN,
+        operators=NUMBER_OPERATORS,
+        test=of_number(lambda row: row.idle_seconds, quantities.span),
+    ),
+)
+"""Every term, in the order in which help and messages name them."""
+
+BY_NAME: Mapping[str, Term] = {name: term for term in TERMS for name in term.names}

@@ -1,0 +1,90 @@
+"""How bad single values of a device are; no colours."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpudash.model.snapshot import Device
+
+Level = Literal["unknown", "ok", "warn", "critical"]
+
+_GIB = 1024**3
+_NOTABLE_SHARE = 0.05
+_MARGIN_CELSIUS = 10
+
+
+def utilization_level(device: Device) -> Level:
+    """Return ok for a device that computes, warn for an idle one whose memory is held.
+
+    Unknown is one that is idle and free, too: there is nothing to tell of it.
+    """
+    if device.gpu_utilization_percent == 0 and (memory_share(device) or 0) >= _NOTABLE_SHARE:
+        return "warn"
+    return "ok" if device.gpu_utilization_percent else "unknown"
+
+
+def memory_level(device: Device) -> Level:
+    """Return warn from 95 % used, critical from 99 %: the next allocation may fail."""
+    share = memory_share(device)
+    if share is None:
+        return "unknown"
+    return "critical" if share >= 0.99 else "warn" if share >= 0.95 else "ok"
+
+
+def temperature_level(device: Device) -> Level:
+    """Return critical where the GPU slows itself down, warn 10 degrees before.
+
+    Unknown where the driver tells no such limit.
+    """
+    margin = _temperature_margin(device)
+    if margin is None:
+        return "unknown"
+    return "critical" if margin <= 0 else "warn" if margin <= _MARGIN_CELSIUS else "ok"
+
+
+def memory_temperature_level(device: Device) -> Level:
+    """Return critical where warm memory slows the GPU down, warn 10 degrees before."""
+    value, limit = device.memory_temperature_celsius, device.max_memory_temperature_celsius
+    if value is None or limit is None:
+        return "unknown"
+    if value < limit - _MARGIN_CELSIUS:
+        return "ok"
+    return "critical" if value >= limit else "warn"
+
+
+def ecc_level(device: Device) -> Level:
+    """Return critical for memory errors that could not be corrected, else warn for any."""
+    if device.ecc_uncorrected_volatile_count:
+        return "critical"
+    return "warn" if device.ecc_corrected_volatile_count else "ok"
+
+
+def power_level(device: Device) -> Level:
+    """Return warn at 98 % of the limit in force."""
+    if device.power_usage_mw is None:
+        return "unknown"
+    limit = device.enforced_power_limit_mw
+    return "warn" if limit and device.power_usage_mw >= 0.98 * limit else "ok"
+
+
+def memory_share(device: Device) -> float | None:
+    """Return used of total memory, 0 to 1."""
+    used, total = device.memory_used_bytes, device.memory_total_bytes
+    return None if used is None or not total else min(max(used / total, 0.0), 1.0)
+
+
+def notable(device: Device, amount: int | None) -> bool:
+    """Return whether an amount of the device's memory is worth a word: 1 GiB or 5 % of it."""
+    if amount is None:
+        return False
+    total = device.memory_total_bytes
+    return amount >= _GIB or bool(total and amount >= _NOTABLE_SHARE * total)
+
+
+def _temperature_margin(device: Device) -> int | None:
+    if device.temperature_margin_celsius is not None:
+        return device.temperature_margin_celsius
+    if device.temperature_celsius is None:
+        return None
+    limit = device.max_operating_temperature_celsius or device.slowdown_temperature_celsius
+    return None if limit is None else limit - device.temperature_celsius

@@ -1,0 +1,247 @@
+"""What holds the clocks of a GPU down: power, heat, hardware; and clocks that nothing explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gpudash.analysis.health.rule import Rule, Symptom, proof
+from gpudash.analysis.health.sight import Sight
+from gpudash.model.snapshot import Device, FindingLevel
+from gpudash.model.units import watts
+
+POWER_BRAKE = Rule("power-brake", "the server's power brake slows the GPU down", "brake", 0, 5)
+THERMAL_HARDWARE = Rule(
+    "thermal-slowdown-hardware", "so hot that hardware slows it down", "thermal", 0, 10
+)
+HARDWARE_SLOWDOWN = Rule(
+    "hardware-slowdown",
+    "hardware slows it down, for neither of the two reasons above",
+    "hw-slow",
+    2.5,
+    5,
+)
+THERMAL_SOFTWARE = Rule(
+    "thermal-slowdown-software", "slowed down for being too warm", "thermal", 2.5, 10
+)
+POWER_CAPPED = Rule(
+    "power-capped",
+    "its power limit holds its clocks; a warning if it was lowered and costs a tenth, or if it "
+    "costs two thirds",
+    "power-cap",
+    2.5,
+    10,
+)
+CLOCKS_LOW = Rule(
+    "clocks-low",
+    "works at less than 60 % of its highest clock, and the driver names no reason",
+    "slow-clk",
+    10,
+    10,
+)
+
+THERMAL = frozenset({THERMAL_HARDWARE.id, THERMAL_SOFTWARE.id})
+"""The rules that a GPU is too warm by."""
+
+
+class _Slowdown(Struct, frozen=True):
+    rule: Rule
+    level: FindingLevel
+    fact: tuple[str, str]
+    advice: str
+
+
+_UNNAMED = "hw-slowdown"
+"""Stands also when one of the two others of the hardware does."""
+_COUNTED = (
+    ("throttled_sw_thermal_percent", "sw-thermal-slowdown"),
+    ("throttled_hw_thermal_percent", "hw-thermal-slowdown"),
+    ("throttled_hw_power_brake_percent", "hw-power-brake-slowdown"),
+)
+"""What comes and goes between two samples, by the counter of its time."""
+_HELD_TIMES = (
+    *(name for name, _ in _COUNTED),
+    "throttled_sw_power_cap_percent",
+    "throttled_thermal_percent",
+    "throttled_sync_boost_percent",
+    "throttled_board_limit_percent",
+)
+_NOTABLE_PERCENT = 5
+
+_HARDWARE = {
+    "hw-power-brake-slowdown": _Slowdown(
+        POWER_BRAKE,
+        "critical",
+        (
+            "is slowed down by the power brake of the server",
+            "are slowed down by the power brake of the server",
+        ),
+        "The power supply asks for less: check the power supplies and cables of the host, and "
+        "what else draws from them.",
+    ),
+    "hw-thermal-slowdown": _Slowdown(
+        THERMAL_HARDWARE,
+        "critical",
+        (
+            "is so hot that hardware slows it down to half or less",
+            "are so hot that hardware slows them down to half or less",
+        ),
+        "Check fans, dust and the air in front of the host, before the GPU turns itself off.",
+    ),
+    _UNNAMED: _Slowdown(
+        HARDWARE_SLOWDOWN,
+        "critical",
+        ("is slowed down by its hardware", "are slowed down by their hardware"),
+        "Heat, its power supply or its power connector ask for it: nvidia-smi -q -d PERFORMANCE",
+    ),
+}
+_WARM = _Slowdown(
+    THERMAL_SOFTWARE,
+    "warn",
+    ("is slowed down for being too warm", "are slowed down for being too warm"),
+    "Check fans, dust and the air in front of the host; its memory may be the warm part.",
+)
+_EXPLAINED = frozenset(
+    {
+        "gpu-idle",
+        "applications-clocks-setting",
+        "sw-power-cap",
+        "hw-slowdown",
+        "sync-boost",
+        "sw-thermal-slowdown",
+        "hw-thermal-slowdown",
+        "hw-power-brake-slowdown",
+        "display-clock-setting",
+    }
+)
+_LOAD_PERCENT = 50
+_DEEPEST_LOADED_STATE = 2
+"""In deeper states the driver itself keeps clocks low, as for a desktop."""
+_LOW_CLOCK, _SLOW_CLOCK, _CRAWLING_CLOCK = 0.6, 0.9, 1 / 3
+_NEARLY = 0.98
+_CLOCKS = ("sm_clock_mhz", "max_sm_clock_mhz")
+
+
+def slowdowns(sight: Sight) -> Iterator[Symptom]:
+    """GPUs whose clocks the driver says are held down, other than by idling or by a setting."""
+    for gpu in sight.gpus:
+        reasons = _reasons(gpu)
+        if not reasons:
+            continue
+        of = sight.name(gpu)
+        hardware = [reason for reason in _HARDWARE if reason in reasons]
+        if len(hardware) > 1 and _UNNAMED in hardware:
+            hardware.remove(_UNNAMED)
+        for reason in hardware:
+            yield _slowed(_HARDWARE[reason], gpu, of)
+        if "sw-thermal-slowdown" in reasons and "hw-thermal-slowdown" not in reasons:
+            yield _slowed(_WARM, gpu, of)
+        if "sw-power-cap" in reasons and gpu.gpu_utilization_percent != 0:
+            yield _capped(gpu, of)
+
+
+def _reasons(gpu: Device) -> frozenset[str]:
+    """Return why clocks are held, also for a good part of the time since the sample before."""
+    counted = (reason for name, reason in _COUNTED if (getattr(gpu, name) or 0) >= _NOTABLE_PERCENT)
+    return frozenset((*(gpu.clocks_event_reasons or ()), *counted))
+
+
+def low_clocks(sight: Sight) -> Iterator[Symptom]:
+    """GPUs that work at low clocks although the driver names no reason."""
+    for gpu in sight.gpus:
+        if not _is_loaded(gpu) or gpu.clocks_event_reasons is None:
+            continue
+        if (gpu.performance_state or 0) > _DEEPEST_LOADED_STATE:
+            continue
+        if _is_below(gpu, _LOW_CLOCK) and not _is_explained(gpu, gpu.clocks_event_reasons):
+            fact = (
+                "works at less than 60 % of its highest clock, and the driver names no reason",
+                "work at less than 60 % of their highest clock, and the driver names no reason",
+            )
+            advice = (
+                "Clocks may be locked: sudo nvidia-smi -i INDEX -rgc frees them. Else see its "
+                "power connector and the power plan of the host."
+            )
+            evidence = proof(
+                sight.name(gpu), gpu, "gpu_utilization_percent", *_CLOCKS, "performance_state"
+            )
+            yield Symptom(CLOCKS_LOW, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
+
+
+def _is_explained(gpu: Device, reasons: tuple[str, ...]) -> bool:
+    """Whether the driver says why clocks are low, at this instant or between two."""
+    named = not _EXPLAINED.isdisjoint(reasons)
+    return named or any((getattr(gpu, name) or 0) >= _NOTABLE_PERCENT for name in _HELD_TIMES)
+
+
+def _slowed(slowdown: _Slowdown, gpu: Device, of: str) -> Symptom:
+    evidence = proof(
+        of,
+        gpu,
+        "clocks_event_reasons",
+        "temperature_celsius",
+        "max_operating_temperature_celsius",
+        "slowdown_temperature_celsius",
+        "temperature_margin_celsius",
+        "memory_temperature_celsius",
+        "power_usage_mw",
+        *_CLOCKS,
+        "throttled_sw_thermal_percent",
+        "throttled_hw_thermal_percent",
+        "throttled_hw_power_brake_percent",
+    )
+    return Symptom(
+        slowdown.rule,
+        gpu.key,
+        slowdown.level,
+        slowdown.advice,
+        slowdown.fact,
+        devices=(gpu,),
+        evidence=evidence,
+    )
+
+
+def _capped(gpu: Device, of: str) -> Symptom:
+    """A limit is normal, unless somebody lowered it and it costs speed, or it costs nearly all."""
+    limit, normal = gpu.enforced_power_limit_mw, gpu.default_power_limit_mw
+    wanted = limit if gpu.power_limit_mw is None else gpu.power_limit_mw
+    lowered = wanted is not None and normal is not None and wanted < _NEARLY * normal
+    is_costly = _is_below(gpu, _SLOW_CLOCK)
+    crawls = _is_loaded(gpu) and _is_below(gpu, _CRAWLING_CLOCK)
+    behind = "" if limit is None else f" of {watts(limit)}"
+    behind += f", lowered from {watts(normal)}" if lowered else ""
+    advice = "Normal under full load; only a higher limit would make it faster."
+    if lowered:
+        advice = f"If that is not meant: sudo nvidia-smi -i INDEX -pl {(normal or 0) // 1000}"
+    elif crawls:
+        advice = (
+            "Its clocks are below a third, which a limit alone does not explain: see its power "
+            "cables and supply, and nvidia-smi -q -d POWER,PERFORMANCE"
+        )
+    elif limit is not None and wanted is not None and limit < _NEARLY * wanted:
+        advice = f"It is set to {watts(wanted)}: the board, the server or a battery allows less."
+    evidence = proof(
+        of,
+        gpu,
+        "power_usage_mw",
+        "enforced_power_limit_mw",
+        "default_power_limit_mw",
+        *_CLOCKS,
+        "throttled_sw_power_cap_percent",
+    )
+    fact = (
+        f"is held back by its power limit{behind}",
+        f"are held back by their power limits{behind}",
+    )
+    level: FindingLevel = "warn" if crawls or (lowered and is_costly) else "info"
+    return Symptom(POWER_CAPPED, gpu.key, level, advice, fact, "", (gpu,), evidence)
+
+
+def _is_loaded(gpu: Device) -> bool:
+    return (gpu.gpu_utilization_percent or 0) >= _LOAD_PERCENT
+
+
+def _is_below(gpu: Device, share: float) -> bool:
+    clock, highest = gpu.sm_clock_mhz, gpu.max_sm_clock_mhz
+    return clock is not None and highest is not None and clock < share * highest

@@ -1,0 +1,213 @@
+"""Processes that hold GPUs without working on them, and GPUs that wait for their host."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from gpudash.analysis.health.levels import notable
+from gpudash.analysis.health.rule import Rule, Symptom, bounded, number, proof, spoken, who
+from gpudash.analysis.health.sight import Hold, Sight
+from gpudash.analysis.labels import index_ranges
+from gpudash.model.snapshot import Device, Evidence, Process
+from gpudash.model.units import size
+
+HOLDS_MANY = Rule(
+    "holds-many-works-on-few",
+    "one process took the memory of many GPUs and works on few",
+    "held",
+    10,
+)
+HELD_IDLE = Rule(
+    "held-idle",
+    "processes hold memory and do nothing; a warning after 5 minutes, 30 if they worked before",
+    "held",
+)
+HOST_BOUND = Rule(
+    "host-bound",
+    "used less than half while its process keeps a CPU busy or waits for a disk; never in one look",
+    "starved",
+    60,
+    30,
+)
+
+HELD = frozenset({HOLDS_MANY.id, HELD_IDLE.id})
+"""The rules whose devices are held without being used."""
+
+_LONG_SECONDS, _LONG_PAUSE_SECONDS = 300.0, 1800.0
+_MOST_PROOFS = 9
+_LEAST_PERCENT, _STARVED_PERCENT = 2, 50
+_BUSY_CORE_PERCENT, _WAITING_PERCENT = 90, 50
+_IDLE_ADVICE = (
+    "Ask its owner, or end it: K on the screen, gpudash kill PID. A notebook keeps its memory "
+    "until its kernel is shut down, a server as long as it runs."
+)
+
+_Idle = tuple[Process, list[Hold]]
+
+
+def holders(sight: Sight) -> Iterator[Symptom]:
+    """Processes that hold GPUs on which they do nothing."""
+    groups: dict[tuple[str | None, bool], list[_Idle]] = defaultdict(list)
+    for process, holds in sight.holds:
+        idle = [hold for hold in holds if hold.idle_seconds is not None]
+        if not idle:
+            continue
+        if _is_trap(holds, idle):
+            yield _trap(sight, process, holds, idle)
+            continue
+        groups[process.username, _is_long(idle)].append((process, idle))
+    for (owner, is_long), group in groups.items():
+        yield _held_idle(sight, owner, is_long, group)
+
+
+def _is_long(idle: list[Hold]) -> bool:
+    """Whether it has lasted, longer where work may go on after a pause, and is notable."""
+    paused = any(hold.works for hold in idle)
+    least = _LONG_PAUSE_SECONDS if paused else _LONG_SECONDS
+    return _idle_seconds(idle) >= least and any(map(_is_notable, idle))
+
+
+def _is_trap(holds: list[Hold], idle: list[Hold]) -> bool:
+    """Whether a process works somewhere, and keeps notable memory on as many GPUs or more idle."""
+    working = [hold for hold in holds if hold.idle_seconds is None]
+    taken = [hold for hold in idle if _is_notable(hold)]
+    return bool(working) and 2 * len(taken) >= len(holds) and all(hold.works for hold in working)
+
+
+def _trap(sight: Sight, process: Process, holds: list[Hold], idle: list[Hold]) -> Symptom:
+    """One process that took the memory of many GPUs and works on few."""
+    working = [hold for hold in holds if hold.idle_seconds is None]
+    used = index_ranges({hold.share.index for hold in working})
+    sentence = (
+        f"{who(process)} holds {size(_memory(holds))} on GPU {sight.ranges(holds)} "
+        f"and works on GPU {used} alone"
+    )
+    advice = (
+        f"Start it with CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={used}, or keep its "
+        "framework from taking all memory: XLA_PYTHON_CLIENT_PREALLOCATE=false for JAX, "
+        "TF_FORCE_GPU_ALLOW_GROWTH=true for TensorFlow."
+    )
+    return Symptom(
+        HOLDS_MANY,
+        process.key,
+        "warn",
+        advice,
+        sentence=sentence,
+        devices=tuple(hold.device for hold in idle),
+        evidence=tuple(chain.from_iterable(_proofs(sight, [(process, holds)]))),
+        pids=(process.pid,),
+        held_seconds=None if sight.is_first else _idle_seconds(idle),
+    )
+
+
+def _held_idle(sight: Sight, owner: str | None, is_long: bool, group: list[_Idle]) -> Symptom:
+    """What one owner holds without using it, which after some minutes is a warning."""
+    holds = [hold for _, idle in group for hold in idle]
+    seconds, ranges = _idle_seconds(holds), sight.ranges(holds)
+    first = max(group, key=lambda each: (_memory(each[1]) or 0, -each[0].pid))[0]
+    others = len(group) - 1
+    subject = who(first) + (f" and {others} more {'process' if others == 1 else 'processes'}")
+    if not others:
+        subject = who(first)
+    memory = _memory(holds)
+    amount = "memory" if memory is None else size(memory)
+    them = "it" if ranges.isdecimal() else "them"
+    lasting = (
+        f"does not use {them} now"
+        if sight.is_first
+        else f"has not used {them} for {spoken(seconds)}"
+    )
+    if others:
+        lasting = lasting.replace("does not", "do not").replace("has not", "have not")
+    holds_it = f"{'hold' if others else 'holds'} {amount} on GPU {ranges}"
+    return Symptom(
+        HELD_IDLE,
+        (owner, is_long),
+        "warn" if is_long else "info",
+        _IDLE_ADVICE,
+        sentence=f"{subject} {holds_it} and {lasting}",
+        devices=tuple({hold.device.key: hold.device for hold in holds}.values()),
+        evidence=bounded(_proofs(sight, group), len(holds), _MOST_PROOFS),
+        pids=tuple(process.pid for process, _ in group),
+        held_seconds=None if sight.is_first else seconds,
+    )
+
+
+def starved(sight: Sight) -> Iterator[Symptom]:
+    """GPUs that wait while their processes use a CPU fully, or wait for a disk.
+
+    A single sample does not tell: the GPU may pause, and its CPU time is that of a whole life.
+    """
+    if sight.is_first:
+        return
+    waiting = {
+        gpu.key: (gpu, percent)
+        for gpu in sight.gpus
+        if gpu.gpu_utilization_percent is not None
+        and (percent := sight.work.utilization_percent(gpu)) is not None
+        and _LEAST_PERCENT <= percent < _STARVED_PERCENT
+    }
+    users: dict[str, list[Process]] = defaultdict(list)
+    for process, holds in sight.holds if waiting else ():
+        for hold in holds:
+            if hold.idle_seconds is None and hold.device.key in waiting:
+                users[hold.device.key].append(process)
+    for key, (gpu, percent) in waiting.items():
+        yield from _starved(sight, gpu, percent, users.get(key, ()))
+
+
+def _starved(
+    sight: Sight, gpu: Device, percent: float, users: Iterable[Process]
+) -> Iterator[Symptom]:
+    for process in users:
+        known = sight.work.of(process)
+        cpu = None if process.cpu_percent is None else known.cpu_percent
+        waits = None if process.status is None else known.disk_wait_percent
+        is_waiting = waits is not None and waits >= _WAITING_PERCENT
+        if not is_waiting and (cpu is None or cpu < _BUSY_CORE_PERCENT):
+            continue
+        why = "waits for a disk" if is_waiting else "keeps the CPU busy"
+        of = sight.name(gpu)
+        evidence = [number("mean_gpu_utilization_percent", percent, of)]
+        told = (("mean_cpu_percent", cpu), ("mean_disk_wait_percent", waits))
+        evidence += [number(name, value, f"PID {process.pid}") for name, value in told if value]
+        yield Symptom(
+            HOST_BOUND,
+            (gpu.key, process.key),
+            "warn",
+            "Its data comes too slowly: more loader workers, larger batches, faster storage, "
+            "work moved from Python to the GPU.",
+            sentence=f"{of} is used less than half while {who(process)} {why}",
+            devices=(gpu,),
+            evidence=tuple(evidence),
+            pids=(process.pid,),
+        )
+        return
+
+
+def _proofs(sight: Sight, group: Iterable[_Idle]) -> Iterator[tuple[Evidence, ...]]:
+    """What each process holds and does, for each of its devices."""
+    for process, holds in group:
+        for hold in holds:
+            of = f"PID {process.pid} on {sight.name(hold.device)}"
+            told = proof(of, hold.share, "used_gpu_memory_bytes", "sm_utilization_percent")
+            if hold.idle_seconds and not sight.is_first:
+                told += (number("idle_seconds", hold.idle_seconds, of),)
+            yield told
+
+
+def _idle_seconds(idle: Iterable[Hold]) -> float:
+    """Return for how long all of it has been idle."""
+    return min(hold.idle_seconds or 0.0 for hold in idle)
+
+
+def _is_notable(hold: Hold) -> bool:
+    return notable(hold.device, hold.share.used_gpu_memory_bytes)
+
+
+def _memory(holds: Iterable[Hold]) -> int | None:
+    known = [h.share.used_gpu_memory_bytes for h in holds]
+    amounts = [amount for amount in known if amount is not None]
+    return sum(amounts) if amounts else None

@@ -1,0 +1,104 @@
+"""Memory that is nearly used up, and memory that nobody listed owns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpudash.analysis.health.levels import memory_share, notable
+from gpudash.analysis.health.rule import Rule, Symptom, number, proof
+from gpudash.analysis.health.sight import Sight
+from gpudash.analysis.labels import whose
+from gpudash.model.snapshot import Device, FindingLevel, Holder
+from gpudash.model.units import size
+
+FULL = Rule(
+    "memory-almost-full", "less than 5 % of its memory is left; a warning below 1 %", "", 5, 10
+)
+# The list of processes is read every other second: it may lag behind what is used.
+UNACCOUNTED = Rule(
+    "memory-unaccounted", "notable memory is in use that no listed process owns", "", 8
+)
+"""It goes at once: its sentence names an amount, which would be one of before."""
+
+_MOST_NAMED, _MOST_HOLDERS = 4, 8
+_PART_OF_HOST = "ats"
+"""How memory is addressed that the host manages as a part of its own (Grace Hopper)."""
+
+
+def full(sight: Sight) -> Iterator[Symptom]:
+    """Devices whose next allocation may fail."""
+    for device in sight.snapshot.devices:
+        share = memory_share(device)
+        if share is None or share < 0.95 or device.mig_mode or device.unified_memory:
+            continue
+        left = "1" if share >= 0.99 else "5"
+        level: FindingLevel = "warn" if share >= 0.99 else "info"
+        fact = (
+            f"has less than {left} % of its memory left",
+            f"have less than {left} % of their memory left",
+        )
+        advice = (
+            "The next allocation may fail. Frameworks that take all memory at once work so on "
+            "purpose; else use a smaller batch or another GPU."
+        )
+        evidence = proof(sight.name(device), device, "memory_used_bytes", "memory_total_bytes")
+        yield Symptom(FULL, device.key, level, advice, fact, "", (device,), evidence)
+
+
+def unaccounted(sight: Sight) -> Iterator[Symptom]:
+    """GPUs with notable memory in use that no listed process owns.
+
+    Where processes are hidden, as in a container, that is to be expected, and so it is where the
+    memory is a part of the host's.
+    """
+    hides = any(each.source == "processes" and not each.uuid for each in sight.snapshot.errors)
+    for gpu in sight.gpus:
+        amount = gpu.memory_unaccounted_bytes
+        if not notable(gpu, amount) or gpu.unified_memory:
+            continue
+        label = sight.labels[gpu.key]
+        holders = gpu.holders or ()
+        sentence = f"GPU {label}: {size(amount)} held by no listed process"
+        if holders:
+            names = ", ".join(_who(holder) for holder in holders[:_MOST_NAMED])
+            more = f" and {len(holders) - _MOST_NAMED} more" if holders[_MOST_NAMED:] else ""
+            sentence += f"; its device node is open in {names}{more}"
+        of = sight.name(gpu)
+        is_normal = not holders and (hides or gpu.addressing_mode == _PART_OF_HOST)
+        yield Symptom(
+            UNACCOUNTED,
+            gpu.key,
+            "info" if is_normal else "warn",
+            _advice(gpu, len(holders), hides=hides),
+            sentence=sentence,
+            devices=(gpu,),
+            evidence=(
+                *proof(of, gpu, "memory_unaccounted_bytes", "memory_used_bytes"),
+                *(number("holder", _who(holder), of) for holder in holders[:_MOST_HOLDERS]),
+            ),
+        )
+
+
+def _who(holder: Holder) -> str:
+    program = (holder.command_line or ("",))[0].rpartition("/")[2]
+    return whose(program, holder.username, holder.pid)
+
+
+def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
+    """Return what to do, by what is known of who has the GPU open."""
+    if holder_count:
+        them = "it is" if holder_count == 1 else "they are"
+        end = "end it" if holder_count == 1 else "end them"
+        return f"If {them} left over from a job that has ended, {end}, too: kill PID"
+    if gpu.addressing_mode == _PART_OF_HOST:
+        return "It is a part of the host's memory: pages of other programs and of files lie there."
+    if hides:
+        return "Not all processes can be seen from here, as in a container: look on the host."
+    node = "/dev/nvidia*" if gpu.minor_number is None else f"/dev/nvidia{gpu.minor_number}"
+    if gpu.holders_complete:
+        return (
+            "No process that uses CUDA has it open: unless a virtual machine does, only a reset "
+            "of the GPU or a reboot frees it."
+        )
+    unseen = "" if gpu.holders is None else "Processes of other users cannot be seen. "
+    return f"{unseen}Who has it open: sudo fuser -v {node}"

@@ -1,0 +1,172 @@
+"""Rows of numbers on a shared time axis, and their resampling to the points of a chart.
+
+A row stands for a second at most: several samples within one become one row that holds their
+peaks. What is absent is minus infinity, so that no peak ever is.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from functools import lru_cache
+from itertools import pairwise
+from math import inf, isfinite
+from struct import Struct, error
+from typing import NamedTuple
+
+from gpudash.analysis.history.metrics import Row
+
+BLOCK = 60
+"""Rows that are stored together and go together."""
+CAPACITY = 31 * BLOCK
+"""Rows kept: half an hour of seconds, and a minute so that the first point is whole."""
+
+_FLOAT_BYTES = array("f").itemsize
+_GAP = array("f", [-inf]) * BLOCK
+_ROW_SECONDS = 0.9
+_HOLD_INTERVALS, _HOLD_MIN_SECONDS, _HOLD_MAX_SECONDS = 2.5, 2.5, 150.0
+
+Slot = tuple[int, int] | None
+"""The numbers of the first row of a point and of the one behind its last; None in a gap."""
+Window = tuple[float, float, int]
+"""Instant of the last point, seconds, and number of points."""
+
+
+class Extent(NamedTuple):
+    """The lowest, mean and highest value in the time of one point."""
+
+    low: float
+    mean: float
+    high: float
+
+
+class Axis:
+    """The instants of the rows; rows are numbered from the first that ever was."""
+
+    def __init__(self) -> None:
+        self.first = 0
+        self._times = array("d")
+        self._sealed = False
+        self._cached: tuple[Window, int, list[Slot]] | None = None
+
+    @property
+    def end(self) -> int:
+        """Number of the next row."""
+        return self.first + len(self._times)
+
+    def advance(self, now: float) -> bool:
+        """Open a row unless the last one is still young; return whether old ones fell out."""
+        if self._times and now - self._times[-1] < _ROW_SECONDS and not self._sealed:
+            return False
+        self._sealed = False
+        self._times.append(now)
+        if len(self._times) < CAPACITY + BLOCK:
+            return False
+        del self._times[:BLOCK]
+        self.first += BLOCK
+        return True
+
+    def seal(self) -> None:
+        """Let the last row stay as it is, and the next sample open another."""
+        self._sealed = True
+
+    def slots(self, window: Window) -> list[Slot]:
+        """Return the rows of each point, on a grid that does not move with the window."""
+        if self._cached is None or self._cached[:2] != (window, self.end):
+            self._cached = window, self.end, self._cut(window)
+        return self._cached[2]
+
+    def _cut(self, window: Window) -> list[Slot]:
+        until, seconds, points = window
+        width = seconds / points
+        start = int(until // width) - points + 1
+        edges = [bisect_left(self._times, (start + point) * width) for point in range(points)]
+        edges.append(bisect_right(self._times, until))
+        return [
+            (self.first + low, self.first + max(low, high))
+            if low < high
+            else self._held(low - 1, (start + point) * width)
+            for point, (low, high) in enumerate(pairwise(edges))
+        ]
+
+    def _held(self, row: int, instant: float) -> Slot:
+        """Return the row before an instant if it still stands, as between two slow samples."""
+        if row < 0:
+            return None
+        before = self._times[row] - self._times[row - 1] if row else 0.0
+        hold = min(max(_HOLD_INTERVALS * before, _HOLD_MIN_SECONDS), _HOLD_MAX_SECONDS)
+        held = instant - self._times[row] <= hold
+        return (self.first + row, self.first + row + 1) if held else None
+
+
+class Track:
+    """The rows of one device, process or host, in blocks so that the oldest can go."""
+
+    __slots__ = ("_blocks", "_floats", "_width", "end")
+
+    def __init__(self, width: int) -> None:
+        self.end = 0
+        """Number of the row behind its last one."""
+        self._width = width
+        self._floats = _floats(width)
+        self._blocks: dict[int, array[float]] = {}
+
+    def put(self, number: int, row: Row) -> None:
+        """Set row `number`, or raise it to its peaks if it is the last one already."""
+        block = self._blocks.get(number // BLOCK)
+        if block is None:
+            block = self._blocks[number // BLOCK] = array("f", [-inf]) * (BLOCK * self._width)
+        values = [-inf if value is None else value for value in row]
+        place = number % BLOCK * self._width
+        if number < self.end:
+            values = [*map(max, _packed(values), block[place : place + self._width])]
+        try:
+            self._floats.pack_into(block, place * _FLOAT_BYTES, *values)
+        except (OverflowError, error):
+            block[place : place + self._width] = _packed(values)
+        self.end = number + 1
+
+    def trim(self, first: int) -> None:
+        """Let go of the blocks before row `first`."""
+        for number in [number for number in self._blocks if (number + 1) * BLOCK <= first]:
+            del self._blocks[number]
+
+    def peaks(self, column: int, slots: list[Slot]) -> list[float | None]:
+        """Return the highest value of a column in each slot."""
+        peaks = (max(values, default=-inf) for values in self._cells(column, slots))
+        return [peak if isfinite(peak) else None for peak in peaks]
+
+    def extents(self, column: int, slots: list[Slot]) -> list[Extent | None]:
+        """Return the lowest, mean and highest value of a column in each slot."""
+        return [
+            Extent(min(known), sum(known) / len(known), max(known))
+            if (known := [value for value in values if isfinite(value)])
+            else None
+            for values in self._cells(column, slots)
+        ]
+
+    def _cells(self, column: int, slots: list[Slot]) -> list[array[float]]:
+        """Return what a column holds in each slot."""
+        rows = [slot for slot in slots if slot]
+        if not rows:
+            return [array("f") for _ in slots]
+        first, last = rows[0][0] // BLOCK, (rows[-1][1] - 1) // BLOCK
+        cells = array("f")
+        for number in range(first, last + 1):
+            block = self._blocks.get(number)
+            cells.extend(_GAP if block is None else block[column :: self._width])
+        base = first * BLOCK
+        return [cells[slot[0] - base : slot[1] - base] if slot else array("f") for slot in slots]
+
+
+@lru_cache
+def _floats(width: int) -> Struct:
+    return Struct(f"{width}f")
+
+
+def _packed(row: list[float]) -> array[float]:
+    try:
+        return array("f", row)
+    except OverflowError:
+        # An integer beyond every float, which only a forged document holds.
+        return array("f", [value if abs(value) < 1e38 else -inf for value in row])

@@ -1,0 +1,127 @@
+"""What people call things: the label of a device, its short name, the command of a process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from gpudash.model.snapshot import Device, Process, ProcessDevice
+from gpudash.model.text import clean
+from gpudash.model.units import ABSENT
+
+_MAKERS = ("NVIDIA ", "GeForce ", "Tesla ")
+_MOST_NAME = 32
+_NOISE = (" GPU", " Generation")
+
+
+def device_labels(devices: Sequence[Device]) -> dict[str, str]:
+    """Return the label of each device by its key: `0`, of a MIG instance `0:1`."""
+    parents = {device.uuid: device.index for device in devices if not device.is_mig}
+    return {
+        device.key: f"{parents.get(device.parent_uuid, '?')}:{device.index}"
+        if device.is_mig
+        else str(device.index)
+        for device in devices
+    }
+
+
+def gpu_ranges(devices: Iterable[ProcessDevice], mig_labels: Mapping[str, str]) -> str:
+    """Return the devices of a process as ranges: `0-7`, `0,2-3`, a MIG instance as `0:1`.
+
+    They stand in the order of the GPUs, instances in the place of theirs.
+    """
+    whole: set[int] = set()
+    instances: list[str] = []
+    for device in devices:
+        label = mig_labels.get(device.uuid or "")
+        if label is None:
+            whole.add(device.index)
+        else:
+            instances.append(label)
+    parts = _ranges(whole)
+    if instances:
+        parts = sorted([*parts, *instances], key=_place)
+    return ",".join(parts) or ABSENT
+
+
+def mig_labels(devices: Sequence[Device]) -> dict[str, str]:
+    """Return the labels of the MIG instances alone, as `gpu_ranges` takes them."""
+    labels = device_labels(devices)
+    return {device.key: labels[device.key] for device in devices if device.is_mig}
+
+
+def used_gpus(shares: Iterable[ProcessDevice], devices: Sequence[Device]) -> str:
+    """Return the devices that several processes use, each once: `0-3`."""
+    unique = {share.uuid or str(share.index): share for share in shares}
+    return gpu_ranges(unique.values(), mig_labels(devices))
+
+
+def index_ranges(indices: Iterable[int]) -> str:
+    """Return indices in any order as ranges: `0-3,6`."""
+    return ",".join(_ranges(indices)) or ABSENT
+
+
+def _place(part: str) -> tuple[int, int]:
+    """Return where a label or a range stands: behind all others if its GPU is not known."""
+    gpu, _, rest = part.replace("-", ":").partition(":")
+    return (int(gpu) if gpu.isdigit() else sys.maxsize, int(rest or 0))
+
+
+def _ranges(numbers: Iterable[int]) -> list[str]:
+    runs: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+
+
+def short_name(device: Device) -> str:
+    """Return the product without the words that all share: `H100 80GB HBM3`, `GTX 1080 Ti`."""
+    name: str | None = device.name
+    if name is None:
+        return ABSENT
+    if device.is_mig and "MIG " in name:
+        return name[name.index("MIG ") :]
+    for maker in _MAKERS:
+        name = name.removeprefix(maker)
+    for noise in _NOISE:
+        name = name.removesuffix(noise)
+    return name or device.name or ABSENT
+
+
+def whose(name: str | None, username: str | None, pid: int | None) -> str:
+    """Return `bob's python (PID 4242)`, without what is not known; a long name is cut."""
+    short = str(clean(name or "process"))
+    if len(short) > _MOST_NAME:
+        short = f"{short[: _MOST_NAME - 3]}..."
+    owner = f"{clean(username)}'s " if username else ""
+    return f"{owner}{short}" + ("" if pid is None else f" (PID {pid})")
+
+
+def command(process: Process) -> str:
+    """Return the command line as a shell would take it, or `(reason)` when it is hidden."""
+    return _command(process, process.command_line)
+
+
+def short_command(process: Process) -> str:
+    """Return the command line with the program's folder left out."""
+    return _command(process, _without_folder(process.command_line))
+
+
+def _without_folder(line: Sequence[str] | None) -> Sequence[str] | None:
+    # A title that a process gave itself ("nginx: worker /etc/nginx") is no path.
+    if not line or " " in line[0]:
+        return line
+    return (line[0].rpartition("/")[2] or line[0], *line[1:])
+
+
+def _command(process: Process, line: Sequence[str] | None) -> str:
+    if line:
+        from shlex import join
+
+        return line[0] if len(line) == 1 else join(line)
+    if process.hidden_reason:
+        return f"({process.hidden_reason})"
+    return process.name or ABSENT

@@ -1,0 +1,177 @@
+"""What is wrong between the GPUs of a host, in sentences: missing P2P, links down, GPUs missing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import combinations
+
+from msgspec import Struct
+
+from gpudash.analysis.labels import index_ranges, whose
+from gpudash.analysis.links import Cells, access_matrix
+from gpudash.model.snapshot import Device, Process, Snapshot, are_untold
+from gpudash.model.state import is_left_alone, state_words
+
+_NAMED_ISLANDS = 4
+
+Pair = tuple[int, int]
+
+
+class Lack(Struct, frozen=True):
+    """Processes that use GPUs some pairs of which cannot reach each other's memory."""
+
+    pids: list[int]
+    gpus: tuple[int, ...]
+    pair_count: int
+    sentence: str
+
+
+class _Users(Struct, frozen=True):
+    """Processes told of together: one name, one owner, the same GPUs."""
+
+    name: str
+    owner: str | None
+    gpus: tuple[int, ...]
+
+
+def remarks(snapshot: Snapshot) -> list[str]:
+    """Return all sentences, those on running processes first; none where all is well."""
+    return [*without_p2p(snapshot), *reduced_links(snapshot), *not_in_topology(snapshot)]
+
+
+def without_p2p(snapshot: Snapshot) -> list[str]:
+    """Return a sentence for the processes that use GPUs between which there is no P2P."""
+    return [lack.sentence for lack in lacking_p2p(snapshot)]
+
+
+def lacking_p2p(snapshot: Snapshot) -> list[Lack]:
+    """Return the processes that use GPUs between which there is no P2P.
+
+    Processes of one name and owner on the same GPUs share a sentence. What the driver does not
+    tell is not called missing.
+    """
+    topology, groups = snapshot.topology, _groups(snapshot)
+    if topology is None or not groups:
+        return []
+    cells = access_matrix(topology).cells
+    places = {index: place for place, index in enumerate(topology.indices)}
+    lacks = []
+    for users, pids in groups.items():
+        known = [gpu for gpu in users.gpus if gpu in places]
+        missing = _missing(known, places, cells)
+        if missing:
+            sentence = _sentence(users, pids, _between(known, missing))
+            lacks.append(Lack(pids, users.gpus, len(missing), sentence))
+    return lacks
+
+
+def reduced_links(snapshot: Snapshot) -> list[str]:
+    """Return a sentence for each GPU with fewer NVLinks than its like, or fewer PCIe lanes."""
+    most: dict[str | None, int] = {}
+    gpus = [device for device in snapshot.devices if not device.is_mig]
+    for gpu in gpus:
+        most[gpu.name] = max(most.get(gpu.name, 0), gpu.nvlink_count or 0)
+    return [sentence for gpu in gpus for sentence in _reduced(gpu, most[gpu.name])]
+
+
+def no_topology(snapshot: Snapshot) -> str:
+    """Return why there is no matrix at all: no GPU could be asked, or the driver does not tell.
+
+    The snapshot may be of some GPUs alone: nothing is said of others.
+    """
+    if are_untold(snapshot):
+        return "No topology: which GPUs there are is not known"
+    gpus = [device for device in snapshot.devices if not device.is_mig]
+    if not gpus or any(gpu.state == "ok" for gpu in gpus):
+        return "No topology: the driver does not tell how the GPUs are connected"
+    states = {state_words(gpu).told for gpu in gpus}
+    if len(states) > 1:
+        return "No topology: none of these GPUs can be asked now"
+    is_alone = len(gpus) == 1
+    why = f"GPU {gpus[0].index}" if is_alone else "each of these GPUs"
+    why += f" {states.pop()}"
+    if is_left_alone(gpus[0]):
+        why += ", so it is not asked" if is_alone else ", so none is asked"
+    return f"No topology: {why}"
+
+
+def not_in_topology(snapshot: Snapshot) -> list[str]:
+    """Return a sentence for each GPU that the topology leaves out."""
+    if snapshot.topology is None:
+        return []
+    told = set(snapshot.topology.indices)
+    left_out = [gpu for gpu in snapshot.devices if not gpu.is_mig and gpu.index not in told]
+    return [f"GPU {gpu.index} is not in the matrix: it {_absent(gpu)}" for gpu in left_out]
+
+
+def _absent(gpu: Device) -> str:
+    return "did not answer" if gpu.state == "ok" else state_words(gpu).told
+
+
+def _reduced(gpu: Device, most: int) -> Iterable[str]:
+    count, width, widest = gpu.nvlink_count, gpu.pcie_link_width, gpu.max_pcie_link_width
+    if count is not None and count < most:
+        yield f"GPU {gpu.index}: {count} NVLinks are up, {most} on others of its kind"
+    if width and widest and width < widest:
+        yield f"GPU {gpu.index}: {width} of {widest} PCIe lanes are up"
+
+
+def _groups(snapshot: Snapshot) -> dict[_Users, list[int]]:
+    """Return the PIDs of the processes on several GPUs."""
+    instances = frozenset(device.uuid for device in snapshot.devices if device.is_mig)
+    groups: dict[_Users, list[int]] = {}
+    for process in snapshot.processes:
+        gpus = _computes_on(process, instances)
+        if len(gpus) > 1:
+            users = _Users(process.name or "process", process.username, gpus)
+            groups.setdefault(users, []).append(process.pid)
+    return groups
+
+
+def _computes_on(process: Process, instances: Collection[str | None]) -> tuple[int, ...]:
+    """Return the GPUs that a process computes on as a whole; MIG instances have no P2P at all."""
+    shares = (d for d in process.devices if d.type != "G" and d.uuid not in instances)
+    return tuple(sorted({share.index for share in shares}))
+
+
+def _missing(gpus: Sequence[int], places: dict[int, int], cells: Cells) -> set[Pair]:
+    """Return the pairs one of which cannot reach the other."""
+    return {
+        (one, other)
+        for one, other in combinations(gpus, 2)
+        if "N" in (cells[places[one]][places[other]], cells[places[other]][places[one]])
+    }
+
+
+def _between(gpus: Sequence[int], missing: set[Pair]) -> str:
+    """Return what lacks P2P: islands if that is all there is to it, else how many pairs."""
+    islands = _islands(gpus, missing)
+    all_pairs = len(gpus) * (len(gpus) - 1) // 2
+    across = all_pairs - sum(len(island) * (len(island) - 1) // 2 for island in islands)
+    if len(missing) != across:
+        return f"no P2P between {len(missing)} of their {all_pairs} pairs"
+    if len(islands) == len(gpus) > 2:
+        return "no P2P between any of them"
+    if len(islands) > _NAMED_ISLANDS:
+        return f"P2P only inside {len(islands)} islands such as {index_ranges(islands[0])}"
+    return f"no P2P between GPU {' and '.join(map(index_ranges, islands))}"
+
+
+def _islands(gpus: Sequence[int], missing: set[Pair]) -> list[list[int]]:
+    """Return the GPUs in groups inside which no pair is missing."""
+    islands: list[list[int]] = []
+    for gpu in gpus:
+        for island in islands:
+            if not any((other, gpu) in missing for other in island):
+                island.append(gpu)
+                break
+        else:
+            islands.append([gpu])
+    return islands
+
+
+def _sentence(users: _Users, pids: Sequence[int], between: str) -> str:
+    others = f" and {len(pids) - 1} more" if len(pids) > 1 else ""
+    who = f"{whose(users.name, users.owner, pids[0])}{others}"
+    use = f"{'use' if others else 'uses'} GPU {index_ranges(users.gpus)}"
+    return f"{who} {use}: {between}; traffic goes through host memory"

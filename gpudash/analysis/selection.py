@@ -1,0 +1,124 @@
+"""Some of a host's GPUs: `--gpu 0,2-3`, UUID prefixes, PCI bus ids or MIG labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from msgspec.structs import replace
+
+from gpudash.model.errors import UsageError
+from gpudash.model.snapshot import Device, Finding, Process, Snapshot
+from gpudash.model.text import clean
+
+_MOST_DIGITS = 10
+
+
+def selectors(text: str) -> tuple[str, ...]:
+    """Return the words of a list such as `0,2-3,GPU-8932f937`.
+
+    Raises UsageError for an empty one: a script's unset variable must not mean every GPU.
+    """
+    words = tuple(word.strip() for word in text.split(","))
+    if not all(words):
+        raise UsageError(f"--gpu {text!r} names no GPU: give indices, ranges or UUID prefixes")
+    return words
+
+
+def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
+    """Return the snapshot with only the GPUs that a selector names, and what runs on them.
+
+    A selector is an index, a range of them, the beginning of a UUID, a PCI bus id, or the label
+    of a MIG instance (`0:1`), whose GPU is kept with it. Raises UsageError that names the valid
+    ones when it fits no GPU, or a UUID prefix fits several.
+    """
+    if not selectors:
+        return snapshot
+    named = {d.key: d for selector in selectors for d in _matching(snapshot, selector)}
+    parents = {device.parent_uuid for device in named.values()}
+    devices = tuple(
+        device
+        for device in snapshot.devices
+        if device.key in named or device.parent_uuid in named or device.key in parents
+    )
+    uuids = {device.uuid for device in devices if device.uuid is not None}
+    return replace(
+        snapshot,
+        devices=devices,
+        processes=tuple(_processes(snapshot, uuids)),
+        topology=snapshot.topology and snapshot.topology.among(uuids),
+        errors=tuple(e for e in snapshot.errors if e.uuid is None or e.uuid in uuids),
+        findings=snapshot.findings and _findings(snapshot.findings, devices),
+        leases=tuple(lease for lease in snapshot.leases if lease.uuid in uuids),
+    )
+
+
+def _gpus(snapshot: Snapshot) -> list[Device]:
+    return [device for device in snapshot.devices if not device.is_mig]
+
+
+def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
+    word = selector.strip().lower()
+    first, dash, last = word.partition("-")
+    if _is_index(first) and (_is_index(last) or not dash):
+        wanted = range(int(first), int(last or first) + 1)
+        found = [device for device in _gpus(snapshot) if device.index in wanted]
+        if found and len(found) == len(wanted):
+            return found
+        found = []
+    else:
+        from gpudash.analysis.labels import device_labels
+
+        labels = device_labels(snapshot.devices)
+        found = [d for d in snapshot.devices if _is_called(d, labels[d.key], word)]
+    if len(found) == 1:
+        return found
+    valid = ", ".join(str(device.index) for device in _gpus(snapshot)) or "none"
+    problem = "fits several GPUs" if found else "is no GPU of this host"
+    raise UsageError(
+        f"--gpu {clean(selector, 80)!r} {problem}: choose from {valid}, a UUID's beginning or a "
+        "PCI bus id"
+    )
+
+
+def _is_index(word: str) -> bool:
+    """Whether it can be one: Python itself refuses to read a number of thousands of digits."""
+    return word.isdecimal() and len(word) < _MOST_DIGITS
+
+
+def _is_called(device: Device, label: str, word: str) -> bool:
+    """Whether a word is the device's label, begins its UUID or is its PCI address."""
+    uuid = (device.uuid or "").lower()
+    if word and (word == label or uuid.startswith(word) or uuid.startswith(f"gpu-{word}")):
+        return True
+    return not device.is_mig and _address(device.pci_bus_id or "") == _address(word) != ""
+
+
+def _address(bus_id: str) -> str:
+    """Return a PCI address as the kernel writes it, `1b:00.0` with its domain; "" for none."""
+    domain, _, rest = bus_id.lower().rpartition(":")[0].rpartition(":")
+    end = bus_id.lower().rpartition(":")[2]
+    if not rest or "." not in end:
+        return ""
+    return f"{(domain or '0')[-4:].rjust(4, '0')}:{rest}:{end}"
+
+
+def _processes(snapshot: Snapshot, uuids: Set[str]) -> list[Process]:
+    kept = []
+    for process in snapshot.processes:
+        devices = tuple(device for device in process.devices if device.uuid in uuids)
+        if devices:
+            kept.append(replace(process, devices=devices))
+    return kept
+
+
+def _findings(findings: Sequence[Finding], devices: Sequence[Device]) -> tuple[Finding, ...]:
+    """Return what concerns one of the devices or the whole host, told as it was found."""
+    uuids = {device.uuid for device in devices}
+    indices = {device.index for device in devices if device.uuid is None}
+    return tuple(
+        finding
+        for finding in findings
+        if not finding.indices
+        or not uuids.isdisjoint(finding.uuids)
+        or not indices.isdisjoint(finding.indices)
+    )

@@ -1,0 +1,113 @@
+"""`gpudash --help`: what people need, on one screen; `--help-all` is the rest."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from gpudash import __version__
+from gpudash.cli.arguments.options import Parser
+from gpudash.system import terminal as stdout
+
+_PAGE = """\
+See every GPU of a server at a glance, who holds it and why.
+
+  gpudash                the live screen; h lists its keys
+  gpudash --once         the same as a table, once; --json is for scripts
+  gpudash kill PID...    end processes, if you agree
+  gpudash pick -n 2      free GPUs: CUDA_VISIBLE_DEVICES=$(gpudash pick)
+  gpudash doctor         no GPU, or less than there should be? why, what to do
+
+Also {others}.
+Each tells more with --help.
+
+  --gpu LIST             only these: 0,2-3, UUID prefixes, PCI bus ids
+  --interval S           seconds between samples (1)
+  --demo                 a simulated host, where there is no GPU
+  --read-only            offer no way to signal a process
+  --fail-on LEVEL        with --once: exit 1 if something is warn or critical
+  --format F             print once as table, json, csv or prometheus
+
+What scripts ask nvidia-smi and gpustat for works as well: --query-gpu, -L,
+--json=gpustat, ... gpudash --help-all lists all options.
+"""
+_SHOWN = frozenset({"kill", "pick", "doctor"})
+
+
+class ShortHelp(Parser):
+    """A parser whose help is one page."""
+
+    commands: Sequence[str] = ()
+    command_name = "COMMAND"
+    """What a command is called where none is named."""
+    parsers: Mapping[str, argparse.ArgumentParser] = MappingProxyType({})
+    """Those of the commands; none where no command was asked for."""
+
+    def format_help(self) -> str:
+        """Return the page."""
+        others = ", ".join(name for name in self.commands if name not in _SHOWN)
+        return _PAGE.format(others=others)
+
+    def format_whole_help(self) -> str:
+        """Return every option and command."""
+        return super().format_help()
+
+
+class _Print(argparse.Action):
+    """An option that prints something, and ends."""
+
+    def __init__(self, **declared: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **declared)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        """Print and exit; raises OutputError."""
+        stdout.write(self.text(parser).encode())
+        parser.exit()
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return what is printed."""
+        raise NotImplementedError
+
+
+class WholeHelp(_Print):
+    """Prints every option."""
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return what --help leaves out, too."""
+        assert isinstance(parser, ShortHelp)
+        return parser.format_whole_help()
+
+
+class Version(_Print):
+    """Prints the version."""
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return the name and the version."""
+        return f"gpudash {__version__}\n"
+
+
+class GpuFields(_Print):
+    """Prints what --query-gpu takes."""
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return a line per field, with its other names."""
+        from gpudash.output.smi import GPU_FIELDS
+
+        return _listed(GPU_FIELDS)
+
+
+class AppFields(_Print):
+    """Prints what --query-compute-apps takes."""
+
+    def text(self, parser: argparse.ArgumentParser) -> str:
+        """Return a line per field, with its other names."""
+        from gpudash.output.smi import APP_FIELDS
+
+        return _listed(APP_FIELDS)
+
+
+def _listed(fields: Mapping[str, Any]) -> str:
+    own = [field for name, field in fields.items() if name == field.name]
+    return "".join(f"{' or '.join((field.name, *field.aliases))}\n" for field in own)

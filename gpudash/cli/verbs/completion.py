@@ -1,0 +1,54 @@
+"""`gpudash completion`: what a shell needs to complete gpudash's words."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from gpudash.cli.arguments import parser
+from gpudash.model.errors import ExitStatus
+from gpudash.system import terminal as stdout
+
+_FILES = frozenset({"replay", "filename", "file"})
+_QUERY_FORMATS = ("csv,noheader", "csv,noheader,nounits")
+
+
+def run(shell: str) -> int:
+    """Print the completions for a shell."""
+    import shtab
+
+    whole = parser()
+    values = _values()
+    for action in _actions(whole):
+        if action.dest in _FILES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif action.choices is None and action.dest in values:
+            # Values that are looked at later, by whom it takes time to load.
+            action.choices = values[action.dest]
+    stdout.write(shtab.complete(whole, shell=shell).encode() + b"\n")
+    return ExitStatus.OK
+
+
+def _values() -> dict[str, tuple[str, ...]]:
+    """Return the values of options by what they set."""
+    from gpudash.actions.kill.signals import signals
+    from gpudash.cli.verbs.once import FORMATS
+    from gpudash.collect.simulated import NAMES
+    from gpudash.tui.preferences import choices
+
+    named = (signal.name for signal in signals() if signal.help != "real-time")
+    return {
+        "demo": tuple(NAMES),
+        "theme": choices().themes,
+        "format": (*FORMATS, *_QUERY_FORMATS),
+        "signal": tuple(named),
+    }
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Yield all options and arguments, those of commands too."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _actions(command)

@@ -1,0 +1,116 @@
+"""`gpudash doctor`: why gpudash sees what it sees, each check bounded in time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from signal import Signals
+
+import msgspec
+
+from gpudash.collect.local import open_once
+from gpudash.doctor import Check, installation, library, terminal, toolkit, worst
+from gpudash.doctor import driver as kernel
+from gpudash.doctor import environment as surroundings
+from gpudash.doctor.check import failed
+from gpudash.doctor.machine import Machine
+from gpudash.model.errors import ExitStatus
+from gpudash.system import fork as errand
+from gpudash.system import terminal as stdout
+from gpudash.system.fork import Reply
+
+
+def run(*, json: bool, timeout: float, ascii: bool, color: bool, config: bool) -> int:
+    """Print every check and return 1 if any failed."""
+    checks = examine(Machine(), timeout, config=config, utf8=not ascii)
+    if json:
+        line = msgspec.json.encode(checks)
+        stdout.write((msgspec.json.format(line) if stdout.is_terminal() else line) + b"\n")
+    else:
+        from gpudash.output import checks as output
+
+        text = output.render(checks, width=stdout.width(), color=color, ascii=ascii)
+        stdout.write(text.encode("ascii" if ascii else "utf-8", "backslashreplace"))
+    return ExitStatus.FAILURE if worst(checks) == "FAIL" else ExitStatus.OK
+
+
+def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> list[Check]:
+    """Return all checks; those of one kind that take longer than `timeout` are one that failed."""
+    (reply,) = errand.results(
+        [lambda: msgspec.json.encode(library.answer(open_once(None, 0.6 * timeout), machine))],
+        timeout,
+    )
+    answer = _answer(reply, timeout)
+    groups: dict[str, Callable[[], list[Check]]] = {
+        "kernel": lambda: kernel.checks(machine, answers=answer.is_open),
+        "surroundings": lambda: surroundings.checks(machine),
+        "CUDA": lambda: toolkit.checks(machine, answer.cuda_driver_version),
+        "gpudash": lambda: installation.checks(_mistakes(config)),
+        "terminal": lambda: _terminal(machine.environ, utf8),
+    }
+    found = errand.results([_encoded(group) for group in groups.values()], timeout)
+    kernels, *others = (
+        msgspec.json.decode(reply, type=list[Check])
+        if isinstance(reply, bytes)
+        else [_silence(name, reply, timeout)]
+        for name, reply in zip(groups, found, strict=True)
+    )
+    return [*kernels, *answer.checks, *(check for group in others for check in group)]
+
+
+def _answer(reply: Reply, timeout: float) -> library.Answer:
+    if isinstance(reply, bytes):
+        return msgspec.json.decode(reply, type=library.Answer)
+    advice = "see the kernel log: sudo dmesg | grep -i -e xid -e nvrm"
+    if reply is None:
+        return library.Answer(checks=[failed("driver", _slow(timeout), advice)])
+    return library.Answer(checks=[failed("driver", f"its library {_ended(reply)}", advice)])
+
+
+def _slow(timeout: float) -> str:
+    return f"did not answer in {timeout:g} s"
+
+
+def _ended(code: int) -> str:
+    """Return how a child ended that should have answered."""
+    if -code in set(Signals):
+        return f"was ended by {Signals(-code).name}"
+    return f"ended with status {code}"
+
+
+def _encoded(group: Callable[[], list[Check]]) -> Callable[[], bytes]:
+    return lambda: msgspec.json.encode(group())
+
+
+def _silence(name: str, reply: int | None, timeout: float) -> Check:
+    if reply is not None:
+        return failed(name, f"the examination {_ended(reply)}")
+    return failed(name, f"{_slow(timeout)}: a file system may hang")
+
+
+def _mistakes(config: bool) -> list[str]:
+    """Return what is wrong with the file of settings."""
+    if not config:
+        return []
+    from gpudash import config as settings
+    from gpudash.tui.preferences import Preferences
+
+    return Preferences(settings.path()).mistakes
+
+
+def _terminal(environ: Mapping[str, str], utf8: bool) -> list[Check]:
+    from gpudash.tui.frame import color_system
+
+    names = {"TRUECOLOR": "16 million", "EIGHT_BIT": "256", "STANDARD": "16"}
+    colors = color_system(environ).name
+    return terminal.checks(environ, _size(), colors=names.get(colors, colors), utf8=utf8)
+
+
+def _size() -> tuple[int, int] | None:
+    """Return columns and lines of the terminal, also when the output goes elsewhere."""
+    for descriptor in (1, 2, 0):
+        try:
+            return os.get_terminal_size(descriptor)
+        except OSError:
+            continue
+    return None

@@ -1,0 +1,112 @@
+"""`gpudash --query-gpu` and `--query-compute-apps`: CSV as nvidia-smi prints it, once or again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from typing import NoReturn
+
+from gpudash.analysis.labels import index_ranges
+from gpudash.analysis.selection import select
+from gpudash.cli.verbs.once import exit_status, sample
+from gpudash.collect.source import Source
+from gpudash.feed.sampler import Survey
+from gpudash.model.errors import ExitStatus, GpudashError, UsageError
+from gpudash.model.snapshot import Fault, Snapshot
+from gpudash.output.smi import Csv, listing
+from gpudash.system import terminal as stdout
+
+
+def run(source: Source, query: Csv, gpus: Sequence[str]) -> int:
+    """Print the rows below their heading; status 6 where there is no such GPU.
+
+    Where processes are asked for and a GPU's could not be listed: NVML's number, and a line.
+    """
+    snapshot = sample(source)
+    chosen = _chosen(snapshot, gpus)
+    heading = [query.heading()] if query.header else []
+    _write(heading + list(query.rows(snapshot, _keys(chosen))))
+    silent = {device.uuid for device in chosen.devices if device.state == "not-answering"}
+    # Of a GPU that does not answer at all the error tells that goes with its status.
+    blind = [fault for fault in _unlisted(query, chosen) if fault.uuid not in silent]
+    _warn(blind, chosen)
+    status = exit_status(chosen, tells_topology=False)
+    if status or not blind:
+        return status
+    return (blind[0].code or 0) % 256 or ExitStatus.FAILURE
+
+
+def follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: float) -> NoReturn:
+    """Print the heading once and the rows again and again, until a signal or a closed pipe."""
+    if query.header:
+        _write([query.heading()])
+    told: Sequence[Fault] = ()
+    with closing(Survey(collector, interval=interval, keep=1)) as survey:
+        while True:
+            survey.go_on()
+            snapshot = survey.samples[-1]
+            chosen = _chosen(snapshot, gpus)
+            _write(list(query.rows(snapshot, _keys(chosen))))
+            blind = _unlisted(query, chosen)
+            if blind != told:
+                _warn(blind, chosen)
+            told = blind
+
+
+def list_gpus(source: Source, gpus: Sequence[str]) -> int:
+    """Print a line for each GPU and instance, with its UUID."""
+    snapshot = _chosen(sample(source), gpus)
+    _write(listing(snapshot))
+    return exit_status(snapshot, tells_topology=False)
+
+
+def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:
+    """Return those GPUs of a list that there are; raises GpudashError where there is none."""
+    known: list[str] = []
+    trouble = "there is no GPU"
+    for selector in gpus:
+        try:
+            select(snapshot, [selector])
+            known.append(selector)
+        except UsageError as error:
+            trouble = str(error)
+    if not snapshot.devices or (gpus and not known):
+        missing = GpudashError(f"no devices were found: {trouble}")
+        missing.exit_status = ExitStatus.NO_GPU
+        raise missing
+    return select(snapshot, known)
+
+
+def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
+    """Return why no processes are known where they are asked for: no row is not nobody."""
+    if not query.app_fields:
+        return ()
+    # The host's own faults have no number: they say what is hidden, not that a GPU tells nothing.
+    return [each for each in chosen.errors if each.source == "processes" and each.code]
+
+
+def _warn(faults: Sequence[Fault], snapshot: Snapshot) -> None:
+    """Print a line for each reason, with the GPUs that it is true of."""
+    indices: dict[str | None, int] = {device.uuid: device.index for device in snapshot.devices}
+    reasons: dict[str, list[int]] = {}
+    for fault in faults:
+        reason = fault.message.partition(": ")[2]
+        if reason and fault.uuid is not None and fault.uuid in indices:
+            reasons.setdefault(reason, []).append(indices[fault.uuid])
+        else:
+            reasons[fault.message] = []
+    lines = (
+        f"gpudash: GPU {index_ranges(gpus)}: {reason}\n" if gpus else f"gpudash: {reason}\n"
+        for reason, gpus in reasons.items()
+    )
+    with suppress(OSError):
+        os.write(2, "".join(lines).encode())
+
+
+def _keys(snapshot: Snapshot) -> set[str]:
+    return {device.key for device in snapshot.devices}
+
+
+def _write(lines: list[str]) -> None:
+    stdout.write("".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,1 @@
+"""NVML and the host -> Snapshot."""

@@ -1,0 +1,165 @@
+"""The leases of this machine's GPUs, from the kernel's list of locks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+
+from msgspec import Struct
+
+from gpudash.collect.ahead import Ahead
+from gpudash.model.secrets import mask_text
+from gpudash.model.snapshot import Device, Lease, Process
+from gpudash.model.state import is_left_alone
+from gpudash.model.text import SafeText, clean
+from gpudash.system import locks, proc_facts
+from gpudash.system import processes as proc_stat
+
+_MOST_ANCESTORS = 64
+_SECONDS = 1.5
+_STARTED_FOR_OTHERS = frozenset({"container", "pod", "slurm"})
+"""Jobs whose processes come from a daemon, whoever asked for them."""
+
+
+class _Holder(Struct, frozen=True):
+    """The process that took a lease; only its PID is known of one that has ended."""
+
+    pid: int
+    start_ticks: int | None = None
+    create_time: float | None = None
+    username: SafeText | None = None
+    name: SafeText | None = None
+
+
+class LeaseTable:
+    """Knows which lock belongs to which GPU, and who holds it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._ahead: Ahead[dict[locks.Key, int]] | None = None
+        self._locks: dict[locks.Key, int] = {}
+        self._due = 0.0
+        self._boot_time: float | None = None
+        self._origins: dict[object, bool | None] = {}
+        """Whether a process comes from a holder: nothing that happens later changes that."""
+
+    def begin(self) -> None:
+        """Ask the kernel for its locks; it stops all locking for that, which takes 10 ms.
+
+        So they are not asked for at every sample: what is told of them is up to a second older.
+        """
+        now = self._clock()
+        if self._ahead is None and now >= self._due:
+            self._due = now + _SECONDS
+            self._ahead = Ahead(locks.holders)
+
+    def sample(
+        self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
+    ) -> tuple[Lease, ...]:
+        """Return the leases in the order of the GPUs; `unlisted` are those without a listing."""
+        self.begin()
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            self._locks = ahead.result()
+        may_be = locks.may_be_leases(self._locks)
+        held = list(_held(devices, self._locks)) if may_be else []
+        holders = {pid: self._holder(pid) for pid in dict.fromkeys(pid for _, pid in held)}
+        before, self._origins = self._origins, {}
+        leases = []
+        for device, pid in held:
+            users = _users(device, devices, processes)
+            is_used = self._is_used(users, holders[pid], before)
+            if not is_used and not _is_listed(device, unlisted):
+                is_used = None
+            leases.append(_lease(device, holders[pid], is_used))
+        return tuple(leases)
+
+    def _holder(self, pid: int) -> _Holder:
+        stat = proc_stat.read(pid) if pid else None
+        if stat is None:
+            return _Holder(pid)
+        if self._boot_time is None:
+            # Read once, so that a start time does not move with the wall clock.
+            self._boot_time = proc_stat.boot_time()
+        status = proc_facts.status(pid)
+        uid = None if status is None else proc_facts.owner_id(status)
+        name = None if status is None else proc_facts.name(status, proc_facts.command_line(pid))
+        booted = self._boot_time
+        return _Holder(
+            pid=pid,
+            start_ticks=stat.start_ticks,
+            create_time=None if booted is None else booted + stat.started_seconds,
+            username=None if uid is None else proc_facts.username(uid),
+            # A process may put anything into its title.
+            name=None if name is None else clean(mask_text(name)),
+        )
+
+    def _is_used(
+        self, users: Iterator[Process], holder: _Holder, before: dict[object, bool | None]
+    ) -> bool | None:
+        """Whether a process on a device comes from the holder, None where that cannot be seen."""
+        if holder.start_ticks is None:
+            return None
+        is_used: bool | None = False
+        for process in users:
+            key = holder.pid, holder.start_ticks, process.key
+            comes = before[key] if key in before else _comes_from(process, holder.pid)
+            self._origins[key] = comes
+            if comes is not False:
+                is_used = is_used or comes
+        return is_used
+
+
+def _held(devices: Sequence[Device], holders: dict[locks.Key, int]) -> Iterator[tuple[Device, int]]:
+    """Yield each device that is leased, and by which PID.
+
+    A file that was deleted and made anew is another lock, so they are looked up each time.
+    """
+    for device in devices:
+        path = locks.place(device.uuid, None if device.is_mig else device.pci_bus_id)
+        key = None if path is None or device.uuid is None else locks.key(path)
+        if key in holders:
+            yield device, holders[key]
+
+
+def _is_listed(device: Device, unlisted: Set[str]) -> bool:
+    """Whether it is known who is on a device: one that is out of order lists nobody."""
+    if device.state != "ok" and not is_left_alone(device):
+        return False
+    return unlisted.isdisjoint({device.uuid, device.parent_uuid})
+
+
+def _lease(device: Device, holder: _Holder, is_used: bool | None) -> Lease:
+    assert device.uuid is not None
+    return Lease(
+        uuid=device.uuid,
+        index=device.index,
+        pid=holder.pid or None,
+        start_ticks=holder.start_ticks,
+        create_time=holder.create_time,
+        username=holder.username,
+        name=holder.name,
+        is_used=is_used,
+    )
+
+
+def _users(
+    device: Device, devices: Sequence[Device], processes: Sequence[Process]
+) -> Iterator[Process]:
+    """Yield the processes on a device, or on an instance of it."""
+    uuids = {each.uuid for each in devices if device.uuid in (each.uuid, each.parent_uuid)}
+    return (each for each in processes if any(share.uuid in uuids for share in each.devices))
+
+
+def _comes_from(process: Process, holder: int) -> bool | None:
+    """Whether a process is the holder or descends from it, None where that cannot be told."""
+    if process.pid == holder:
+        return True
+    parent, seen = process.parent_pid, {process.pid}
+    while parent and parent not in seen and len(seen) < _MOST_ANCESTORS:
+        if parent == holder:
+            return True
+        seen.add(parent)
+        stat = proc_stat.read(parent)
+        parent = stat.parent_pid if stat else None
+    is_told = parent == 0 and (process.job is None or process.job.kind not in _STARTED_FOR_OTHERS)
+    return False if is_told else None

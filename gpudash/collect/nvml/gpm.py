@@ -1,0 +1,128 @@
+"""What the SMs really do, from NVML's GPU performance monitoring (Hopper and newer).
+
+Each value is the average between two samples, so that the sample of the tick before is kept and
+nothing ever waits. It takes no rights outside of MIG and disturbs no profiler.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.library import Library
+
+METRICS = {
+    2: "sm_active_percent",
+    3: "sm_occupancy_percent",
+    5: "tensor_active_percent",
+    10: "dram_active_percent",
+    11: "fp64_active_percent",
+    12: "fp32_active_percent",
+    13: "fp16_active_percent",
+}
+"""NVML_GPM_METRIC_* in percent, and the fields that they fill."""
+
+RATES = {
+    20: "pcie_tx_bytes_per_second",
+    21: "pcie_rx_bytes_per_second",
+    60: "nvlink_rx_bytes_per_second",
+    61: "nvlink_tx_bytes_per_second",
+}
+"""NVML_GPM_METRIC_* in MiB/s, and the fields that they fill where no counter does."""
+
+_ALL = {**METRICS, **RATES}
+
+_REFRESH_SECONDS = 0.1
+"""The driver renews its counters no faster; two samples closer than that may be the same one."""
+
+Values = dict[str, float | None]
+_NONE: Values = dict.fromkeys(_ALL.values())
+_MIB = 1 << 20
+_MAX_MIB = 1e8
+
+
+class Gpm:
+    """Performance monitoring of one GPU, or of one MIG instance of it, from tick to tick."""
+
+    def __init__(self, library: Library, gpu_instance_id: int | None = None) -> None:
+        self._library = library
+        self._instance = gpu_instance_id
+        self._supported: bool | None = None
+        self._before: Any = None
+        self._spare: Any = None
+        self._due = 0.0
+        self._values = _NONE
+
+    def read(self, handle: Any, now: float) -> Values:
+        """Return the averages since the last read, None each in a first one or if not supported.
+
+        `handle` is the whole GPU's, also for a MIG instance.
+        """
+        if self._supported is None:
+            self._supported = self._is_supported(handle)
+        if self._supported and now >= self._due:
+            self._due = now + _REFRESH_SECONDS
+            self._values = self._take(handle)
+        return self._values
+
+    def close(self) -> None:
+        """Give the samples back: the handle that they were taken with is gone."""
+        for sample in (self._before, self._spare):
+            if sample is not None:
+                self._library.ask("nvmlGpmSampleFree", sample)
+        self._before = self._spare = self._supported = None
+        self._values = _NONE
+
+    def _is_supported(self, handle: Any) -> bool:
+        if self._library.single_look:
+            return False
+        support, _ = self._library.ask("nvmlGpmQueryDeviceSupport", handle)
+        if support is None or not support.isSupportedDevice:
+            return False
+        streaming, code = self._library.ask("nvmlGpmQueryIfStreamingEnabled", handle)
+        # Drivers without the question always stream; where it is off, all counters read 0.
+        return bool(code or streaming)
+
+    def _take(self, handle: Any) -> Values:
+        sample = self._spare
+        if sample is None:
+            sample, _ = self._library.ask("nvmlGpmSampleAlloc")
+        if self._instance is None:
+            _, code = self._library.ask("nvmlGpmSampleGet", handle, sample)
+        else:
+            _, code = self._library.ask("nvmlGpmMigSampleGet", handle, self._instance, sample)
+        if code:
+            self._spare = sample
+            return _NONE
+        before, self._before, self._spare = self._before, sample, self._before
+        return _NONE if before is None else self._averages(before, sample)
+
+    def _averages(self, before: Any, after: Any) -> Values:
+        module = self._library.module
+        request = module.c_nvmlGpmMetricsGet_t()
+        request.version = module.NVML_GPM_METRICS_GET_VERSION
+        request.sample1, request.sample2 = before, after
+        request.numMetrics = len(_ALL)
+        for place, number in enumerate(_ALL):
+            request.metrics[place].metricId = number
+        answer, code = self._library.ask("nvmlGpmMetricsGet", request)
+        if code:
+            return _NONE
+        return {
+            field: (_rate if number in RATES else _percent)(answer.metrics[place])
+            for place, (number, field) in enumerate(_ALL.items())
+        }
+
+
+def _percent(metric: Any) -> float | None:
+    """Return a share to a tenth of a percent; not a number and what exceeds 100 is none."""
+    value: float = metric.value
+    valid = metric.nvmlReturn == codes.SUCCESS and 0.0 <= value < 100.5
+    return min(100.0, round(value, 1)) if valid else None
+
+
+def _rate(metric: Any) -> int | None:
+    """Return bytes per second."""
+    value: float = metric.value
+    valid = metric.nvmlReturn == codes.SUCCESS and 0.0 <= value < _MAX_MIB
+    return round(value * _MIB) if valid else None

@@ -1,0 +1,234 @@
+"""The door to NVML: pynvml, or anything that offers its functions, asked without exceptions.
+
+Every NVML call can fail, so `ask` answers `(value, code)`; what a code means for a metric, a
+device or the whole driver is decided by who asked. Arrays are read through the C functions
+themselves, lists with a buffer that is large enough at once: pynvml asks twice, and loses the
+race when a process starts in between.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.answers import (
+    FieldAnswer,
+    FieldAnswers,
+    ProcessSample,
+    RunningProcess,
+    Scoped,
+)
+from gpudash.collect.nvml.arrays import field_values, listed, plain, wider
+from gpudash.collect.nvml.values import size
+from gpudash.model.errors import DriverError, GpudashError
+from gpudash.system.startup import without_ctypes_util
+
+_NO_INSTANCE = 0xFFFFFFFF
+_VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+
+
+_UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
+"""How a single field is refused: a driver that is older than the field calls it invalid."""
+
+
+def load() -> Any:
+    """Return the pynvml module of nvidia-ml-py.
+
+    Raises GpudashError when another package of that name hides it.
+    """
+    with without_ctypes_util():
+        import pynvml
+
+    if not hasattr(pynvml, "_nvmlGetFunctionPointer") or not hasattr(pynvml, "nvmlMemory_v2"):
+        raise GpudashError(
+            "the PyPI package 'pynvml' hides nvidia-ml-py, which gpudash reads GPUs with: "
+            "pip uninstall pynvml && pip install --force-reinstall nvidia-ml-py"
+        )
+    return pynvml
+
+
+class Library:
+    """NVML's functions by name, with their errors as codes."""
+
+    def __init__(
+        self,
+        module: Any,
+        *,
+        pcie_throughput: bool = False,
+        single_look: bool = False,
+        stopwatch: Callable[[], float] = perf_counter,
+    ) -> None:
+        self.module = module
+        self.pcie_throughput = pcie_throughput
+        """Whether somebody asked for the PCIe rates also where only a slow call tells them."""
+        self.single_look = single_look
+        """Whether there is no second tick, so that what needs two readings is not asked at all."""
+        self.stopwatch = stopwatch
+        """Seconds by which it is measured how long calls take."""
+        # The oldest nvidia-ml-py that is accepted has no such error, nor the need for it.
+        mismatch = getattr(module, "NVMLLibraryMismatchError", module.NVMLError)
+        self._errors = (module.NVMLError, mismatch)
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._raw = hasattr(module, "_nvmlGetFunctionPointer")
+        self._wide_processes = False
+
+    def open(self) -> None:
+        """Initialise NVML, also where there is no GPU.
+
+        Raises DriverError with NVML's return value and what to do about it.
+        """
+        flags = self.module.NVML_INIT_FLAG_NO_GPUS
+        _, code = self.ask("nvmlInitWithFlags", flags)
+        if code == codes.FUNCTION_NOT_FOUND:
+            _, code = self.ask("nvmlInit")
+        if code:
+            from gpudash.collect.nvml.refusals import refusal
+
+            raise DriverError(code, refusal(code))
+        version, _ = self.ask("nvmlSystemGetDriverVersion")
+        self._wide_processes = _lists_wide_processes(version)
+
+    def close(self) -> None:
+        """Let go of the driver; handles of before are dead."""
+        self.ask("nvmlShutdown")
+
+    def ask(self, name: str, *arguments: Any) -> tuple[Any, int]:
+        """Call an NVML function; return (value, 0) or (None, NVML's return value)."""
+        function = self._functions.get(name)
+        if function is None:
+            function = getattr(self.module, name, None)
+            if function is None:
+                return None, codes.FUNCTION_NOT_FOUND
+            self._functions[name] = function
+        try:
+            return function(*arguments), codes.SUCCESS
+        except self._errors as error:
+            return None, getattr(error, "value", codes.FUNCTION_NOT_FOUND)
+        except (UnicodeDecodeError, TypeError):
+            # pynvml decodes strings strictly, and stores None into a C field of some answers.
+            return None, codes.UNKNOWN
+
+    def fields(self, handle: Any, ids: Sequence[Scoped]) -> FieldAnswers:
+        """Read field values in one batch."""
+        entries, code = self._field_values(handle, ids)
+        values: dict[Scoped, FieldAnswer] = {}
+        refused: list[Scoped] = []
+        for entry in entries or ():
+            if entry.nvmlReturn == codes.SUCCESS:
+                number = _number(entry)
+                if number is not None:
+                    values[entry.fieldId, entry.scopeId] = FieldAnswer(number, entry.timestamp)
+            elif entry.nvmlReturn in _UNKNOWN_FIELD:
+                refused.append((entry.fieldId, entry.scopeId))
+        return FieldAnswers(values, frozenset(refused), code)
+
+    def filled(self, name: str, structure: str, handle: Any) -> tuple[Any, int]:
+        """Call a function that fills a structure of the module; return (it, 0) or (None, code)."""
+        kind = getattr(self.module, structure, None)
+        if kind is None:
+            return None, codes.FUNCTION_NOT_FOUND
+        filled = kind()
+        place = filled
+        if self._raw:
+            from ctypes import byref
+
+            place = byref(filled)
+        _, code = self.ask(name, handle, place)
+        return (None if code else filled), code
+
+    def running_processes(self, handle: Any, kind: str) -> tuple[list[RunningProcess], int]:
+        """List the Compute, Graphics or MPSCompute processes of a device in one call."""
+        name = f"nvmlDeviceGet{kind}RunningProcesses_v3"
+        if self._raw:
+            entries, code = self._list_processes(name, handle)
+            if code == codes.FUNCTION_NOT_FOUND:
+                entries, code = self._list_processes(name.replace("_v3", "_v2"), handle)
+        else:
+            entries, code = self.ask(name, handle)
+        return [
+            RunningProcess(
+                entry.pid,
+                size(entry.usedGpuMemory),
+                _unless(entry.gpuInstanceId, _NO_INSTANCE),
+                _unless(entry.computeInstanceId, _NO_INSTANCE),
+            )
+            for entry in entries or ()
+        ], code
+
+    def process_samples(self, handle: Any, since_us: int) -> tuple[list[ProcessSample], int]:
+        """List the utilization samples of processes that are newer than `since_us`."""
+        name = "nvmlDeviceGetProcessUtilization"
+        if self._raw:
+            structure = plain(self.module.c_nvmlProcessUtilizationSample_t)
+            entries, code = self._list(name, handle, structure, since_us)
+        else:
+            entries, code = self.ask(name, handle, since_us)
+        return [
+            ProcessSample(
+                entry.pid,
+                entry.timeStamp,
+                entry.smUtil,
+                entry.memUtil,
+                entry.encUtil,
+                entry.decUtil,
+            )
+            for entry in entries or ()
+        ], code
+
+    def _list_processes(self, name: str, handle: Any) -> tuple[Any, int]:
+        structure = plain(self.module.c_nvmlProcessInfo_v2_t)
+        return self._list(name, handle, wider(structure) if self._wide_processes else structure)
+
+    def _list(
+        self, name: str, handle: Any, structure: Any, *trailing: int
+    ) -> tuple[Sequence[Any] | None, int]:
+        function, code = self.ask("_nvmlGetFunctionPointer", name)
+        return (None, code) if code else listed(function, handle, structure, *trailing)
+
+    def _field_values(self, handle: Any, ids: Sequence[Scoped]) -> tuple[Any, int]:
+        name = "nvmlDeviceGetFieldValues"
+        if not self._raw:
+            return self.ask(name, handle, list(ids))
+        function, code = self.ask("_nvmlGetFunctionPointer", name)
+        if code:
+            return None, code
+        return field_values(function, handle, plain(self.module.c_nvmlFieldValue_t), ids)
+
+
+def call_under_way(thread: int) -> str | None:
+    """Return the NVML function that a thread is in, None if it is in none.
+
+    Looked up in the thread itself, so that noting each call costs nothing.
+    """
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code in _ASKING:
+            return str(frame.f_locals["name"])
+        frame = frame.f_back
+    return None
+
+
+_ASKING = frozenset(each.__code__ for each in (Library.ask, Library._list, Library._field_values))
+
+
+def _number(entry: Any) -> int | float | None:
+    """Return the member that holds a field's value, None if this pynvml does not know its type."""
+    kind = entry.valueType
+    # The oldest nvidia-ml-py that is accepted lacks usVal.
+    return getattr(entry.value, _VALUE_MEMBERS[kind], None) if kind < len(_VALUE_MEMBERS) else None
+
+
+def _unless(value: int | None, sentinel: int) -> int | None:
+    return None if value == sentinel else value
+
+
+def _lists_wide_processes(driver_version: str | None) -> bool:
+    """Whether this driver's process entries have a fifth field: 535.43 to 535.85 (gpustat#161)."""
+    try:
+        major, minor = (int(part) for part in (driver_version or "").split(".")[:2])
+    except ValueError:
+        return False
+    return major == 535 and 43 <= minor < 86

@@ -1,0 +1,179 @@
+"""Which processes use a GPU, how much memory they hold and how busy they keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.answers import ProcessSample, RunningProcess
+from gpudash.collect.nvml.device import DeviceReader
+from gpudash.collect.nvml.library import Library
+from gpudash.model.snapshot import Device, ProcessDevice
+
+_KINDS = (("MPSCompute", "M"), ("Compute", "C"), ("Graphics", "G"))
+_FIRST_LOOK_US = 1_000_000
+"""How far a first look reaches back: far enough for samples at 7 Hz, near enough to be now."""
+_AHEAD_US = 1_000_000
+"""How far a stamp may be ahead of the clock; one further ahead is garbage."""
+
+Utilization = tuple[int, int, int, int]
+Key = tuple[int, int | None, int | None]
+
+
+class Listing(Struct, frozen=True):
+    """The processes of one GPU; `code` is NVML's return value where they could not be listed."""
+
+    entries: tuple[tuple[int, ProcessDevice], ...]
+    code: int
+    unaccounted_bytes: int | None
+    listed_at: float = 0.0
+    """When the driver was asked, by the clock of the reader."""
+
+
+class ProcessReader:
+    """The processes of one GPU, from look to look."""
+
+    def __init__(
+        self,
+        library: Library,
+        reader: DeviceReader,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._library = library
+        self._reader = reader
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._refused: set[str] = set()
+        self._refused_in = 0
+        self._newest_us = self._now_us() - _FIRST_LOOK_US
+
+    def read(self, device: Device, instances: tuple[Device, ...]) -> Listing:
+        """List the processes of a GPU and of its MIG instances."""
+        if self._refused_in != self._reader.openings:
+            self._refused_in = self._reader.openings
+            self._refused.clear()
+        # Before the calls: who has started since then may have a PID that ended while they ran.
+        listed_at = self._clock()
+        rows, code = self._running()
+        if code:
+            return Listing((), code, None)
+        busy = self._utilization({pid for pid, _, _ in rows})
+        uuids = {(i.gpu_instance_id, i.compute_instance_id): i.uuid for i in instances}
+        entries = tuple(
+            (key[0], _entry(device, key, row, uuids, busy.get(key[0]))) for key, row in rows.items()
+        )
+        return Listing(entries, codes.SUCCESS, _unaccounted(device, rows), listed_at)
+
+    def _running(self) -> tuple[dict[Key, tuple[str, int | None]], int]:
+        """Return ({(pid, GPU instance, compute instance): (types, bytes)}, 0 or a code)."""
+        rows: dict[Key, tuple[str, int | None]] = {}
+        failure = codes.NOT_SUPPORTED
+        for kind, letter in _KINDS:
+            if kind in self._refused:
+                continue
+            entries, code = self._library.running_processes(self._reader.handle, kind)
+            if code in codes.PERMANENT:
+                self._refused.add(kind)
+            elif code:
+                return {}, code
+            else:
+                failure = codes.SUCCESS
+                _merge(rows, entries, letter)
+        return rows, failure
+
+    def _utilization(self, pids: set[int]) -> dict[int, Utilization]:
+        """Return (SM, memory, encoder, decoder) percent of each PID of which it is told.
+
+        None of a PID is new if it was idle; if none of them can be true, nothing is known.
+        """
+        if not pids or "utilization" in self._refused:
+            return {}
+        now_us = self._now_us()
+        if self._newest_us > now_us + _AHEAD_US:  # The clock was set back.
+            self._newest_us = now_us - _FIRST_LOOK_US
+        samples, code = self._library.process_samples(self._reader.handle, self._newest_us)
+        if code in codes.PERMANENT:
+            self._refused.add("utilization")
+        if code not in (codes.SUCCESS, codes.NOT_FOUND):
+            return {}
+        fresh = [s for s in samples if s.pid in pids and s.timestamp_us > self._newest_us]
+        true = [s for s in fresh if _is_possible(s, now_us)]
+        lied = {s.pid for s in fresh} - {s.pid for s in true}
+        busy: dict[int, Utilization] = dict.fromkeys(pids - lied, (0, 0, 0, 0))
+        for sample in true:
+            busy[sample.pid] = _highest(busy[sample.pid], sample)
+        self._newest_us = max((self._newest_us, *(s.timestamp_us for s in true)))
+        return busy
+
+    def _now_us(self) -> int:
+        return int(self._wall_clock() * 1e6)
+
+
+def _is_possible(sample: ProcessSample, now_us: int) -> bool:
+    """Whether a sample can be true: the driver's ring also holds garbage."""
+    shares = (sample.sm, sample.memory, sample.encoder, sample.decoder)
+    return sample.timestamp_us <= now_us + _AHEAD_US and max(shares) <= 100
+
+
+def _merge(
+    rows: dict[Key, tuple[str, int | None]], entries: list[RunningProcess], letter: str
+) -> None:
+    """Add one list: a PID in two of them is one process that shows the same memory in both."""
+    for entry in entries:
+        if entry.pid == 0:
+            continue
+        key = (entry.pid, entry.gpu_instance_id, entry.compute_instance_id)
+        types, memory = rows.get(key, ("", None))
+        shares = [m for m in (memory, entry.used_gpu_memory_bytes) if m is not None]
+        if letter not in types:
+            types = f"{types}+{letter}" if types else letter
+        rows[key] = types, max(shares, default=None)
+
+
+def _highest(before: Utilization, sample: ProcessSample) -> Utilization:
+    return (
+        max(before[0], sample.sm),
+        max(before[1], sample.memory),
+        max(before[2], sample.encoder),
+        max(before[3], sample.decoder),
+    )
+
+
+def _entry(
+    device: Device,
+    key: Key,
+    row: tuple[str, int | None],
+    uuids: Mapping[tuple[int | None, int | None], str | None],
+    busy: Utilization | None,
+) -> ProcessDevice:
+    _, gpu_instance, compute_instance = key
+    types, memory = row
+    sm, bandwidth, encoder, decoder = busy or (None, None, None, None)
+    # Some drivers number a whole GPU as instance 0 rather than as none.
+    inside = (device.mig_mode or uuids) and gpu_instance is not None
+    return ProcessDevice(
+        index=device.index,
+        uuid=uuids.get((gpu_instance, compute_instance), device.uuid) if inside else device.uuid,
+        type=types,
+        used_gpu_memory_bytes=memory,
+        sm_utilization_percent=sm,
+        memory_utilization_percent=bandwidth,
+        encoder_utilization_percent=encoder,
+        decoder_utilization_percent=decoder,
+        gpu_instance_id=gpu_instance if inside else None,
+        compute_instance_id=compute_instance if inside else None,
+    )
+
+
+def _unaccounted(device: Device, rows: dict[Key, tuple[str, int | None]]) -> int | None:
+    """Return the used bytes that no listed process owns, None if a share is not known.
+
+    An old driver counts as used what it reserves for itself, and does not tell how much.
+    """
+    shares = [memory for _, memory in rows.values()]
+    if None in (device.memory_used_bytes, device.memory_reserved_bytes, *shares):
+        return None
+    return max(0, (device.memory_used_bytes or 0) - sum(share or 0 for share in shares))

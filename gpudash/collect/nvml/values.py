@@ -1,0 +1,119 @@
+"""NVML's answers turned into a field's values; what cannot be true becomes None.
+
+Drivers have answered 37100 % and 2147483632 % (nvtop#110, DCGM#83), all ones for "not known" and
+0 bytes of memory in total: a number outside of what its unit allows is no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpudash.model.text import clean, clean_bytes
+
+Convert = Callable[[Any], Any]
+
+_UNKNOWN_32 = 0xFFFFFFFF
+_UNKNOWN_64 = 0xFFFFFFFFFFFFFFFF
+_MAX_POWER_MW = 5_000_000
+_MAX_CLOCK_MHZ = 100_000
+_MAX_FAN_PERCENT = 255
+_MAX_SIZE = 1 << 50
+"""More than any GPU has, and less than what fell below zero, which has wrapped."""
+
+ARCHITECTURES = {
+    2: "Kepler",
+    3: "Maxwell",
+    4: "Pascal",
+    5: "Volta",
+    6: "Turing",
+    7: "Ampere",
+    8: "Ada",
+    9: "Hopper",
+    10: "Blackwell",
+    13: "Rubin",
+}
+COMPUTE_MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
+ADDRESSING_MODES = {0: "none", 1: "hmm", 2: "ats"}
+DRIVER_MODELS = {0: "WDDM", 1: "TCC", 2: "MCDM"}
+
+RECOVERY_ACTIONS = {
+    0: "none",
+    1: "gpu-reset",
+    2: "node-reboot",
+    3: "drain-p2p",
+    4: "drain-and-reset",
+    5: "recover-imex-domain",
+    6: "bus-reset",
+    7: "system-reboot",
+}
+
+EVENT_REASONS = {
+    0x1: "gpu-idle",
+    0x2: "applications-clocks-setting",
+    0x4: "sw-power-cap",
+    0x8: "hw-slowdown",
+    0x10: "sync-boost",
+    0x20: "sw-thermal-slowdown",
+    0x40: "hw-thermal-slowdown",
+    0x80: "hw-power-brake-slowdown",
+    0x100: "display-clock-setting",
+}
+
+
+def within(low: int, high: int) -> Convert:
+    """Return a conversion that keeps whole numbers from `low` to `high`."""
+    return lambda value: int(value) if value is not None and low <= value <= high else None
+
+
+percent = within(0, 100)
+fan_percent = within(0, _MAX_FAN_PERCENT)
+celsius = within(-60, 200)
+milliwatts = within(0, _MAX_POWER_MW)
+megahertz = within(0, _MAX_CLOCK_MHZ)
+performance_state = within(0, 15)
+count = within(0, _UNKNOWN_64 - 1)
+small_count = within(0, _UNKNOWN_32 - 1)
+size = within(0, _MAX_SIZE)
+positive = within(1, _MAX_SIZE)
+
+
+def flag(value: Any) -> bool | None:
+    """Return an NVML enable state as a bool."""
+    return {0: False, 1: True}.get(value)
+
+
+def string(value: Any) -> str | None:
+    """Return a driver's string made harmless; empty is unknown."""
+    text = clean_bytes(value) if isinstance(value, bytes) else clean(value)
+    return text.strip() or None
+
+
+def attribute(name: str, convert: Convert) -> Convert:
+    """Return a conversion of one member of a structure."""
+    return lambda structure: convert(getattr(structure, name))
+
+
+def item(index: int, convert: Convert) -> Convert:
+    """Return a conversion of one element of a list."""
+    return lambda values: convert(values[index]) if len(values) > index else None
+
+
+def named(names: dict[int, str]) -> Convert:
+    """Return a conversion of an enumeration to its name, None for one that has none."""
+    return names.get
+
+
+def compute_capability(value: Any) -> str:
+    """Return (major, minor) as CUDA writes it."""
+    major, minor = value
+    return f"{major}.{minor}"
+
+
+def event_reasons(mask: int) -> tuple[str, ...] | None:
+    """Return the names of the bits that are set, unknown bits by their value; all are garbage."""
+    if mask == _UNKNOWN_64:
+        return None
+    rest = mask & ~sum(EVENT_REASONS)
+    names = [name for bit, name in EVENT_REASONS.items() if mask & bit]
+    return (*names, hex(rest)) if rest else tuple(names)

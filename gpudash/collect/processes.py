@@ -1,0 +1,207 @@
+"""Processes from one sample to the next: identity, CPU share, and why one cannot be seen.
+
+What changes every tick is read in one go by `proc_stat`, from files that stay open once a process
+was seen twice; facts that seldom change are asked for when a process is first seen or has a new
+name, and every ten seconds after, of one at rest every minute.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from gpudash.model.snapshot import Job, Process
+from gpudash.model.text import SafeText
+from gpudash.system import processes as proc_stat
+from gpudash.system.processes import ProcStat, Watched
+
+_FACTS_SECONDS = 10.0
+_REST_SECONDS = 50.0
+"""So much longer the facts of a process count that has done nothing since they were read."""
+_EXITED = "exited"
+_MOST_WATCHED = 4096
+_SHARE_OF_FILES = 2
+"""The files of processes may be one in so many of those that may be open."""
+
+# The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What exec, setproctitle or a scheduler changes now and then, and nothing else does."""
+
+    username: SafeText | None = None
+    name: SafeText | None = None
+    command_line: tuple[SafeText, ...] | None = None
+    job: Job | None = None
+
+
+class _Known(Struct, kw_only=True):
+    """What is kept of a process between two samples."""
+
+    start_ticks: int
+    name: bytes = b""
+    facts: Facts = Facts()
+    facts_due: float = 0.0
+    cpu_seconds: float = 0.0
+    cpu_read_at: float
+    cpu_percent: float | None = None
+    stat_line: bytes = b""
+    facts_line: bytes = b""
+    """The stat line at the time of the facts."""
+    process: Process | None = None
+    """What was told of it last, as it was when `stat_line` was read."""
+    watched: Watched | None = None
+
+
+class ProcessTable:
+    """The processes that were asked for last, with what their next sample needs.
+
+    `read_facts` gives the facts of a PID, None if it is gone.
+    """
+
+    def __init__(self, read_facts: Callable[[int], Facts | None]) -> None:
+        self._read_facts = read_facts
+        # Read once, so that a start time does not move with the wall clock.
+        self._boot_time = proc_stat.boot_time()
+        self._in_namespace = in_pid_namespace()
+        self._most_percent = 100.0 * (os.cpu_count() or 1)
+        self._known: dict[int, _Known] = {}
+        self._most_watched = _most_watched()
+
+    def sample(
+        self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
+    ) -> dict[int, Process]:
+        """Return one entry for every PID; those that are not asked for are forgotten.
+
+        A PID that was reused after it was `listed_at`, in seconds since boot, has exited.
+        """
+        listed_at = listed_at or {}
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        found: dict[int, Process] = {}
+        kept: dict[int, _Known] = {}
+        for pid in pids:
+            known = self._known.get(pid)
+            line = self._line(pid, known, may_watch=len(kept) < self._most_watched)
+            if known is not None and line == known.stat_line and self._is_still(known, now):
+                assert known.process is not None
+                kept[pid], found[pid] = known, known.process
+                continue
+            stat = proc_stat.parse(line) if line else None
+            if stat is None or line is None:
+                found[pid] = Process(pid=pid, devices=(), hidden_reason=self._hidden_reason(pid))
+            elif _is_another(stat, listed_at.get(pid)):
+                found[pid] = Process(pid=pid, devices=(), hidden_reason=_EXITED)
+            else:
+                kept[pid] = known = self._recall(pid, stat)
+                known.stat_line = line
+                known.process = found[pid] = self._process(pid, stat, known, now)
+        self._known = kept
+        return found
+
+    def _line(self, pid: int, known: _Known | None, *, may_watch: bool) -> bytes | None:
+        """Return the stat line of whoever has the PID now."""
+        if known is None:
+            return proc_stat.line(pid)
+        if not may_watch:
+            known.watched = None
+        elif known.watched is None:
+            known.watched = proc_stat.watch(pid)
+        line = known.watched.line() if known.watched else None
+        return line or proc_stat.line(pid)
+
+    def _is_still(self, known: _Known, now: float) -> bool:
+        """Whether a process whose stat line is as before can only be as it was told.
+
+        It used no CPU, and its memory has not grown, or page faults would be counted there.
+        """
+        if known.cpu_percent != 0:
+            return False
+        rests = _REST_SECONDS if known.facts_line == known.stat_line else 0.0
+        if now >= known.facts_due + rests:
+            return False
+        known.cpu_read_at = now
+        return True
+
+    def _recall(self, pid: int, stat: ProcStat) -> _Known:
+        """Return what is known of this very process, not of an earlier one of the same PID."""
+        known = self._known.get(pid)
+        if known is None or known.start_ticks != stat.start_ticks:
+            return _Known(start_ticks=stat.start_ticks, cpu_read_at=stat.started_seconds)
+        return known
+
+    def _process(self, pid: int, stat: ProcStat, known: _Known, now: float) -> Process:
+        if now >= known.facts_due or stat.name != known.name:
+            # What is kept of another program would be taken for the arguments of this one.
+            kept = known.facts if stat.name == known.name else Facts()
+            known.facts = self._fresh_facts(pid, kept)
+            known.name = stat.name
+            # In the midst of exec a process has its new name and no arguments yet.
+            is_whole = bool(known.facts.command_line)
+            known.facts_due = now + (_FACTS_SECONDS if is_whole else 0.0)
+            known.facts_line = known.stat_line if is_whole else b""
+        self._update_cpu_percent(stat, known, now)
+        facts = known.facts
+        return Process(
+            pid=pid,
+            devices=(),
+            username=facts.username,
+            name=facts.name,
+            command_line=facts.command_line,
+            cpu_percent=known.cpu_percent,
+            resident_memory_bytes=proc_stat.resident_memory_bytes(pid),
+            create_time=None if self._boot_time is None else self._boot_time + stat.started_seconds,
+            start_ticks=stat.start_ticks,
+            status=stat.status,
+            parent_pid=stat.parent_pid,
+            job=facts.job,
+        )
+
+    def _fresh_facts(self, pid: int, known: Facts) -> Facts:
+        fresh = self._read_facts(pid) or known
+        if known.command_line and not fresh.command_line:
+            # A process loses its command line before it ends, and its end may take minutes.
+            return msgspec.structs.replace(fresh, command_line=known.command_line)
+        return fresh
+
+    def _update_cpu_percent(self, stat: ProcStat, known: _Known, now: float) -> None:
+        elapsed = now - known.cpu_read_at
+        if elapsed < proc_stat.TICK_SECONDS:
+            return
+        percent = 100 * (stat.cpu_seconds - known.cpu_seconds) / elapsed
+        known.cpu_percent = round(min(max(percent, 0.0), self._most_percent), 1)
+        known.cpu_seconds, known.cpu_read_at = stat.cpu_seconds, now
+
+    def _hidden_reason(self, pid: int) -> str:
+        try:
+            if pid > 0:
+                os.kill(pid, 0)
+                return "not shown by /proc"
+        except PermissionError:
+            return "hidden process of another user"
+        except (ProcessLookupError, OverflowError):
+            pass
+        return "belongs to another PID namespace" if self._in_namespace else _EXITED
+
+
+def _is_another(stat: ProcStat, listed_at: float | None) -> bool:
+    """Whether a process cannot be the one that was listed, as it had not started."""
+    return listed_at is not None and stat.start_ticks >= listed_at // proc_stat.TICK_SECONDS
+
+
+def _most_watched() -> int:
+    """Return how many files may stay open, so that enough are left for all else."""
+    files = os.sysconf("SC_OPEN_MAX")
+    return _MOST_WATCHED if files < 0 else min(_MOST_WATCHED, files // _SHARE_OF_FILES)
+
+
+def in_pid_namespace() -> bool:
+    """Whether only the processes of a PID namespace, such as a container's, can be seen."""
+    try:
+        return os.readlink("/proc/self/ns/pid") != _FIRST_PID_NAMESPACE
+    except OSError:
+        return False

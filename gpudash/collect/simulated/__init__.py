@@ -1,0 +1,47 @@
+"""Made-up hosts that speak NVML's functions, so that the reader of real ones reads them too.
+
+`gpudash --demo=NAME` shows one. Values move as on a working machine and are a pure function of
+host, seed and clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gpudash.collect.nvml.bus import Identity
+from gpudash.collect.simulated.host import SimulatedReader
+from gpudash.collect.simulated.library import Library
+from gpudash.collect.simulated.scenes import NAMES, load
+
+__all__ = ["NAMES", "SimulatedHost"]
+
+
+class SimulatedHost:
+    """A host by name: its NVML, its PCI devices' power states and its operating system."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.time, seed: int = 0) -> None:
+        """Raise UsageError that names the valid hosts if there is none of that name."""
+        self._scene = load(name)
+        self.clock = clock
+        self.library = Library(self._scene, clock, seed)
+        self.reader = SimulatedReader(self._scene, clock, seed)
+
+    @property
+    def woken(self) -> frozenset[str]:
+        """PCI addresses of the sleeping GPUs that a call has woken, which none should."""
+        return frozenset(self.library.woken)
+
+    def identity(self, address: str) -> Identity:
+        """Return name and UUID of the GPU at a PCI address, as known without waking it."""
+        return self.library.identity(address)
+
+    def driver_load(self) -> None:
+        """Return nothing: a simulated driver is loaded once."""
+
+    def power_states(self) -> dict[str, str]:
+        """Return the runtime power status of each GPU by PCI address; asking wakes nothing."""
+        return {
+            card.pci_address: "suspended" if card.state == "suspended" else "active"
+            for card in self._scene.cards
+        }

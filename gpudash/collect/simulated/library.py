@@ -1,0 +1,199 @@
+"""A simulated host's NVML: an object that offers pynvml's functions and constants by attribute.
+
+Whatever no table tells is answered with NOT_SUPPORTED, as by a driver that does not know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpudash.collect.nvml.bus import Identity
+from gpudash.collect.simulated.calls import FIELD_CALLS
+from gpudash.collect.simulated.constants import CONSTANTS
+from gpudash.collect.simulated.device_calls import DEVICE_CALLS
+from gpudash.collect.simulated.errors import NVMLError, NVMLLibraryMismatchError
+from gpudash.collect.simulated.event_calls import EVENT_CALLS, EventSet
+from gpudash.collect.simulated.fabric_calls import FABRIC_CALLS, FabricInfo
+from gpudash.collect.simulated.gpm_calls import GPM_CALLS, MetricsGet, Sample, compute
+from gpudash.collect.simulated.gpu import Gpu, Instance
+from gpudash.collect.simulated.instance_calls import INSTANCE_CALLS
+from gpudash.collect.simulated.link_calls import LINK_CALLS
+from gpudash.collect.simulated.process_calls import PROCESS_CALLS
+from gpudash.collect.simulated.results import Handle
+from gpudash.collect.simulated.scene import Scene
+
+_GPU_CALLS = {
+    **DEVICE_CALLS,
+    **FIELD_CALLS,
+    **PROCESS_CALLS,
+    **LINK_CALLS,
+    **FABRIC_CALLS,
+    **GPM_CALLS,
+    **EVENT_CALLS,
+}
+_PREFIXES = ("nvmlDevice", "nvmlSystem", "nvmlGpm", "nvmlEvent")
+_ADDRESS_LENGTH = len("0000:1a:00.0")
+_C = CONSTANTS
+
+
+class Library:
+    """NVML of one scene. `woken` collects the PCI addresses of sleeping GPUs that were touched."""
+
+    def __init__(self, scene: Scene, clock: Callable[[], float], seed: int) -> None:
+        self.woken: set[str] = set()
+        self._scene = scene
+        self._clock = clock
+        self._gpus = tuple(Gpu(scene, index, seed) for index in range(len(scene.cards)))
+        self._users = 0
+        self._session = 0
+        vars(self).update(CONSTANTS)
+        vars(self).update(
+            NVMLError=NVMLError,
+            NVMLLibraryMismatchError=NVMLLibraryMismatchError,
+            c_nvmlGpmMetricsGet_t=MetricsGet,
+            c_nvmlGpuFabricInfo_v2_t=FabricInfo,
+            nvmlInit=self._init,
+            nvmlInitWithFlags=self._init,
+            nvmlShutdown=self._shutdown,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith(_PREFIXES):
+            raise AttributeError(name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            return self._answer(name, arguments, named)
+
+        call.__name__ = name
+        vars(self)[name] = call
+        return call
+
+    def identity(self, address: str) -> Identity:
+        """Return what the kernel module knows of a GPU; no NVML call, so it wakes nothing."""
+        for gpu in self._gpus:
+            if gpu.card.pci_address == address:
+                return Identity(gpu.board.name, gpu.uuid)
+        return Identity(None, None)
+
+    def _init(self, flags: int = 0) -> None:
+        if not self._users:
+            self._session += 1
+        self._users += 1
+
+    def _shutdown(self) -> None:
+        self._require_init()
+        self._users -= 1
+
+    def _require_init(self) -> None:
+        if not self._users:
+            raise NVMLError(_C["NVML_ERROR_UNINITIALIZED"])
+
+    def _answer(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Answer one call; a table's None is NOT_SUPPORTED."""
+        self._require_init()
+        if name in _HOST_CALLS:
+            value = _HOST_CALLS[name](self, *arguments, **named)
+        else:
+            value = self._ask_device(name, [self._device(one) for one in arguments], named)
+        if value is None:
+            raise NVMLError(_C["NVML_ERROR_NOT_SUPPORTED"])
+        return value
+
+    def _ask_device(self, name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
+        device = arguments[0] if arguments else None
+        if isinstance(device, Gpu):
+            if name == "nvmlDeviceGetMigDeviceHandleByIndex":
+                return self._instance(*arguments)
+            call = _GPU_CALLS.get(name)
+            return call and call(device, self._clock(), *arguments[1:], **named)
+        if isinstance(device, Instance):
+            if name == "nvmlDeviceGetDeviceHandleFromMigDeviceHandle":
+                return self._handle(device.gpu)
+            call = INSTANCE_CALLS.get(name)
+            return call and call(device, self._clock(), *arguments[1:], **named)
+        return None
+
+    def _device(self, argument: Any) -> Any:
+        """Return the device behind a handle, any other argument as it is."""
+        if not isinstance(argument, Handle):
+            return argument
+        if argument.session != self._session:
+            raise NVMLError(_C["NVML_ERROR_INVALID_ARGUMENT"])
+        device = argument.device
+        self._touch(device if isinstance(device, Gpu) else device.gpu)
+        return device
+
+    def _handle(self, device: Gpu | Instance) -> Handle:
+        self._touch(device if isinstance(device, Gpu) else device.gpu)
+        return Handle(device, self._session)
+
+    def _touch(self, gpu: Gpu) -> None:
+        """Note that a sleeping GPU was woken.
+
+        Raises NVMLError GPU_IS_LOST for one that fell off the bus.
+        """
+        if gpu.card.state == "lost":
+            raise NVMLError(_C["NVML_ERROR_GPU_IS_LOST"])
+        if gpu.card.state == "suspended":
+            self.woken.add(gpu.card.pci_address)
+
+    def _by_index(self, index: int) -> Handle:
+        if not 0 <= index < len(self._gpus):
+            raise NVMLError(_C["NVML_ERROR_INVALID_ARGUMENT"])
+        return self._handle(self._gpus[index])
+
+    def _by_uuid(self, uuid: str | bytes) -> Handle:
+        wanted = uuid.decode() if isinstance(uuid, bytes) else uuid
+        for gpu in self._gpus:
+            devices: tuple[Gpu | Instance, ...] = (gpu, *gpu.instances)
+            for device in devices:
+                if device.uuid == wanted:
+                    return self._handle(device)
+        raise NVMLError(_C["NVML_ERROR_NOT_FOUND"])
+
+    def _by_address(self, address: str | bytes) -> Handle:
+        """Return the GPU at a PCI address with a domain of four or eight digits."""
+        wanted = address.decode() if isinstance(address, bytes) else address
+        for gpu in self._gpus:
+            if gpu.card.pci_address == wanted.lower()[-_ADDRESS_LENGTH:]:
+                return self._handle(gpu)
+        raise NVMLError(_C["NVML_ERROR_NOT_FOUND"])
+
+    def _instance(self, gpu: Gpu, slot: int) -> Handle | None:
+        """Return the MIG instance in a slot, None on a GPU that cannot be split."""
+        if not gpu.board.mig_slots:
+            return None
+        if not 0 <= slot < gpu.board.mig_slots:
+            raise NVMLError(_C["NVML_ERROR_INVALID_ARGUMENT"])
+        for instance in gpu.instances:
+            if instance.place.slot == slot:
+                return self._handle(instance)
+        raise NVMLError(_C["NVML_ERROR_NOT_FOUND"])
+
+    def _process_name(self, pid: int) -> str:
+        for program in self._scene.programs:
+            if program.pid == pid:
+                return program.command_line[0]
+        raise NVMLError(_C["NVML_ERROR_NOT_FOUND"])
+
+
+_HOST_CALLS: dict[str, Callable[..., Any]] = {
+    "nvmlDeviceGetCount": lambda library: len(library._gpus),
+    "nvmlDeviceGetHandleByIndex": Library._by_index,
+    "nvmlDeviceGetHandleByUUID": Library._by_uuid,
+    "nvmlDeviceGetHandleByPciBusId": Library._by_address,
+    "nvmlSystemGetDriverVersion": lambda library: library._scene.driver_version,
+    "nvmlSystemGetNVMLVersion": lambda library: (
+        f"{library._scene.cuda_version // 1000}.{library._scene.driver_version}"
+    ),
+    "nvmlSystemGetCudaDriverVersion": lambda library: library._scene.cuda_version,
+    "nvmlSystemGetCudaDriverVersion_v2": lambda library: library._scene.cuda_version,
+    "nvmlSystemGetProcessName": Library._process_name,
+    "nvmlEventSetCreate": lambda library: EventSet(),
+    "nvmlEventSetFree": lambda library, events: 0,
+    "nvmlEventSetWait_v2": lambda library, events, milliseconds: events.wait(library._clock()),
+    "nvmlGpmSampleAlloc": lambda library: Sample(),
+    "nvmlGpmSampleFree": lambda library, sample: 0,
+    "nvmlGpmMetricsGet": lambda library, request: compute(request),
+}

@@ -1,0 +1,77 @@
+"""Where snapshots come from: the protocols that every kind of source speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from typing import Protocol
+
+from msgspec import Struct
+
+from gpudash.model.snapshot import Device, Fault, Holder, Host, Lease, Process, Snapshot
+
+
+class Source(Protocol):
+    """Something that can be asked for the state of a host, again and again."""
+
+    def sample(self) -> Snapshot:
+        """Return the host as it is now.
+
+        Raises DriverError when NVML cannot be used at all; a single bad device or value is part
+        of the snapshot.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the driver; raises DriverError when a call that hangs forbids it."""
+        ...
+
+
+class Holders(Struct, frozen=True):
+    """Who has a GPU open although the driver does not list it."""
+
+    found: tuple[Holder, ...]
+    complete: bool
+    """Whether all processes of the host were looked at."""
+
+
+class HostReader(Protocol):
+    """The operating system's half of a snapshot: the machine and its processes."""
+
+    def host(self) -> Host:
+        """Return the machine; the driver's versions are left None for NVML to fill in."""
+        ...
+
+    def processes(
+        self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
+    ) -> dict[int, Process]:
+        """Return one entry for every PID asked for, with `devices` left empty.
+
+        A process that started after the driver listed its PID, `listed_at` so many seconds since
+        boot, is another one: the one that was listed has exited. What may not be seen is None; a
+        process that is gone or hidden says so in `hidden_reason`. Nothing raises.
+        """
+        ...
+
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
+        """Return who has the nodes of these GPUs open but is not `listed`, by minor number.
+
+        A search takes time: a GPU for which none has found anything yet is left out.
+        """
+        ...
+
+    def begin(self) -> None:
+        """Begin what takes long and needs no answer of the driver, while that is asked."""
+        ...
+
+    def leases(
+        self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
+    ) -> tuple[Lease, ...]:
+        """Return who has reserved which of the GPUs; nothing raises.
+
+        It is not known who is on those that are `unlisted`, by UUID.
+        """
+        ...
+
+    def faults(self) -> tuple[Fault, ...]:
+        """Return what keeps the reader from seeing everything, such as a PID namespace."""
+        ...

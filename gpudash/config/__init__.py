@@ -1,0 +1,16 @@
+"""What a person set: the TOML file in the platform's folder for settings, read and written back.
+
+`load(path(), choices)` never fails, `save(settings, path(), since=loaded)` writes only what was
+changed; the names to choose from come from the caller, because only the screen knows them.
+"""
+
+from __future__ import annotations
+
+from gpudash.config.declared import Settings, declared
+from gpudash.config.documented import template
+from gpudash.config.loading import is_read_only, load
+from gpudash.config.place import path
+from gpudash.config.saving import save
+from gpudash.config.settings import Choices
+
+__all__ = ["Choices", "Settings", "declared", "is_read_only", "load", "path", "save", "template"]

@@ -1,0 +1,228 @@
+"""The kinds of settings: what each may be set to, and what is wrong with anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from gpudash.model.text import clean
+
+_SHOWN = 60
+_MOST_LISTED = 40
+"""Names that a mistake lists; where there are more it tells where they are listed."""
+_MOST_MEANT = 3
+
+
+class Choices(Struct, frozen=True, kw_only=True):
+    """What there is to choose from: names that only the screen knows."""
+
+    themes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    panels: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    """What keys are called that type no character."""
+
+
+class Checked(NamedTuple):
+    """What a value of a file is worth: the part that is valid, and the mistakes in the rest."""
+
+    value: Any
+    """None if nothing of it is valid."""
+    mistakes: tuple[tuple[str, str], ...] = ()
+    """Where within the setting (mostly nowhere: ""), and the problem in words."""
+
+
+class Kind(Protocol):
+    """What a setting may be set to."""
+
+    def check(self, value: object, choices: Choices) -> Checked:
+        """Return the valid part of a value and what is wrong with the rest."""
+        ...
+
+    def valid(self, choices: Choices) -> str:
+        """Return the valid values in words."""
+        ...
+
+
+class Number(NamedTuple):
+    """A number within bounds."""
+
+    least: float
+    most: float
+    unit: str
+
+    def check(self, value: object, choices: Choices) -> Checked:
+        """Take whole numbers, too."""
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return _wrong(f"{shown(value)} is no number: choose {self.valid(choices)}")
+        if not self.least <= value <= self.most:
+            return _wrong(f"{shown(value)} is out of range: choose {self.valid(choices)}")
+        return Checked(float(value))
+
+    def valid(self, choices: Choices) -> str:
+        """Name the bounds."""
+        return f"{self.least:g} to {self.most:g} {self.unit}"
+
+
+class Flag(NamedTuple):
+    """Yes or no."""
+
+    def check(self, value: object, choices: Choices) -> Checked:
+        """Take only a boolean: 0 and "no" are mistakes."""
+        if isinstance(value, bool):
+            return Checked(value)
+        return _wrong(f"{shown(value)} is no yes or no: choose {self.valid(choices)}")
+
+    def valid(self, choices: Choices) -> str:
+        """Name both, as TOML spells them."""
+        return "true or false"
+
+
+class OneOf(NamedTuple):
+    """One of some names."""
+
+    names: str
+    """The field of `Choices` that holds them."""
+
+    def check(self, value: object, choices: Choices) -> Checked:
+        """Take a name that there is."""
+        problem = _problem(value, getattr(choices, self.names))
+        return Checked(value) if problem is None else _wrong(problem)
+
+    def valid(self, choices: Choices) -> str:
+        """List the names."""
+        return _listed(getattr(choices, self.names))
+
+
+class SomeOf(NamedTuple):
+    """Any number of some names, each once, in the order given."""
+
+    names: str
+
+    def check(self, value: object, choices: Choices) -> Checked:
+        """Keep the names that there are."""
+        if not isinstance(value, list):
+            return _wrong(f'{shown(value)} is no list: write ["..."] with {self.valid(choices)}')
+        names = getattr(choices, self.names)
+        problems = [(item, _problem(item, names)) for item in value]
+        kept = tuple(dict.fromkeys(item for item, problem in problems if problem is None))
+        mistakes = tuple(("", problem) for _, problem in problems if problem is not None)
+        return Checked(kept if kept or not value else None, mistakes)
+
+    def valid(self, choices: Choices) -> str:
+        """List the names."""
+        return _listed(getattr(choices, self.names))
+
+    def mistaken(self, value: object, choices: Choices) -> list[object]:
+        """Return what a list of a file has beside these names."""
+        names = getattr(choices, self.names)
+        items = value if isinstance(value, list) else []
+        return [item for item in items if _problem(item, names) is not None]
+
+
+class Keys(NamedTuple):
+    """The keys of some actions; none takes an action's keys away."""
+
+    names: str
+
+    def check(self, value: object, choices: Choices) -> Checked:
+        """Keep the actions that there are, and of two with the same key the first."""
+        if not isinstance(value, dict):
+            return _wrong(f"{shown(value)} is no table: write [keys] and below it {_KEYS_EXAMPLE}")
+        kept: dict[str, tuple[str, ...]] = {}
+        mistakes: list[tuple[str, str]] = []
+        takers: dict[str, str] = {}
+        for action, keys in value.items():
+            problem = _problem(action, getattr(choices, self.names))
+            problem = problem or _keys_problem(keys, choices.keys)
+            if problem is not None:
+                mistakes.append((action, problem))
+                continue
+            taken = [key for key in keys if takers.setdefault(key, action) != action]
+            mistakes += [(action, f"{shown(key)} is a key of {takers[key]}") for key in taken]
+            if len(taken) < len(keys) or not keys:
+                kept[action] = tuple(dict.fromkeys(key for key in keys if key not in taken))
+        return Checked(kept, tuple(mistakes))
+
+    def valid(self, choices: Choices) -> str:
+        """List the actions."""
+        return _listed(getattr(choices, self.names))
+
+
+_MODIFIERS = frozenset({"ctrl", "alt", "shift"})
+_KEYS_EXAMPLE = 'action = ["key"]'
+_WHERE_LISTED = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new file"
+
+
+def shown(value: object) -> str:
+    """Return a value of a file for a message: in short, harmless, texts in quotes."""
+    text = f'"{value}"' if isinstance(value, str) else str(value).lower()
+    return clean(text, _SHOWN)
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Return `did you mean name? `, or nothing if none is like the word."""
+    import difflib
+
+    found = difflib.get_close_matches(word[:_SHOWN].lower(), list(names), n=1)
+    return f"did you mean {found[0]}? " if found else ""
+
+
+def _wrong(problem: str) -> Checked:
+    return Checked(None, (("", problem),))
+
+
+def _problem(value: object, names: Collection[str]) -> str | None:
+    """Return what is wrong with a name, None for a valid one."""
+    if not isinstance(value, str):
+        return f"{shown(value)} is no text: choose from {_listed(names)}"
+    if value in names:
+        return None
+    if len(names) <= _MOST_LISTED:
+        return f"{shown(value)} is unknown: {nearest(value, names)}choose from {_listed(names)}"
+    return f"{shown(value)} is unknown: {_namesakes(value, names)}{_WHERE_LISTED}"
+
+
+def _namesakes(word: str, names: Iterable[str]) -> str:
+    """Return `did you mean a.name or b.name? ` if there are such, else what `nearest` does."""
+    last = word.rpartition(".")[2].lower()
+    found = [name for name in names if name.rpartition(".")[2] == last][:_MOST_MEANT]
+    return f"did you mean {' or '.join(found)}? " if found else nearest(word, names)
+
+
+def _keys_problem(keys: object, names: Collection[str]) -> str | None:
+    if not isinstance(keys, list):
+        return f"{shown(keys)} is no list: write {_KEYS_EXAMPLE}"
+    for key in keys:
+        if not isinstance(key, str) or not _is_key(key, names):
+            hint = nearest(key, names) if isinstance(key, str) and len(key) > 1 else ""
+            return f'{shown(key)} is no key: {hint}choose such as "x", "ctrl+x" or "f9"'
+    return None
+
+
+def _is_key(key: str, names: Collection[str]) -> bool:
+    """Whether a terminal can send it: a character, or a name, either with modifiers before it."""
+    *held, last = [key] if len(key) == 1 else key.split("+")
+    if not set(held) <= _MODIFIERS or len(set(held)) < len(held):
+        return False
+    if len(last) != 1:
+        return last in names
+    if not last.isprintable() or last in " ,":
+        return False
+    return not held or (last == last.lower() and held != ["shift"])
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def plain(value: object) -> Any:
+    """Return a setting as TOML knows it: tuples are lists."""
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    return value

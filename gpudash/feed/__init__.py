@@ -1,0 +1,1 @@
+"""Snapshots from elsewhere: a collector's lines, or a recording."""

@@ -1,0 +1,195 @@
+"""Lines into a file that never holds half of one, nor grows beyond a size."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from gpudash.feed.recording.tape import Tape
+from gpudash.model.errors import OutputError, UsageError, WireError
+
+if TYPE_CHECKING:
+    from gpudash.feed.recording.reader import Compressor
+
+SUFFIX = ".zst"
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWNER = 0o600
+_MOST_OVERHEAD = 256
+"""Bytes of headers and ends around what is packed, more than zstd may need for them."""
+_CLOSED = -1
+
+
+class Writer:
+    """Writes lines to a new file; packed if its name ends in .zst.
+
+    With a largest size, a file that has reached it is moved to FILE.1, that to FILE.2 and so on,
+    of which so many are kept. Raises UsageError where a file that is no recording is in the way.
+    """
+
+    def __init__(self, path: str, max_bytes: int | None = None, keep: int = 1) -> None:
+        self.path = path
+        self.lines = 0
+        self.bytes = 0
+        """What was written, in all files."""
+        self._max_bytes, self._keep = max_bytes, keep
+        self._compressor = _compressor() if path.endswith(SUFFIX) else None
+        self._trial: Compressor | None = None
+        self._in_frame = self._size = 0
+        if max_bytes is not None:
+            for number in range(1, keep + 1):
+                _is_recording(f"{path}.{number}")
+            if _is_recording(path):
+                _shift(path, keep)
+        self._descriptor = _create(path)
+
+    def write(self, line: bytes) -> None:
+        """Add a line, whole or not at all; raises OutputError, after which nothing is added."""
+        data = line + b"\n"
+        if self._size and not self._fits(data):
+            self._begin_another()
+        packed = data if self._compressor is None else self._packed(self._compressor, data)
+        if not os.fstat(self._descriptor).st_nlink:
+            raise OutputError(f"{self.path}: somebody has removed it: the recording is lost")
+        self._append(packed)
+        self.lines += 1
+
+    def close(self) -> None:
+        """Finish the file, which is on the disk then; one without a line goes.
+
+        Raises OutputError.
+        """
+        if self._descriptor == _CLOSED:
+            return
+        # A frame that the full disk has no room to end is read all the same.
+        with suppress(OutputError):
+            self._end_frame()
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise failed(self.path, error) from None
+        finally:
+            if not self._size:
+                self._remove()
+            os.close(self._descriptor)
+            self._descriptor = _CLOSED
+
+    def _remove(self) -> None:
+        """Take away the file, unless somebody has put another one in its place."""
+        # An empty file that stays does no harm; the error that led here must not be hidden.
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path)):
+                os.unlink(self.path)
+
+    def _fits(self, data: bytes) -> bool:
+        """Whether there is room for it; how small it becomes is tried out where that matters."""
+        if self._max_bytes is None:
+            return True
+        room = self._max_bytes - self._size
+        if self._compressor is None:
+            return len(data) <= room
+        room -= _MOST_OVERHEAD
+        if len(data) + (len(data) >> 8) <= room:
+            return True
+        # Behind lines that are like it, it does not become larger than alone.
+        self._trial = self._trial or _compressor()
+        return len(self._trial.pack(data)) + len(self._trial.end()) <= room
+
+    def _packed(self, compressor: Compressor, data: bytes) -> bytes:
+        from gpudash.feed.recording.packed import FRAME_BYTES
+
+        ended = b""
+        if self._in_frame and self._in_frame + len(data) > FRAME_BYTES:
+            ended, self._in_frame = compressor.end(), 0
+        self._in_frame += len(data)
+        return ended + compressor.pack(data)
+
+    def _end_frame(self) -> None:
+        if self._compressor is not None and self._in_frame:
+            self._in_frame = 0
+            self._append(self._compressor.end())
+
+    def _append(self, data: bytes) -> None:
+        """Write all of it, or take back what was."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            # Where that fails too, as in a file that may only grow, half a line is left.
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)
+            # The open frame was given what is not in the file: its end would not fit.
+            self._in_frame = 0
+            raise failed(self.path, error) from None
+        self._size += len(data)
+        self.bytes += len(data)
+
+    def _begin_another(self) -> None:
+        self._end_frame()
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise failed(self.path, error) from None
+        os.close(self._descriptor)
+        self._descriptor = _CLOSED
+        _shift(self.path, self._keep)
+        try:
+            self._descriptor, self._size = os.open(self.path, _NEW, _OWNER), 0
+        except OSError as error:
+            raise failed(self.path, error) from None
+
+
+def failed(path: str, error: OSError) -> OutputError:
+    """Return what to say when a file cannot be written."""
+    return OutputError(f"{path}: {error.strerror}: the recording ends here")
+
+
+def _compressor() -> Compressor:
+    from gpudash.feed.recording.reader import Compressor
+
+    return Compressor()
+
+
+def _create(path: str) -> int:
+    """Create a file that only its owner can read; raises UsageError if there is one."""
+    try:
+        return os.open(path, _NEW, _OWNER)
+    except FileExistsError:
+        raise UsageError(f"{path} exists: choose another name; --max-size moves it away") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+
+
+def _is_recording(path: str) -> bool:
+    """Whether there is a recording; raises UsageError for a file of another kind."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path} is no plain file: choose another name")
+    if found.st_size:
+        try:
+            Tape(path)
+        except WireError:
+            raise UsageError(f"{path} is no recording: choose another name") from None
+    return True
+
+
+def _shift(path: str, keep: int) -> None:
+    """Move FILE to FILE.1, that to FILE.2 and so on; the last one goes. Raises OutputError."""
+    try:
+        for number in range(keep - 1, 0, -1):
+            if os.path.lexists(f"{path}.{number}"):
+                os.replace(f"{path}.{number}", f"{path}.{number + 1}")
+        os.replace(path, f"{path}.1")
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise failed(path, error) from None

@@ -1,0 +1,1 @@
+"""What a snapshot is: fields, units, wire, text, errors; pure."""

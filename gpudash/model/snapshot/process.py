@@ -1,0 +1,139 @@
+"""A process on one or several devices, and the job that it belongs to."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from gpudash.model.fields import Group, metric
+from gpudash.model.text import SafeText
+from gpudash.model.units import Unit
+
+JobKind = Literal["container", "pod", "slurm", "unit"]
+
+_process = partial(metric, Group.PROCESS)
+
+
+class ProcessDevice(Struct, frozen=True, kw_only=True):
+    """What one process does on one device."""
+
+    # fmt: off
+    index: Annotated[int, _process(Unit.NONE, "Index of the GPU, of a MIG instance its parent's.")]
+    uuid: Annotated[str | None, _process(Unit.NONE,
+        "The device, a MIG instance where one is used.")] = None
+    type: Annotated[str, _process(Unit.NONE,
+        "C compute, G graphics, M client of an MPS server, or joined: C+G.",
+        nvml="nvmlDeviceGetComputeRunningProcesses_v3")] = "C"
+    used_gpu_memory_bytes: Annotated[int | None, _process(Unit.BYTE,
+        "Device memory it holds, with its context.",
+        nvml="nvmlDeviceGetComputeRunningProcesses_v3")] = None
+    sm_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
+        "SM time sampled while it was active; a guess when several share the GPU.",
+        nvml="nvmlDeviceGetProcessUtilization")] = None
+    memory_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
+        "Memory bandwidth time sampled while it was active.",
+        nvml="nvmlDeviceGetProcessUtilization")] = None
+    encoder_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
+        "Video encoder.", nvml="nvmlDeviceGetProcessUtilization")] = None
+    decoder_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
+        "Video decoder.", nvml="nvmlDeviceGetProcessUtilization")] = None
+    gpu_instance_id: Annotated[int | None, _process(Unit.NONE,
+        "MIG GPU instance, null outside MIG.")] = None
+    compute_instance_id: Annotated[int | None, _process(Unit.NONE,
+        "MIG compute instance, null outside MIG.")] = None
+    # fmt: on
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """What a process belongs to: the innermost container, pod, Slurm job or systemd unit."""
+
+    # fmt: off
+    kind: Annotated[JobKind, _process(Unit.NONE, "container, pod, slurm or unit.")]
+    id: Annotated[SafeText, _process(Unit.NONE,
+        "Container id, pod uid, Slurm job id or unit name.")]
+    step: Annotated[SafeText | None, _process(Unit.NONE, "Step of a Slurm job.")] = None
+    runtime: Annotated[SafeText | None, _process(Unit.NONE,
+        "docker, cri-containerd, libpod, ...")] = None
+    container: Annotated[SafeText | None, _process(Unit.NONE,
+        "Container id within a pod or Slurm job.")] = None
+    # fmt: on
+
+    @property
+    def label(self) -> str:
+        """The job in one short word: `docker:1f3a0c5b2d4e`, `slurm:1392969.0`, `ollama.service`."""
+        if self.kind == "unit":
+            return self.id
+        if self.kind == "slurm":
+            return f"slurm:{self.id}" + (f".{self.step}" if self.step else "")
+        return f"{self.runtime or self.kind}:{self.id[:12]}"
+
+
+class Process(Struct, frozen=True, kw_only=True):
+    """A process that uses at least one device: one entry, however many devices it uses."""
+
+    # fmt: off
+    pid: Annotated[int, _process(Unit.NONE, "Process id as the driver tells it.")]
+    devices: Annotated[tuple[ProcessDevice, ...], _process(Unit.NONE,
+        "The devices it uses, in the order of their indices.")]
+    username: Annotated[SafeText | None, _process(Unit.NONE,
+        "Owner, or the uid if it has no name.")] = None
+    name: Annotated[SafeText | None, _process(Unit.NONE, "Name of the executable.")] = None
+    command_line: Annotated[tuple[SafeText, ...] | None, _process(Unit.NONE,
+        "Program and arguments, made printable; secrets masked unless asked for.")] = None
+    cpu_percent: Annotated[float | None, _process(Unit.PERCENT,
+        "CPU time, 100 is a core: since the last sample, or over its life in a first one.")] = None
+    resident_memory_bytes: Annotated[int | None, _process(Unit.BYTE,
+        "Host memory it holds.")] = None
+    create_time: Annotated[float | None, _process(Unit.SECOND,
+        "When it started, Unix time; moves when the wall clock is set.")] = None
+    start_ticks: Annotated[int | None, _process(Unit.COUNT,
+        "When it started in clock ticks since boot; with the PID its identity.")] = None
+    status: Annotated[str | None, _process(Unit.NONE,
+        "running, sleeping, disk-sleep, stopped, zombie, ...")] = None
+    parent_pid: Annotated[int | None, _process(Unit.NONE, "Its parent.")] = None
+    job: Annotated[Job | None, _process(Unit.NONE,
+        "Container, pod, Slurm job or unit that it is part of.")] = None
+    hidden_reason: Annotated[str | None, _process(Unit.NONE,
+        "Why owner and command line are not known, null if they are.")] = None
+    # fmt: on
+
+    @property
+    def key(self) -> tuple[int, float | None]:
+        """Identity: a PID alone may be reused."""
+        return self.pid, self.create_time if self.start_ticks is None else self.start_ticks
+
+    @property
+    def used_gpu_memory_bytes(self) -> int | None:
+        """Device memory over all its devices; None if no share is known."""
+        devices = self.devices
+        if len(devices) == 1:
+            # Nearly all use a single one, and this is asked for several times a tick.
+            return devices[0].used_gpu_memory_bytes
+        return _total([share.used_gpu_memory_bytes for share in devices])
+
+    @property
+    def sm_utilization_percent(self) -> int | None:
+        """SM time over all its devices, 100 is one whole GPU; None if no share is known."""
+        devices = self.devices
+        if len(devices) == 1:
+            return devices[0].sm_utilization_percent
+        return _total([share.sm_utilization_percent for share in devices])
+
+    @property
+    def memory_utilization_percent(self) -> int | None:
+        """Memory bandwidth time over all its devices; None if no share is known."""
+        return _total([share.memory_utilization_percent for share in self.devices])
+
+    @property
+    def type(self) -> str:
+        """The types of all its devices, joined: `C`, `C+G`."""
+        types = {part for device in self.devices for part in device.type.split("+")}
+        return "+".join(part for part in ("M", "C", "G") if part in types)
+
+
+def _total(shares: list[int | None]) -> int | None:
+    """Return the sum of what is known."""
+    known = [share for share in shares if share is not None]
+    return sum(known) if known else None

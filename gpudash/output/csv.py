@@ -1,0 +1,35 @@
+"""Devices as CSV under gpudash's own names: a row each, a column for every metric."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from gpudash.model.device_fields import DEVICE_FIELDS
+from gpudash.model.snapshot import Fault, Snapshot
+
+
+def render(snapshot: Snapshot) -> str:
+    """Return a heading and a row per GPU and MIG instance; what is not known is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["taken_at", "hostname", *(field.name for field in DEVICE_FIELDS)])
+    taken_at = snapshot.taken_at.isoformat()
+    for device in snapshot.devices:
+        values = (_text(getattr(device, field.name)) for field in DEVICE_FIELDS)
+        writer.writerow([taken_at, snapshot.host.hostname, *values])
+    return out.getvalue()
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Fault):
+        return value.message
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " ".join(map(_text, value))
+    return str(value)

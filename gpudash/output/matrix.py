@@ -1,0 +1,120 @@
+"""How the GPUs are connected, as `nvidia-smi topo -m` lays it out, and who may reach whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpudash.analysis.links import (
+    Matrix,
+    Reach,
+    access_matrix,
+    affinities,
+    link_matrix,
+    p2p_matrices,
+)
+from gpudash.analysis.peers import no_topology, remarks
+from gpudash.model.cells import pad, width, wrap
+from gpudash.model.snapshot import Snapshot, Topology
+from gpudash.output.ansi import Paint, Style, painter
+
+_GAP = "  "
+_INDENT = "  "
+_STYLES: dict[Reach, Style] = {
+    "self": "dim",
+    "nvlink": "green",
+    "switch": "green",
+    "bridge": "plain",
+    "socket": "yellow",
+    "yes": "green",
+    "no": "yellow",
+    "unknown": "dim",
+}
+
+
+def render(
+    snapshot: Snapshot, *, p2p: bool = False, color: bool = False, room: int | None = None
+) -> str:
+    """Return the link matrix, its legend and what it means for the processes that run.
+
+    With `p2p` there is the peer access of each pair too. Sentences are wrapped to `room` cells;
+    with None each is a line.
+    """
+    paint = painter(color)
+    topology = snapshot.topology
+    if topology is None or not topology.indices:
+        sections = [_wrapped(no_topology(snapshot), room)]
+    else:
+        sections = _links(topology, paint)
+        if p2p:
+            sections += _peer_access(topology, paint)
+    told = [line for remark in remarks(snapshot) for line in _wrapped(remark, room)]
+    sections.append([paint(line, "yellow") for line in told])
+    written = ("".join(f"{line.rstrip(' ')}\n" for line in lines) for lines in sections if lines)
+    return "\n".join(written)
+
+
+def _wrapped(text: str, room: int | None) -> list[str]:
+    """Return a sentence as --once lays it out, on as many lines as it takes."""
+    if room is None:
+        return [text]
+    first, *others = wrap(text, max(1, room - len(_INDENT)), lines=len(text))
+    return [first, *(_INDENT + line for line in others)]
+
+
+def _links(topology: Topology, paint: Paint) -> list[list[str]]:
+    matrix = link_matrix(topology)
+    count = len(topology.indices)
+    names = [f"GPU{index}" for index in topology.indices]
+    beside = [_column("CPU Affinity", affinities(topology.cpu_affinity, count))]
+    beside += [_column("NUMA Affinity", affinities(topology.numa_affinity, count))]
+    grid = _grid("", names, names, matrix, paint)
+    lines = [_GAP.join(parts) for parts in zip(grid, *beside, strict=True)]
+    lines[0] = grid[0] + _GAP + paint(_GAP.join(column[0] for column in beside), "dim")
+    return [lines, _legend(matrix, paint)]
+
+
+def _peer_access(topology: Topology, paint: Paint) -> list[list[str]]:
+    names = [f"GPU{index}" for index in topology.indices]
+    matrices = p2p_matrices(topology)
+    sections = [
+        [paint(matrix.title, "bold"), *_grid("", names, names, matrix, paint)]
+        for matrix in matrices
+    ]
+    occurring = tuple(row for matrix in matrices for row in matrix.cells)
+    sections[-1] += ["", *_legend(Matrix("", occurring, matrices[0].kinds), paint)]
+    return [*sections, _dma(topology, paint)]
+
+
+def _dma(topology: Topology, paint: Paint) -> list[str]:
+    """Return the matrix that CUDA frameworks print when they start."""
+    matrix = access_matrix(topology)
+    numbers = [str(index) for index in topology.indices]
+    grid = _grid("DMA:", numbers, [f"{number}:" for number in numbers], matrix, paint)
+    return [paint(matrix.title, "bold"), *grid, "", *_legend(matrix, paint)]
+
+
+def _grid(
+    corner: str, headers: Sequence[str], names: Sequence[str], matrix: Matrix, paint: Paint
+) -> list[str]:
+    """Return a heading and one line for each row, every column as wide as the widest cell."""
+    first = max(map(width, (corner, *names)))
+    cell = max(map(width, (*headers, *(text for row in matrix.cells for text in row))))
+    gap = " " if cell <= 2 else _GAP
+    heading = gap.join([pad(corner, first), *(pad(header, cell) for header in headers)])
+    lines = [paint(heading, "dim")]
+    for name, row in zip(names, matrix.cells, strict=True):
+        painted = [paint(pad(text, cell), _STYLES[matrix.kind(text).reach]) for text in row]
+        lines.append(gap.join([paint(pad(name, first), "dim"), *painted]))
+    return lines
+
+
+def _legend(matrix: Matrix, paint: Paint) -> list[str]:
+    """Return what the kinds that occur mean."""
+    kinds = matrix.legend()
+    cell = max((width(name) for name, _ in kinds), default=0)
+    return [f"{pad(name, cell)}{_GAP}{paint(kind.meaning, 'dim')}" for name, kind in kinds]
+
+
+def _column(header: str, values: Sequence[str]) -> list[str]:
+    texts = [header, *values]
+    return [pad(text, max(map(width, texts))) for text in texts]

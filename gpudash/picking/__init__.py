@@ -1,8 +1,0 @@
-"""Which GPUs the next person may have: by sustained use, by fit, and by how they are connected."""
-
-from __future__ import annotations
-
-from gpudash.picking.choice import Choice, choose, most_possible
-from gpudash.picking.wish import Wish
-
-__all__ = ["Choice", "Wish", "choose", "most_possible"]

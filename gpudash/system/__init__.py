@@ -1,0 +1,1 @@
+"""This machine: processes, children, locks, the terminal."""

@@ -1,0 +1,114 @@
+"""The processes above and below one, as /proc shows them now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpudash.model.snapshot import Process
+from gpudash.system import proc_facts
+from gpudash.system import processes as proc_stat
+from gpudash.system.processes import ProcStat
+
+MOST = 4096
+"""Descendants that are looked at; a fork bomb has more."""
+
+_MOST_ANCESTORS = 256
+
+
+class Relative(NamedTuple):
+    """A process and how many steps away it is, negative above."""
+
+    process: Process
+    depth: int
+
+
+def process_of(pid: int) -> Process | None:
+    """Return a process without its devices; None if /proc does not show one of that PID."""
+    stat = proc_stat.read(pid)
+    return None if stat is None else _process(pid, stat, proc_stat.boot_time())
+
+
+def ancestor_pids(pid: int) -> tuple[int, ...]:
+    """Return the PIDs from its parent up to the first process of the host or the container."""
+    found: list[int] = []
+    stat = proc_stat.read(pid)
+    while stat is not None and stat.parent_pid > 0 and len(found) < _MOST_ANCESTORS:
+        if stat.parent_pid in found:  # PIDs were reused while they were read.
+            break
+        found.append(stat.parent_pid)
+        stat = proc_stat.read(stat.parent_pid)
+    return tuple(found)
+
+
+def ancestors(pid: int) -> tuple[Relative, ...]:
+    """Return its ancestors, the oldest first, the parent (-1) last."""
+    pids = ancestor_pids(pid)
+    found = ((process_of(each), -steps) for steps, each in enumerate(pids, 1))
+    return tuple(Relative(process, depth) for process, depth in found if process)[::-1]
+
+
+def descendants(*pids: int, most: int = MOST, brief: bool = False) -> tuple[Relative, ...]:
+    """Return children (1), grandchildren (2), ..., each behind its parent, at most so many.
+
+    Brief is without owner and command line, whose reading the kernel may hold up. Sessions and
+    process groups do not matter; a process whose parent ended belongs to whoever adopted it. Of
+    several PIDs that are related, the lower one counts.
+    """
+    boot_time = proc_stat.boot_time()
+    seen = _brief if brief else _process
+    relatives = (
+        Relative(seen(child, stat, boot_time), depth)
+        for child, stat, depth in _below(pids, _stats())
+    )
+    return tuple(islice(relatives, most))
+
+
+def _stats() -> dict[int, ProcStat]:
+    return {pid: stat for pid in proc_stat.pids() if (stat := proc_stat.read(pid))}
+
+
+def _below(
+    roots: tuple[int, ...], stats: dict[int, ProcStat]
+) -> Iterator[tuple[int, ProcStat, int]]:
+    children: dict[int, list[int]] = {}
+    for pid, stat in stats.items():
+        parent = stats.get(stat.parent_pid)
+        # None is older than its parent, unless a PID was reused while the others were read.
+        if parent is not None and parent.started_seconds <= stat.started_seconds:
+            children.setdefault(stat.parent_pid, []).append(pid)
+    pending = [(child, 1) for root in roots for child in sorted(children.get(root, ()))[::-1]]
+    seen = set(roots)
+    while pending:
+        pid, depth = pending.pop()
+        if pid in seen:
+            continue
+        seen.add(pid)
+        yield pid, stats[pid], depth
+        pending += [(child, depth + 1) for child in sorted(children.get(pid, ()))[::-1]]
+
+
+def _brief(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
+    return Process(
+        pid=pid,
+        devices=(),
+        create_time=None if boot_time is None else boot_time + stat.started_seconds,
+        start_ticks=stat.start_ticks,
+        status=stat.status,
+        parent_pid=stat.parent_pid,
+    )
+
+
+def _process(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
+    status = proc_facts.status(pid)
+    arguments = proc_facts.command_line(pid)
+    uid = None if status is None else proc_facts.owner_id(status)
+    return replace(
+        _brief(pid, stat, boot_time),
+        username=None if uid is None else proc_facts.username(uid),
+        name=None if status is None else proc_facts.name(status, arguments),
+        command_line=arguments,
+    )

@@ -1,0 +1,87 @@
+"""Standard output, written whole or with an error that says so."""
+
+from __future__ import annotations
+
+import os
+import select
+
+from gpudash.model.errors import OutputError
+
+_FD = 1
+
+_kept: list[bytes] | None = None
+_has_written = False
+
+
+class ReaderGoneError(Exception):
+    """Whoever read the output has closed it."""
+
+
+def keep() -> list[bytes]:
+    """Return the list to which all that is written from now on is added, in place of stdout."""
+    global _kept
+    _kept = []
+    return _kept
+
+
+def write(data: bytes) -> None:
+    """Write all of `data`.
+
+    Raises ReaderGoneError for a closed pipe, OutputError when it could not be written.
+    """
+    if _kept is not None:
+        _kept.append(data)
+        return
+    global _has_written
+    _has_written = _has_written or bool(data)
+    rest = memoryview(data)
+    try:
+        while rest:
+            try:
+                rest = rest[os.write(_FD, rest) :]
+            except BlockingIOError:
+                _wait_until_writable()
+    except BrokenPipeError:
+        raise ReaderGoneError from None
+    except OSError as error:
+        raise OutputError(f"the output could not be written: {error.strerror}") from None
+
+
+def has_written() -> bool:
+    """Whether anything was written."""
+    return _has_written
+
+
+def _wait_until_writable() -> None:
+    """Wait for the reader of a pipe that somebody made non-blocking."""
+    poll = select.poll()
+    poll.register(_FD, select.POLLOUT)
+    poll.poll()
+
+
+def wait(seconds: float | None, *descriptors: int | None) -> None:
+    """Sleep, for ever if None, or until one of the `descriptors` that are there can be read.
+
+    Raises ReaderGoneError as soon as the reader of a pipe goes away.
+    """
+    poll = select.poll()
+    poll.register(_FD, select.POLLERR)
+    for descriptor in descriptors:
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+    for place, event in poll.poll(None if seconds is None else max(0.0, seconds) * 1000):
+        if place == _FD and event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+            raise ReaderGoneError
+
+
+def is_terminal() -> bool:
+    """Whether a person reads it."""
+    return os.isatty(_FD)
+
+
+def width(default: int = 80) -> int:
+    """Return the columns of the terminal, or `default` when it is no terminal."""
+    try:
+        return os.get_terminal_size(_FD).columns or default
+    except OSError:
+        return default

@@ -1,0 +1,25 @@
+"""Signalling processes: the one topic that a read-only screen does without."""
+
+from __future__ import annotations
+
+from gpudash.tui.screen import LiveApp
+
+
+class Signalling(LiveApp):
+    """Asks, signals, and says what came of it."""
+
+    def action_kill(self, signal_name: str) -> None:
+        """Ask whether to signal what is tagged, or else what is selected."""
+        if self.picture.recorded:
+            self.say("this is a recording: none of its processes can be signalled")
+            return
+        if self.picture.read_only:
+            self.say("read-only: nothing is sent")
+            return
+        if self.picture.devices.focused:
+            self.say("Tab goes back to the processes, to choose which")
+            return
+        # A read-only screen must not even load what can signal.
+        from gpudash.tui.actions.kill.flow import ask
+
+        ask(self, signal_name)

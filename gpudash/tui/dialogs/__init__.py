@@ -1,0 +1,1 @@
+"""What asks on the screen: lists, prompts, questions."""

@@ -1,0 +1,227 @@
+"""A small list to choose from, narrowed down by typing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.events import Click, Key, Paste
+from textual.message import Message
+from textual.screen import ModalScreen
+
+from gpudash.model.cells import cut, width
+from gpudash.tui.dialogs.choices import Choice, ranked
+from gpudash.tui.dialogs.editor import Editor
+from gpudash.tui.draw.line import Line, fitted, spread
+from gpudash.tui.draw.prompt import typed
+from gpudash.tui.theme import Theme
+from gpudash.tui.views.stack import Closing
+from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.wheel import Wheel
+
+_WIDTH, _HEIGHT = 64, 20
+_STEPS = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "shift+tab": -1, "tab": 1}
+_ENDS = frozenset({"home", "end"})
+_CLOSING = frozenset({"escape", "ctrl+c", "f10"})
+
+
+class Box(Lines):
+    """The panel of the list."""
+
+    class Clicked(Message):
+        """A line was clicked."""
+
+        def __init__(self, line: int) -> None:
+            super().__init__()
+            self.line = line
+
+    def on_click(self, event: Click) -> None:
+        """Tell which line."""
+        event.stop()
+        self.post_message(self.Clicked(event.y))
+
+
+class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
+    """Lets one of several be chosen, by its value; None if none was.
+
+    With `toggled` given, the space bar marks and unmarks entries while the list stays open, and
+    once one was, or with `marks_only` at once, the marks are what is chosen: Enter keeps them, a
+    click changes one. `pointed` is told each entry that the cursor comes to, and returns the look
+    from then on.
+    """
+
+    DEFAULT_CSS = """
+    ChooseScreen { align: center middle; background: transparent; }
+    """
+    AUTO_FOCUS = None
+    BINDINGS: ClassVar[list[Any]] = []
+
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        look: Theme,
+        *,
+        current: str = "",
+        toggled: Callable[[str], Sequence[Choice]] | None = None,
+        marks_only: bool = False,
+        pointed: Callable[[str], Theme] | None = None,
+    ) -> None:
+        super().__init__()
+        self._title, self._look, self._toggled, self._pointed = title, look, toggled, pointed
+        self._all = self._shown = list(choices)
+        self._pointed_at = current
+        self._marking = marks_only
+        self._editor = Editor(limit=80)
+        values = [choice.value for choice in choices]
+        self._cursor = values.index(current) if current in values else 0
+        self._first = 0
+        self._box = Box(look.panel, id="box")
+
+    def compose(self) -> ComposeResult:
+        """Show the list alone."""
+        yield self._box
+
+    def on_resize(self) -> None:
+        """Fit the list to the terminal."""
+        size = self.app.size
+        self._box.styles.width = max(1, min(_WIDTH, size.width))
+        self._box.styles.height = max(1, min(_HEIGHT, len(self._all) + 4, size.height))
+        self.call_after_refresh(self._draw)
+
+    @property
+    def _room(self) -> int:
+        """Lines of the list itself, between a title with a blank line and the foot."""
+        return max(1, self._box.size.height - 3)
+
+    def on_key(self, event: Key) -> None:
+        """Move, choose, type or leave; a key that does none of it goes on to the app."""
+        event.prevent_default()
+        if self._obey(event):
+            event.stop()
+
+    def _obey(self, event: Key) -> bool:
+        """Do what a key means here; return whether it means anything."""
+        if event.key in _CLOSING:
+            self.dismiss(None)
+        elif event.key == "enter":
+            self._take(self._cursor)
+        elif event.key in _STEPS:
+            self._move(_STEPS[event.key])
+        elif event.key in ("pageup", "pagedown"):
+            self._move(self._room if event.key == "pagedown" else -self._room)
+        elif event.key == "space" and self._toggled is not None:
+            self._toggle()
+        elif event.key in _ENDS and not self._editor.text:
+            self._move(len(self._shown) if event.key == "end" else -len(self._shown))
+        else:
+            return self._type(event)
+        return True
+
+    def on_paste(self, event: Paste) -> None:
+        """Type what was pasted."""
+        event.stop()
+        self._editor.insert(event.text)
+        self._narrow()
+
+    def turned(self, lines: int) -> None:
+        """Move by the wheel."""
+        self._move(lines)
+
+    def on_click(self, _event: Click) -> None:
+        """Leave by a click beside the list."""
+        self.dismiss(None)
+
+    def on_box_clicked(self, message: Box.Clicked) -> None:
+        """Choose what was clicked, or mark it."""
+        line = message.line - 2
+        place = self._first + line
+        if line not in range(self._room) or place >= len(self._shown):
+            return
+        if self._marking:
+            self._cursor = place
+            self._toggle()
+        else:
+            self._take(place)
+
+    def _take(self, place: int) -> None:
+        if self._marking:
+            self.dismiss(None)
+        elif place < len(self._shown):
+            self.dismiss(self._shown[place].value)
+
+    def _toggle(self) -> None:
+        if self._toggled is not None and self._shown:
+            self._marking = True
+            self._all = list(self._toggled(self._shown[self._cursor].value))
+            self._shown = ranked(self._all, self._editor.text)
+            self._move(0)
+
+    def _type(self, event: Key) -> bool:
+        if event.is_printable and event.character:
+            self._editor.insert(event.character)
+        elif not self._editor.press(event.key):
+            return False
+        self._narrow()
+        return True
+
+    def _narrow(self) -> None:
+        self._shown = ranked(self._all, self._editor.text)
+        self._cursor = self._first = 0
+        self._draw()
+
+    def _move(self, rows: int) -> None:
+        self._cursor = max(0, min(self._cursor + rows, len(self._shown) - 1))
+        self._draw()
+
+    def _draw(self) -> None:
+        self._point()
+        cells, look = self._box.size.width, self._look
+        room = self._room
+        self._first = max(self._first, self._cursor - room + 1)
+        self._first = max(0, min(self._first, self._cursor, len(self._shown) - room))
+        title = typed(self._title, self._editor, look, cells)
+        visible = self._shown[self._first : self._first + room]
+        rows = [
+            _row(choice, look, cells, selected=place == self._cursor)
+            for place, choice in enumerate(visible, self._first)
+        ]
+        if not rows:
+            rows = [[Segment("  nothing is called that", look.panel_dim)]]
+        blank: list[Line] = [[]] * (room - len(rows))
+        self._box.show([title, [], *rows, *blank, self._foot(cells)])
+
+    def _point(self) -> None:
+        """Tell which entry the cursor has come to."""
+        if self._pointed is None or not self._shown:
+            return
+        value = self._shown[self._cursor].value
+        if value != self._pointed_at:
+            self._pointed_at, self._look = value, self._pointed(value)
+            self._box.wear(self._look.panel)
+
+    def _foot(self, cells: int) -> Line:
+        """Return the keys that do something, and what, as many as fit."""
+        toggles = "" if self._toggled is None else "Space on or off  "
+        leaving = "Enter closes" if self._marking else "Enter chooses  Esc closes"
+        for text in (f"type to find  {toggles}{leaving}", f"{toggles}Esc closes"):
+            if len(text) + 4 <= cells:
+                break
+        return fitted([Segment(f"  {text}", self._look.panel_dim)], cells, self._look.panel)
+
+
+def _row(choice: Choice, look: Theme, cells: int, *, selected: bool) -> Line:
+    """Return one entry: its mark, its text, and at the right what it is about."""
+    base, dim = (look.button_focused,) * 2 if selected else (look.panel, look.panel_dim)
+    key = base if selected else look.key
+    mark = look.glyphs.tick if choice.marked else " "
+    about, more = choice.note, look.glyphs.ellipsis
+    if width(about) > width(choice.text):
+        # What is chosen is known by its text.
+        about = cut(about, max(0, cells - 7 - width(choice.text)), mark=more)
+    note = [Segment(f"{about}  ", key)] if about else []
+    room = cells - 4 - width(about) - (3 if about else 0)
+    text = [Segment(f" {mark} ", dim), Segment(cut(choice.text, max(0, room), mark=more), base)]
+    return fitted(spread(text, note, cells, base), cells, base)

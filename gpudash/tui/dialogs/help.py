@@ -1,0 +1,102 @@
+"""The list of keys, made from the one table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.events import Click
+from textual.screen import ModalScreen
+
+from gpudash.tui.draw.help import COLUMN, help_lines
+from gpudash.tui.draw.line import Line, cells_of, spread
+from gpudash.tui.keymap import Key
+from gpudash.tui.theme import Theme
+from gpudash.tui.views.stack import Closing
+from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.wheel import Wheel
+
+_FRAME_LINES = 2
+"""The blank line above the list and the line that says what closes it."""
+
+
+class HelpScreen(Wheel, ModalScreen[None], Closing[None]):
+    """Shows the keys until one of several is pressed."""
+
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; background: transparent; }
+    """
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("escape,q,h,question_mark,f1,enter,ctrl+c,f10", "close", "close", show=False),
+        Binding("down,j", "scroll_keys(1)", "down", show=False),
+        Binding("up,k", "scroll_keys(-1)", "up", show=False),
+        Binding("pagedown,space", "scroll_pages(1)", "a page down", show=False),
+        Binding("pageup", "scroll_pages(-1)", "a page up", show=False),
+        Binding("home", "scroll_keys(-10000)", "to the top", show=False),
+        Binding("end", "scroll_keys(10000)", "to the bottom", show=False),
+    ]
+    AUTO_FOCUS = None
+
+    def __init__(self, look: Theme, keys: Sequence[Key]) -> None:
+        super().__init__()
+        self._look, self._list = look, keys
+        self._first = 0
+        self._lines: list[Line] = []
+        self._keys = Lines(look.panel, id="keys")
+
+    def compose(self) -> ComposeResult:
+        """Show the list alone."""
+        yield self._keys
+
+    def on_resize(self) -> None:
+        """Fit the list to the terminal."""
+        size = self.app.size
+        width = 2 * COLUMN if size.width >= 2 * COLUMN else min(COLUMN, size.width)
+        self._lines = help_lines(self._list, self._look, width)
+        self._keys.styles.width = max(1, width)
+        self._keys.styles.height = max(1, min(len(self._lines) + _FRAME_LINES, size.height))
+        self.call_after_refresh(self.action_scroll_keys, 0)
+
+    def action_scroll_keys(self, lines: int) -> None:
+        """Scroll where the list does not fit."""
+        last = max(0, len(self._lines) - self._room)
+        self._first = max(0, min(self._first + lines, last))
+        shown = self._lines[self._first : self._first + self._room]
+        self._keys.show([[], *shown, *[[]] * (self._room - len(shown)), self._bottom()])
+
+    def action_scroll_pages(self, pages: int) -> None:
+        """Scroll by what is in view."""
+        self.action_scroll_keys(pages * max(1, self._room - 1))
+
+    def action_close(self) -> None:
+        """Go back."""
+        self.dismiss(None)
+
+    def on_click(self, _event: Click) -> None:
+        """Go back."""
+        self.dismiss(None)
+
+    def turned(self, lines: int) -> None:
+        """Scroll by the wheel."""
+        self.action_scroll_keys(lines)
+
+    @property
+    def _room(self) -> int:
+        return max(1, self._keys.size.height - _FRAME_LINES)
+
+    def _bottom(self) -> Line:
+        """Return what closes the list, and which part of it is in view if not all is."""
+        look, cells = self._look, self._keys.size.width
+        left = [Segment("  Esc", look.key), Segment(" close", look.panel_dim)]
+        if len(self._lines) <= self._room:
+            return spread(left, [], cells, look.panel)
+        keys = [Segment("   j k PgDn PgUp", look.key), Segment(" scroll", look.panel_dim)]
+        last = min(self._first + self._room, len(self._lines))
+        right = [Segment(f"  {self._first + 1}-{last} of {len(self._lines)}  ", look.panel_dim)]
+        for part in (keys, keys[:1], []):
+            if cells_of([*left, *part, *right]) <= cells:
+                return spread([*left, *part], right, cells, look.panel)
+        return spread(left, [], cells, look.panel)

@@ -1,0 +1,54 @@
+"""The actions that can be called by their name, from the one table of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpudash.tui.dialogs.choices import Choice
+from gpudash.tui.keymap import Key
+
+_LEFT_OUT = frozenset({"screen.palette"})
+_ALSO = {
+    "screen.theme": "colors appearance",
+    "screen.redraw": "refresh",
+    "time.pause": "stop",
+    "time.back": "history past rewind",
+    "view.device": "details metrics",
+    "view.findings": "problems warnings",
+    "view.links": "topology nvlink pcie numa",
+    "filter.open": "search find",
+    "gpus.choose": "devices",
+    "process.kill": "sigkill signal end",
+    "process.terminate": "signal",
+    "process.interrupt": "signal",
+}
+"""Words that people know an action by elsewhere."""
+
+
+class Entry(NamedTuple):
+    """An action and how it is listed."""
+
+    action: str
+    choice: Choice
+    of_view: bool
+    """Whether the view above the overview carries it out."""
+
+
+def entries(overview: Iterable[Key], view: Iterable[Key] = ()) -> dict[str, Entry]:
+    """Return what can be called, by id: the view's own actions first."""
+    found = {key.id: key for key in view}
+    own = frozenset(found)
+    for key in overview:
+        found.setdefault(key.id, key)
+    return {
+        name: Entry(key.action, _choice(key), name in own)
+        for name, key in found.items()
+        if name not in _LEFT_OUT and "{key}" not in key.action
+    }
+
+
+def _choice(key: Key) -> Choice:
+    """Return how an action is listed; its name in the settings finds it, too."""
+    words = f"{key.id} {key.label} {_ALSO.get(key.id, '')}"
+    return Choice(key.id, f"{key.group}: {key.help}", key.shown, words=words)

@@ -1,0 +1,236 @@
+"""Tables row by row: columns fitted to a width, each value written once and drawn with a theme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Generic, TypeVar
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.analysis.table import GAP, Column, Place, fit
+from gpudash.model.cells import cut, pad, width
+from gpudash.model.units import ABSENT
+from gpudash.tui.draw.bars import bar
+from gpudash.tui.draw.line import joined
+from gpudash.tui.theme import Theme
+
+Row = TypeVar("Row")
+
+Curve = Callable[[Row, int, Theme], str]
+"""Draws the past of a row's value in so many cells."""
+
+Part = tuple[Segment, ...]
+"""A value of a row with the gap before it; one that is as before is mostly the same object."""
+
+MARGIN = 1
+"""Cells left blank at both ends of a row."""
+
+_MARGIN, _GAP = " " * MARGIN, " " * GAP
+_MOST_DRAWN = 1024
+"""Values of a column that are remembered as they were drawn: most stay as they are for long."""
+_WHOLE_TEXTS = frozenset({"pid", "time", "idle"})
+"""Columns aligned to the right whose text does not end in a unit."""
+
+
+class Grid(Generic[Row]):
+    """Columns that stay as they are until width or rows change, or a value outgrows or joins them.
+
+    `roles` names the theme's style of a column; `curves` draws the stretching columns.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column[Row]],
+        roles: Mapping[str, str],
+        *,
+        bar: int = 0,
+        curves: Mapping[str, Curve[Row]] | None = None,
+    ) -> None:
+        self.places: list[Place[Row]] = []
+        self.outgrown = False
+        self._columns = columns
+        self._roles = roles
+        self._bar = bar
+        self._curves = curves or {}
+        self._absent: list[Column[Row]] = []
+        self._dressed: tuple[list[Place[Row]], Theme] | None = None
+        self._styles: list[Style] = []
+        """How the values of each place look where they have no level."""
+        # Of a style that is kept beside, so that no other gets its id.
+        self._drawn: list[dict[tuple[str, int], tuple[Style, Part]]] = []
+        self._ticking: list[int] = []
+        """The numbers of the places that time alone changes."""
+        self._margin: Part = ()
+        self._fitted_to: object = None
+
+    def fit(self, rows: Sequence[Row], identity: object, room: int) -> None:
+        """Choose the columns for a line of `room` cells, if `identity` of the rows changed."""
+        if (
+            self._fitted_to == (identity, room)
+            and not self.outgrown
+            and not any(column.is_told(rows) for column in self._absent)
+        ):
+            return
+        self._fitted_to, self.outgrown = (identity, room), False
+        self._absent = [c for c in self._columns if c.priority and not c.is_told(rows)]
+        self.places = fit(self._columns, rows, room - 2 * MARGIN, bar=self._bar)
+
+    def heading(self, theme: Theme, *, sorted_by: str = "", down: bool = False) -> list[Segment]:
+        """Return the headings; the one that orders the rows has an arrow in the gap at its side."""
+        text, gap = "", _MARGIN
+        start = end = arrow = 0
+        for place in self.places:
+            header, align = place.column.header, "<" if place.bar else place.column.align
+            text, gap = text + gap + pad(header, place.cells, align), _GAP
+            if place.column.key == sorted_by and align == ">":
+                end = len(text)
+                start = arrow = end - len(header) - 1
+            elif place.column.key == sorted_by:
+                start = len(text) - place.cells
+                arrow = start + len(header)
+                end = arrow + 1
+        text += gap
+        if end:
+            sign = theme.glyphs.arrow_down if down else theme.glyphs.arrow_up
+            text = text[:arrow] + sign + text[arrow + 1 :]
+        return [
+            Segment(text[:start], theme.heading),
+            Segment(text[start:end], theme.sorted),
+            Segment(text[end:], theme.heading),
+        ]
+
+    def draw(
+        self, row: Row, theme: Theme, *, keep: int | None = None, mark: str = "", shift: int = 0
+    ) -> list[Segment]:
+        """Return the values of a row; `keep` stops after so many columns.
+
+        `mark` stands in the margin; `shift` leaves out the first cells of the growing column.
+        """
+        return [*chain(*self.parts(row, theme, keep=keep, mark=mark, shift=shift))]
+
+    def parts(
+        self, row: Row, theme: Theme, *, keep: int | None = None, mark: str = "", shift: int = 0
+    ) -> list[Part]:
+        """Return the margin and each value of a row with the gap before it; see `draw`."""
+        self._dress(theme)
+        parts = [(Segment(mark, theme.warn),) if mark else self._margin]
+        for number, place in enumerate(self.places[:keep]):
+            if place.bar or place.column.stretch or (shift and place.column.grows):
+                parts.append(self._special(number, row, theme, shift))
+            else:
+                parts.append(self._value(number, row, theme, _GAP if number else ""))
+        return parts
+
+    def tick(self, row: Row, theme: Theme, before: Sequence[Part]) -> list[Part]:
+        """Return the parts of a row that is as it was, but for the time."""
+        parts = [*before]
+        for number in self._ticking:
+            parts[number + 1] = self._value(number, row, theme, _GAP if number else "")
+        return parts
+
+    @property
+    def starts(self) -> list[int]:
+        """The cells at which the columns begin."""
+        starts, x = [], MARGIN
+        for place in self.places:
+            starts.append(x)
+            x += place.cells + GAP
+        return starts
+
+    def column_at(self, x: int) -> str | None:
+        """Return the key of the column that cell `x` of a row belongs to."""
+        right = MARGIN
+        for place in self.places:
+            right += place.cells + GAP
+            if x < right:
+                return place.column.key
+        return None
+
+    def _dress(self, theme: Theme) -> None:
+        """Find out what the values of a column have in common, once for as long as it stays."""
+        if self._dressed and self._dressed[0] is self.places and self._dressed[1] is theme:
+            return
+        self._dressed = self.places, theme
+        self._styles = [self._of_column(place.column, theme) for place in self.places]
+        self._drawn = [{} for _ in self.places]
+        self._ticking = [n for n, place in enumerate(self.places) if place.column.ticks]
+        self._margin = (Segment(_MARGIN, theme.base),)
+
+    def _special(self, number: int, row: Row, theme: Theme, shift: int) -> Part:
+        """Return a value behind a gap that is drawn: with a bar, as a curve, or shifted."""
+        place = self.places[number]
+        column = place.column
+        segments = [Segment(_GAP if number else "", theme.base)]
+        if place.bar and column.share is not None:
+            steps = theme.memory if column.key == "memory" else theme.utilization
+            segments += bar(column.share(row), place.bar, steps, theme.track, theme.glyphs)
+            segments.append(Segment(" ", theme.base))
+        if column.stretch:
+            text = self._curves[column.key](row, place.width, theme)
+            segments.append(Segment(text, self._style(number, row, theme)))
+        elif shift and column.grows:
+            text = pad(_tail(column.text(row), shift, theme), place.width)
+            segments.append(Segment(text, theme.base))
+        else:
+            segments += self._value(number, row, theme, "")
+        return tuple(segments)
+
+    def _value(self, number: int, row: Row, theme: Theme, gap: str) -> Part:
+        """Return a value behind a gap; one that was drawn before is not drawn again."""
+        place, known = self.places[number], self._drawn[number]
+        column, cells = place.column, place.width
+        text = column.text(row)
+        if len(text) > cells and width(text) > cells:
+            if column.short is not None:
+                text = column.short(row)
+            elif cells < column.width:
+                self.outgrown = True
+        style = theme.faint if text == ABSENT else self._style(number, row, theme)
+        drawn = known.get((text, id(style)))
+        if drawn is None:
+            if len(known) >= _MOST_DRAWN:
+                known.clear()
+            value = _aligned(column, text, cells, style, theme)
+            drawn = style, tuple(joined((Segment(gap, theme.base), *value)))
+            known[text, id(style)] = drawn
+        return drawn[1]
+
+    def _style(self, number: int, row: Row, theme: Theme) -> Style:
+        """Return how a value looks: by its level, or by its column."""
+        level = self.places[number].column.level
+        return self._styles[number] if level is None else theme.level(level(row))
+
+    def _of_column(self, column: Column[Row], theme: Theme) -> Style:
+        """Return how a column looks; of several steps the middle."""
+        role: Style | tuple[Style, ...] = getattr(theme, self._roles.get(column.key, "base"))
+        return role[len(role) // 2] if isinstance(role, tuple) else role
+
+
+def _aligned(column: Column[Row], text: str, cells: int, style: Style, theme: Theme) -> Part:
+    """Return a text in its cells, its unit apart."""
+    if len(text) < cells and text.isascii():
+        text = text.rjust(cells) if column.align == ">" else text.ljust(cells)
+    else:
+        text = pad(text, cells, column.align, mark=theme.glyphs.ellipsis)
+    unit = 0 if column.align == "<" or column.key in _WHOLE_TEXTS else _unit(text)
+    if unit and style is not theme.faint:
+        return Segment(text[:-unit], style), Segment(text[-unit:], theme.dim)
+    return (Segment(text, style),)
+
+
+def _tail(text: str, shift: int, theme: Theme) -> str:
+    """Return a text without its first cells, a mark in place of what is gone."""
+    gone = width(cut(text, shift, mark=""))
+    rest = text[len(cut(text, shift, mark="")) :] if gone else text
+    return theme.glyphs.ellipsis + rest if rest else ""
+
+
+def _unit(text: str) -> int:
+    """Return how many characters at the end are a unit or a limit: `%`, `G`, `/700W`."""
+    slash = text.find("/")
+    if slash >= 0:
+        return len(text) - slash
+    bare = text.rstrip("%CWGMKTBHhz")
+    return len(text) - len(bare) if bare.strip() else 0

@@ -1,0 +1,72 @@
+"""One line of the screen as segments: joining, fitting to a width, spreading to both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.model.cells import cut, width
+from gpudash.tui.theme import Theme
+
+Line = list[Segment]
+"""Text with styles, from left to right."""
+
+
+def joined(segments: Iterable[Segment]) -> Line:
+    """Return the segments without empty ones, neighbours of the same look as one."""
+    line: Line = []
+    for segment in segments:
+        if not segment.text:
+            continue
+        if line and line[-1].style is segment.style:
+            line[-1] = Segment(line[-1].text + segment.text, segment.style)
+        else:
+            line.append(segment)
+    return line
+
+
+def cells_of(segments: Iterable[Segment]) -> int:
+    """Return how many cells the segments take."""
+    return sum(width(segment.text) for segment in segments)
+
+
+def fitted(segments: Sequence[Segment], cells: int, blank: Style) -> Line:
+    """Return the segments cut off or filled up to exactly so many cells."""
+    line: Line = []
+    room = cells
+    for segment in segments:
+        text = segment.text
+        taken = len(text) if text.isascii() else width(text)
+        if taken > room:
+            text = cut(text, room, mark="")
+            line.append(Segment(text, segment.style))
+            room -= width(text)
+            break
+        line.append(segment)
+        room -= taken
+    if room > 0:
+        line.append(Segment(" " * room, blank))
+    return line
+
+
+def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank: Style) -> Line:
+    """Return one line with `left` at its beginning and `right`, which wins, at its end."""
+    end = fitted(right, min(cells, cells_of(right)), blank)
+    return joined([*fitted(left, cells - cells_of(end), blank), *end])
+
+
+def highlighted(line: Sequence[Segment], theme: Theme, cells: int, *, focused: bool = True) -> Line:
+    """Return a line in exactly so many cells as the one under the cursor."""
+    over = theme.selected if focused else _receding(theme.panel)
+    return joined(
+        Segment(text, (style or theme.base) + over)
+        for text, style, _ in fitted(line, cells, theme.base)
+    )
+
+
+def _receding(panel: Style) -> Style:
+    """Return what marks the cursor of a part without the focus."""
+    ground = panel.bgcolor
+    return Style(bold=True) if ground is None or ground.is_default else Style(bgcolor=ground)

@@ -1,0 +1,203 @@
+"""The last minutes of all GPUs together: curves side by side, as many as the width holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+from statistics import fmean
+from typing import NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.analysis.rows import DeviceRow
+from gpudash.model.snapshot import Device
+from gpudash.model.units import celsius, duration, percent, short_size, watts
+from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
+from gpudash.tui.draw.sparkline import curve
+from gpudash.tui.draw.trends import Join, Trends
+from gpudash.tui.theme import Theme
+
+_LEAST, _MOST, _MARGIN, _BETWEEN, _LABEL = 36, 4, 1, 2, 5
+_LEAST_BAND, _ROOMY_BAND = 6, 10
+"""Lines of the lowest charts that are worth another band of them, and one of lesser numbers."""
+
+
+_FIELDS = (
+    "gpu_utilization_percent",
+    "memory_used_bytes",
+    "power_usage_mw",
+    "temperature_celsius",
+)
+
+
+class _Chart(NamedTuple):
+    """A number of all GPUs: how it is put together, how high it may be now, how it is written."""
+
+    title: str
+    field: str
+    join: Join
+    most: float
+    text: Callable[[float | None], str]
+    is_memory: bool = False
+    is_live: bool = True
+    """Whether its GPUs tell it now, and not only in the past that the curve shows."""
+
+
+_Band = list[tuple[_Chart, tuple[str, ...]]]
+"""Charts that stand side by side, each with the devices that it is about."""
+
+
+def any_chart(rows: Iterable[DeviceRow]) -> bool:
+    """Return whether there is anything to chart: a GPU that sleeps or is lost tells nothing."""
+    gpus = (row.device for row in rows if not row.device.is_mig)
+    return any(getattr(gpu, field) is not None for gpu in gpus for field in _FIELDS)
+
+
+def charts(
+    devices: Sequence[Device], trends: Trends, theme: Theme, cells: int, height: int
+) -> list[Line]:
+    """Return a title and curves in `height` lines, those of each GPU below where they fit.
+
+    Nothing is returned where no GPU tells anything.
+    """
+    gpus = [device for device in devices if not device.is_mig]
+    shown = _charts(gpus)
+    across = min(_MOST, max(1, (cells - 2 * _MARGIN + _BETWEEN) // (_LEAST + _BETWEEN)))
+    if not shown or height < 2:
+        return []
+    keys = tuple(gpu.key for gpu in gpus)
+    bands = [[(chart, keys) for chart in shown[:across]]]
+    each = _even([(_of_one(gpu), (gpu.key,)) for gpu in gpus if not _never_tells(gpu)], across)
+    if sum(map(len, each)) > 1 and height >= (len(each) + 1) * _LEAST_BAND:
+        bands += each
+    together = _even([(chart, keys) for chart in shown], across)
+    if height >= (len(bands) - 1 + len(together)) * _ROOMY_BAND:
+        bands[:1] = together
+    lines: list[Line] = []
+    for number, band in enumerate(bands):
+        room = (height - len(lines)) // (len(bands) - number)
+        space: list[Line] = [[]] if number and room > _LEAST_BAND else []
+        lines += space + _band(band, trends, theme, cells, room - len(space))
+    return lines
+
+
+def _even(band: _Band, across: int) -> list[_Band]:
+    """Return charts in bands that are as full as each other, of so many at most."""
+    count = -(-len(band) // across)
+    size = -(-len(band) // count) if count else 1
+    return [band[start : start + size] for start in range(0, len(band), size)]
+
+
+def _never_tells(gpu: Device) -> bool:
+    """Return whether nobody tells the utilization of a GPU, as of one in MIG mode."""
+    return bool(gpu.mig_mode) and gpu.gpu_utilization_percent is None
+
+
+def _band(
+    band: _Band,
+    trends: Trends,
+    theme: Theme,
+    cells: int,
+    height: int,
+) -> list[Line]:
+    """Return charts side by side."""
+    room = (cells - 2 * _MARGIN + _BETWEEN) // len(band) - _BETWEEN
+    blocks = [_drawn(chart, keys, trends, theme, (room, height)) for chart, keys in band]
+    margin, gap = Segment(" " * _MARGIN, theme.base), Segment(" " * _BETWEEN, theme.base)
+    lines: list[Line] = []
+    for row in zip_longest(*blocks):
+        line: Line = [margin]
+        for number, part in enumerate(row):
+            line += [gap] if number else []
+            line += fitted(part or [], room, theme.base)
+        lines.append(joined(line))
+    return lines
+
+
+def _of_one(gpu: Device) -> _Chart:
+    is_live = gpu.gpu_utilization_percent is not None
+    title = f"GPU {gpu.index}"
+    return _Chart(title, "gpu_utilization_percent", max, 100, percent, is_live=is_live)
+
+
+def _charts(gpus: Sequence[Device]) -> list[_Chart]:
+    """Return the charts that these GPUs have values for, the most important first."""
+    known = [gpu.index for gpu in gpus if gpu.gpu_utilization_percent is not None]
+    of = f", mean of {len(known)}" if len(known) != 1 else f", GPU {known[0]}"
+    memory = _total(gpu.memory_total_bytes for gpu in gpus)
+    power = _total(gpu.enforced_power_limit_mw for gpu in gpus)
+    all_charts = (
+        _Chart(
+            f"UTILIZATION{of if len(gpus) > 1 else ''}",
+            "gpu_utilization_percent",
+            fmean,
+            100,
+            percent,
+        ),
+        _Chart("MEMORY", "memory_used_bytes", sum, memory, short_size, is_memory=True),
+        _Chart("POWER", "power_usage_mw", sum, power, watts),
+        _Chart(
+            "TEMPERATURE, highest" if len(gpus) > 1 else "TEMPERATURE",
+            "temperature_celsius",
+            max,
+            100,
+            celsius,
+        ),
+    )
+    return [
+        chart
+        for chart in all_charts
+        if chart.most and any(getattr(gpu, chart.field) is not None for gpu in gpus)
+    ]
+
+
+def _total(values: Iterable[int | None]) -> float:
+    return float(sum(value for value in values if value))
+
+
+def _drawn(
+    chart: _Chart, keys: Sequence[str], trends: Trends, theme: Theme, size: tuple[int, int]
+) -> list[Line]:
+    """Return the title with the value of now, and the curve beside its scale."""
+    room, lines = size[0], size[1] - 1
+    columns = max(1, room - _LABEL - 1)
+    values = trends.joined(keys, chart.field, columns, chart.join)
+    known = [value for value in values if value is not None]
+    now = known[-1] if known and chart.is_live else None
+    # What it was before a GPU was lost may be more than those that are left can reach.
+    chart = chart._replace(most=max(chart.most, *known)) if known else chart
+    steps = theme.memory if chart.is_memory else theme.utilization
+    texts = curve(values, chart.most, (columns, lines), theme.glyphs)
+    span = duration(columns * trends.column_seconds(columns))
+    return [
+        _heading(chart.title, chart.text(now), span, room, theme),
+        *(
+            [*_scale(chart, line, lines, theme), Segment(text, _step(steps, line, lines))]
+            for line, text in enumerate(texts)
+        ),
+    ]
+
+
+def _heading(title: str, value: str, span: str, room: int, theme: Theme) -> Line:
+    """Return title and value at the left, at the right the time that is shown if it fits."""
+    left = [Segment(title, theme.heading), Segment(f"  {value}", theme.strong)]
+    fitting = (text for text in (f"last {span}", span) if cells_of(left) + len(text) < room)
+    return spread(left, [Segment(next(fitting, ""), theme.faint)], room, theme.base)
+
+
+def _scale(chart: _Chart, line: int, lines: int, theme: Theme) -> Line:
+    """Return what a line stands for, at the top, in the middle and at the bottom."""
+    text = ""
+    if line == 0:
+        text = chart.text(chart.most)
+    elif line == lines - 1:
+        text = chart.text(0)
+    elif line == lines // 2 and lines % 2 and lines > 4:
+        text = chart.text(chart.most / 2)
+    return [Segment(f"{text:>{_LABEL}} ", theme.faint)]
+
+
+def _step(steps: Sequence[Style], line: int, lines: int) -> Style:
+    """Return the colour of a line, the last of the steps at the top."""
+    return steps[(lines - 1 - line) * len(steps) // lines]

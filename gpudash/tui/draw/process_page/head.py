@@ -1,0 +1,128 @@
+"""The top of the page about a process: who it is, how it is doing, where and by which command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+
+from gpudash.model.cells import cut, fold, pad
+from gpudash.model.units import ABSENT, Unit, duration, readable, size
+from gpudash.tui.draw.grid import MARGIN
+from gpudash.tui.draw.line import Line, spread
+from gpudash.tui.draw.process_page.sight import Sight
+from gpudash.tui.theme import Theme
+
+_LABEL = 9
+_FACT = 26
+"""Cells of a label and a short value."""
+
+_MOST_ACROSS = 4
+_COMMAND_LINES = 3
+
+Fact = tuple[str, str]
+
+
+def head(sight: Sight, theme: Theme, cells: int) -> list[Line]:
+    """Return the name and all facts that are numbers or short texts."""
+    room = cells - 2 * MARGIN
+    across = max(1, min(_MOST_ACROSS, room // _FACT))
+    facts = _facts(sight)
+    lines = [_title(sight, theme, cells), []]
+    for start in range(0, len(facts), across):
+        lines.append(_beside(facts[start : start + across], room // across, theme))
+    for label, text in _places(sight):
+        lines.append(_labelled(label, cut(text, room - _LABEL, mark=theme.glyphs.ellipsis), theme))
+    for number, text in enumerate(_command(sight, room - _LABEL, theme)):
+        lines.append(_labelled("" if number else "command", text, theme))
+    return lines
+
+
+def command_is_cut(sight: Sight, cells: int) -> bool:
+    """Whether the head of that width shows only the beginning of the command line."""
+    return len(_folded(sight, cells - 2 * MARGIN - _LABEL)) > _COMMAND_LINES
+
+
+def _title(sight: Sight, theme: Theme, cells: int) -> Line:
+    process = sight.row.process
+    name = (process.command_line or ("",))[0].rpartition("/")[2].partition(" ")[0]
+    left = [
+        Segment(" " * MARGIN, theme.base),
+        Segment(str(process.pid), theme.strong),
+        Segment("  ", theme.base),
+        Segment(process.name or name or ABSENT, theme.title),
+    ]
+    if process.username:
+        left += [Segment(" of ", theme.dim), Segment(process.username, theme.owner)]
+    left.append(Segment(f"  on GPU {sight.row.gpus}", theme.dim))
+    right: Line = []
+    if sight.mark:
+        right = [Segment(f" {sight.mark} ", theme.mark)]
+    elif sight.waiting:
+        right = [Segment(sight.waiting + theme.glyphs.ellipsis, theme.dim)]
+    return spread(left, [*right, Segment(" " * MARGIN, theme.base)], cells, theme.base)
+
+
+def _facts(sight: Sight) -> list[Fact]:
+    process, seen = sight.row.process, sight.inspection
+    read, written = sight.disk_rates
+    facts = [
+        ("state", process.status or ABSENT),
+        ("age", duration(sight.row.age_seconds)),
+        ("cpu", readable(process.cpu_percent, Unit.PERCENT)),
+        ("resident", size(process.resident_memory_bytes)),
+    ]
+    if seen is None or seen.thread_count is not None or seen.open_file_count is not None:
+        facts += [
+            ("threads", readable(seen and seen.thread_count)),
+            ("files", readable(seen and seen.open_file_count)),
+            ("reads", readable(read, Unit.BYTE_PER_SECOND)),
+            ("writes", readable(written, Unit.BYTE_PER_SECOND)),
+        ]
+    return facts
+
+
+def _places(sight: Sight) -> list[Fact]:
+    """Return what it belongs to and where it runs, as far as that is known."""
+    places = []
+    if sight.row.process.job is not None:
+        places.append(("job", sight.row.process.job.label))
+    if sight.inspection is not None and sight.inspection.working_directory is not None:
+        places.append(("folder", str(sight.inspection.working_directory)))
+    return places
+
+
+def _command(sight: Sight, cells: int, theme: Theme) -> list[str]:
+    lines = _folded(sight, cells)
+    shown = lines[:_COMMAND_LINES]
+    if len(lines) > _COMMAND_LINES:
+        mark = theme.glyphs.ellipsis
+        shown[-1] = cut(f"{shown[-1]} {lines[_COMMAND_LINES]}", max(0, cells - 1), mark="") + mark
+    return shown
+
+
+def _folded(sight: Sight, cells: int) -> list[str]:
+    return fold(sight.command(sight.row.process), cells)
+
+
+def _beside(facts: Sequence[Fact], cells: int, theme: Theme) -> Line:
+    line = [Segment(" " * MARGIN, theme.base)]
+    for label, text in facts:
+        value, unit = text.rsplit(" ", 1) if " " in text else (text, "")
+        style = theme.faint if text == ABSENT else theme.base
+        taken = len(value) + len(unit) + bool(unit)
+        line += [
+            Segment(pad(label, _LABEL), theme.dim),
+            Segment(value, style),
+            Segment(f" {unit}" if unit else "", theme.dim),
+            Segment(" " * max(1, cells - _LABEL - taken), theme.base),
+        ]
+    return line
+
+
+def _labelled(label: str, text: str, theme: Theme) -> Line:
+    return [
+        Segment(" " * MARGIN, theme.base),
+        Segment(pad(label, _LABEL), theme.dim),
+        Segment(text, theme.base),
+    ]

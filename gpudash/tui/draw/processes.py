@@ -1,0 +1,147 @@
+"""The part of a process listing that is in view, one line of which is selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from rich.segment import Segment
+
+from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.labels import command
+from gpudash.analysis.rows import ProcessRow
+from gpudash.model.cells import cut, width
+from gpudash.tui.draw.grid import MARGIN, Grid, Part
+from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread
+from gpudash.tui.draw.position import position
+from gpudash.tui.listing import Key, Listing
+from gpudash.tui.theme import Theme
+
+NOTHING_FITS = "No process fits"
+
+_MOST_POSITION = 27
+"""Cells that are made free for what part is shown, where it does not stand beside the headings."""
+
+_ROLES = {"user": "owner", "type": "dim", "job": "dim"}
+
+
+class _Drawn(NamedTuple):
+    """A row as it was drawn last, and what it looked like then."""
+
+    look: object
+    row: ProcessRow
+    parts: list[Part]
+    line: Line
+
+
+class ProcessTable:
+    """Draws a listing around its cursor, under headings and with notes below."""
+
+    def __init__(self) -> None:
+        self.top = 0
+        """Place in the listing of the first line in view."""
+        self._grid = Grid(PROCESS_COLUMNS, _ROLES)
+        self._shift = 0
+        self._known: dict[Key, _Drawn] = {}
+
+    def choose(self, keys: Sequence[str]) -> None:
+        """Show these columns in this order, as far as they fit; with none named, all."""
+        by_key = {column.key: column for column in PROCESS_COLUMNS}
+        columns = tuple(by_key[key] for key in keys) or PROCESS_COLUMNS
+        self._grid = Grid(columns, _ROLES)
+        self._known.clear()
+
+    @property
+    def sortable(self) -> list[str]:
+        """The keys of the columns on screen, in their order."""
+        return [place.column.key for place in self._grid.places]
+
+    def column_at(self, x: int) -> str | None:
+        """Return the key of the column that cell `x` belongs to."""
+        return self._grid.column_at(x)
+
+    def scroll(self, cells: int, listing: Listing) -> None:
+        """Show the command lines from a later or earlier cell on."""
+        column = next((p for p in self._grid.places if p.column.grows), None)
+        if column is not None:
+            longest = max((width(command(row.process)) for row in listing.rows), default=0)
+            self._shift = max(0, min(self._shift + cells, longest + 1 - column.width))
+
+    def lines(
+        self,
+        listing: Listing,
+        notes: Sequence[str],
+        theme: Theme,
+        cells: int,
+        height: int,
+        *,
+        nobody: Callable[[], str],
+        focused: bool = True,
+    ) -> list[Line]:
+        """Return headings and processes in `height` lines, and notes where room is left.
+
+        `nobody` gives the words for a list that is empty.
+        """
+        window = listing.window(height - 1)
+        self.top = window.start
+        lines = self._drawn(listing, window, theme, cells)
+        place = listing.cursor - window.start
+        if listing.selected is not None:
+            lines[place] = highlighted(lines[place], theme, cells, focused=focused)
+        elif not lines:
+            word = NOTHING_FITS if listing.everything else nobody()
+            lines = [_dim(word, theme, cells)]
+        lines += _notes(notes, theme, cells, height - 1 - len(lines))
+        return [self._title(listing, window, theme, cells), *lines]
+
+    def _drawn(self, listing: Listing, window: range, theme: Theme, cells: int) -> list[Line]:
+        """Draw the rows; columns that prove too narrow are widened."""
+        lines: list[Line] = []
+        for _attempt in range(2):
+            self._grid.fit(listing.rows or listing.everything, listing.members, cells)
+            lines = [self._line(listing, listing.rows[index], theme) for index in window]
+            if not self._grid.outgrown:
+                break
+        keys = {listing.rows[index].process.key for index in window}
+        self._known = {key: line for key, line in self._known.items() if key in keys}
+        return lines
+
+    def _line(self, listing: Listing, row: ProcessRow, theme: Theme) -> Line:
+        """Return the line of a row, the same object as before while nothing changes it."""
+        key = row.process.key
+        is_tagged = key in listing.tagged
+        look = id(self._grid.places), id(theme), self._shift, is_tagged
+        known = self._known.get(key)
+        if known is not None and known.look == look and known.row.is_as(row):
+            parts = self._grid.tick(row, theme, known.parts)
+            line = known.line if parts == known.parts else [*chain(*parts)]
+        else:
+            mark = theme.glyphs.tag[:MARGIN] if is_tagged else ""
+            parts = self._grid.parts(row, theme, mark=mark, shift=self._shift)
+            line = [*chain(*parts)]
+        self._known[key] = _Drawn(look, row, parts, line)
+        return line
+
+    def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
+        """Return the headings, and what part is shown in place of the last of them at most."""
+        titles = self._grid.heading(theme, sorted_by=listing.sort_key, down=listing.descending)
+        whole = position(listing, window, theme, cells)
+        taken = len("".join(segment.text for segment in titles).rstrip())
+        if taken + cells_of(whole) > cells:
+            end = cells - min(cells_of(whole), _MOST_POSITION)
+            start = max((x - 1 for x in self._grid.starts if x - 1 <= end), default=0)
+            titles = fitted(titles, start, theme.base)
+            whole = position(listing, window, theme, cells - start)
+        return spread(titles, whole, cells, theme.base)
+
+
+def _dim(text: str, theme: Theme, cells: int) -> Line:
+    told = cut(text, cells - 2 * MARGIN, mark=theme.glyphs.ellipsis)
+    return [Segment(" " * MARGIN + told, theme.dim)]
+
+
+def _notes(notes: Sequence[str], theme: Theme, cells: int, room: int) -> list[Line]:
+    """Return as many notes as `room` lines hold, after a blank one."""
+    lines = [_dim(note, theme, cells) for note in notes[: max(0, room - 1)]]
+    return [[], *lines] if lines else []

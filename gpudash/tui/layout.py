@@ -1,0 +1,157 @@
+"""How the lines of the terminal are shared out between host, devices, charts and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from gpudash.tui.draw.device_cells import LEAST_CELLS
+
+_FIXED_LINES = 4
+"""Header, footer and the headings of both tables."""
+
+_LEAST_PROCESSES, _MOST_RESERVED = 3, 8
+_SPACE_FROM = 4
+"""Lines that the processes must have to spare before one is left blank above them."""
+_PROCESS_STEP, _COMFORT_STEP = 4, 8
+"""Room for processes grows in such steps, so that one more does not move all the charts."""
+_LEAST_CHARTS = 5
+_MOST_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
+
+_WIDE = 78
+"""Cells that one of two columns of devices needs at least."""
+
+PARTS = ("devices", "processes")
+"""What can have the terminal for itself."""
+
+
+class Arrangement(NamedTuple):
+    """Lines of each part; 0 where it is left out."""
+
+    host: int
+    devices: int
+    """Without the headings; 0 where the processes are alone."""
+    across: int
+    """Columns of devices side by side."""
+    charts: int
+    spaces: int
+    """Blank lines: above the processes, above the charts, above the devices, while there are."""
+    seen: int
+    """Devices in view at once; where that is not all, the last line says which."""
+    compact: bool = False
+    """Whether a device has a few cells of its own in place of a whole row."""
+    findings: int = 0
+    """Lines of what is wrong, below the devices."""
+
+    @property
+    def headed(self) -> int:
+        """Lines of the devices with their headings."""
+        return 1 + self.devices if self.devices else 0
+
+    @property
+    def upper(self) -> int:
+        """Lines between the header and the processes."""
+        return self.host + self.headed + self.findings + self.charts + self.spaces
+
+    @property
+    def device_lines(self) -> int:
+        """Lines that hold devices, without the headings and the line that tells which."""
+        return -(-self.seen // self.across)
+
+
+class _Shares(NamedTuple):
+    lines: int
+    across: int
+    compact: bool = False
+
+
+def arrange(
+    cells: int,
+    height: int,
+    devices: int,
+    processes: int,
+    hidden: Collection[str] = (),
+    *,
+    findings: int = 0,
+    alone: str = "",
+) -> Arrangement:
+    """Return the best use of a terminal for so many devices and processes.
+
+    The processes have a few lines before anything else, then all devices, the host, and the
+    processes again; what is left over is for the charts. What is wrong has a line, several where
+    there is room. One of PARTS that is to be `alone` has all but a line or two.
+    """
+    room = height - _FIXED_LINES
+    if alone:
+        return _alone(cells, room, devices, alone)
+    reserved = min(_MOST_RESERVED, max(_LEAST_PROCESSES, room // 5))
+    wanted = -(-max(1, processes) // _PROCESS_STEP) * _PROCESS_STEP
+    shares = _shares(cells, room, reserved, max(1, devices), wanted)
+    left = room - shares.lines - reserved
+    host = int(left > 0 and "host" not in hidden)
+    left -= host
+    told = _told(left, findings)
+    left -= told
+    spaces = int(left > _SPACE_FROM)
+    left -= spaces
+    # Beyond half of the room only what twice as many processes would not take.
+    comfort = -(-2 * max(1, processes) // _COMFORT_STEP) * _COMFORT_STEP
+    most = max(room // 2, left + reserved - comfort - 1)
+    charts = min(left + reserved - wanted - 1, most)
+    if charts < _LEAST_CHARTS or "history" in hidden:
+        charts = 0
+    if charts:
+        spaces += 1
+        left -= charts + 1
+    unclaimed = left + reserved - wanted if charts else left
+    if host and left > 2 * _SPACE_FROM and unclaimed > 0:
+        spaces += 1
+    return _arrangement(shares, devices, host=host, charts=charts, spaces=spaces, findings=told)
+
+
+def _told(left: int, findings: int) -> int:
+    """Return the lines of the findings: few steps, so that one more seldom moves all else."""
+    if not findings or left < 1:
+        return 0
+    return 1 if findings == 1 or left < _ROOM_FOR_FINDINGS else _MOST_FINDINGS
+
+
+def _alone(cells: int, room: int, devices: int, part: str) -> Arrangement:
+    """Return an arrangement of one part, the processes reduced to the selected one."""
+    if part == "processes":
+        return Arrangement(0, 0, 1, 0, 0, 0)
+    return _arrangement(_shares(cells, room, 1, max(1, devices), 1), devices)
+
+
+def _shares(cells: int, room: int, reserved: int, count: int, wanted: int) -> _Shares:
+    """Return the lines of the devices: rows while the processes do not want the room, or cells.
+
+    To show all, they may have three fifths of the room, else half of it.
+    """
+    most = max(1, room - reserved)
+    limit = max(1, min(most, max(room * 3 // 5, room - wanted)))
+    for across in (1, 2):
+        lines = -(-count // across)
+        if lines <= limit and (across == 1 or cells >= across * _WIDE):
+            return _Shares(lines, across)
+    narrowest = max(1, cells // LEAST_CELLS)
+    half = max(1, min(most, max(room // 2, room - wanted)))
+    across = min(narrowest, -(-count // half))
+    lines = -(-count // across)
+    return _Shares(lines if lines <= limit else half, across, compact=True)
+
+
+def _arrangement(
+    shares: _Shares,
+    count: int,
+    *,
+    host: int = 0,
+    charts: int = 0,
+    spaces: int = 0,
+    findings: int = 0,
+) -> Arrangement:
+    lines, across, compact = shares
+    seen = count
+    if count > lines * across:
+        seen = max(1, lines - 1) * across
+    return Arrangement(host, lines, across, charts, spaces, seen, compact, findings)

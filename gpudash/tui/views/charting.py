@@ -1,0 +1,189 @@
+"""What the chart of a device shows: which metric, over which time, of which devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from gpudash.analysis.history import DEVICE_METRICS, History
+from gpudash.analysis.rows import DeviceRow
+from gpudash.model.device_fields import BY_NAME, DeviceField
+from gpudash.model.snapshot import Device
+from gpudash.model.units import Unit
+from gpudash.tui.draw.area import points_of
+from gpudash.tui.draw.chart import Chart, Numbers, Shown, frame
+from gpudash.tui.draw.curves import Curve
+from gpudash.tui.draw.scale import Scale, scaled, tight
+from gpudash.tui.glyphs import Glyphs
+from gpudash.tui.theme import Theme
+
+RANGES = (60, 300, 1800)
+"""Seconds that one key goes through; zooming has more steps."""
+ZOOMS = (15, 30, 60, 120, 300, 600, 900, 1800)
+
+_POINTS = 120
+"""Points from which the numbers beside the chart are taken."""
+_MOST_CURVES = 8
+"""Curves that can be told apart on one canvas."""
+_LINES_PER_TICK = 4
+_COOL_CELSIUS, _HOT_CELSIUS = 20, 100
+_SLOWEST_STATE = 15
+_LIMITS = {
+    "memory_used_bytes": "memory_total_bytes",
+    "memory_unaccounted_bytes": "memory_total_bytes",
+    "bar1_used_bytes": "bar1_total_bytes",
+    "temperature_celsius": "shutdown_temperature_celsius",
+    "memory_temperature_celsius": "max_memory_temperature_celsius",
+    "power_usage_mw": "enforced_power_limit_mw",
+    "power_instant_mw": "enforced_power_limit_mw",
+    "graphics_clock_mhz": "max_graphics_clock_mhz",
+    "sm_clock_mhz": "max_sm_clock_mhz",
+    "memory_clock_mhz": "max_memory_clock_mhz",
+    "video_clock_mhz": "max_video_clock_mhz",
+    "pcie_link_generation": "max_pcie_link_generation",
+}
+"""The field that says how high a metric can be."""
+
+
+class Time(NamedTuple):
+    """The right end of a chart: an instant on the history's clock, None for now, and its name."""
+
+    until: float | None
+    name: str
+
+
+class Charting:
+    """The choices of the one who looks, and the charts that come of them."""
+
+    def __init__(self, history: History) -> None:
+        self.wanted = DEVICE_METRICS[0]
+        """The metric chosen; a device that lacks it shows another."""
+        moments = history.moments
+        seen = history.now - moments[0] if moments else 0.0
+        self.seconds = RANGES[0] if seen <= RANGES[0] else RANGES[1]
+        self.overlaid: set[str] = set()
+        """The keys of the devices shown beside the one looked at."""
+        self.fits = False
+        self._history = history
+
+    def fields(self, device: Device) -> list[str]:
+        """Return the metrics of a device that can be charted: all if it tells nothing now."""
+        known = [name for name in DEVICE_METRICS if getattr(device, name) is not None]
+        return known or list(DEVICE_METRICS)
+
+    def field(self, device: Device) -> DeviceField:
+        """Return the metric that is charted of a device."""
+        known = self.fields(device)
+        return BY_NAME[self.wanted if self.wanted in known else known[0]]
+
+    def step_field(self, device: Device, step: int) -> None:
+        """Choose the next metric of a device."""
+        known = self.fields(device)
+        place = known.index(self.field(device).name)
+        self.wanted = known[(place + step) % len(known)]
+
+    def step_range(self) -> None:
+        """Choose the next range, the shortest after the longest."""
+        self.seconds = next((seconds for seconds in RANGES if seconds > self.seconds), RANGES[0])
+
+    def zoom(self, step: int) -> None:
+        """Choose a longer range, or a shorter one if negative."""
+        place = min(range(len(ZOOMS)), key=lambda number: abs(ZOOMS[number] - self.seconds))
+        self.seconds = ZOOMS[max(0, min(place + step, len(ZOOMS) - 1))]
+
+    def toggle(self, keys: Iterable[str]) -> None:
+        """Overlay devices, or take them away if all of them are overlaid already."""
+        asked = set(keys)
+        if asked <= self.overlaid:
+            self.overlaid -= asked
+        else:
+            self.overlaid |= asked
+
+    def narrow(self, keys: Iterable[str], looked_at: str) -> None:
+        """Overlay devices, alone if more are; take them away if just they are overlaid."""
+        asked, now = set(keys), self.overlaid - {looked_at}
+        self.overlaid = set() if asked == now else asked if asked < now else asked | now
+
+    def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[Shown]:
+        """Return the devices of the chart in their order, each with a look that stays its own."""
+        return [
+            Shown(row.device, row.label, theme.curves[place % len(theme.curves)], place)
+            for place, row in enumerate(rows)
+            if row.device.key == key or row.device.key in self.overlaid
+        ]
+
+    def legible(
+        self, shown: Sequence[Shown], key: str, field: DeviceField, until: float | None
+    ) -> Sequence[Shown]:
+        """Return the device `key` and as many others as can be told apart, the highest of all."""
+        if len(shown) <= _MOST_CURVES:
+            return shown
+
+        def height(each: Shown) -> tuple[bool, float]:
+            told = self._numbers(each.device.key, field.name, until)
+            return each.device.key == key, told.mean if told else float("-inf")
+
+        kept = sorted(shown, key=height, reverse=True)[:_MOST_CURVES]
+        return sorted(kept, key=lambda each: each.place)
+
+    def chart(
+        self,
+        field: DeviceField,
+        shown: Sequence[Shown],
+        time: Time,
+        size: tuple[int, int],
+        glyphs: Glyphs,
+    ) -> tuple[Chart, list[Numbers | None]]:
+        """Return the chart of devices, drawn in this order, and the numbers of each."""
+        keys = [each.device.key for each in shown]
+        told = [self._numbers(key, field.name, time.until) for key in keys]
+        scale = self._scale(field, shown, [each for each in told if each is not None], size[1])
+        curves = [Curve(each.label, each.label[-1:], (), each.style, each.place) for each in shown]
+        chart = Chart(curves, scale, self.seconds, time.name, field.unit is Unit.BYTE)
+        points = points_of(max(1, frame(chart, *size).cells), glyphs)
+        series = self._history.series
+        filled = [
+            curve._replace(values=series(key, field.name, self.seconds, points, time.until))
+            for curve, key in zip(curves, keys, strict=True)
+        ]
+        return chart._replace(curves=filled), told
+
+    def _numbers(self, key: str, name: str, until: float | None) -> Numbers | None:
+        extents = self._history.extents(key, name, self.seconds, _POINTS, until)
+        known = [extent for extent in extents if extent is not None]
+        if not known:
+            return None
+        mean = sum(extent.mean for extent in known) / len(known)
+        low, high = min(extent.low for extent in known), max(extent.high for extent in known)
+        return Numbers(low, mean, high)
+
+    def _scale(
+        self, field: DeviceField, shown: Sequence[Shown], numbers: Sequence[Numbers], lines: int
+    ) -> Scale:
+        low = min((each.low for each in numbers), default=0.0)
+        high = max((each.high for each in numbers), default=0.0)
+        count = max(1, lines // _LINES_PER_TICK)
+        top = _top(field, [each.device for each in shown])
+        if self.fits and numbers:
+            close = tight((low, high), field.unit, count)
+            if top is not None and high <= top < close.high:
+                return scaled(close.low, top, field.unit, count)
+            return close
+        bottom = min(float(_COOL_CELSIUS), low) if field.unit is Unit.CELSIUS else min(0.0, low)
+        if top is None:
+            return tight((bottom, high), field.unit, count)
+        return scaled(bottom, max(top, high), field.unit, count)
+
+
+def _top(field: DeviceField, devices: Iterable[Device]) -> float | None:
+    """Return how high the metric can be, None if only what was seen tells."""
+    name = _LIMITS.get(field.name)
+    limits = [getattr(device, name) for device in devices] if name else []
+    known = [float(limit) for limit in limits if limit]
+    if known:
+        return max(known)
+    if field.unit is Unit.CELSIUS:
+        return float(_HOT_CELSIUS)
+    if field.name == "performance_state":
+        return float(_SLOWEST_STATE)
+    return 100.0 if field.unit is Unit.PERCENT else None

@@ -1,0 +1,129 @@
+"""The view of what is wrong or wasteful, why, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual.events import Click
+from textual.message import Message
+
+from gpudash.analysis.unlisted import no_gpu
+from gpudash.model.cells import fold
+from gpudash.model.snapshot import Finding
+from gpudash.tui.dashboard import Picture
+from gpudash.tui.draw.findings import heading, whole
+from gpudash.tui.draw.grid import MARGIN
+from gpudash.tui.draw.line import Line
+from gpudash.tui.keymap import FINDINGS_KEYS, Key, bindings
+from gpudash.tui.views.finding_cursor import FindingCursor
+from gpudash.tui.views.view import View
+
+_NOTHING = "Nothing is wrong with these GPUs, as far as their driver tells"
+
+
+class FindingsView(View):
+    """Shows all findings, one of which can be chosen to see its process or GPU."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = FINDINGS_KEYS
+    BINDINGS: ClassVar[list[Any]] = bindings(FINDINGS_KEYS)
+
+    class Chosen(Message):
+        """What a finding is about is asked for."""
+
+        def __init__(self, finding: Finding) -> None:
+            super().__init__()
+            self.finding = finding
+
+    def __init__(self, picture: Picture) -> None:
+        super().__init__(picture)
+        self._cursor = FindingCursor()
+        self._drawn: Sequence[Finding] = ()
+        self._starts: list[int] = []
+        """The line at which each that was drawn begins."""
+
+    def pinned(self, cells: int, height: int) -> Sequence[Line]:
+        """Return how many findings there are."""
+        findings, snapshot = self.picture.findings, self.picture.snapshot
+        fine = _NOTHING if snapshot.devices else no_gpu(snapshot)
+        told = fold(heading(findings) if findings else fine, max(8, cells - 2 * MARGIN))
+        title = self.picture.look.title
+        return [*([Segment(" " * MARGIN + text, title)] for text in told), []]
+
+    def lines(self, cells: int, height: int) -> Sequence[Line]:
+        """Return every finding in full, a blank line between two."""
+        theme, findings = self.picture.look, self.picture.findings
+        before, self._drawn = self._start, findings
+        self._cursor.follow(findings)
+        lines: list[Line] = []
+        self._starts = []
+        for number, finding in enumerate(findings):
+            lines += [[]] if number else []
+            self._starts.append(len(lines))
+            lines += whole(finding, theme, cells, under_cursor=number == self._cursor.place)
+        self._total = len(lines)
+        self._keep_in_view(before)
+        return lines
+
+    def action_scroll_lines(self, lines: int) -> None:
+        """Move the cursor to another finding, which comes into view."""
+        self._move(self._cursor.place + lines)
+
+    def action_scroll_pages(self, pages: int) -> None:
+        """Move the cursor by about as much as is in view."""
+        target = self.first + pages * max(1, self._room - 1)
+        behind = [number for number, start in enumerate(self._starts) if start <= max(0, target)]
+        self._move(behind[-1] if behind else 0)
+
+    def action_scroll_ends(self, end: int) -> None:
+        """Move the cursor to the first (0) or the last (1) finding."""
+        self._move(len(self._starts) * end)
+
+    def turned(self, lines: int) -> None:
+        """Scroll by the wheel; the cursor stays."""
+        super().action_scroll_lines(lines)
+
+    def action_open(self) -> None:
+        """Ask for what the finding under the cursor is about."""
+        if self._cursor.finding is not None:
+            self.post_message(self.Chosen(self._cursor.finding))
+
+    def on_click(self, event: Click) -> None:
+        """Move to the finding that was clicked and open it."""
+        line = event.screen_y - self.body.region.y - len(self.pinned(*self.body.size)) + self.first
+        found = [number for number, start in enumerate(self._starts) if start <= line]
+        if found and self.body.region.contains(event.screen_x, event.screen_y):
+            self._move(found[-1])
+            self.action_open()
+
+    @property
+    def _start(self) -> int | None:
+        """The line at which the finding under the cursor begins."""
+        place = self._cursor.place
+        return self._starts[place] if place < len(self._starts) else None
+
+    def _move(self, place: int) -> None:
+        self._cursor.move_to(place, self._drawn)
+        self._show()
+        self.draw()
+
+    def _show(self) -> None:
+        """Scroll so that the finding under the cursor is in view, its beginning above all."""
+        start, next_one = self._start, self._cursor.place + 1
+        if start is not None:
+            last = next_one == len(self._starts)
+            end = self._total if last else self._starts[next_one] - 1
+            self.first = min(start, max(self.first, end - self._room))
+
+    def _keep_in_view(self, before: int | None) -> None:
+        """Scroll along with a finding that others have moved, unless the top is in view.
+
+        There a worse one is to be seen at once.
+        """
+        start = self._start
+        if before is None or start is None or start == before:
+            return
+        if self.first <= before < self.first + self._room:
+            self.first += start - before if self.first else 0
+            self._show()

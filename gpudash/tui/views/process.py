@@ -1,0 +1,193 @@
+"""The view of one process, which is followed by its identity and outlasts it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from textual.message import Message
+
+from gpudash.analysis.inspection import Inspection, of_recorded
+from gpudash.analysis.rows import ProcessRow, process_rows
+from gpudash.model.units import duration
+from gpudash.tui.dashboard import Picture
+from gpudash.tui.draw.line import Line
+from gpudash.tui.draw.process_page import Page, Sight, page, span_of
+from gpudash.tui.keymap import PROCESS_KEYS, Key, bindings, signalling_keys
+from gpudash.tui.views.inspecting import Inspector
+from gpudash.tui.views.view import View
+
+_LOOK_SECONDS = 3.0
+_REVEAL = "process.reveal"
+
+
+class ProcessView(View):
+    """Shows a process: numbers, devices, curves, family and environment."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = PROCESS_KEYS
+    BINDINGS: ClassVar[list[Any]] = bindings(PROCESS_KEYS)
+
+    class Inspected(Message):
+        """A look at the process has ended."""
+
+        def __init__(self, seen: Inspection) -> None:
+            super().__init__()
+            self.seen = seen
+
+    def __init__(
+        self,
+        picture: Picture,
+        row: ProcessRow,
+        *,
+        section: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`section` is `tree` or `environment` to begin there."""
+        super().__init__(picture)
+        self.keys += signalling_keys(picture.keys)
+        self._row = row
+        self._section = section
+        self._asked_from: int | None = None
+        """Where the view stood when a section was asked for, None if none was."""
+        self._clock = clock
+        self._absent_since: float | None = None
+        self._alive_at: float | None = None
+        """When a look found it alive last, None if none did."""
+        self._exited_at: float | None = None
+        """When it ended, None as long as it has not, or where only its end was ever seen."""
+        self._sampled_at = picture.history.now
+        """The instant of the last sample that had it, on the history's clock."""
+        self._shows_secrets = False
+        self._page = Page([], 0, 0)
+        self._inspector = Inspector(lambda seen: self.post_message(self.Inspected(seen)))
+
+    def on_mount(self) -> None:
+        """Look at once, and again every few seconds while this is open."""
+        self._look()
+        self.set_interval(_LOOK_SECONDS, self._look)
+
+    def lines(self, cells: int, height: int) -> Sequence[Line]:
+        """Return the page about the process as it is, or as it was last seen."""
+        self._follow()
+        self._page = page(self._sight(), self.picture.look, cells, height)
+        return self._page.lines
+
+    def action_to(self, section: str) -> None:
+        """Scroll to a section: tree or environment; `back` leads to where that was asked for."""
+        if self._asked_from is None:
+            self._asked_from = self.first
+        self._go_to(section)
+
+    def action_back(self) -> None:
+        """Go back from a section if that shows anything else, else to where this was opened."""
+        before = self.first
+        if self._asked_from is not None:
+            self.first, self._asked_from = self._asked_from, None
+            self.draw()
+        if self.first == before:
+            super().action_back()
+
+    def _go_to(self, section: str) -> None:
+        self.first = self._page.tree if section == "tree" else self._page.environment
+        self.draw()
+
+    def action_reveal(self) -> None:
+        """Show the secret values, or hide them again."""
+        self._shows_secrets = not self._shows_secrets
+        self.draw()
+
+    @property
+    def keys_in_force(self) -> tuple[Key, ...]:
+        """The keys of the footer: none that signals what is not there."""
+        return tuple(key for key in self.keys if self.may_signal or not key.signals)
+
+    @property
+    def may_signal(self) -> bool:
+        """Whether the process that is shown is still there, and selected."""
+        selected = self.picture.listing.selected
+        return self._absent_since is None and selected is not None and self._is_it(selected)
+
+    def on_process_view_inspected(self, message: Inspected) -> None:
+        """Show what a look has found."""
+        self._inspector.take(message.seen)
+        self._date_end(message.seen)
+        self.draw()
+        if self._section and self._inspector.latest is not None:
+            self._go_to(self._section)
+            self._section = ""
+
+    def _date_end(self, seen: Inspection) -> None:
+        """Note when it ended: when samples had it no more, unless it was seen alive since."""
+        if not seen.exited:
+            self._alive_at = self._clock()
+        elif self._alive_at is not None and self._exited_at is None:
+            absent = self._absent_since
+            known = absent is not None and absent >= self._alive_at
+            self._exited_at = absent if known else self._clock()
+
+    def _look(self) -> None:
+        if self.picture.recorded:
+            # The process of today, if it is still there, is not the one of then.
+            if self._inspector.latest is None:
+                self._inspector.take(of_recorded(self._row.process))
+                self.draw()
+            return
+        self._inspector.look(self._row.process, self.picture.history.latest)
+        if self._inspector.waiting:
+            self.draw()
+
+    def _follow(self) -> None:
+        """Take the latest row of the process and keep it selected, or note that it is gone."""
+        rows = process_rows(self.picture.snapshot)
+        row = next((row for row in rows if self._is_it(row)), None)
+        if row is not None:
+            self._row = row
+            self._sampled_at = self.picture.playhead.until or self.picture.history.now
+            self.picture.listing.select(row.process.key)
+        if row is not None and not self._inspector.exited:
+            self._absent_since = None
+        elif self._absent_since is None:
+            self._absent_since = self._clock()
+            # Whether it has ended, or has only let go of its GPUs.
+            if not self.picture.recorded:
+                self._inspector.look(self._row.process, self.picture.history.latest)
+
+    def _is_it(self, row: ProcessRow) -> bool:
+        return row.process.key == self._row.process.key
+
+    def _sight(self) -> Sight:
+        history, process = self.picture.history, self._row.process
+        inspector, until = self._inspector, self.picture.playhead.until
+        end = history.now if until is None else until
+        since = history.seen_since(process)
+        span = span_of(0.0 if since is None else end - since)
+
+        def series(field: str, points: int) -> list[float | None]:
+            return history.series(process.key, field, span, points, until)
+
+        return Sight(
+            row=self._row,
+            snapshot=self.picture.snapshot,
+            mark=self._mark(),
+            idle_seconds=self.picture.playhead.idle_seconds(process),
+            series=series,
+            span=span,
+            inspection=inspector.latest,
+            waiting=inspector.waiting,
+            disk_rates=inspector.disk_rates,
+            shows_secrets=self._shows_secrets,
+            reveal_key=next((key.shown for key in self.keys if key.id == _REVEAL), "no key"),
+        )
+
+    def _mark(self) -> str:
+        """Return why the row is not of now, empty if it is."""
+        if self._absent_since is None:
+            return ""
+        if self._inspector.exited:
+            if self._exited_at is None:
+                return "EXITED"
+            return f"EXITED {duration(self._clock() - self._exited_at)} AGO"
+        if self.picture.playhead.until is not None:
+            return "NOT ON A GPU AT THIS MOMENT"
+        return f"LEFT THE GPU {duration(self.picture.history.now - self._sampled_at)} AGO"

@@ -1,0 +1,142 @@
+"""What the views beside the overview share: header, a body that scrolls, keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+
+from gpudash.tui.dashboard import Picture
+from gpudash.tui.draw.footer import footer
+from gpudash.tui.draw.line import Line
+from gpudash.tui.keymap import VIEW_KEYS, Key, bindings
+from gpudash.tui.theme import Theme
+from gpudash.tui.views.stack import Closing
+from gpudash.tui.widgets.footer import Footer
+from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.wheel import Wheel
+
+
+class View(Wheel, Closing[None]):
+    """A whole screen about one thing; subclasses say its lines, the app says when to draw.
+
+    A subclass with keys of its own sets `KEYS` to `VIEW_KEYS + ...` (declared in `keymap`) and
+    `BINDINGS` to `bindings(KEYS)`.
+    """
+
+    DEFAULT_CSS = """
+    View { layout: vertical; overflow: hidden; }
+    View > #body { height: 1fr; }
+    """
+    KEYS: ClassVar[tuple[Key, ...]] = VIEW_KEYS
+    BINDINGS: ClassVar[list[Any]] = bindings(VIEW_KEYS)
+    AUTO_FOCUS = None
+
+    def __init__(self, picture: Picture) -> None:
+        super().__init__()
+        self.picture = picture
+        self.keys = picture.in_force(self.KEYS)
+        """The keys that work."""
+        self.first = 0
+        """Number of the first line in view."""
+        self._total = self._room = 0
+        self._told = 1
+        """Lines of the footer, where something long may be told."""
+        self._top = Lines(picture.theme.header, id="header")
+        self.body = Lines(picture.theme.base, id="body")
+        self._bottom = Footer(picture.theme.label, self.keys, id="footer")
+
+    def compose(self) -> ComposeResult:
+        """Stack the panels."""
+        yield self._top
+        yield self.body
+        yield self._bottom
+
+    def lines(self, cells: int, height: int) -> Sequence[Line]:
+        """Return all lines of the body for a width; those beyond `height` are scrolled to."""
+        raise NotImplementedError
+
+    def pinned(self, cells: int, height: int) -> Sequence[Line]:
+        """Return the lines that stay at the top of the body while the others scroll below."""
+        return ()
+
+    @property
+    def keys_in_force(self) -> tuple[Key, ...]:
+        """The keys that work on what is shown now, as the footer names them."""
+        return self.keys
+
+    def draw(self) -> None:
+        """Draw the present state; what is the same as before costs nothing to send."""
+        cells, height = self.body.size
+        if not cells or not self.is_current:
+            return
+        top = self.pinned(cells, height)
+        lines = self.lines(cells, height)
+        told, keys = self.picture.told, self.keys_in_force
+        bottom = footer(keys, told, self.picture.theme, cells)
+        if self._told != len(bottom):
+            self._bottom.styles.height = self._told = len(bottom)
+            self.call_after_refresh(self.draw)
+            return
+        self._room = room = max(0, height - len(top))
+        self._total = len(lines)
+        self.first = max(0, min(self.first, self._total - room))
+        self._top.show([self.picture.header()])
+        self.body.show([*top, *lines[self.first : self.first + room]])
+        self._bottom.take_keys(keys, told)
+        self._bottom.show(bottom)
+
+    def wear(self, theme: Theme) -> None:
+        """Take another look."""
+        self._top.wear(theme.header)
+        self.body.wear(theme.base)
+        self._bottom.wear(theme.label)
+
+    def on_screen_resume(self) -> None:
+        """Draw when it is first shown or uncovered."""
+        self.call_after_refresh(self.draw)
+
+    def on_resize(self) -> None:
+        """Draw for the new size."""
+        self.call_after_refresh(self.draw)
+
+    @property
+    def may_signal(self) -> bool:
+        """Whether it shows the process that is selected in the overview, which a signal hits."""
+        return False
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse what does not work on this screen, and all below another."""
+        if not self.is_active:
+            return False
+        refused = (key for key in self.KEYS if key.signals and self.picture.read_only)
+        if any(action == key.action.partition("(")[0] for key in refused):
+            return False
+        return super().check_action(action, parameters)
+
+    def action_back(self) -> None:
+        """Go back to where this was opened."""
+        self.dismiss(None)
+
+    def action_scroll_lines(self, lines: int) -> None:
+        """Scroll by lines."""
+        self.first += lines
+        self.draw()
+
+    def action_scroll_pages(self, pages: int) -> None:
+        """Scroll by what is in view."""
+        self.action_scroll_lines(pages * max(1, self._room - 1))
+
+    def action_scroll_ends(self, end: int) -> None:
+        """Scroll to the top (0) or the bottom (1)."""
+        self.action_scroll_lines(self._total if end else -self._total)
+
+    async def on_footer_pressed(self, message: Footer.Pressed) -> None:
+        """Do what the key that was clicked does here."""
+        message.stop()
+        await self.app.run_action(message.action, default_namespace=self)
+
+    def turned(self, lines: int) -> None:
+        """Scroll by the wheel."""
+        self.action_scroll_lines(lines)

@@ -1,0 +1,29 @@
+"""Real processes as a snapshot of this host would show them."""
+
+from __future__ import annotations
+
+import os
+
+import psutil
+
+from gpudash.actions.kill import Target, pin
+from gpudash.model.snapshot import Process
+from gpudash.model.text import clean
+from gpudash.system import processes as proc_stat
+from tests.factories import make_host, make_process
+
+HERE = make_host(hostname=clean(os.uname().nodename))
+WAIT_SECONDS = 10
+
+
+def shown(pid: int, **overrides: object) -> Process:
+    """The process of that PID, with alice's training in its other fields."""
+    stat = proc_stat.read(pid)
+    assert stat is not None
+    times = {"create_time": psutil.Process(pid).create_time(), "start_ticks": stat.start_ticks}
+    return make_process(**{"pid": pid, **times, **overrides})
+
+
+def pinned(pid: int, **overrides: object) -> Target:
+    """It pinned."""
+    return pin(shown(pid, **overrides), HERE)

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from msgspec.structs import replace
+
+from gpudash.actions.kill import Hit, Report, Sending, Tree, find_signal, patience, strike
+from gpudash.model.snapshot import Holder as Unlisted
+from gpudash.model.snapshot import Process, Snapshot
+from tests.actions.kill.family import Family
+from tests.actions.kill.shown import HERE, pinned, shown
+from tests.factories import GIB, make_device, make_process_device, make_snapshot
+from tests.holders import Holder
+
+KILL, TERM, STOP = find_signal("KILL"), find_signal("TERM"), find_signal("STOP")
+LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
+DEAF = "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"
+
+Holders = Callable[..., list[Holder]]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "END_SECONDS", 0.5)
+    monkeypatch.setattr(patience, "ROOT_FIRST_SECONDS", 0.2)
+    monkeypatch.setattr(patience, "REAP_SECONDS", 0.0)
+    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.2)
+    monkeypatch.setattr(patience, "RELEASE_MAX_SECONDS", 0.5)
+
+
+def holding(pid: int) -> Process:
+    return shown(pid, devices=(make_process_device(used_gpu_memory_bytes=8 * GIB),))
+
+
+def host(*processes: Process, **device: object) -> Snapshot:
+    return make_snapshot(devices=(make_device(**device),), host=HERE, processes=processes)
+
+
+def carried_out(
+    hits: Sequence[Hit],
+    chosen: object = KILL,
+    before: Snapshot | None = None,
+    later: Iterable[Snapshot] = (),
+    record: Callable[[Sequence[Sending]], None] = lambda _: None,
+) -> tuple[Report, list[str]]:
+    """What came of it, and what was said on the way."""
+    before = before or host(*(hit.target.process for hit in hits))
+    coming, said = iter(later), list[str]()
+    newest = before
+
+    def latest() -> Snapshot:
+        nonlocal newest
+        newest = next(coming, newest)
+        return newest
+
+    steps = strike(hits, chosen, before, latest=latest, say=said.append, record=record)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, said
+        time.sleep(0.01)
+
+
+def test_it_tells_what_was_sent_and_what_came_of_it(holders: Holders) -> None:
+    (job,) = holders(1)
+    with pinned(job.pid, devices=holding(job.pid).devices) as target:
+        report, said = carried_out([Hit(target, None, False)], later=[host()])
+        assert said[0] == f"SIGKILL sent to {job.pid} (alice), waiting up to 5 s for its end"
+        assert said[1].endswith("waiting for the driver to release the memory")
+        assert report.summary.startswith(f"killed {job.pid} (alice): 8.0 GiB freed on GPU 0")
+        assert report.done
+        assert not report.stubborn
+
+
+def test_a_zombie_is_told_only_once_it_has_lasted(
+    holders: Holders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = holders(1)
+    with pinned(job.pid, devices=()) as target:
+        report, _ = carried_out([Hit(target, None, False)])
+        assert report.summary.startswith(f"killed {job.pid} (alice); zombie: parent ")
+        monkeypatch.setattr(patience, "REAP_SECONDS", 3600.0)
+        assert report.summary == f"killed {job.pid} (alice)"
+
+
+def test_a_later_sample_corrects_what_is_told_of_memory(holders: Holders) -> None:
+    (job,) = holders(1)
+    with pinned(job.pid, devices=holding(job.pid).devices) as target:
+        still = host(target.process)
+        report, _ = carried_out([Hit(target, None, False)], later=[still, replace(still)] * 5)
+        assert "still counts 8.0 GiB on GPU 0" in report.summary
+        assert "still counts 8.0 GiB on GPU 0" in report.at(replace(still)).summary
+        assert "8.0 GiB freed on GPU 0" in report.at(host()).summary
+
+
+def test_a_collector_that_stopped_leaves_it_unknown(holders: Holders) -> None:
+    (job,) = holders(1)
+    with pinned(job.pid, devices=holding(job.pid).devices) as target:
+        report, _ = carried_out([Hit(target, None, False)])
+        assert "is not known: no sample came since" in report.summary
+        assert not report.stubborn
+
+
+def test_a_sample_that_cannot_tell_is_followed_by_one_that_can(holders: Holders) -> None:
+    (job,) = holders(1)
+    with pinned(job.pid, devices=holding(job.pid).devices) as target:
+        report, _ = carried_out([Hit(target, None, False)], later=[host(state="lost"), host()])
+        assert "8.0 GiB freed on GPU 0" in report.summary
+
+
+def test_an_ignored_signal_leaves_it_stubborn(holders: Holders) -> None:
+    (deaf,) = holders(1, (sys.executable, "-c", DEAF))
+    while signal.SIGTERM not in _ignored(deaf.pid):
+        time.sleep(0.01)
+    with pinned(deaf.pid) as target:
+        report, _ = carried_out([Hit(target, None, False)], TERM)
+        assert report.stubborn == (target,)
+        assert not report.done
+        assert deaf.alive
+
+
+def _ignored(pid: int) -> set[int]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    status = dict(line.split(":", 1) for line in lines)
+    mask = int(status["SigIgn"], 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
+def test_a_signal_that_ends_nothing_waits_for_nothing(holders: Holders) -> None:
+    (job,) = holders(1)
+    with pinned(job.pid) as target:
+        report, said = carried_out([Hit(target, None, False)], STOP)
+        assert (report.done, said) == (True, [])
+        target.send(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_each_sending_is_recorded(whole: bool) -> None:
+    recorded: list[Sending] = []
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        alive = family.until(lambda alive: len(alive) == 2)
+        with pinned(family.pid) as root:
+            tree = Tree(root)
+            carried_out([Hit(root, tree, whole)], TERM, record=recorded.extend)
+            tree.close()
+        pids = {sending.target.process.pid for sending in recorded}
+        assert pids == (alive if whole else {family.pid})
+        assert {sending.signal for sending in recorded} == {TERM}
+        assert not any(sending.refusal for sending in recorded)
+
+
+def test_a_tree_that_is_killed_is_recorded_whole() -> None:
+    recorded: list[Sending] = []
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        alive = family.until(lambda alive: len(alive) == 2)
+        with pinned(family.pid) as root:
+            tree = Tree(root)
+            report, _ = carried_out([Hit(root, tree, True)], record=recorded.extend)
+            assert report.done
+            tree.close()
+        assert {sending.target.process.pid for sending in recorded} == alive
+
+
+def test_spared_children_that_keep_memory_are_named_and_can_be_ended(
+    gpu_holder: Callable[..., Holder],
+) -> None:
+    job = gpu_holder("(sleep 600 & exec sleep 600)")
+    (child,) = psutil.Process(job.pid).children()
+    with pinned(job.pid, devices=holding(job.pid).devices) as target:
+        tree = Tree(target)
+        still = host(target.process)
+        report, _ = carried_out([Hit(target, tree, False)], later=[still, replace(still)] * 5)
+        assert [each.process.pid for each in report.survivors] == [child.pid]
+        assert report.stubborn == report.survivors
+        assert report.summary == (
+            f"killed {job.pid} (alice): the driver still counts 8.0 GiB on GPU 0; its child "
+            f"{child.pid} still runs and has a GPU open; zombie: parent "
+            f"{psutil.Process().pid} ({psutil.Process().name()}) must reap it"
+        )
+        child.kill()
+        tree.close()
+
+
+def test_children_without_a_gpu_are_left_alone() -> None:
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        family.until(lambda alive: len(alive) == 2)
+        with pinned(family.pid, devices=holding(family.pid).devices) as root:
+            tree = Tree(root)
+            still = host(root.process)
+            report, _ = carried_out([Hit(root, tree, False)], later=[still, replace(still)] * 5)
+            assert "still counts" in report.summary
+            assert not report.stubborn
+            tree.close()
+
+
+def test_holders_that_the_driver_does_not_list_are_named(holders: Holders) -> None:
+    (job,) = holders(1)
+    unlisted = Unlisted(pid=4300, username="bob", command_line=("/usr/bin/python", "load.py"))
+    with pinned(job.pid, devices=holding(job.pid).devices) as target:
+        still = host(target.process, holders=(unlisted,))
+        report, _ = carried_out([Hit(target, None, False)], later=[still, replace(still)] * 5)
+        assert "; 4300 bob python has a GPU open without being listed" in report.summary

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from gpudash.actions.kill import Tree, tree
+from gpudash.system import process_tree as kin
+from tests.actions.kill.family import Family
+from tests.actions.kill.shown import WAIT_SECONDS, pinned, shown
+from tests.factories import make_process, make_process_device
+
+GRANDPARENT = "sleep 600 & setsid sleep 600 & sh -c 'sleep 600 & wait' & wait"
+FORKING = """
+import os, time
+level = 0
+for n in range(100):
+    if not os.fork():
+        level += 1
+        if level > 2 or n % 20:
+            time.sleep(600)
+    time.sleep(0.001)
+time.sleep(600)
+"""
+DEAF_CHILD = "sh -c 'trap \"\" TERM; sleep 600 & sleep 600' & trap 'exit 0' TERM; wait"
+
+
+@pytest.fixture
+def family() -> Iterator[Family]:
+    """A shell, two children, one in a session of its own, and a third with a child."""
+    with Family(("sh", "-c", GRANDPARENT)) as family:
+        family.until(lambda alive: len(alive) == 5 and _sleepers(alive) == 3)
+        yield family
+
+
+def _sleepers(pids: set[int]) -> int:
+    return sum((kin.process_of(pid) or make_process()).name == "sleep" for pid in pids)
+
+
+def test_members_are_children_and_theirs_in_any_session(family: Family) -> None:
+    with pinned(family.pid) as root:
+        members = tree(root)
+        assert {member.pid for member in members} == family.alive() - {family.pid}
+        assert sorted(member.depth for member in members) == [1, 1, 1, 2]
+        assert {member.command for member in members if member.depth == 2} == {"sleep 600"}
+        assert all(member.pinned and member.username and member.name for member in members)
+        for member in members:
+            member.target.close()
+
+
+def test_a_member_keeps_what_the_snapshot_knows_of_it(family: Family) -> None:
+    with pinned(family.pid) as root:
+        worker = next(m for m in tree(root) if m.depth == 2)
+        holder = shown(worker.pid, devices=(make_process_device(index=3),))
+        whole = Tree(root, [holder])
+        assert [m.process for m in whole.members if m.process.devices] == [holder]
+        whole.close()
+
+
+def test_sigkill_ends_all(family: Family) -> None:
+    with pinned(family.pid) as root:
+        whole = Tree(root)
+        assert whole.send(signal.SIGKILL) == ()
+        assert whole.wait(WAIT_SECONDS) == ()
+        whole.close()
+    assert family.alive() == set()
+
+
+def test_sigterm_goes_to_the_root_alone_and_then_to_the_rest(family: Family) -> None:
+    with pinned(family.pid) as root:
+        whole = Tree(root)
+        assert whole.send(signal.SIGTERM) == ()
+        assert root.wait(WAIT_SECONDS)
+        assert family.alive() == {member.pid for member in whole.members}
+        assert whole.send_to_rest(signal.SIGTERM) == ()
+        assert whole.wait(WAIT_SECONDS) == ()
+        whole.close()
+
+
+def test_what_is_forked_during_the_kill_dies_too() -> None:
+    with Family((sys.executable, "-c", FORKING)) as family:
+        family.until(lambda alive: len(alive) > 20)
+        with pinned(family.pid) as root:
+            whole = Tree(root)
+            family.until(lambda alive: len(alive) > len(whole.targets) + 5)
+            whole.send(signal.SIGKILL)
+            assert whole.wait(WAIT_SECONDS) == ()
+            whole.close()
+        assert family.alive() == set()
+
+
+def test_members_that_outlive_the_root_are_still_held() -> None:
+    with Family(("sh", "-c", DEAF_CHILD)) as family:
+        family.until(lambda alive: len(alive) == 4)
+        with pinned(family.pid) as root:
+            whole = Tree(root)
+            assert len(whole.members) == 3
+            root.send(signal.SIGTERM)
+            assert root.wait(WAIT_SECONDS)
+            assert not whole.rescan()
+            whole.send(signal.SIGKILL)
+            assert whole.wait(WAIT_SECONDS) == ()
+            whole.close()
+        assert family.alive() == set()
+
+
+def test_gpudash_itself_is_left_out_of_the_tree_above_it(family: Family) -> None:
+    with pinned(os.getppid()) as root:
+        whole = Tree(root)
+        pids = {member.pid for member in whole.members}
+        assert os.getpid() not in pids
+        assert not pids & family.alive()
+        whole.close()
+
+
+def test_many_members_take_few_descriptors() -> None:
+    many = "import os, time\nfor _ in range(150): os.fork() or time.sleep(600)\ntime.sleep(600)"
+    with Family((sys.executable, "-c", many)) as family:
+        family.until(lambda alive: len(alive) == 151)
+        with pinned(family.pid) as root:
+            before = len(os.listdir("/proc/self/fd"))
+            whole = Tree(root)
+            assert len(whole.members) == 150
+            assert 0 < len(os.listdir("/proc/self/fd")) - before <= 128
+            whole.send(signal.SIGKILL)
+            assert whole.wait(WAIT_SECONDS) == ()
+            whole.close()
+            assert len(os.listdir("/proc/self/fd")) == before
+        assert family.alive() == set()
+
+
+def test_members_are_bounded(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kin, "MOST", 2)
+    with pinned(family.pid) as root:
+        assert len(tree(root)) == 2

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from gpudash.actions.kill import Target, cautions
+from gpudash.model.snapshot import Job
+from gpudash.system import proc_facts
+from gpudash.system import processes as proc_stat
+from tests.actions.kill.shown import WAIT_SECONDS, pinned, shown
+from tests.factories import make_process_device
+from tests.holders import Holder
+
+GpuHolders = Callable[..., Holder]
+Holders = Callable[..., list[Holder]]
+NOBODY = 65534
+
+
+@pytest.fixture
+def plain(holders: Holders) -> Holder:
+    return holders(1)[0]
+
+
+def warned(pid: int, **overrides: object) -> str:
+    with pinned(pid, **overrides) as target:
+        return "\n".join(caution.text for caution in cautions(target))
+
+
+def until(pid: int, condition: Callable[[proc_stat.ProcStat], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not ((stat := proc_stat.read(pid)) and condition(stat)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_plain_job_of_the_viewer_has_none(plain: Holder) -> None:
+    assert warned(plain.pid) == ""
+
+
+def test_root_is_warned_of_a_service_only(plain: Holder) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root has processes of root's")
+    session = Job(kind="unit", id="session-3.scope")
+    assert warned(plain.pid, job=session) == ""
+    assert warned(plain.pid, job=Job(kind="unit", id="ollama.service")) == "it is root's"
+
+
+@pytest.fixture
+def of_nobody() -> Iterator[int]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a process of another user")
+    with subprocess.Popen(("sleep", "600"), user=NOBODY) as child:
+        yield child.pid
+        child.kill()
+
+
+def test_another_user_is_named(of_nobody: int) -> None:
+    assert warned(of_nobody, username="bob") == "it belongs to another user, bob"
+
+
+def test_a_leader_of_a_session_is_told_from_that_of_a_terminal(holders: Holders) -> None:
+    (leader,) = holders(1, ("setsid", "sleep", "600"))
+    until(leader.pid, lambda stat: stat.session_id == leader.pid)
+    assert "it leads a session" in warned(leader.pid).splitlines()
+    master, slave = pty.openpty()
+    with subprocess.Popen(("setsid", "--ctty", "sleep", "600"), stdin=slave) as login:
+        until(login.pid, lambda stat: stat.has_terminal and stat.session_id == login.pid)
+        assert "session of a terminal" in warned(login.pid)
+        login.kill()
+    os.close(master)
+    os.close(slave)
+
+
+def test_what_gpudash_runs_below_is_told() -> None:
+    if os.getppid() <= 1:
+        pytest.skip("init started the tests")
+    assert "gpudash runs below it" in warned(os.getppid())
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nvidia-persistenced", "keeps the driver loaded"),
+        ("nvidia-persiste", "keeps the driver loaded"),
+        ("nv-fabricmanager", "NVLink fabric"),
+        ("nv-hostengine", "DCGM"),
+        ("nvidia-cuda-mps-server", "all its clients"),
+        ("nvidia-cuda-mps-control", "all its clients"),
+        ("Xorg", "display server"),
+    ],
+)
+def test_daemons_are_known_by_name(plain: Holder, name: str, words: str) -> None:
+    assert words in warned(plain.pid, name=name)
+    assert words not in warned(plain.pid, name=f"my-{name}")
+
+
+def test_graphics_are_doubted_by_type(plain: Holder) -> None:
+    devices = (make_process_device(type="C+G"),)
+    assert "draws graphics (type G)" in warned(plain.pid, devices=devices)
+
+
+def test_one_that_the_kernel_does_not_pin_is_told(plain: Holder) -> None:
+    with Target(shown(plain.pid), None) as target:
+        assert "cannot pin it" in "\n".join(caution.text for caution in cautions(target))
+
+
+def test_the_init_of_a_container_is_told(holders: Holders) -> None:
+    namespace = ("unshare", "--pid", "--fork", "--kill-child")
+    if subprocess.run((*namespace, "true"), capture_output=True).returncode:
+        pytest.skip("no PID namespace can be made here")
+    (outside,) = holders(1, (*namespace, "sleep", "600"))
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not (children := psutil.Process(outside.pid).children()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert "init of a container" in warned(children[0].pid)
+
+
+def test_figures_within_a_namespace_are_doubted(
+    gpu_holder: GpuHolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = gpu_holder()
+    doubt = "those of a process outside"
+    assert doubt not in warned(job.pid)
+    monkeypatch.setattr(proc_facts, "in_first_pid_namespace", lambda: False)
+    assert doubt in warned(job.pid)
+    assert doubt not in warned(job.pid, devices=())
+
+
+def test_what_is_no_plain_job_is_grave_and_said_first(plain: Holder) -> None:
+    devices = (make_process_device(type="M"),)
+    with pinned(plain.pid, name="nvidia-cuda-mps-server", devices=devices) as target:
+        first, *rest = cautions(target)
+    assert first.grave
+    assert "MPS server" in first.text
+    assert not any(caution.grave for caution in rest)
+    assert any("client of MPS" in caution.text for caution in rest)
+
+
+def test_names_are_harmless(holders: Holders) -> None:
+    (hostile,) = holders(1, (sys.executable, "-c", "import time; time.sleep(600)", "\x1b[2J"))
+    assert all(map(str.isprintable, warned(hostile.pid).splitlines()))

@@ -1,0 +1,173 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudash.actions.lease import Wish, choose
+from gpudash.model.snapshot import Device, Fault, Lease, Snapshot
+from tests.factories import (
+    GIB,
+    gpu_uuid,
+    make_device,
+    make_process,
+    make_process_device,
+    make_snapshot,
+    make_topology,
+)
+from tests.strategies import snapshots
+
+
+def idle(index: int, **overrides: Any) -> Device:
+    """A GPU that nobody uses."""
+    fields: dict[str, Any] = {
+        "memory_used_bytes": 0,
+        "memory_free_bytes": 79 * GIB,
+        "gpu_utilization_percent": 0,
+    }
+    return make_device(index=index, **{**fields, **overrides})
+
+
+def host(*devices: Device, **overrides: Any) -> Snapshot:
+    count = 1 + max((device.index for device in devices), default=0)
+    fields: dict[str, Any] = {"processes": (), "topology": make_topology(count)}
+    return make_snapshot(devices=devices, **{**fields, **overrides})
+
+
+def picked(samples: Snapshot | Sequence[Snapshot], environ: Any = None, **wish: Any) -> list[int]:
+    window = [samples] if isinstance(samples, Snapshot) else samples
+    choice = choose(window, Wish(**wish), environ or {})
+    assert bool(choice.lack) is not bool(choice.devices)
+    return [device.index for device in choice.devices]
+
+
+def lack(snapshot: Snapshot, **wish: Any) -> str:
+    return choose([snapshot], Wish(**wish), {}).lack
+
+
+def test_a_free_one() -> None:
+    assert picked(host(make_device(index=0), idle(1))) == [1]
+
+
+def test_none_at_all_when_there_are_too_few() -> None:
+    assert picked(host(make_device(index=0), idle(1)), count=2) == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"state": "lost"}, "GPU 0 fell off the bus"),
+        ({"state": "asleep"}, "GPU 0 is asleep"),
+        ({"memory_used_bytes": 30 * GIB}, "GPU 0 30.0 GiB in use by nobody listed"),
+        ({"memory_used_bytes": None}, "GPU 0 its free memory is not known"),
+        ({"gpu_utilization_percent": 37}, "GPU 0 37 % busy"),
+        ({"compute_mode": "prohibited"}, "GPU 0 closed to compute programs"),
+        ({"mig_mode": True}, "GPU 0 MIG without instances"),
+        ({"uuid": None}, "GPU 0 tells no UUID"),
+    ],
+)
+def test_what_does_not_fit_says_why(overrides: dict[str, Any], reason: str) -> None:
+    assert lack(host(idle(0, **overrides))) == f"1 GPU wanted, 0 free: {reason}"
+
+
+def test_who_holds_it_is_named() -> None:
+    snapshot = host(idle(0, memory_used_bytes=40 * GIB), processes=(make_process(),))
+    assert "GPU 0 held by alice (PID 4242, for" in lack(snapshot)
+
+
+def test_one_whose_processes_are_not_known_is_not_free() -> None:
+    fault = Fault(source="processes", code=4, uuid=gpu_uuid(0), message="processes unknown")
+    snapshot = host(idle(0), errors=(fault,))
+    assert "GPU 0 its processes could not be listed" in lack(snapshot)
+    assert picked(snapshot, share=True) == [0]
+    hidden = Fault(source="processes", message="processes outside this namespace are hidden")
+    assert picked(host(idle(0), errors=(hidden,))) == [0]
+
+
+def test_a_display_server_holds_nothing() -> None:
+    share = make_process_device(type="G", used_gpu_memory_bytes=8 << 20)
+    assert picked(host(idle(0), processes=(make_process(devices=(share,)),))) == [0]
+
+
+def test_a_shared_one_only_if_that_is_wanted() -> None:
+    used = idle(0, memory_used_bytes=40 * GIB, memory_free_bytes=39 * GIB)
+    snapshot = host(used, processes=(make_process(),))
+    assert picked(snapshot) == []
+    assert picked(snapshot, share=True, min_free_bytes=20 * GIB) == [0]
+    assert picked(snapshot, share=True, min_free_bytes=40 * GIB) == []
+
+
+def test_a_leased_one_is_taken() -> None:
+    lease = Lease(uuid=gpu_uuid(0), index=0, pid=77, username="bob", name="python")
+    snapshot = host(idle(0), idle(1), leases=(lease,))
+    assert picked(snapshot) == [1]
+    assert "GPU 0 leased by bob (PID 77)" in lack(snapshot, count=2)
+    own = choose([snapshot], Wish(count=2), {}, own={gpu_uuid(0)})
+    assert [device.index for device in own.devices] == [0, 1]
+
+
+def test_one_quiet_instant_is_not_enough() -> None:
+    window = [host(idle(0, gpu_utilization_percent=busy)) for busy in (90, 95, 92, 0, 0)]
+    assert picked(window) == []
+    assert picked(window, max_utilization_percent=92) == [0]
+
+
+def test_the_tightest_fit_leaves_the_large_ones() -> None:
+    small = idle(1, memory_free_bytes=22 * GIB)
+    assert picked(host(idle(0), small, idle(2)), min_free_bytes=20 * GIB) == [1]
+
+
+def test_the_model() -> None:
+    other = idle(1, name="NVIDIA A100-SXM4-80GB")
+    assert picked(host(idle(0), other), model="a100") == [1]
+
+
+def test_neighbours_among_equals() -> None:
+    islands = host(*(idle(index) for index in (1, 2, 3)))
+    assert picked(islands, count=2) == [2, 3]
+
+
+def test_linked_by_nvlink_or_not_at_all() -> None:
+    links = (("X", "NV4", "SYS"), ("NV4", "X", "SYS"), ("SYS", "SYS", "X"))
+    snapshot = host(*map(idle, range(3)), topology=make_topology(3, links=links))
+    assert picked(snapshot, count=2, linked=True) == [0, 1]
+    assert "no 3 of them linked by NVLink" in lack(snapshot, count=3, linked=True)
+
+
+def test_a_narrower_variable_is_respected() -> None:
+    snapshot = host(idle(0), idle(1), idle(2))
+    assert picked(snapshot, {"CUDA_VISIBLE_DEVICES": gpu_uuid(2)}) == [2]
+    assert picked(snapshot, {"CUDA_VISIBLE_DEVICES": ""}) == []
+
+
+def test_instances_in_place_of_their_gpu() -> None:
+    parent = idle(0, mig_mode=True)
+    instances = tuple(
+        idle(0, uuid=f"MIG-{name}", parent_uuid=gpu_uuid(0), gpu_utilization_percent=None)
+        for name in "ab"
+    )
+    snapshot = host(parent, *instances)
+    (choice,) = choose([snapshot], Wish(), {}).devices
+    assert choice.uuid == "MIG-a"
+    assert picked(snapshot, count=2) == []
+
+
+def test_many_of_many() -> None:
+    count = 64
+    links = tuple(
+        tuple("X" if a == b else "NV4" if a // 8 == b // 8 else "SYS" for b in range(count))
+        for a in range(count)
+    )
+    topology = make_topology(count, links=links)
+    taken = host(*(idle(index) for index in range(3, count)), topology=topology)
+    assert picked(taken, count=8, linked=True) == list(range(8, 16))
+
+
+@given(snapshots(), st.integers(1, 4), st.booleans(), st.booleans())
+def test_any_snapshot_gives_the_number_wanted_or_a_reason(
+    snapshot: Snapshot, count: int, linked: bool, share: bool
+) -> None:
+    choice = choose([snapshot], Wish(count=count, linked=linked, share=share), {})
+    assert len(choice.devices) == (0 if choice.lack else count)
+    assert choice.lack.isprintable()

@@ -1,0 +1,71 @@
+import os
+import pty
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gpudash.actions.lease import Wish
+from gpudash.actions.lease.waiting import Waiting, require_possible
+from gpudash.model.errors import GpudashError
+from tests.factories import GIB, make_device, make_snapshot
+
+
+@pytest.fixture
+def told(capfd: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """What went to stderr since it was asked for last."""
+    return lambda: capfd.readouterr().err
+
+
+def test_no_time_at_all(told: Callable[[], str]) -> None:
+    assert not Waiting(0, since=time.monotonic()).goes_on("1 GPU wanted, 0 free")
+    assert told() == "gpudash: 1 GPU wanted, 0 free\n"
+
+
+def test_a_line_a_minute_where_nobody_watches(told: Callable[[], str]) -> None:
+    waiting = Waiting(None, since=time.monotonic() - 192)
+    for _ in range(3):
+        assert waiting.goes_on("1 GPU wanted, 0 free")
+    assert told() == "gpudash: waiting 3m12s: 1 GPU wanted, 0 free\n"
+    assert waiting.seconds_left is None
+
+
+def test_a_line_that_is_replaced_on_a_terminal() -> None:
+    parent, child = pty.openpty()
+    saved = os.dup(2)
+    os.dup2(child, 2)
+    try:
+        waiting = Waiting(None, since=time.monotonic())
+        waiting.tell("who has them " * 40)
+        waiting.end()
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+    text = ""
+    while text.count("\r\x1b[K") < 2:
+        text += os.read(parent, 65536).decode()
+    os.close(parent)
+    os.close(child)
+    assert "\n" not in text
+
+
+def test_time_that_is_over(told: Callable[[], str]) -> None:
+    waiting = Waiting(5, since=time.monotonic() - 6)
+    assert waiting.seconds_left == 0
+    assert not waiting.goes_on("none")
+    assert told() == "gpudash: none\n"
+
+
+def test_what_can_never_be() -> None:
+    host = make_snapshot(devices=(make_device(), make_device(index=1, name="L4")))
+    require_possible(host, Wish(count=2), {})
+    require_possible(host, Wish(model="l4"), {})
+    for wish in (Wish(count=3), Wish(count=2, model="L4"), Wish(min_free_bytes=500 * GIB)):
+        with pytest.raises(GpudashError, match="will never be free"):
+            require_possible(host, wish, {})
+
+
+def test_what_is_linked_nowhere_is_not_waited_for() -> None:
+    host = make_snapshot(4)
+    with pytest.raises(GpudashError, match="will never be free"):
+        require_possible(host, Wish(count=2, linked=True), {})

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpudash.analysis import health
+from tests.factories import GIB, make_device
+
+
+@pytest.mark.parametrize(
+    ("overrides", "level"),
+    [
+        ({"temperature_margin_celsius": 25}, "ok"),
+        ({"temperature_margin_celsius": 10}, "warn"),
+        ({"temperature_margin_celsius": 0}, "critical"),
+        ({"temperature_celsius": 80, "max_operating_temperature_celsius": 87}, "warn"),
+        ({"temperature_celsius": 80, "slowdown_temperature_celsius": 96}, "ok"),
+        ({"temperature_celsius": 90}, "unknown"),
+        ({"temperature_celsius": 96, "slowdown_temperature_celsius": 96}, "critical"),
+        ({"temperature_celsius": None}, "unknown"),
+    ],
+)
+def test_temperature_level_follows_the_board_s_own_limits(
+    overrides: dict[str, Any], level: str
+) -> None:
+    assert health.temperature_level(make_device(**overrides)) == level
+
+
+@pytest.mark.parametrize(
+    ("used", "level"), [(40, "ok"), (77, "warn"), (80, "critical"), (None, "unknown")]
+)
+def test_memory_level_warns_before_it_is_full(used: int | None, level: str) -> None:
+    device = make_device(memory_used_bytes=None if used is None else used * GIB)
+    assert health.memory_level(device) == level
+
+
+@pytest.mark.parametrize(("usage", "level"), [(690, "warn"), (400, "ok"), (None, "unknown")])
+def test_power_level_warns_at_the_limit(usage: int | None, level: str) -> None:
+    device = make_device(power_usage_mw=None if usage is None else usage * 1000)
+    assert health.power_level(device) == level
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "level"),
+    [(99, None, "unknown"), (80, 95, "ok"), (90, 95, "warn"), (95, 95, "critical")],
+)
+def test_memory_temperature_is_judged_by_the_board_s_own_limit(
+    value: int, limit: int | None, level: str
+) -> None:
+    device = make_device(memory_temperature_celsius=value, max_memory_temperature_celsius=limit)
+    assert health.memory_temperature_level(device) == level

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpudash.analysis.history import DEVICE_METRICS, HOST_METRICS, PROCESS_METRICS, History
+from gpudash.model.snapshot import EMPTY, Snapshot
+from tests.analysis.history.samples import GPU, START, pushed, snapshot
+from tests.factories import make_host
+from tests.strategies import snapshots
+
+
+def test_nothing_is_known_before_the_first_snapshot() -> None:
+    history = History()
+    assert history.latest == EMPTY
+    assert history.moments == []
+    assert history.at(0.0) == EMPTY
+    assert history.series(GPU, "gpu_utilization_percent", 60, 3) == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("key", "metrics"), [(GPU, DEVICE_METRICS), (None, HOST_METRICS), ((1, None), PROCESS_METRICS)]
+)
+def test_every_metric_can_be_asked_for_and_no_other(key: Any, metrics: tuple[str, ...]) -> None:
+    history = pushed(1, 2)
+    for metric in metrics:
+        assert len(history.series(key, metric, 10, 5)) == 5
+    with pytest.raises(ValueError, match="name"):
+        history.series(key, "name", 10, 5)
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_later_numbers_leave_a_sealed_instant_as_it_was(sealed: bool) -> None:
+    history = History()
+    history.push(snapshot(10, 20))
+    until = history.now
+    if sealed:
+        history.seal()
+    history.push(snapshot(10.2, 90))
+    load = "gpu_utilization_percent"
+    assert history.series(GPU, load, 1, 1, until) == [20 if sealed else 90]
+    assert history.series(GPU, load, 1, 1) == [90]
+
+
+def test_a_reboot_starts_anew() -> None:
+    history = pushed(1, 2, 3)
+    history.push(snapshot(60, host=make_host(uptime_seconds=5.0)))
+    assert history.moments == [5.0]
+    assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [None, None, 50]
+
+
+def test_a_clock_that_someone_sets_does_not_bend_the_time_axis() -> None:
+    history = pushed(1, 2)
+    history.push(snapshot(2, 3, taken_at=START - timedelta(hours=2)))
+    assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [1, 2, 3]
+
+
+def test_a_host_that_does_not_tell_its_uptime_is_timed_by_its_snapshots() -> None:
+    history = History()
+    for second in range(3):
+        history.push(snapshot(second, second, host=make_host(uptime_seconds=None)))
+    assert history.now == (START + timedelta(seconds=2)).timestamp()
+    assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [0, 1, 2]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(snapshots(), max_size=4))
+def test_any_snapshots_can_be_kept_and_drawn(given_snapshots: list[Snapshot]) -> None:
+    history = History()
+    for each in given_snapshots:
+        history.push(each)
+    assert [history.at(moment) for moment in history.moments][-1:] == given_snapshots[-1:]
+    for device in history.latest.devices:
+        for metric in DEVICE_METRICS:
+            assert len(history.extents(device.key, metric, 60, 30)) == 30
+    for process in history.latest.processes:
+        assert history.seen_since(process) is not None

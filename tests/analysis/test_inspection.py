@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from gpudash.analysis.inspection import Inspection, inspect, io_rates
+from gpudash.model.snapshot import Process
+from tests.actions.kill.family import Family
+from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
+from tests.factories import make_host, make_snapshot
+from tests.holders import Holder
+
+Holders = Callable[..., list[Holder]]
+
+NOBODY = 65534
+SNAPSHOT = make_snapshot(4, host=HERE)
+ENVIRONMENT = {
+    "HF_TOKEN": "hunter2",
+    "DATABASE": "postgres://u:hunter2@h/db",
+    "CUDA_VISIBLE_DEVICES": "GPU-00000002,0",
+    "HOSTILE": "\x1b[2J\u202e\n",
+    "EMPTY_PASSWORD": "",
+}
+JOB = "import time; keep = open('/dev/null'); time.sleep(600)"
+
+
+def opened(pid: int) -> list[str]:
+    """What stands behind the descriptors from 3 on."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        return [os.readlink(f"{folder}/{name}") for name in os.listdir(folder) if int(name) > 2]
+    except FileNotFoundError:  # closed meanwhile
+        return []
+
+
+@pytest.fixture
+def job() -> Iterator[int]:
+    with subprocess.Popen((sys.executable, "-c", JOB), env=ENVIRONMENT, cwd="/usr") as child:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while opened(child.pid) != ["/dev/null"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield child.pid
+        child.kill()
+
+
+def look(process: Process) -> Inspection:
+    return inspect(process, SNAPSHOT)
+
+
+def test_agrees_with_psutil(job: int) -> None:
+    seen, oracle = look(shown(job)), psutil.Process(job)
+    assert seen.reason is None
+    assert seen.working_directory == oracle.cwd() == "/usr"
+    assert seen.thread_count == oracle.num_threads()
+    assert seen.open_file_count == oracle.num_fds()
+    assert seen.environment is not None
+    assert {variable.name for variable in seen.environment} == set(oracle.environ())
+    assert [relative.process.pid for relative in seen.ancestors][-1] == os.getpid()
+    assert isinstance(seen.read_bytes, int)
+    assert isinstance(seen.written_bytes, int)
+
+
+def test_secrets_are_flagged_and_values_are_harmless(job: int) -> None:
+    environment = look(shown(job)).environment or ()
+    flagged = {variable.name for variable in environment if variable.is_secret}
+    assert flagged == {"HF_TOKEN", "DATABASE"}
+    values = {variable.name: variable.value for variable in environment}
+    assert values["HF_TOKEN"] == "hunter2"
+    assert values["HOSTILE"] == r"\x1b[2J\u202e\n"
+
+
+def test_visible_devices_are_those_of_the_snapshot(job: int) -> None:
+    visible = look(shown(job)).visible
+    assert visible is not None
+    assert [device.index for device in visible.devices] == [2, 0]
+    assert not visible.is_guess
+
+
+def test_descendants_are_below_it() -> None:
+    with Family(("sh", "-c", "sleep 600 & setsid sleep 600 & wait")) as family:
+        family.until(lambda alive: len(alive) == 3)
+        seen = look(shown(family.pid))
+        pids = {relative.process.pid for relative in seen.descendants}
+        assert pids == family.alive() - {family.pid}
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[Callable[[], None]]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    yield lambda: os.setresuid(NOBODY, NOBODY, 0)
+    os.setresuid(0, 0, 0)
+
+
+def test_what_may_not_be_read_is_none_with_one_reason(
+    job: int, as_nobody: Callable[[], None]
+) -> None:
+    process = shown(job, username="alice")
+    as_nobody()
+    seen = look(process)
+    assert seen.reason == "not permitted: owned by alice; try sudo gpudash"
+    assert seen.environment is None
+    assert seen.visible is None
+    assert seen.working_directory is None
+    assert seen.open_file_count is None
+    assert seen.read_bytes is None
+    assert seen.thread_count == 1
+    assert seen.ancestors
+
+
+def test_another_refusal_is_told_as_the_kernel_says_it(
+    job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    descriptors, listdir = f"/proc/{job}/fd", os.listdir
+
+    def failing(folder: str) -> list[str]:
+        if folder == descriptors:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), folder)
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "listdir", failing)
+    seen = look(shown(job))
+    assert seen.reason == f"{descriptors} cannot be read: Input/output error"
+    assert seen.open_file_count is None
+    assert seen.environment
+
+
+def test_a_simulated_or_other_host_cannot_be_read(job: int) -> None:
+    for host, reason in (
+        (make_host(simulated=True), "the host is simulated"),
+        (make_host(hostname="node7.elsewhere"), "runs on node7.elsewhere"),
+    ):
+        seen = inspect(shown(job), make_snapshot(4, host=host))
+        assert reason in (seen.reason or "")
+        assert seen.environment is None
+        assert seen.thread_count is None
+
+
+def test_a_reused_or_free_pid_tells_nothing(holders: Holders) -> None:
+    (holder,) = holders(1)
+    assert "another process" in (look(shown(holder.pid, start_ticks=1)).reason or "")
+    process = shown(holder.pid)
+    assert not look(process).exited
+    holder.end()
+    assert look(process).reason == "exited"
+    assert look(process).exited
+    hidden = shown(os.getpid(), hidden_reason="belongs to another PID namespace")
+    assert look(hidden).reason == "belongs to another PID namespace"
+
+
+def test_a_zombie_has_exited() -> None:
+    with subprocess.Popen(("sleep", "600")) as child:
+        process = shown(child.pid)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert look(process).exited
+
+
+def test_a_huge_environment_is_bounded() -> None:
+    huge = {f"V{n}": "x" * 1000 for n in range(500)}
+    with subprocess.Popen(("/bin/sleep", "600"), env=huge) as child:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not psutil.Process(child.pid).environ():
+            assert time.monotonic() < deadline
+        environment = look(shown(child.pid)).environment
+        child.kill()
+    assert environment is not None
+    assert 200 < len(environment) < 300
+
+
+def test_rates_are_taken_between_two_looks() -> None:
+    before = Inspection(pid=1, taken_at=10.0, read_bytes=1000, written_bytes=None)
+    after = Inspection(pid=1, taken_at=12.0, read_bytes=5000, written_bytes=7)
+    assert io_rates(before, after) == (2000.0, None)
+    assert io_rates(after, after) == (None, None)

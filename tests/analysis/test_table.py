@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudash.analysis.table import Column, fit, taken
+
+
+def column(key: str, width: int = 6, priority: int = 0, **more: object) -> Column[str]:
+    return Column(
+        key=key,
+        header=key,
+        text=lambda row: row,
+        sort_key=str,
+        width=width,
+        priority=priority,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+COLUMNS = (
+    column("a"),
+    column("b", priority=5),
+    column("c", priority=3),
+    column("d", priority=2, share=lambda row: 0.5),
+    column("e", width=20, grows=True),
+)
+
+
+def keys(room: int, rows: tuple[str, ...] = ("x" * 30,)) -> str:
+    return "".join(place.column.key for place in fit(COLUMNS, rows, room))
+
+
+def test_least_important_columns_go_first() -> None:
+    kept = [keys(room) for room in (60, 45, 39, 30, 14)]
+    assert kept == ["abcde", "acde", "ade", "ade", "ae"]
+
+
+def test_growing_column_takes_what_is_left() -> None:
+    assert fit(COLUMNS, ["x" * 30], 100)[-1].width == 100 - 4 * (6 + 2)
+
+
+def test_columns_are_as_wide_as_their_content() -> None:
+    assert [place.width for place in fit(COLUMNS[:2], ["xyz"], 80)] == [3, 3]
+    assert [place.width for place in fit(COLUMNS[:2], ["x" * 9], 80)] == [6, 6]
+
+
+def test_column_without_content_is_left_out_unless_it_always_stands() -> None:
+    assert keys(80, ("-",)) == "ae"
+
+
+def test_bars_take_what_is_left_and_go_before_the_important_columns() -> None:
+    wide, narrow = fit(COLUMNS[:4], ["xyz"], 30, bar=5), fit(COLUMNS[3:4], ["xyz"], 8, bar=5)
+    assert (wide[-1].bar, taken(wide)) == (11, 30)
+    assert [place.bar for place in narrow] == [0]
+
+
+def test_stretching_columns_and_bars_share_what_is_left() -> None:
+    columns = (column("d", share=lambda row: 0.5), column("t", width=8, stretch=40, priority=4))
+    spare = [fit(columns, ["xyz"], room, bar=5) for room in (19, 26, 300)]
+    assert [[(place.width, place.bar) for place in places] for places in spare] == [
+        [(3, 5), (8, 0)],
+        [(3, 10), (10, 0)],
+        [(3, 24), (40, 0)],
+    ]
+    assert taken(fit(columns, ["xyz"], 60, bar=5)) == 60
+
+
+@given(st.integers(22, 300), st.text("x日", min_size=1, max_size=40), st.integers(0, 9))
+def test_fitted_columns_stay_within_the_room(room: int, text: str, bar: int) -> None:
+    assert taken(fit(COLUMNS, [text], room, bar=bar)) <= room

@@ -1,0 +1,214 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpudash import __version__
+from gpudash.cli.arguments.verbs import VERBS
+from gpudash.collect.simulated import NAMES
+
+
+def gpudash(*words: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "gpudash", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
+
+
+def test_version() -> None:
+    assert gpudash("--version").stdout == f"gpudash {__version__}\n"
+
+
+INTERRUPTED_WHERE = """
+import os, runpy, signal, sys
+
+module = sys.argv.pop()
+# Whoever runs the tests may ignore interrupts, and so would all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv += ["--demo", "--once"]
+runpy.run_module("gpudash", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["gpudash.cli", "argparse", "gpudash.output.table"])
+def test_an_interrupt_while_it_starts_ends_it_without_a_word(module: str) -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_WHERE, module], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_help_fits_a_screen_and_names_every_command() -> None:
+    text = gpudash("--help", COLUMNS="80").stdout
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(verb.name in text for verb in VERBS)
+
+
+def test_the_whole_help_has_every_option() -> None:
+    run = gpudash("--help-all")
+    assert run.returncode == 0
+    assert "--query-compute-apps" in run.stdout
+    assert "--no-config" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--interval", "0"], "choose 0.1 to 3600 seconds"),
+        (["--interval", "soon"], "'soon' is no interval"),
+        (["--interval", "nan"], "'nan' is no interval"),
+        (["--once", "--demo=nonsense"], "there are: dgx-h100"),
+        (["--once", "--demo=single", "--gpu", "7"], "choose from 0"),
+        (["frobnicate"], "'frobnicate' is no command: choose from topo, kill, "),
+        (["docter"], "'docter' is no command: did you mean doctor? choose from topo, kill, "),
+        (["-i0", "--once", "-l", "5", "80"], "'80' is no command: choose from topo"),
+        (["--gpu", "-1", "--", "frobnicate"], "'frobnicate' is no command"),
+        (["--jsn"], "unrecognized arguments: --jsn; did you mean --json?"),
+        (["--once", "--width", "80"], "unrecognized arguments: --width; see gpudash --help"),
+        (["--sort", "mem"], "unrecognized arguments: --sort; see gpudash --help"),
+        (["--intervall", "5", "record", "x"], "--intervall; did you mean --interval?"),
+        (["--timeuot", "5"], "unrecognized arguments: --timeuot; did you mean --timeout?"),
+        (["-interval", "5"], "unrecognized arguments: -interval; did you mean --interval?"),
+        (["--onec", "topo"], "unrecognized arguments: --onec; did you mean --once?"),
+        (["topo", "--jsn"], "unrecognized arguments: --jsn; did you mean --json?"),
+        (["topo", "--width", "80"], "unrecognized arguments: --width 80; see gpudash topo --help"),
+        (["record", "x", "--max-sice=5"], "--max-sice=5; did you mean --max-size?"),
+        (["kill", "1", "--once"], "unrecognized arguments: --once; see gpudash kill --help"),
+        ([], "not a terminal: use gpudash --once"),
+        (["--once", "--demo=single"], "GPUDASH_DEMO_TIME='noon' is no Unix time"),
+    ],
+)
+def test_a_bad_argument_is_one_line_and_exit_2(words: list[str], message: str) -> None:
+    env = {"GPUDASH_DEMO_TIME": "noon"} if "noon" in message else {}
+    outcome = gpudash(*words, **env)
+    assert outcome.returncode == 2
+    assert outcome.stdout == ""
+    assert outcome.stderr.startswith("gpudash: ")
+    assert message in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--demo", "topo"], ["topo", "--demo"], ["--demo", "--once"]])
+def test_a_bare_demo_swallows_no_command(words: list[str]) -> None:
+    outcome = gpudash(*words)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "GPU" in outcome.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_demo_prints_a_table(name: str) -> None:
+    outcome = gpudash("--once", f"--demo={name}", GPUDASH_DEMO_TIME="1800000000")
+    assert outcome.returncode == (15 if name == "lost" else 0)
+    assert outcome.stderr == ""
+
+
+def test_a_frozen_demo_is_deterministic() -> None:
+    words = ["--once", "--json", "--demo=dgx-h100"]
+    first, second = (gpudash(*words, GPUDASH_DEMO_TIME="1800000000").stdout for _ in range(2))
+    assert first == second
+
+
+def test_ascii_where_the_locale_is_not_utf_8() -> None:
+    outcome = gpudash("--once", "--demo=single", LC_ALL="C", LANG="C")
+    assert outcome.stdout.isascii()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--query-gpu=index", "--format=csv", "--fail-on", "warn"], "--fail-on goes with"),
+        (["-L", "--json"], "choose one of -L and --json"),
+        (["--json", "--format", "csv"], "choose one of"),
+        (["-L", "topo"], "-L does not go with gpudash topo"),
+        (["--demo", "doctor"], "takes no --demo"),
+        (["run", "--timeout", "3s", "--", "true"], "--timeout goes with --wait"),
+        (["run", "--wait", "--no-wait", "--", "true"], "not allowed with argument"),
+        (["pick", "--for", "5h"], "an hour at most"),
+        (["--theme", "nope", "--once"], "--theme does not go with --once"),
+        (["--theme", "dark", "--json"], "--theme does not go with --json without --once"),
+        (["--interval", "5", "--format", "csv"], "--interval does not go with --format"),
+        (["-f", "x", "leases"], "-f does not go with gpudash leases"),
+        (["-f", "x"], "-f does not go with the screen"),
+        (["-l", "5", "topo"], "-l and -lms go with --query-gpu"),
+        (["--once", "record", "x"], "--once does not go with gpudash record"),
+        (["--once", "--json-schema"], "--once does not go with --json-schema"),
+        (["--query-gpu=index", "--format=csv", "-l", "1", "--once"], "--once does not go with"),
+        (["--gpu", "0", "kill", "4"], "--gpu does not go with gpudash kill"),
+        (["-i", "0", "doctor"], "--gpu does not go with gpudash doctor"),
+        (["--demo", "run", "--", "true"], "--demo does not go with gpudash run"),
+        (["--demo", "--replay", "x", "--once"], "--demo does not go with --replay"),
+        (["--timeout", "3"], "--timeout does not go with the screen"),
+        (["--timeout", "3", "leases"], "--timeout does not go with gpudash leases"),
+        (["--timeout", "3", "wait"], "--timeout goes behind the command: gpudash wait"),
+        (["--show-secrets", "topo"], "--show-secrets does not go with gpudash topo"),
+        (["--pcie-throughput", "-L"], "--pcie-throughput does not go with -L"),
+        (["--no-config", "config", "path"], "takes no --no-config"),
+    ],
+)
+def test_options_that_would_do_nothing_are_told(words: list[str], message: str) -> None:
+    run = gpudash(*words)
+    assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
+    assert message in run.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--read-only", "--ascii", "--no-config", "--once", "--demo"],
+        ["--once", "-L", "--demo", "--gpu", "0"],
+        ["--timeout", "3", "topo", "--demo"],
+        ["--once", "--json", "--show-secrets", "--pcie-throughput", "--demo"],
+    ],
+)
+def test_options_that_hold_or_forbid_are_taken(words: list[str]) -> None:
+    run = gpudash(*words)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_recording_may_be_named_behind_topo_as_before_it(tmp_path: Path) -> None:
+    file = tmp_path / "recorded.jsonl"
+    file.write_text(gpudash("--once", "--json", "--demo=pcie-1080ti").stdout)
+    behind = gpudash("topo", "--replay", str(file), "--at", "+0s")
+    assert (behind.returncode, behind.stderr) == (0, "")
+    assert "GPU7" in behind.stdout
+    assert behind.stdout == gpudash("--replay", str(file), "--at", "+0s", "topo").stdout
+
+
+def test_a_schema_goes_into_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "schema.json"
+    assert gpudash("-f", str(file), "--json-schema").stdout == ""
+    assert "properties" in file.read_text()
+
+
+def test_help_that_cannot_be_written_says_so() -> None:
+    for words in (["--help"], ["--help-all"], ["--version"], ["pick", "--help"]):
+        with open("/dev/full", "w") as full:
+            run = subprocess.run(
+                [sys.executable, "-m", "gpudash", *words], stdout=full, stderr=subprocess.PIPE
+            )
+        assert run.returncode == 74
+        assert run.stderr.count(b"\n") == 1
+
+
+def test_an_error_that_nobody_can_read_keeps_its_status() -> None:
+    with open("/dev/full", "w") as full:
+        run = subprocess.run([sys.executable, "-m", "gpudash", "bogus"], stderr=full)
+    assert run.returncode == 2
+
+
+def test_the_fields_of_a_query_are_listed() -> None:
+    assert "memory.used" in gpudash("--help-query-gpu").stdout.splitlines()
+    assert "used_gpu_memory or used_memory" in gpudash("--help-query-compute-apps").stdout

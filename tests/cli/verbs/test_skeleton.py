@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from gpudash.cli.verbs.skeleton import skeleton
+from gpudash.tui.frame import color_system
+from gpudash.tui.pen import codes_of
+from gpudash.tui.theme import look
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        {"TERM": "xterm", "COLORTERM": " 24bit"},
+        {"TERM": "screen-256color"},
+        {"TERM": "xterm-kitty"},
+        {"TERM": "linux"},
+        {"TERM": "xterm", "COLORTERM": "yes"},
+        {"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": ""},
+    ],
+)
+def test_looks_as_the_picture_that_follows(environ: dict[str, str]) -> None:
+    system = color_system(environ)
+    theme = look("dark", no_color="NO_COLOR" in environ, color_system=system)
+    word, bar = (
+        f"\x1b[{';'.join(code for code in ('0', *codes_of(style, system)) if code)}m"
+        for style in (theme.dim, theme.header_strong)
+    )
+    drawn = skeleton(20, environ, ascii=False)
+    assert drawn == (
+        f"{word}\x1b[2J\x1b[H{bar} gpudash            {word}\x1b[3;1H reading GPUs…\x1b[0m"
+    )
+
+
+def test_fits_a_narrow_terminal_in_ascii() -> None:
+    assert skeleton(4, {"TERM": "vt100"}, ascii=True).split("\x1b[3;1H")[1] == " rea\x1b[0m"

@@ -1,0 +1,154 @@
+"""A driver that misbehaves: a simulated host of whose functions some answer as the test says."""
+
+from __future__ import annotations
+
+import _thread
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gpudash.collect.nvml import Bus, Crew, Identity, Library, NvmlReader, Reading, codes
+from gpudash.collect.nvml.power_saving import Rest
+from gpudash.collect.simulated import SimulatedHost
+from gpudash.model.snapshot import Device
+
+
+class Tampered:
+    """A simulated host's library with some functions replaced, and a count of what was asked."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self.replaced: dict[str, Callable[..., Any]] = {}
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        answer = self.replaced.get(name) or getattr(self._module, name)
+        if not name.startswith("nvml") or not callable(answer):
+            return answer
+
+        def counted(*arguments: Any) -> Any:
+            self.asked.append(name)
+            return (self.replaced.get(name) or getattr(self._module, name))(*arguments)
+
+        return counted
+
+    def error(self, code: int) -> Callable[..., Any]:
+        """Return a function that raises an NVML error."""
+
+        def fail(*_: Any) -> Any:
+            raise self._module.NVMLError(code)
+
+        return fail
+
+
+class System:
+    """Starts so many threads and no more."""
+
+    def __init__(self, threads: int) -> None:
+        self.left = threads
+
+    def start(self, function: Callable[..., None], arguments: tuple[Any, ...]) -> int:
+        """Start one if there is one left; raises RuntimeError, as Python does."""
+        if not self.left:
+            raise RuntimeError("can't start new thread")
+        self.left -= 1
+        return _thread.start_new_thread(function, arguments)
+
+
+class Machine:
+    """A simulated host, its tampered driver and a clock that the test moves."""
+
+    def __init__(
+        self, name: str, crew: Crew | None = None, kept: dict[str, Device] | None = None
+    ) -> None:
+        self._crew = crew
+        self._kept = kept
+        self.now = 1_800_000_000.0
+        self.wall_seconds_ahead = 0.0
+        self.load: int | None = None
+        self.seconds_in_calls = 0.0
+        """How long all calls so far took; one that is to be slow adds to it."""
+        self.host = SimulatedHost(name, clock=lambda: self.now)
+        self.driver = Tampered(self.host.library)
+        self.reader = self._reader(self.host)
+
+    def read(self, after: float = 1.0) -> Reading:
+        """Read one tick, `after` seconds later."""
+        self.now += after
+        return self.reader.read()
+
+    def driver_load(self) -> int | None:
+        """Return which load of the driver this is, where a test makes it a bus."""
+        return self.load
+
+    def _reader(self, bus: Bus, rest: Rest | None = None) -> NvmlReader:
+        library = Library(self.driver, stopwatch=lambda: self.seconds_in_calls)
+        return NvmlReader(
+            library,
+            bus,
+            lambda: self.now,
+            lambda: self.now + self.wall_seconds_ahead,
+            self._crew,
+            rest,
+            self._kept,
+        )
+
+
+class HotplugMachine(Machine):
+    """A host whose GPUs, by their numbers in it, are unplugged and plugged in by the test.
+
+    Like the driver's, its NVML counts and numbers them when it is initialised.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        unplugged: Iterable[int] = (),
+        hidden_from_nvml: Iterable[int] = (),
+        bus_is_visible: bool = True,
+    ) -> None:
+        super().__init__(name)
+        self._rates = self.host.library.nvmlDeviceGetUtilizationRates
+        self.unplugged = set(unplugged)
+        self._gone: set[int] = set()
+        self._hidden = frozenset(hidden_from_nvml)
+        self._bus_is_visible = bus_is_visible
+        self._present: list[int] = []
+        self.reader = self._reader(self)
+        by_index = self.host.library.nvmlDeviceGetHandleByIndex
+        self.driver.replaced.update(
+            nvmlInitWithFlags=self._init,
+            nvmlDeviceGetCount=lambda: len(self._present),
+            nvmlDeviceGetHandleByIndex=lambda index: by_index(self._there(self._present[index])),
+            nvmlDeviceGetUtilizationRates=self._utilization,
+        )
+
+    def power_states(self) -> dict[str, str]:
+        """Return what the kernel shows at this moment."""
+        states = enumerate(self.host.power_states().items())
+        present = {a: state for n, (a, state) in states if n not in self.unplugged}
+        return present if self._bus_is_visible else {}
+
+    def identity(self, address: str) -> Identity:
+        """Return what the kernel module knows of a GPU."""
+        return self.host.identity(address)
+
+    def _utilization(self, handle: Any) -> Any:
+        self._there(self.host.library.nvmlDeviceGetIndex(handle))
+        return self._rates(handle)
+
+    def _there(self, number: int) -> int:
+        """Return the number of a GPU; one that was unplugged is lost until the next init."""
+        if number in self._gone:
+            self.driver.error(codes.GPU_IS_LOST)()
+        return number
+
+    def unplug(self, *numbers: int) -> None:
+        """Unplug these, while all others are there."""
+        self.unplugged = set(numbers)
+        self._gone |= self.unplugged
+
+    def _init(self, flags: int) -> None:
+        self._gone = set(self.unplugged)
+        hidden = self._hidden | self.unplugged
+        self._present = [n for n in range(len(self.host.power_states())) if n not in hidden]
+        self.host.library.nvmlInitWithFlags(flags)

@@ -1,0 +1,230 @@
+from types import SimpleNamespace
+
+import pytest
+
+from gpudash.collect.nvml import calls as readings
+from gpudash.collect.nvml import codes
+from tests.collect.nvml.tampering import Machine
+
+UTILIZATION = "nvmlDeviceGetUtilizationRates"
+
+
+def test_a_metric_that_is_no_longer_supported_shows_no_old_value() -> None:
+    machine = Machine("single")
+    assert machine.read().devices[0].power_usage_mw is not None
+    machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.NOT_SUPPORTED)
+    assert machine.read().devices[0].power_usage_mw is None
+    assert machine.read().devices[0].power_usage_mw is None
+
+
+def test_a_fallback_shows_nothing_of_the_call_that_it_replaces() -> None:
+    machine = Machine("single")
+    assert machine.read().devices[0].memory_reserved_bytes is not None
+    older = machine.host.library.nvmlDeviceGetMemoryInfo
+
+    def first_version(handle: object, *version: int) -> object:
+        return machine.driver.error(codes.FUNCTION_NOT_FOUND)() if version else older(handle)
+
+    machine.driver.replaced["nvmlDeviceGetMemoryInfo"] = first_version
+    device = machine.read().devices[0]
+    assert device.memory_used_bytes is not None
+    assert device.memory_reserved_bytes is None
+
+
+def test_a_call_of_another_version_is_replaced_by_the_older_one() -> None:
+    machine = Machine("single")
+    expected = machine.read().devices[0].temperature_celsius
+    other = Machine("single")
+    mismatch = other.driver.error(codes.ARGUMENT_VERSION_MISMATCH)
+    other.driver.replaced["nvmlDeviceGetTemperatureV"] = mismatch
+    assert other.read().devices[0].temperature_celsius == expected
+    assert other.read().devices[0].temperature_celsius is not None
+    assert other.driver.asked.count("nvmlDeviceGetTemperatureV") == 1
+
+
+@pytest.mark.parametrize("garbage", [0xFFFFFFFF, -1])
+def test_fans_without_number_are_counted_again(garbage: int) -> None:
+    machine = Machine("single")
+    expected = machine.read().devices[0].fan_speeds_percent
+    other = Machine("single")
+    other.driver.replaced["nvmlDeviceGetNumFans"] = lambda _: garbage
+    assert other.read().devices[0].fan_speeds_percent is None
+    del other.driver.replaced["nvmlDeviceGetNumFans"]
+    later = [other.read().devices[0].fan_speeds_percent for _ in range(3)][-1]
+    assert expected is not None
+    assert later is not None
+    assert len(later) == len(expected)
+
+
+@pytest.mark.parametrize("field", ["gpu_utilization_percent", "encoder_utilization_percent"])
+def test_a_gpu_that_comes_back_is_asked_for_all_that_it_once_refused(field: str) -> None:
+    machine = Machine("single")
+    refuse = machine.driver.error(codes.NOT_SUPPORTED)
+    for name in (UTILIZATION, "nvmlDeviceGetEncoderUtilization"):
+        machine.driver.replaced[name] = refuse
+    assert getattr(machine.read().devices[0], field) is None
+    machine.driver.replaced["nvmlDeviceGetTemperatureV"] = machine.driver.error(codes.GPU_IS_LOST)
+    assert machine.read().devices[0].state == "lost"
+    machine.driver.replaced.clear()
+    assert getattr(machine.read(after=60.0).devices[0], field) is not None
+
+
+def test_leaving_mig_mode_brings_back_what_it_took_away() -> None:
+    machine = Machine("dgx-h100")
+    machine.driver.replaced[UTILIZATION] = machine.driver.error(codes.NOT_SUPPORTED)
+    machine.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [1, 1]
+    assert machine.read().devices[0].gpu_utilization_percent is None
+    del machine.driver.replaced[UTILIZATION]
+    machine.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [0, 0]
+    for _ in range(12):
+        device = machine.read().devices[0]
+    assert device.mig_mode is False
+    assert device.gpu_utilization_percent is not None
+
+
+def test_entering_mig_mode_shows_no_value_of_before() -> None:
+    machine = Machine("dgx-h100")
+    before = machine.read().devices[0]
+    assert before.gpu_utilization_percent is not None
+    machine.driver.replaced[UTILIZATION] = machine.driver.error(codes.NOT_SUPPORTED)
+    machine.driver.replaced["nvmlDeviceGetMigMode"] = lambda _: [1, 1]
+    seen = [machine.read().devices[0] for _ in range(12)]
+    assert seen[-1].mig_mode is True
+    assert {device.gpu_utilization_percent for device in seen} == {None}
+    assert {device.uuid for device in seen} == {before.uuid}
+
+
+def test_a_fact_that_failed_once_is_asked_again() -> None:
+    machine = Machine("single")
+    machine.driver.replaced["nvmlDeviceGetUUID"] = machine.driver.error(codes.UNKNOWN)
+    assert machine.read().devices[0].uuid is None
+    del machine.driver.replaced["nvmlDeviceGetUUID"]
+    for _ in range(12):
+        device = machine.read().devices[0]
+    assert device.uuid is not None
+    assert machine.driver.asked.count("nvmlDeviceGetUUID") == 2
+
+
+def test_facts_that_answered_are_not_asked_with_the_one_that_failed() -> None:
+    machine = Machine("single")
+    machine.driver.replaced["nvmlDeviceGetSerial"] = machine.driver.error(codes.UNKNOWN)
+    for _ in range(25):
+        machine.read()
+    assert machine.driver.asked.count("nvmlDeviceGetName") == 1
+    assert machine.driver.asked.count("nvmlDeviceGetSerial") == 3
+
+
+def test_another_gpu_of_a_reloaded_driver_keeps_no_fact_of_the_one_before() -> None:
+    machine = Machine("single")
+    before = machine.read().devices[0]
+    gone = machine.driver.error(codes.UNINITIALIZED)
+    for reading in (*readings.FAST, *(r.fallback for r in readings.FAST if r.fallback)):
+        machine.driver.replaced[reading.call] = gone
+    machine.read()
+    machine.driver.replaced.clear()
+    machine.driver.replaced["nvmlDeviceGetUUID"] = lambda _: "GPU-another"
+    refuse = machine.driver.error(codes.NOT_SUPPORTED)
+    machine.driver.replaced["nvmlDeviceGetVbiosVersion"] = refuse
+    after = machine.read().devices[0]
+    assert before.vbios_version is not None
+    assert (after.uuid, after.vbios_version) == ("GPU-another", None)
+
+
+def test_every_fan_keeps_its_place() -> None:
+    machine = Machine("single")
+
+    def speed(_: object, fan: int) -> int:
+        return machine.driver.error(codes.UNKNOWN)() if fan == 0 else 55
+
+    machine.driver.replaced["nvmlDeviceGetNumFans"] = lambda _: 2
+    machine.driver.replaced["nvmlDeviceGetFanSpeed_v2"] = speed
+    assert machine.read().devices[0].fan_speeds_percent == (None, 55)
+
+
+def test_fans_that_no_longer_answer_show_no_old_speed() -> None:
+    machine = Machine("single")
+    assert machine.read().devices[0].fan_speeds_percent is not None
+    for name in ("nvmlDeviceGetFanSpeed", "nvmlDeviceGetFanSpeed_v2"):
+        machine.driver.replaced[name] = machine.driver.error(codes.UNKNOWN)
+    device = machine.read(after=5.0).devices[0]
+    assert device.fan_speed_percent is None
+    assert device.fan_speeds_percent is None
+
+
+def test_a_number_of_fans_that_failed_once_is_asked_again() -> None:
+    machine = Machine("single")
+    machine.driver.replaced["nvmlDeviceGetNumFans"] = machine.driver.error(codes.UNKNOWN)
+    assert machine.read().devices[0].fan_speeds_percent is None
+    del machine.driver.replaced["nvmlDeviceGetNumFans"]
+    assert machine.read(after=5.0).devices[0].fan_speeds_percent is not None
+    machine.read(after=5.0)
+    assert machine.driver.asked.count("nvmlDeviceGetNumFans") == 2
+
+
+@pytest.mark.parametrize("name", ["nvmlDeviceGetNumFans", "nvmlDeviceGetFanSpeed_v2"])
+def test_a_fan_that_says_that_the_gpu_is_gone_is_believed(name: str) -> None:
+    machine = Machine("single")
+    machine.driver.replaced[name] = machine.driver.error(codes.GPU_IS_LOST)
+    assert machine.read().devices[0].state == "lost"
+
+
+def test_a_board_without_fans_is_asked_for_them_once() -> None:
+    machine = Machine("dgx-h100")
+    for _ in range(8):
+        device = machine.read().devices[0]
+    assert device.fan_speeds_percent is None
+    assert machine.driver.asked.count("nvmlDeviceGetNumFans") == 8
+    assert "nvmlDeviceGetFanSpeed_v2" not in machine.driver.asked
+
+
+def field_ids(machine: Machine) -> list[list[int]]:
+    """Return a list that fills with the ids of each batch that is asked."""
+    asked: list[list[int]] = []
+    genuine = machine.host.library.nvmlDeviceGetFieldValues
+
+    def answer(handle: object, ids: list[tuple[int, int]]) -> object:
+        asked.append([number for number, _ in ids])
+        return genuine(handle, ids)
+
+    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    return asked
+
+
+def test_fields_that_a_board_does_not_have_are_asked_once() -> None:
+    machine = Machine("pcie-1080ti")
+    machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 1
+    asked = field_ids(machine)
+    for _ in range(4):
+        device = machine.read().devices[0]
+    assert device.memory_temperature_celsius is None
+    assert {82, 83, 193} <= set(asked[0])
+    assert not {82, 83, 193} & set().union(*asked[1:])
+
+
+def test_a_field_that_failed_for_another_reason_is_asked_again() -> None:
+    machine = Machine("dgx-h100")
+    genuine = machine.host.library.nvmlDeviceGetFieldValues
+
+    def answer(handle: object, ids: list[tuple[int, int]]) -> list[SimpleNamespace]:
+        entries: list[SimpleNamespace] = genuine(handle, ids)
+        for entry in entries:
+            entry.nvmlReturn = codes.UNKNOWN if entry.fieldId in (82, 194) else entry.nvmlReturn
+        return entries
+
+    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    device = machine.read().devices[0]
+    assert (device.memory_temperature_celsius, device.slowdown_tlimit_celsius) == (None, None)
+    assert device.shutdown_tlimit_celsius is not None
+    asked = field_ids(machine)
+    for _ in range(12):
+        device = machine.read().devices[0]
+    assert device.memory_temperature_celsius is not None
+    assert device.slowdown_tlimit_celsius is not None
+    flat = [number for batch in asked for number in batch]
+    assert flat.count(194) == 8
+    assert flat.count(193) == 0
+
+
+def test_a_gpu_that_needs_a_reset_names_the_one_to_be_reset() -> None:
+    told = codes.device_message(3, codes.RESET_REQUIRED)
+    assert told.endswith("sudo nvidia-smi --gpu-reset -i 3")

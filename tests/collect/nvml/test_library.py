@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpudash.collect.nvml import Library, codes
+from gpudash.collect.nvml.answers import FieldAnswer
+from gpudash.collect.simulated import SimulatedHost
+from tests.collect.nvml.tampering import Machine, Tampered
+from tests.fakenvml.asking import ask
+
+UNSIGNED_SHORT, UNKNOWN_TYPE = 6, 99
+
+
+def entry(number: int, **members: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        fieldId=number,
+        scopeId=0,
+        nvmlReturn=members.pop("code", 0),
+        valueType=members.pop("kind", 1),
+        timestamp=5,
+        value=SimpleNamespace(**members),
+    )
+
+
+def library_that_answers(*entries: SimpleNamespace) -> Library:
+    driver = Machine("single").driver
+    driver.replaced["nvmlDeviceGetFieldValues"] = lambda *_: list(entries)
+    return Library(driver)
+
+
+def test_each_value_is_read_by_its_type() -> None:
+    library = library_that_answers(entry(1, uiVal=3), entry(2, kind=UNSIGNED_SHORT, usVal=4))
+    assert library.fields(None, []).values == {(1, 0): FieldAnswer(3, 5), (2, 0): FieldAnswer(4, 5)}
+
+
+def test_a_value_of_a_type_that_pynvml_does_not_know_is_absent() -> None:
+    short, newer = entry(1, kind=UNSIGNED_SHORT), entry(2, kind=UNKNOWN_TYPE)
+    answers = library_that_answers(short, newer, entry(3, uiVal=1)).fields(None, [])
+    assert answers.values == {(3, 0): FieldAnswer(1, 5)}
+    assert answers.refused == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("code", "refused"),
+    [
+        (codes.NOT_SUPPORTED, True),
+        (codes.FUNCTION_NOT_FOUND, True),
+        (codes.INVALID_ARGUMENT, True),
+        (codes.UNKNOWN, False),
+        (codes.NO_PERMISSION, False),
+    ],
+)
+def test_fields_that_a_device_never_has_are_told_apart(code: int, refused: bool) -> None:
+    answers = library_that_answers(entry(1, code=code)).fields(None, [])
+    assert not answers.values
+    assert answers.refused == ({(1, 0)} if refused else set())
+
+
+class OldModule(Tampered):
+    """pynvml as of 12.535.108, which had fewer errors of its own."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "NVMLLibraryMismatchError":
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+
+def test_the_oldest_pynvml_is_read_all_the_same() -> None:
+    library = Library(OldModule(SimulatedHost("single").library))
+    library.open()
+    assert library.ask("nvmlDeviceGetCount") == (1, 0)
+    assert library.ask("nvmlDeviceGetHandleByIndex", 5) == (None, codes.INVALID_ARGUMENT)
+
+
+def test_listing_processes_makes_no_type_again_and_again(fakenvml: Path) -> None:
+    # 535.43 to 535.85 list entries that are wider than pynvml's.
+    counts = ask(
+        fakenvml,
+        """
+        !from gpudash.collect.nvml import Library
+        !library = Library(N)
+        !library.open()
+        [library.running_processes(D[0], "Compute")[1] for _ in range(5)]
+        !from ctypes import Structure
+        !plain = [kind for kind in Structure.__subclasses__() if "ProcessInfo" in kind.__name__]
+        [len(kind.__subclasses__()) for kind in plain]
+        """,
+        DRIVER="535.54.03",
+    )
+    assert counts == [[0] * 5, [1]]

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.link_errors import KINDS
+from gpudash.model.snapshot import Device
+from tests.collect.nvml.tampering import Machine
+
+FIELDS = "nvmlDeviceGetFieldValues"
+CALL = "nvmlDeviceGetNvLinkErrorCounter"
+CRC, REPLAY, RECOVERY, RECEIVE, EVENTS = 163, 161, 162, 208, 215
+ERRORS = (CRC, REPLAY, RECOVERY, RECEIVE, EVENTS)
+
+
+def tampered(change: Callable[[Any, float], None]) -> Machine:
+    """A machine whose field values a test changes, told the seconds that have passed."""
+    machine = Machine("dgx-h100")
+    genuine, started = machine.host.library.nvmlDeviceGetFieldValues, machine.now
+
+    def answer(handle: Any, ids: Any) -> Any:
+        entries = genuine(handle, ids)
+        for entry in entries:
+            change(entry, machine.now - started)
+        return entries
+
+    machine.driver.replaced[FIELDS] = answer
+    return machine
+
+
+def device_after(machine: Machine, ticks: int) -> Device:
+    for _ in range(ticks):
+        device = machine.read().devices[0]
+    return device
+
+
+def erring(number: int, link: int, per_second: int) -> Callable[[Any, float], None]:
+    def change(entry: Any, passed: float) -> None:
+        if entry.fieldId == number and entry.scopeId == link:
+            entry.value.uiVal = 100 + round(passed * per_second)
+
+    return change
+
+
+def test_a_one_shot_does_not_ask() -> None:
+    machine = Machine("dgx-h100")
+    asked: list[int] = []
+    genuine = machine.host.library.nvmlDeviceGetFieldValues
+
+    def answer(handle: Any, ids: Any) -> Any:
+        asked.extend(number for number, _ in ids)
+        return genuine(handle, ids)
+
+    machine.driver.replaced[FIELDS] = answer
+    assert machine.read().devices[0].nvlink_crc_error_count is None
+    assert not {74, 271, *ERRORS} & set(asked)
+    assert "nvmlEventSetCreate" not in machine.driver.asked
+
+
+def test_healthy_links_have_no_errors() -> None:
+    device = device_after(Machine("dgx-h100"), 14)
+    assert device.nvlink_crc_error_count == 0
+    assert device.nvlink_replays_per_second == 0
+    assert device.nvlink_erring_links == ()
+    assert device.nvlink_receive_error_count is None
+
+
+def test_the_link_that_errs_is_named() -> None:
+    device = device_after(tampered(erring(CRC, 7, per_second=3)), 14)
+    assert device.nvlink_crc_errors_per_second == pytest.approx(3)
+    assert (device.nvlink_crc_error_count or 0) > 100
+    assert device.nvlink_erring_links == (7,)
+    assert device.nvlink_replays_per_second == 0
+
+
+def test_a_counter_that_falls_back_is_no_negative_rate() -> None:
+    def change(entry: Any, passed: float) -> None:
+        if entry.fieldId == CRC:
+            entry.value.uiVal = 5000 if passed < 5 else 1
+
+    device = device_after(tampered(change), 14)
+    assert device.nvlink_crc_error_count == 18
+    assert device.nvlink_crc_errors_per_second is None
+    assert device.nvlink_erring_links == ()
+
+
+def test_a_newer_chip_counts_recoveries_and_receive_errors_elsewhere() -> None:
+    def change(entry: Any, passed: float) -> None:
+        if entry.fieldId in (CRC, REPLAY, RECOVERY):
+            entry.nvmlReturn = codes.NOT_SUPPORTED
+        if entry.fieldId in (RECEIVE, EVENTS):
+            entry.nvmlReturn, entry.value.uiVal = 0, 2
+
+    machine = tampered(change)
+    machine.driver.replaced[CALL] = machine.driver.error(codes.NOT_SUPPORTED)
+    device = device_after(machine, 24)
+    assert device.nvlink_crc_error_count is None
+    assert device.nvlink_recovery_count == 36
+    assert device.nvlink_receive_error_count == 36
+    assert device.nvlink_receive_errors_per_second == 0
+    asked = machine.driver.asked.count(CALL)
+    assert asked == 8
+
+
+def test_an_older_driver_is_asked_link_by_link() -> None:
+    def change(entry: Any, passed: float) -> None:
+        if entry.fieldId in ERRORS:
+            entry.nvmlReturn = codes.INVALID_ARGUMENT
+
+    machine = tampered(change)
+    started = machine.now
+    machine.driver.replaced[CALL] = lambda _, link, kind: (
+        (kind == 2 and link == 3) * round(machine.now - started)
+    )
+    device = device_after(machine, 24)
+    assert device.nvlink_crc_errors_per_second == pytest.approx(1, rel=0.05)
+    assert device.nvlink_erring_links == (3,)
+    assert device.nvlink_replay_count == 0
+
+
+def test_links_that_are_down_are_named() -> None:
+    machine = Machine("dgx-h100")
+    genuine = machine.host.library.nvmlDeviceGetNvLinkState
+    machine.driver.replaced["nvmlDeviceGetNvLinkState"] = lambda handle, link: (
+        0 if link in (4, 11) else genuine(handle, link)
+    )
+    device = device_after(machine, 14)
+    assert (device.nvlink_count, device.nvlink_total_count) == (16, 18)
+    assert device.nvlink_inactive_links == (4, 11)
+    assert device.nvlink_version == "4.0"
+    assert device.nvlink_crc_error_count == 0
+
+
+def take_down(machine: Machine) -> None:
+    """Let all links be down from now on, those that there are."""
+    genuine = machine.host.library.nvmlDeviceGetNvLinkState
+    machine.driver.replaced["nvmlDeviceGetNvLinkState"] = lambda *link: 0 * genuine(*link)
+
+
+def test_what_was_known_of_links_that_all_went_down_is_taken_back() -> None:
+    machine = tampered(erring(CRC, 7, per_second=3))
+    before = device_after(machine, 14)
+    assert (before.nvlink_crc_error_count, before.nvlink_erring_links) != (None, None)
+    take_down(machine)
+    after = device_after(machine, 11)
+    assert (after.nvlink_count, after.nvlink_total_count) == (0, 18)
+    told = {kind.total for kind in KINDS} | {kind.rate for kind in KINDS} | {"nvlink_erring_links"}
+    assert {field: getattr(after, field) for field in told} == dict.fromkeys(told)
+
+
+def test_links_that_come_up_again_have_errors_only_of_since_then() -> None:
+    machine = tampered(erring(CRC, 7, per_second=3))
+    device_after(machine, 14)
+    take_down(machine)
+    device_after(machine, 21)
+    del machine.driver.replaced["nvmlDeviceGetNvLinkState"]
+    seen = [device_after(machine, 1) for _ in range(31)]
+    told = [d for d in seen if d.nvlink_crc_errors_per_second is not None]
+    assert told
+    assert all(d.nvlink_crc_errors_per_second == pytest.approx(3) for d in told)
+
+
+def test_a_board_without_links_tells_nothing_of_them() -> None:
+    device = device_after(Machine("single"), 14)
+    assert device.nvlink_total_count is None
+    assert device.nvlink_inactive_links is None
+    assert device.nvlink_crc_error_count is None
+    assert device.nvlink_erring_links is None

@@ -1,0 +1,71 @@
+"""Calls that are slow are asked more rarely, and what they told is not taken for what is now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpudash.collect.nvml.paces import LONG_SECONDS
+from tests.collect.nvml.tampering import Machine
+
+
+def slow_down(machine: Machine, call: str, seconds: float = LONG_SECONDS * 1.2) -> None:
+    """Let a call take so long from now on."""
+    real = getattr(machine.host.library, call)
+
+    def answer(*arguments: Any) -> Any:
+        machine.seconds_in_calls += seconds
+        return real(*arguments)
+
+    machine.driver.replaced[call] = answer
+
+
+def test_a_slow_call_is_asked_every_ten_seconds_until_it_is_quick_again() -> None:
+    machine = Machine("single")
+    call = "nvmlDeviceGetPowerUsage"
+    slow_down(machine, call)
+    machine.read()
+    machine.read()
+    assert machine.driver.asked.count(call) == 2
+    devices = [machine.read().devices[0] for _ in range(9)]
+    assert machine.driver.asked.count(call) == 2
+    assert all(device.temperature_celsius is not None for device in devices)
+    del machine.driver.replaced[call]
+    machine.read(2.0)
+    machine.read()
+    assert machine.driver.asked.count(call) == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "field", "pace"),
+    [
+        ("nvmlDeviceGetPowerUsage", "power_usage_mw", 1),
+        ("nvmlDeviceGetMemoryInfo", "memory_used_bytes", 1),
+        ("nvmlDeviceGetEncoderUtilization", "encoder_utilization_percent", 2),
+    ],
+)
+def test_what_is_not_asked_at_its_pace_is_unknown_in_between(
+    call: str, field: str, pace: int
+) -> None:
+    machine = Machine("single")
+    slow_down(machine, call)
+    ages: list[int] = []
+    for _ in range(30):
+        asked = machine.driver.asked.count(call)
+        value = getattr(machine.read().devices[0], field)
+        is_new = machine.driver.asked.count(call) > asked
+        ages.append(0 if is_new else ages[-1] + 1)
+        assert (value is not None) == (ages[-1] < pace)
+    assert max(ages) >= 9
+
+
+def test_an_instance_keeps_its_identity_however_slowly_it_is_told() -> None:
+    machine = Machine("mig")
+    slow_down(machine, "nvmlDeviceGetUUID")
+    uuids = {
+        tuple(device.uuid for device in machine.read().devices if device.parent_uuid)
+        for _ in range(30)
+    }
+    assert len(uuids) == 1
+    assert None not in next(iter(uuids))

@@ -1,0 +1,224 @@
+import pytest
+
+from gpudash.collect.nvml import calls as readings
+from gpudash.collect.nvml import codes, fabric, gpm, link_errors, links, throttling
+from gpudash.collect.nvml import rates as counters
+from gpudash.collect.simulated import NAMES, SimulatedHost
+from gpudash.model import wire
+from gpudash.model.errors import DriverError
+from gpudash.model.snapshot import Device
+from tests.collect.nvml.tampering import Machine
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_simulated_host_becomes_a_document(name: str) -> None:
+    from gpudash.collect.local import LocalSource
+
+    machine = Machine(name)
+    source = LocalSource(machine.reader, machine.host.reader, lambda: machine.now)
+    snapshot = source.sample()
+    assert wire.decode(wire.encode(snapshot)) == snapshot
+    assert snapshot.devices
+    assert snapshot.host.simulated
+
+
+def fields_of_the_tables() -> set[str]:
+    lanes = [r for lane, _ in (*readings.LANES, *readings.MIG_LANES) for r in lane]
+    tables = [*lanes, *(r.fallback for r in lanes if r.fallback)]
+    read = {field for reading in tables for field, _ in reading.fields}
+    read |= {value.field for value in readings.FIELD_VALUES}
+    read |= {counter.field for counter in counters.COUNTERS}
+    read |= {field for kind in link_errors.KINDS for field in (kind.total, kind.rate)}
+    read |= {*throttling.REASONS.values(), *links.FIELDS, *fabric.FIELDS}
+    return read | set(gpm.METRICS.values()) | set(gpm.RATES.values())
+
+
+def test_a_field_that_is_read_is_declared() -> None:
+    assert fields_of_the_tables() <= set(Device.__struct_fields__)
+
+
+def test_a_field_with_an_nvml_call_is_read() -> None:
+    read = {"index", "fan_speeds_percent", "pcie_replays_per_second", "unified_memory"}
+    read |= {"xid_events"} | fields_of_the_tables()
+    fields = wire.json_schema()["$defs"]["Device"]["properties"]
+    assert {name for name, field in fields.items() if "x-nvml" in field} == read
+
+
+def test_a_metric_that_fails_costs_only_itself() -> None:
+    machine = Machine("dgx-h100")
+    healthy = machine.read().devices[0]
+    machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.UNKNOWN)
+    device = machine.read().devices[0]
+    assert healthy.power_usage_mw is not None
+    assert device.power_usage_mw is None
+    assert device.state == "ok"
+    assert device.temperature_celsius is not None
+
+
+def test_a_failing_metric_is_asked_again() -> None:
+    machine = Machine("dgx-h100")
+    machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.UNKNOWN)
+    assert machine.read().devices[0].power_usage_mw is None
+    del machine.driver.replaced["nvmlDeviceGetPowerUsage"]
+    assert machine.read().devices[0].power_usage_mw is not None
+
+
+def test_an_unsupported_metric_is_asked_once() -> None:
+    machine = Machine("single")
+    machine.driver.replaced["nvmlDeviceGetPowerUsage"] = machine.driver.error(codes.NOT_SUPPORTED)
+    for _ in range(3):
+        machine.read()
+    assert machine.driver.asked.count("nvmlDeviceGetPowerUsage") == 1
+
+
+def test_an_old_driver_is_read_through_the_older_calls() -> None:
+    machine = Machine("single")
+    expected = machine.read().devices[0]
+    old = Machine("single")
+    for name in ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons"):
+        old.driver.replaced[name] = old.driver.error(codes.FUNCTION_NOT_FOUND)
+    device = old.read().devices[0]
+    assert device.temperature_celsius == expected.temperature_celsius
+    assert device.clocks_event_reasons == expected.clocks_event_reasons
+
+
+def test_garbage_is_none() -> None:
+    machine = Machine("single")
+    machine.driver.replaced["nvmlDeviceGetTemperatureV"] = lambda *_: 0xFFFFFFFF
+    machine.driver.replaced["nvmlDeviceGetPerformanceState"] = lambda *_: 32
+    device = machine.read().devices[0]
+    assert device.temperature_celsius is None
+    assert device.performance_state is None
+
+
+def test_a_lost_gpu_keeps_its_row_and_the_others_are_complete() -> None:
+    devices = Machine("lost").read().devices
+    lost = [device for device in devices if device.state == "lost"]
+    assert [device.index for device in lost] == [2]
+    assert lost[0].fault is not None
+    assert lost[0].fault.code == codes.GPU_IS_LOST
+    assert lost[0].gpu_utilization_percent is None
+    assert all(d.gpu_utilization_percent is not None for d in devices if d.state == "ok")
+
+
+def test_a_gpu_lost_on_the_way_keeps_its_identity_but_no_value() -> None:
+    machine = Machine("single")
+    before = machine.read().devices[0]
+    machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = machine.driver.error(
+        codes.GPU_IS_LOST
+    )
+    after = machine.read().devices[0]
+    assert (after.state, after.uuid, after.name) == ("lost", before.uuid, before.name)
+    assert after.memory_used_bytes is None
+    assert after.power_usage_mw is None
+
+
+def test_a_gpu_that_comes_back_is_read_again() -> None:
+    machine = Machine("single")
+    machine.read()
+    fail = machine.driver.error(codes.GPU_IS_LOST)
+    machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = fail
+    assert machine.read().devices[0].state == "lost"
+    del machine.driver.replaced["nvmlDeviceGetUtilizationRates"]
+    assert machine.read(after=60.0).devices[0].state == "ok"
+
+
+def test_a_gpu_that_needs_a_reset_says_so() -> None:
+    machine = Machine("single")
+    fail = machine.driver.error(codes.RESET_REQUIRED)
+    machine.driver.replaced["nvmlDeviceGetHandleByIndex"] = fail
+    assert machine.read().devices[0].state == "reset-required"
+
+
+def test_a_gpu_whose_every_call_fails_is_failed_not_idle() -> None:
+    machine = Machine("single")
+    machine.read()
+    for reading in (*readings.FAST, *(r.fallback for r in readings.FAST if r.fallback)):
+        machine.driver.replaced[reading.call] = machine.driver.error(codes.UNKNOWN)
+    device = machine.read().devices[0]
+    assert device.state == "failed"
+    assert device.fault is not None
+    assert device.fault.code == codes.UNKNOWN
+
+
+def test_a_sleeping_gpu_is_shown_and_not_woken() -> None:
+    machine = Machine("laptop")
+    device = machine.read().devices[0]
+    assert device.state == "asleep"
+    assert device.name is not None
+    assert machine.driver.asked == []
+    assert not machine.host.library.woken
+
+
+def test_slow_metrics_are_asked_rarely_and_fast_ones_every_tick() -> None:
+    machine = Machine("single")
+    for _ in range(8):
+        machine.read(after=1.0)
+    asked = machine.driver.asked.count
+    assert asked("nvmlDeviceGetUtilizationRates") == 8
+    assert asked("nvmlDeviceGetEncoderUtilization") == 4
+    assert asked("nvmlDeviceGetComputeMode") == 1
+    assert asked("nvmlDeviceGetName") == 1
+
+
+def test_at_most_one_field_values_batch_per_device_and_tick() -> None:
+    machine = Machine("single")
+    machine.read()
+    machine.driver.asked.clear()
+    for _ in range(20):
+        machine.read()
+    assert machine.driver.asked.count("nvmlDeviceGetFieldValues") == 20
+
+
+def test_nothing_that_blocks_is_asked() -> None:
+    machine = Machine("dgx-h100")
+    for _ in range(20):
+        machine.read()
+    assert "nvmlDeviceGetPcieThroughput" not in machine.driver.asked
+
+
+def test_a_driver_that_cannot_be_used_raises_its_number_and_advice() -> None:
+    machine = Machine("single")
+    machine.driver.replaced["nvmlInitWithFlags"] = machine.driver.error(codes.DRIVER_NOT_LOADED)
+    with pytest.raises(DriverError, match="gpudash --demo") as caught:
+        machine.read()
+    assert caught.value.exit_status == 9
+
+
+def test_a_reloaded_driver_is_opened_again() -> None:
+    machine = Machine("single")
+    machine.read()
+    gone = machine.driver.error(codes.UNINITIALIZED)
+    for reading in (*readings.FAST, *(r.fallback for r in readings.FAST if r.fallback)):
+        machine.driver.replaced[reading.call] = gone
+    machine.read()
+    machine.driver.replaced.clear()
+    assert machine.read().devices[0].state == "ok"
+    assert machine.driver.asked.count("nvmlInitWithFlags") == 2
+
+
+def test_mig_instances_follow_their_parent() -> None:
+    devices = Machine("mig").read().devices
+    parent = devices[0]
+    instances = [device for device in devices if device.parent_uuid == parent.uuid]
+    assert parent.mig_mode is True
+    assert len(instances) == 3
+    assert devices[1 : 1 + len(instances)] == tuple(instances)
+    assert all(i.memory_total_bytes and i.uuid for i in instances)
+    assert all(i.gpu_utilization_percent is None for i in instances)
+
+
+def test_a_host_without_gpus_says_so() -> None:
+    machine = Machine("single")
+    machine.driver.replaced["nvmlDeviceGetCount"] = lambda: 0
+    reading = machine.read()
+    assert reading.devices == ()
+    assert [fault.message for fault in reading.faults] == ["no GPU was found"]
+
+
+def test_versions_are_told() -> None:
+    versions = Machine("single").read().versions
+    library = SimulatedHost("single").library
+    library.nvmlInit()
+    assert versions.driver_version == library.nvmlSystemGetDriverVersion()
+    assert versions.cuda_driver_version == "13.0"

@@ -1,0 +1,97 @@
+from typing import Any
+
+from gpudash.collect.nvml import codes
+from gpudash.model.snapshot import Topology
+from tests.collect.nvml.tampering import Machine
+
+
+def topology_of(machine: Machine) -> Topology:
+    topology = machine.read().topology
+    assert topology is not None
+    return topology
+
+
+def test_gpus_behind_switches_show_their_common_nvlinks() -> None:
+    topology = topology_of(Machine("dgx-h100"))
+    for row, cells in enumerate(topology.links):
+        assert cells == tuple("X" if row == column else "NV18" for column in range(8))
+
+
+def test_pcie_islands_show_the_closest_common_ancestor() -> None:
+    topology = topology_of(Machine("pcie-1080ti"))
+    assert topology.links[0][0] == "X"
+    assert topology.links[0][1] in {"PIX", "PXB"}
+    assert topology.links[0][4] == "SYS"
+    assert topology.peer_access(0, 1) is True
+    assert topology.peer_access(0, 4) is False
+    assert topology.peer_access(3, 3) is True
+
+
+def test_a_driver_that_tells_no_links_leaves_them_none() -> None:
+    machine = Machine("pcie-1080ti")
+    for name in ("nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetP2PStatus"):
+        machine.driver.replaced[name] = machine.driver.error(codes.NOT_SUPPORTED)
+    topology = topology_of(machine)
+    assert topology.links[0][1] is None
+    assert topology.peer_access(0, 1) is None
+
+
+def test_affinity_is_a_list_of_ranges() -> None:
+    machine = Machine("single")
+    words = [0b1011, 0, 1 << 63, 1]
+    machine.driver.replaced["nvmlDeviceGetCpuAffinity"] = lambda *_: words
+    machine.driver.replaced["nvmlDeviceGetMemoryAffinity"] = lambda *_: [0]
+    topology = topology_of(machine)
+    assert topology.cpu_affinity == ("0-1,3,191-192",)
+    assert topology.numa_affinity == (None,)
+
+
+def test_a_number_of_links_that_cannot_be_is_none() -> None:
+    machine = Machine("dgx-h100")
+    genuine = machine.host.library.nvmlDeviceGetFieldValues
+
+    def answer(handle: Any, ids: Any) -> Any:
+        entries = genuine(handle, ids)
+        for entry in entries:
+            if entry.fieldId == 147:
+                entry.value.uiVal = 0xFFFFFFFF
+        return entries
+
+    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    assert topology_of(machine).links[0][1] == "NV18"
+
+
+def test_the_topology_is_read_once() -> None:
+    machine = Machine("pcie-1080ti")
+    machine.read()
+    machine.driver.asked.clear()
+    machine.read(after=60.0)
+    assert "nvmlDeviceGetP2PStatus" not in machine.driver.asked
+
+
+def test_what_gpus_come_and_go_costs_only_what_was_not_read() -> None:
+    machine = Machine("pcie-1080ti")
+    whole = topology_of(machine)
+    asked = machine.driver.asked.count
+    once = asked("nvmlDeviceGetP2PStatus")
+    rates = machine.host.library.nvmlDeviceGetUtilizationRates
+
+    def lost(handle: object) -> object:
+        is_third = machine.host.library.nvmlDeviceGetIndex(handle) == 2
+        return machine.driver.error(codes.GPU_IS_LOST)() if is_third else rates(handle)
+
+    machine.driver.replaced["nvmlDeviceGetUtilizationRates"] = lost
+    without = topology_of(machine)
+    assert without.indices == (0, 1, 3, 4, 5, 6, 7)
+    assert [cells[2] for cells in without.links] == [
+        cells[3] for row, cells in enumerate(whole.links) if row != 2
+    ]
+    assert asked("nvmlDeviceGetP2PStatus") == once
+    del machine.driver.replaced["nvmlDeviceGetUtilizationRates"]
+    machine.read(after=60.0)
+    assert topology_of(machine) == whole
+    assert asked("nvmlDeviceGetP2PStatus") == 2 * once
+
+
+def test_a_lost_gpu_is_not_in_the_topology() -> None:
+    assert topology_of(Machine("lost")).indices == (0, 1, 3)

@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from msgspec.structs import replace
+
+from gpudash.collect.nvml import Identity, codes
+from gpudash.collect.nvml import calls as readings
+from gpudash.model import xid_handover as keepsake
+from gpudash.model.snapshot import Device, XidEvent
+from tests.collect.nvml.tampering import Machine
+from tests.factories import make_snapshot
+
+WAIT = "nvmlEventSetWait_v2"
+NO_INSTANCE = 0xFFFFFFFF
+
+
+def event(code: int, instance: int = NO_INSTANCE) -> SimpleNamespace:
+    return SimpleNamespace(eventType=8, eventData=code, gpuInstanceId=instance)
+
+
+def raising(machine: Machine) -> list[SimpleNamespace]:
+    """Return a list of events that the driver reports, in turn, of whichever GPU asks."""
+    pending: list[SimpleNamespace] = []
+    timeout: Callable[..., None] = machine.driver.error(codes.TIMEOUT)
+    machine.driver.replaced[WAIT] = lambda *_: pending.pop(0) if pending else timeout()
+    return pending
+
+
+def events(machine: Machine) -> tuple[XidEvent, ...] | None:
+    return machine.read().devices[0].xid_events
+
+
+def test_a_gpu_is_watched_from_the_second_tick_on() -> None:
+    machine = Machine("single")
+    assert events(machine) is None
+    assert events(machine) == ()
+    assert machine.driver.asked.count("nvmlEventSetCreate") == 1
+
+
+def test_an_xid_is_kept_with_its_time() -> None:
+    machine = Machine("single")
+    machine.read()
+    raising(machine).append(event(31))
+    assert events(machine) == (XidEvent(code=31, seen_at=machine.now),)
+    seen_at = machine.now
+    assert events(machine) == (XidEvent(code=31, seen_at=seen_at),)
+
+
+def test_the_same_one_again_counts_up() -> None:
+    machine = Machine("single")
+    machine.read()
+    raising(machine).extend([event(13), event(94, 2), event(94, 2), event(94, 3)])
+    found = events(machine) or ()
+    assert [(each.code, each.gpu_instance_id, each.count) for each in found] == [
+        (13, None, 1),
+        (94, 2, 2),
+        (94, 3, 1),
+    ]
+
+
+def test_failing_programs_do_not_push_out_what_failed_before() -> None:
+    machine = Reported(48)
+    machine.pending.extend([event(31), event(43)] * 20)
+    found = events(machine) or ()
+    assert [(each.code, each.count) for each in found] == [(48, 1), (31, 20), (43, 20)]
+    machine.pending.append(event(31))
+    found = events(machine) or ()
+    assert [(each.code, each.count) for each in found] == [(48, 1), (43, 20), (31, 21)]
+    assert found[-1].seen_at == machine.now
+
+
+def test_the_last_ones_are_kept() -> None:
+    machine = Machine("single")
+    machine.read()
+    raising(machine).extend(event(code) for code in range(1, 41))
+    assert [each.code for each in events(machine) or ()] == list(range(25, 41))
+
+
+def test_a_storm_does_not_hold_up_a_tick() -> None:
+    machine = Machine("single")
+    machine.read()
+    machine.driver.replaced[WAIT] = lambda *_: event(63)
+    found = events(machine) or ()
+    assert [(each.code, each.count) for each in found] == [(63, 64)]
+
+
+def test_one_that_the_driver_does_not_know_has_no_number() -> None:
+    machine = Machine("single")
+    machine.read()
+    raising(machine).append(event(999))
+    found = events(machine) or ()
+    assert found[0].code is None
+    assert str(found[0]).startswith("unknown at ")
+
+
+def test_the_xid_by_which_a_gpu_was_lost_stays_with_it() -> None:
+    machine = Machine("single")
+    machine.read()
+    machine.read()
+    raising(machine).append(event(79))
+    lost = machine.driver.error(codes.GPU_IS_LOST)
+    machine.driver.replaced["nvmlDeviceGetTemperatureV"] = lost
+    device = machine.read().devices[0]
+    assert device.state == "lost"
+    assert [each.code for each in device.xid_events or ()] == [79]
+    assert machine.driver.asked.count("nvmlEventSetFree") == 1
+    for _ in range(30):
+        assert over(machine) == [(79, False)]
+
+
+def over(machine: Machine) -> list[tuple[int | None, bool]]:
+    """The XIDs of the first GPU, and whether each was before a reset."""
+    return [(each.code, each.before_reset) for each in events(machine) or ()]
+
+
+class Reported(Machine):
+    """A GPU that has reported an XID, and which the test then treats."""
+
+    def __init__(self, code: int, **replaced: Callable[..., object]) -> None:
+        super().__init__("single")
+        self.reader = self._reader(self)
+        self.load = 1
+        self.driver.replaced.update(replaced)
+        self.read()
+        self.read()
+        self.pending = raising(self)
+        self.pending.append(event(code))
+        assert over(self) == [(code, False)]
+
+    def power_states(self) -> dict[str, str]:
+        return self.host.power_states()
+
+    def identity(self, address: str) -> Identity:
+        return self.host.identity(address)
+
+    def let_go(self) -> None:
+        self.reader.close()
+
+
+@pytest.mark.parametrize("code", [codes.GPU_IS_LOST, codes.RESET_REQUIRED, codes.UNINITIALIZED])
+def test_a_gpu_that_came_back_has_its_xids_behind_it(code: int) -> None:
+    machine = Reported(79)
+    genuine = dict(machine.driver.replaced)
+    gone = machine.driver.error(code)
+    machine.driver.replaced.update(dict.fromkeys((r.call for r in readings.FAST), gone))
+    for _ in range(25):
+        assert over(machine) == [(79, False)]
+    machine.driver.replaced.clear()
+    machine.driver.replaced.update(genuine)
+    assert machine.read(after=60.0).devices[0].state == "ok"
+    assert over(machine) == [(79, True)]
+    machine.pending.append(event(79))
+    assert over(machine) == [(79, True), (79, False)]
+
+
+@pytest.mark.parametrize("code", [48, 63, 64, 74, 94, 95, 119])
+def test_an_xid_outlasts_a_failure_that_no_reset_mended(code: int) -> None:
+    machine = Reported(code)
+    genuine = dict(machine.driver.replaced)
+    failing = machine.driver.error(codes.UNKNOWN)
+    machine.driver.replaced.update(dict.fromkeys((r.call for r in readings.FAST), failing))
+    machine.read()
+    machine.driver.replaced.clear()
+    machine.driver.replaced.update(genuine)
+    assert machine.read(after=60.0).devices[0].state == "ok"
+    assert over(machine) == [(code, False)]
+
+
+def test_an_xid_outlasts_that_gpudash_lets_go_of_the_gpu() -> None:
+    machine = Reported(48)
+    machine.let_go()
+    for _ in range(12):
+        assert over(machine) == [(48, False)]
+
+
+@pytest.mark.parametrize(
+    ("call", "before", "after"),
+    [
+        ("nvmlDeviceGetPcieReplayCounter", 7, 0),
+        ("nvmlDeviceGetRemappedRows", (0, 1, 1, 0), (0, 1, 0, 0)),
+        ("nvmlDeviceGetRetiredPagesPendingStatus", 1, 0),
+    ],
+)
+def test_a_reset_while_gpudash_has_let_go_puts_xids_behind(
+    call: str, before: object, after: object
+) -> None:
+    machine = Reported(63, **{call: lambda *_: before})
+    machine.let_go()
+    machine.driver.replaced[call] = lambda *_: after
+    assert over(machine) == [(63, True)]
+
+
+def test_energy_that_begins_anew_tells_of_a_reset() -> None:
+    machine = Reported(119)
+    used = (machine.read().devices[0].total_energy_mj or 0) - 1
+    genuine = machine.host.library.nvmlDeviceGetFieldValues
+    machine.let_go()
+
+    def anew(handle: object, ids: object) -> object:
+        values = genuine(handle, ids)
+        for value in values:
+            if value.fieldId == 83:
+                value.value.ullVal -= used
+        return values
+
+    machine.driver.replaced["nvmlDeviceGetFieldValues"] = anew
+    assert over(machine) == [(119, True)]
+
+
+def test_counters_that_fall_while_it_is_read_are_no_reset() -> None:
+    machine = Reported(48, nvmlDeviceGetPcieReplayCounter=lambda *_: 7)
+    machine.driver.replaced["nvmlDeviceGetPcieReplayCounter"] = lambda *_: 0
+    for _ in range(25):
+        assert over(machine) == [(48, False)]
+
+
+def test_a_driver_that_was_loaded_anew_has_xids_behind_it() -> None:
+    machine = Reported(62)
+    machine.let_go()
+    machine.load = 2
+    assert over(machine) == [(62, True)]
+
+
+def kept(machine: Machine, **changed: object) -> dict[str, Device]:
+    """What the next collector is given."""
+    (device,) = machine.read().devices
+    assert device.uuid is not None
+    return {device.uuid: replace(device, **changed)}
+
+
+def test_another_collector_goes_on_with_the_xids_of_the_one_before() -> None:
+    before = Reported(48)
+    seen = events(before)
+    after = Machine("single", kept=kept(before))
+    after.now = before.now
+    assert events(after) == seen
+    raising(after).append(event(48))
+    assert [each.count for each in events(after) or ()] == [2]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"total_energy_mj": 2**60}, {"pcie_replay_count": 99}, {"recovery_action": "x"}]
+)
+def test_another_collector_notices_a_reset_in_between(changed: dict[str, object]) -> None:
+    before = Reported(48, nvmlDeviceGetPcieReplayCounter=lambda *_: 0)
+    after = Machine("single", kept=kept(before, **changed))
+    after.now = before.now
+    after.driver.replaced["nvmlDeviceGetPcieReplayCounter"] = lambda *_: 0
+    assert over(after) == [(48, "recovery_action" not in changed)]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_over"),
+    [
+        ("lost", True),
+        ("reset-required", True),
+        ("failed", False),
+        ("not-answering", False),
+        ("asleep", False),
+    ],
+)
+def test_a_gpu_that_was_out_until_another_collector_came_has_its_xids_behind_it(
+    state: str, is_over: bool
+) -> None:
+    before = Reported(79)
+    (device,) = kept(before).values()
+    out = Device(index=0, uuid=device.uuid, state=state, xid_events=device.xid_events)  # type: ignore[arg-type]
+    found = keepsake.found_in(keepsake.left_by(make_snapshot(devices=(out,))))
+    after = Machine("single", kept=found)
+    after.now = before.now
+    assert over(after) == [(79, is_over)]
+    raising(after).append(event(48))
+    after.read()
+    after.reader.close()
+    assert over(after) == [(79, is_over), (48, False)]
+
+
+@pytest.mark.parametrize("call", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"])
+def test_another_collector_that_finds_it_lost_tells_its_xids_and_who_it_is(call: str) -> None:
+    before = Reported(79)
+    left = kept(before)
+    (device,) = left.values()
+    after = Machine("single", kept=left)
+    after.now = before.now
+    after.driver.replaced[call] = after.driver.error(codes.GPU_IS_LOST)
+    for _ in range(3):
+        (lost,) = after.read().devices
+        assert (lost.state, lost.uuid, lost.name) == ("lost", device.uuid, device.name)
+        assert lost.fault is not None
+        assert lost.fault.uuid == device.uuid
+        assert lost.xid_events == device.xid_events
+    del after.driver.replaced[call]
+    after.read(after=60.0)
+    assert over(after) == [(79, True)]
+
+
+def test_what_was_reported_of_another_gpu_is_not_taken() -> None:
+    (device,) = kept(Reported(48)).values()
+    after = Machine("single", kept={"GPU-other": device})
+    assert events(after) is None
+    assert events(after) == ()
+
+
+def test_an_xid_of_before_says_so_in_words() -> None:
+    past = XidEvent(code=79, seen_at=1_800_000_000.0, before_reset=True)
+    assert str(past) == "79 at 08:00:00 UTC, before its reset"
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["nvmlDeviceGetSupportedEventTypes", "nvmlEventSetCreate", "nvmlDeviceRegisterEvents"],
+)
+def test_a_driver_that_reports_none_is_asked_once(call: str) -> None:
+    machine = Machine("single")
+    machine.driver.replaced[call] = machine.driver.error(codes.NOT_SUPPORTED)
+    for _ in range(30):
+        assert events(machine) is None
+    assert machine.driver.asked.count(call) == 1
+    made = machine.driver.asked.count("nvmlEventSetCreate")
+    assert machine.driver.asked.count("nvmlEventSetFree") == (
+        made if call == "nvmlDeviceRegisterEvents" else 0
+    )
+
+
+def test_a_set_that_fails_is_made_anew() -> None:
+    machine = Machine("single")
+    machine.read()
+    machine.read()
+    machine.driver.replaced[WAIT] = machine.driver.error(codes.UNKNOWN)
+    machine.read()
+    del machine.driver.replaced[WAIT]
+    for _ in range(12):
+        machine.read()
+    assert machine.driver.asked.count("nvmlEventSetCreate") == 2
+    assert events(machine) == ()
+
+
+def test_letting_go_of_the_driver_gives_the_set_back() -> None:
+    machine = Machine("dgx-h100")
+    machine.read()
+    machine.read()
+    machine.reader.close()
+    assert machine.driver.asked.count("nvmlEventSetFree") == 8
+
+
+def test_a_simulated_card_reports_in_its_time() -> None:
+    machine = Machine("lost")
+    for _ in range(3):
+        machine.read()
+    machine.read(after=900.0)
+    watched = machine.read().devices[3].xid_events or ()
+    assert [each.code for each in watched] == [45]

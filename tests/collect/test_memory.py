@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from gpudash.collect.memory import explained
+from gpudash.collect.simulated import SimulatedHost
+from gpudash.collect.source import Holders
+from gpudash.model.snapshot import Device, Holder, Snapshot
+from tests.factories import GIB, make_device, make_host, make_process, make_snapshot
+
+WORKER = Holder(pid=77, start_ticks=5, username="erin", command_line=("python", "w.py"))
+
+
+class Reader:
+    """A host whose holders a test declares, and which notes what it was asked for."""
+
+    def __init__(self, holders: Mapping[int, Holders] = {}) -> None:
+        self.asked: list[tuple[set[int], set[int]]] = []
+        self._holders = holders
+        self._host = SimulatedHost("single", lambda: 1_800_000_000.0).reader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
+        self.asked.append((set(minors), set(listed)))
+        return self._holders
+
+
+def seen(reader: Reader, *devices: Device, **more: Any) -> tuple[Device, ...]:
+    snapshot: Snapshot = make_snapshot(devices=devices, **more)
+    return explained(snapshot, reader).devices
+
+
+def test_holders_are_looked_for_where_memory_has_no_owner() -> None:
+    reader = Reader({1: Holders((WORKER,), complete=True)})
+    first = make_device(index=0, minor_number=0, memory_unaccounted_bytes=64 << 20)
+    second = make_device(index=1, minor_number=1, memory_unaccounted_bytes=5 * GIB)
+    one, other = seen(reader, first, second, processes=(make_process(pid=4),))
+    assert reader.asked == [({1}, {4})]
+    assert (one.holders, one.holders_complete) == (None, None)
+    assert (other.holders, other.holders_complete) == ((WORKER,), True)
+
+
+def test_a_search_that_saw_not_all_says_so() -> None:
+    reader = Reader({0: Holders((), complete=False)})
+    (device,) = seen(reader, make_device(minor_number=0, memory_unaccounted_bytes=GIB))
+    assert (device.holders, device.holders_complete) == ((), False)
+
+
+def test_of_a_gpu_that_no_search_has_covered_nothing_is_said() -> None:
+    reader = Reader({0: Holders((WORKER,), complete=True)})
+    lacking = {"memory_unaccounted_bytes": 5 * GIB}
+    one, other = seen(
+        reader,
+        make_device(index=0, minor_number=0, **lacking),
+        make_device(index=1, minor_number=1, **lacking),
+    )
+    assert (one.holders, one.holders_complete) == ((WORKER,), True)
+    assert (other.holders, other.holders_complete) == (None, None)
+
+
+def test_a_gpu_without_a_known_node_is_left_alone() -> None:
+    reader = Reader()
+    (device,) = seen(reader, make_device(minor_number=None, memory_unaccounted_bytes=GIB))
+    assert reader.asked == [(set(), {4242})]
+    assert device.holders is None
+
+
+def test_unified_memory_has_the_sizes_of_the_host() -> None:
+    sizes = dict.fromkeys(
+        (
+            "memory_total_bytes",
+            "memory_used_bytes",
+            "memory_free_bytes",
+            "memory_reserved_bytes",
+        )
+    )
+    shared, own = make_device(unified_memory=True, **sizes), make_device(index=1)
+    host = make_host(memory_total_bytes=128 * GIB, memory_used_bytes=31 * GIB)
+    one, other = seen(Reader(), shared, own, host=host)
+    assert (one.memory_total_bytes, one.memory_used_bytes) == (128 * GIB, 31 * GIB)
+    assert one.memory_free_bytes == host.memory_available_bytes
+    assert one.memory_reserved_bytes is None
+    assert other == own

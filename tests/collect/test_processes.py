@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import os
+import time
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from gpudash.collect.processes import Facts, ProcessTable
+from gpudash.model.snapshot import Process
+from gpudash.system import processes as proc_stat
+from tests.holders import Holder
+
+ME = os.getpid()
+COMM = Path("/proc/self/comm")
+SETTLED = Facts(username="alice", command_line=("python", "train.py"))
+
+
+class Asked:
+    """Answers with facts, and counts how often it was asked for each PID."""
+
+    def __init__(self, *answers: Facts | None) -> None:
+        self._answers = list(answers)
+        self.count = 0
+
+    def __call__(self, pid: int) -> Facts | None:
+        self.count += 1
+        return self._answers.pop(0) if self._answers else SETTLED
+
+
+def test_facts_are_asked_for_once_while_a_process_stays() -> None:
+    facts = Asked()
+    table = ProcessTable(facts)
+    for _ in range(5):
+        assert table.sample([ME])[ME].username == "alice"
+    assert facts.count == 1
+
+
+def test_a_process_in_the_midst_of_exec_is_asked_again() -> None:
+    table = ProcessTable(Asked(Facts(username="alice")))
+    assert table.sample([ME])[ME].command_line is None
+    assert table.sample([ME])[ME].command_line == SETTLED.command_line
+
+
+def test_another_program_does_not_get_the_arguments_of_the_one_before() -> None:
+    name = COMM.read_text()
+    table = ProcessTable(Asked(SETTLED, Facts(username="alice")))
+    assert table.sample([ME])[ME].command_line == SETTLED.command_line
+    try:
+        COMM.write_text("other")
+        assert table.sample([ME])[ME].command_line is None
+    finally:
+        COMM.write_text(name.rstrip())
+
+
+def test_a_process_that_was_left_out_is_forgotten() -> None:
+    facts = Asked()
+    table = ProcessTable(facts)
+    table.sample([ME])
+    table.sample([])
+    table.sample([ME])
+    assert facts.count == 2
+
+
+def test_facts_that_cannot_be_had_leave_a_row() -> None:
+    process = ProcessTable(Asked(None)).sample([ME])[ME]
+    assert process.username is None
+    assert process.status == "running"
+    assert process.hidden_reason is None
+
+
+def test_memory_stays_flat_over_ten_thousand_ticks_of_new_pids() -> None:
+    table = ProcessTable(Asked())
+    absent = 1 << 24
+
+    def ticks(first: int, count: int) -> None:
+        for tick in range(first, first + count):
+            table.sample([ME, absent + tick])
+
+    ticks(0, 100)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        ticks(100, 10_000)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 50_000
+
+
+def test_a_process_is_told_by_when_it_started_since_boot() -> None:
+    process = ProcessTable(Asked()).sample([ME])[ME]
+    stat = proc_stat.read(ME)
+    assert stat is not None
+    assert process.start_ticks == stat.start_ticks
+    assert process.key == (ME, stat.start_ticks)
+
+
+def test_a_process_that_started_after_it_was_listed_is_another(
+    holders: Callable[[int], list[Holder]],
+) -> None:
+    listed_at = time.clock_gettime(time.CLOCK_BOOTTIME)
+    (holder,) = holders(1)
+    process = ProcessTable(Asked()).sample([holder.pid], {holder.pid: listed_at})[holder.pid]
+    assert process.hidden_reason == "exited"
+    assert (process.username, process.start_ticks, process.create_time) == (None, None, None)
+
+
+def test_a_process_that_started_before_it_was_listed_is_that_one() -> None:
+    process = ProcessTable(Asked()).sample([ME], {ME: time.clock_gettime(time.CLOCK_BOOTTIME)})[ME]
+    assert process.hidden_reason is None
+    assert process.username == "alice"
+
+
+def sample(table: ProcessTable, holder: Holder) -> Process:
+    return table.sample([holder.pid])[holder.pid]
+
+
+def test_a_process_at_rest_is_told_as_before(holders: Callable[[int], list[Holder]]) -> None:
+    (holder,) = holders(1)
+    table = ProcessTable(Asked())
+    deadline = time.monotonic() + 10
+    before = sample(table, holder)
+    # Until it has begun to sleep, it may be told as running twice.
+    while (process := sample(table, holder)) is not before or process.status != "sleeping":
+        assert time.monotonic() < deadline
+        before = process
+    assert process.cpu_percent == 0.0
+
+
+def test_memory_that_a_process_takes_is_told_at_the_next_sample() -> None:
+    table = ProcessTable(Asked())
+    table.sample([ME])
+    before = table.sample([ME])[ME].resident_memory_bytes
+    block = bytearray(os.urandom(1 << 26))
+    after = table.sample([ME])[ME].resident_memory_bytes
+    assert before is not None
+    assert after is not None
+    assert after - before > len(block) // 2
+
+
+def test_a_process_that_has_ended_is_not_told_from_its_open_file(
+    holders: Callable[[int], list[Holder]],
+) -> None:
+    (holder,) = holders(1)
+    table = ProcessTable(Asked())
+    for _ in range(3):
+        assert table.sample([holder.pid])[holder.pid].hidden_reason is None
+    holder.end()
+    assert table.sample([holder.pid])[holder.pid].hidden_reason is not None
+
+
+def test_files_of_processes_that_are_not_asked_for_are_closed() -> None:
+    table = ProcessTable(Asked())
+    table.sample([ME])
+    table.sample([ME])
+    assert _open_files().count(f"/proc/{ME}/stat") == 1
+    table.sample([])
+    assert _open_files().count(f"/proc/{ME}/stat") == 0
+
+
+def _open_files() -> list[str]:
+    links = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the listing itself is closed again
+            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return links

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gpudash.config import Settings, declared, load, save, template
+from tests.config.choices import CHOICES
+
+
+def test_the_documented_file_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(template(CHOICES))
+    assert load(str(file), CHOICES) == (Settings(), [])
+
+
+def test_every_setting_is_in_it_with_help_default_and_choices(tmp_path: Path) -> None:
+    text = template(CHOICES)
+    flat = " ".join(text.replace("#", " ").split())
+    for setting in declared().values():
+        assert f"{setting.help} Valid: {setting.kind.valid(CHOICES)}." in flat
+        assert setting.help.endswith(".")
+        assert f"# {setting.name} = " in text or f"# [{setting.name}]" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_its_lines_without_the_sign_are_the_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(re.sub(r"(?m)^# (?=[a-z_]+ = |\[)", "", template(CHOICES)))
+    settings, mistakes = load(str(file), CHOICES)
+    assert settings == Settings()
+    assert [line.partition(": ")[2].partition(":")[0] for line in mistakes] == ["keys.action"]
+
+
+def test_saving_into_it_puts_values_below_their_explanation(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(template(CHOICES))
+    changed = replace(Settings(), theme="light", keys={"kill": ("x",)})
+    save(changed, str(file), since=Settings(), choices=CHOICES)
+    assert load(str(file), CHOICES) == (changed, [])
+    assert '# theme = "dark"\ntheme = "light"\n' in file.read_text()

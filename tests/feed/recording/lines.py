@@ -1,0 +1,38 @@
+"""Recordings to read: seconds of a host, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from gpudash.feed.recording import Writer
+from gpudash.model import wire
+from gpudash.model.snapshot import Snapshot
+from tests.factories import make_host, make_snapshot
+
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+
+
+def second(number: int, **overrides: Any) -> Snapshot:
+    """The host so many seconds after the start, on both clocks."""
+    fields: dict[str, Any] = {
+        "taken_at": START + timedelta(seconds=number),
+        "host": make_host(uptime_seconds=1000.0 + number),
+    }
+    return make_snapshot(1, **{**fields, **overrides})
+
+
+def line(number: int, **overrides: Any) -> bytes:
+    """The same as a line."""
+    return wire.encode(second(number, **overrides))
+
+
+def write(path: Path, lines: Iterable[bytes], **told: Any) -> Path:
+    """Record lines as `gpudash record` does."""
+    writer = Writer(str(path), **told)
+    for each in lines:
+        writer.write(each)
+    writer.close()
+    return path

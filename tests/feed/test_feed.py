@@ -1,0 +1,408 @@
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gpudash.feed.collector import lingering
+from gpudash.feed.feed import Feed, FeedState
+from gpudash.model.snapshot import Device, Host, Snapshot, XidEvent
+from gpudash.model.wire import decode, encode
+from gpudash.system.forked import Forked
+from tests.undying import undying
+
+
+def line(hostname: str = "node") -> str:
+    return encode(
+        Snapshot(host=Host(hostname=hostname), taken_at=datetime(2026, 1, 1, tzinfo=timezone.utc))
+    ).decode()
+
+
+def collector(body: str) -> list[str]:
+    return [sys.executable, "-S", "-c", f"import os, sys, time, signal\nLINE = {line()!r}\n{body}"]
+
+
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        await asyncio.sleep(0.005)
+
+
+class Listener:
+    def __init__(self, body: str, **options: float) -> None:
+        self.snapshots: list[Snapshot] = []
+        self.changes = 0
+        self.feed = Feed(collector(body), 0.1, **options)  # type: ignore[arg-type]
+
+    async def __aenter__(self) -> "Listener":
+        self.feed.start()
+        self.feed.attach(asyncio.get_running_loop(), self.snapshots.append, self._change)
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.feed.stop()
+
+    def _change(self) -> None:
+        self.changes += 1
+
+
+SLEEP = "\ntime.sleep(60)"
+
+
+async def test_a_collector_that_runs_already_is_the_first_and_a_command_the_next() -> None:
+    def speak() -> None:
+        os.write(1, f"{line('first')}\n".encode())
+
+    forked = Forked(speak)
+    feed = Feed(collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, forked=forked)
+    seen: list[str | None] = []
+    feed.start()
+    feed.attach(asyncio.get_running_loop(), lambda told: seen.append(told.host.hostname), int)
+    await until(lambda: "next" in seen)
+    assert seen[0] == "first"
+    assert feed.restarts == 1
+    feed.stop()
+
+
+async def test_delivers_every_line_as_a_snapshot() -> None:
+    async with Listener("print(LINE); print(LINE, flush=True)" + SLEEP) as listener:
+        await until(lambda: len(listener.snapshots) == 2)
+        assert listener.snapshots[0].host.hostname == "node"
+        assert listener.feed.state is FeedState.LIVE
+
+
+async def test_keeps_what_was_printed_before_it_was_attached() -> None:
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 1)
+    feed.start()
+    got: list[Snapshot] = []
+    feed.attach(asyncio.get_running_loop(), got.append, lambda: None)
+    await until(lambda: got)
+    feed.stop()
+
+
+async def test_joins_a_line_that_arrives_in_pieces() -> None:
+    body = (
+        "half = len(LINE) // 2\n"
+        "sys.stdout.write(LINE[:half]); sys.stdout.flush(); time.sleep(0.05)\n"
+        "print(LINE[half:], flush=True)" + SLEEP
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        assert listener.feed.bad_lines == 0
+
+
+async def test_bad_line_is_counted_and_the_next_is_shown() -> None:
+    async with Listener("print('{\"schema\": 1'); print(LINE, flush=True)" + SLEEP) as listener:
+        await until(lambda: listener.snapshots)
+        assert listener.feed.bad_lines == 1
+        assert listener.changes == 1
+
+
+async def test_reports_status_and_last_line_of_a_collector_that_ends() -> None:
+    body = "sys.stderr.write('noise\\ngpudash: no \\x1b[2Jdriver\\n'); sys.exit(9)"
+    async with Listener(body, retry_seconds=60) as listener:
+        await until(lambda: listener.feed.exit_status is not None)
+        assert listener.feed.exit_status == 9
+        assert listener.feed.error == "gpudash: no \\x1b[2Jdriver"
+        assert listener.feed.state is FeedState.RESTARTING
+
+
+async def test_starts_a_dead_collector_again(tmp_path: Path) -> None:
+    flag = tmp_path / "ran"
+    body = (
+        f"if not os.path.exists({str(flag)!r}):\n"
+        f"    open({str(flag)!r}, 'w').close(); sys.exit(3)\n"
+        "print(LINE, flush=True)" + SLEEP
+    )
+    async with Listener(body, retry_seconds=0.01) as listener:
+        await until(lambda: listener.snapshots)
+        assert listener.feed.restarts == 1
+        assert listener.feed.state is FeedState.LIVE
+        assert listener.feed.error is None
+
+
+XID = Device(index=0, uuid="GPU-1", xid_events=(XidEvent(code=48, seen_at=1.0),))
+
+
+async def test_another_collector_is_given_what_the_last_one_reported() -> None:
+    reported = encode(replace(decode(line().encode()), devices=(XID,))).decode()
+    body = (
+        "given = os.environ.get('GPUDASH_KEEPSAKE', '')\n"
+        f"print({reported!r} if not given else LINE.replace('node', 'heir'), flush=True)" + SLEEP
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        assert listener.snapshots[-1].devices == (XID,)
+        listener.feed.resume()
+        await until(lambda: listener.snapshots[-1].host.hostname == "heir")
+
+
+async def test_what_one_that_tells_nothing_of_a_gpu_was_given_goes_to_the_next() -> None:
+    reported = encode(replace(decode(line().encode()), devices=(XID,))).decode()
+    body = (
+        "given = 'GPU-1' in os.environ.get('GPUDASH_KEEPSAKE', '')\n"
+        f"print(LINE.replace('node', 'heir') if given else {reported!r}, flush=True)" + SLEEP
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        for count in (2, 3):
+            listener.feed.resume()
+            await until(lambda count=count: len(listener.snapshots) == count)  # type: ignore[misc]
+            assert listener.snapshots[-1].host.hostname == "heir"
+
+
+async def test_backs_off_from_a_collector_that_keeps_dying() -> None:
+    async with Listener("sys.exit(1)", retry_seconds=0.05) as listener:
+        began = time.monotonic()
+        await until(lambda: listener.feed.restarts == 3)
+        assert time.monotonic() - began >= 0.05 + 0.1 + 0.2
+
+
+async def test_missing_command_is_an_error_line_and_is_tried_again() -> None:
+    feed = Feed(["/nonexistent/collector"], 1, retry_seconds=0.01)
+    feed.start()
+    feed.attach(asyncio.get_running_loop(), lambda _snapshot: None, lambda: None)
+    await until(lambda: feed.restarts >= 2)
+    assert feed.error is not None
+    assert "/nonexistent/collector" in feed.error
+    feed.stop()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_silence_makes_it_stale_with_its_age() -> None:
+    clock = Clock()
+    async with Listener("print(LINE, flush=True)" + SLEEP, clock=clock) as listener:  # type: ignore[arg-type]
+        await until(lambda: listener.snapshots)
+        clock.now += 4.9
+        assert listener.feed.state is FeedState.LIVE
+        clock.now += 2
+        assert listener.feed.state is FeedState.STALE
+        assert listener.feed.age == pytest.approx(6.9)
+
+
+async def test_slow_interval_is_not_taken_for_silence() -> None:
+    clock = Clock()
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 10.0, clock=clock)
+    feed.start()
+    got: list[Snapshot] = []
+    feed.attach(asyncio.get_running_loop(), got.append, lambda: None)
+    await until(lambda: got)
+    clock.now += 29
+    assert feed.state is FeedState.LIVE
+    clock.now += 2
+    assert feed.state is FeedState.STALE
+    feed.stop()
+
+
+async def test_poll_waits_for_a_first_snapshot_without_a_loop() -> None:
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 1.0)
+    feed.start()
+    deadline = time.monotonic() + 10
+    while feed.poll(0.05) is None:
+        assert time.monotonic() < deadline
+    assert feed.latest is not None
+    feed.stop()
+
+
+async def test_hung_collector_is_replaced_without_waiting(tmp_path: Path) -> None:
+    flag = tmp_path / "hung"
+    body = (
+        "[signal.signal(s, signal.SIG_IGN) for s in (signal.SIGTERM, signal.SIGHUP)]\n"
+        f"if not os.path.exists({str(flag)!r}):\n"
+        f"    open({str(flag)!r}, 'w').close(); time.sleep(60)\n"
+        "print(LINE, flush=True)" + SLEEP
+    )
+    async with Listener(body, stale_seconds=0.3, patience_seconds=0.6) as listener:
+        await until(flag.exists)
+        await until(lambda: listener.snapshots)
+        assert listener.feed.restarts >= 1
+        assert listener.feed.state is FeedState.LIVE
+
+
+async def test_stop_is_quick_with_a_stopped_collector() -> None:
+    async with Listener(
+        "print(os.getpid(), file=sys.stderr)\nprint(LINE, flush=True)" + SLEEP
+    ) as it:
+        await until(lambda: it.snapshots)
+        child = it.feed._child
+        assert child is not None
+        pid = child._process.pid
+        os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        it.feed.stop()
+        assert time.monotonic() - began < 0.1
+    await until(lambda: child.status() is not None)
+
+
+async def test_line_beyond_the_limit_is_dropped() -> None:
+    body = "print('x' * 300_000); print(LINE, flush=True)" + SLEEP
+    listener = Listener(body)
+    listener.feed.start()
+    assert listener.feed._child is not None
+    listener.feed._child._line_limit = 100_000
+    listener.feed.attach(asyncio.get_running_loop(), listener.snapshots.append, lambda: None)
+    await until(lambda: listener.snapshots)
+    assert listener.feed.bad_lines == 1
+    listener.feed.stop()
+
+
+async def test_waiting_for_a_restart_is_not_taken_for_silence(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    body = f"open({str(starts)!r}, 'a').write('x'); sys.exit('driver gone')"
+    options = {"stale_seconds": 0.1, "patience_seconds": 0.3, "retry_seconds": 0.5}
+    errors: set[str | None] = set()
+    async with Listener(body, **options) as listener:
+        while listener.feed.restarts < 2:
+            errors.add(listener.feed.error)
+            await asyncio.sleep(0)
+        await until(lambda: starts.read_text() == "xxx")
+    assert errors == {None, "driver gone"}
+
+
+async def test_another_interval_is_told_to_the_collector_that_runs() -> None:
+    body = (
+        'print(LINE.replace("node", "begun"), flush=True)\n'
+        'for told in sys.stdin: print(LINE.replace("node", told.strip()), flush=True)'
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        for seconds in (0.2, 0.5, 1.0):
+            listener.feed.change_interval(seconds)
+        await until(lambda: len(listener.snapshots) == 4)
+        hosts = [snapshot.host.hostname for snapshot in listener.snapshots]
+        assert hosts == ["begun", "0.2", "0.5", "1.0"]
+        assert (listener.feed.interval, listener.feed.restarts) == (1.0, 0)
+
+
+async def test_one_that_is_started_later_has_the_interval_that_was_chosen() -> None:
+    body = "print(LINE.replace('node', sys.argv[-1]), flush=True)" + SLEEP
+    feed = Feed([*collector(body), "--interval", "0.1"], 0.1)
+    hosts: list[str | None] = []
+    feed.start()
+    feed.attach(asyncio.get_running_loop(), lambda told: hosts.append(told.host.hostname), int)
+    await until(lambda: hosts)
+    feed.change_interval(0.5)
+    feed.resume()
+    await until(lambda: "0.5" in hosts)
+    feed.stop()
+
+
+async def fallen_silent(interval: float, *, stale_seconds: float) -> tuple[Feed, list[FeedState]]:
+    """A feed that has told one snapshot, and the states that it tells from then on."""
+    told: list[FeedState] = []
+    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), interval, stale_seconds=stale_seconds)
+    feed.start()
+    loop = asyncio.get_running_loop()
+    feed.attach(loop, lambda _snapshot: None, lambda: told.append(feed.state))
+    await until(lambda: feed.latest)
+    return feed, told
+
+
+async def test_silence_is_noticed_by_the_interval_that_was_chosen() -> None:
+    feed, told = await fallen_silent(60.0, stale_seconds=0.05)
+    feed.change_interval(0.01)
+    await until(lambda: FeedState.STALE in told)
+    feed.stop()
+
+
+async def test_silence_is_noticed_however_often_the_interval_is_changed() -> None:
+    feed, told = await fallen_silent(0.01, stale_seconds=0.2)
+
+    def is_told() -> bool:
+        feed.change_interval(0.03 - feed.interval)
+        return FeedState.STALE in told
+
+    await until(is_told)
+    feed.stop()
+
+
+async def test_released_it_has_no_collector_until_it_resumes() -> None:
+    body = "while True: print(LINE, flush=True); time.sleep(0.05)"
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        listener.feed.release()
+        assert listener.feed.state is FeedState.RELEASED
+        await until(lambda: lingering() == 0)
+        count = len(listener.snapshots)
+        await until(lambda: listener.feed.age > 0.3)
+        assert len(listener.snapshots) == count
+        listener.feed.resume()
+        await until(lambda: len(listener.snapshots) > count)
+        assert listener.feed.state is FeedState.LIVE
+
+
+async def test_stopped_it_leaves_no_dead_collector_behind() -> None:
+    body = "print(LINE.replace('node', str(os.getpid())), flush=True)" + SLEEP
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        collector = Path("/proc", str(listener.snapshots[-1].host.hostname))
+        assert collector.exists()
+        listener.feed.stop()
+        assert not collector.exists()
+
+
+async def test_what_was_seen_before_a_release_is_not_live_after_it(tmp_path: Path) -> None:
+    flag, go = tmp_path / "ran", tmp_path / "go"
+    body = (
+        f"while os.path.exists({str(flag)!r}) and not os.path.exists({str(go)!r}): "
+        "time.sleep(0.01)\n"
+        f"open({str(flag)!r}, 'w').close()\nprint(LINE, flush=True)" + SLEEP
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        listener.feed.release()
+        listener.feed.resume()
+        assert listener.feed.state is FeedState.RESTARTING
+        go.touch()
+        await until(lambda: len(listener.snapshots) == 2)
+        assert listener.feed.state is FeedState.LIVE
+
+
+async def test_released_it_does_not_wait_for_a_collector_that_cannot_die() -> None:
+    body = (
+        'LINE = LINE.replace("node", str(os.getpid()))\n'
+        "while True: print(LINE, flush=True); time.sleep(0.05)"
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.snapshots)
+        stuck = listener.snapshots[-1].host.hostname
+        with undying(int(stuck)):
+            before = time.monotonic()
+            listener.feed.release()
+            assert time.monotonic() - before < 1
+            assert listener.feed.state is FeedState.RELEASED
+            count = len(listener.snapshots)
+            await until(lambda: listener.feed.age > 0.3)
+            assert len(listener.snapshots) == count
+            assert lingering() == 1
+            listener.feed.resume()
+            await until(lambda: len(listener.snapshots) > count)
+            assert listener.feed.state is FeedState.LIVE
+            assert listener.snapshots[-1].host.hostname != stuck
+            assert lingering() == 1
+        await until(lambda: lingering() == 0)
+
+
+async def test_released_while_it_waits_for_a_restart_it_starts_none(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    body = f"open({str(starts)!r}, 'a').write('x'); sys.exit('driver gone')"
+    async with Listener(body, retry_seconds=0.2) as listener:
+        await until(lambda: listener.feed.exit_status is not None)
+        listener.feed.release()
+        before = starts.read_text()
+        await until(lambda: listener.feed.age > 1.0)
+        assert starts.read_text() == before

@@ -1,0 +1,33 @@
+from gpudash.model.device_fields import BY_NAME, DEVICE_FIELDS
+from gpudash.model.fields import Group
+from gpudash.model.snapshot import Device
+from gpudash.model.units import Unit
+
+
+def test_every_field_of_a_device_is_there_in_its_order() -> None:
+    assert tuple(field.name for field in DEVICE_FIELDS) == Device.__struct_fields__
+    assert len({field.label for field in DEVICE_FIELDS}) == len(DEVICE_FIELDS)
+
+
+def test_fields_carry_what_they_declare() -> None:
+    power = BY_NAME["power_usage_mw"]
+    assert (power.label, power.group, power.unit) == ("Power usage", Group.POWER, Unit.MILLIWATT)
+    assert power.help.startswith("Board power")
+
+
+def test_labels_leave_the_unit_out_and_spell_short_words() -> None:
+    named = {
+        "gpu_utilization_percent": "GPU utilization",
+        "nvlink_tx_bytes_per_second": "NVLink TX",
+        "nvlink_count": "NVLinks",
+        "core_count": "Cores",
+        "throttled_sw_power_cap_percent": "Throttled SW power cap",
+        "nvlink_crc_error_count": "NVLink CRC errors",
+        "nvlink_recovery_count": "NVLink recoveries",
+        "pcie_replays_per_second": "PCIe replays per second",
+        "ecc_corrected_volatile_count": "ECC corrected volatile",
+        "max_operating_tlimit_celsius": "Max operating T-limit",
+        "pcie_replay_count": "PCIe replays",
+        "pci_bus_id": "PCI bus ID",
+    }
+    assert {name: BY_NAME[name].label for name in named} == named

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpudash.model import snapshot as vocabulary
+from gpudash.model.errors import WireError
+from gpudash.model.snapshot import EMPTY, Host, Snapshot
+from gpudash.model.text import LIMIT, clean
+from gpudash.model.units import Unit
+from gpudash.model.wire import decode, encode, json_schema, pretty
+from gpudash.output import table
+from tests.factories import make_device, make_process, make_snapshot
+from tests.strategies import snapshots
+
+LONE_SURROGATE = rb'{"taken_at":"2026-01-02T03:04:05Z","host":{"hostname":"\ud800"}}'
+STRUCTS = [
+    kind
+    for kind in vars(vocabulary).values()
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
+]
+
+
+def document(snapshot: Snapshot) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(encode(snapshot))
+    return parsed
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(snapshots())
+def test_decode_gives_back_what_was_encoded(snapshot: Snapshot) -> None:
+    assert decode(encode(snapshot)) == snapshot
+
+
+@pytest.mark.parametrize("snapshot", [EMPTY, make_snapshot(), make_snapshot(0, topology=None)])
+def test_document_is_one_line_of_plain_json(snapshot: Snapshot) -> None:
+    line = encode(snapshot)
+    assert b"\n" not in line
+    assert decode(line) == snapshot
+    assert json.loads(pretty(line)) == json.loads(line)
+
+
+def test_absent_values_are_written_as_null() -> None:
+    device = document(make_snapshot(1, devices=(make_device(temperature_celsius=None),)))["devices"]
+    assert device[0]["temperature_celsius"] is None
+    assert device[0]["ecc_uncorrected_volatile_count"] == 0
+
+
+def test_time_is_rfc3339_in_utc() -> None:
+    assert document(make_snapshot())["taken_at"] == "2026-01-02T03:04:05.678000Z"
+
+
+def test_unknown_fields_of_a_newer_schema_are_ignored() -> None:
+    newer = document(make_snapshot())
+    newer["schema"] = 2
+    for place in (newer, newer["host"], newer["devices"][0], newer["processes"][0]):
+        place["field_of_tomorrow"] = {"nested": [1, None]}
+    assert decode(json.dumps(newer).encode()) == make_snapshot(schema=2)
+
+
+@pytest.mark.parametrize(
+    ("path", "keys", "value"),
+    [
+        (r"\$\.devices\[.+\]\.temperature_celsius", ("devices", 1, "temperature_celsius"), "62"),
+        (r"\$\.devices\[.+\]\.state", ("devices", 0, "state"), "on\n\x1b[31mfire"),
+        (r"\$\.host\.hostname", ("host", "hostname"), 7),
+        (
+            r"\$\.processes\[.+\]\.devices\[.+\]\.index",
+            ("processes", 0, "devices", 0, "index"),
+            None,
+        ),
+        (r"\$\.taken_at", ("taken_at",), "yesterday"),
+    ],
+)
+def test_wrong_value_is_one_line_that_names_its_path(
+    path: str, keys: tuple[Any, ...], value: object
+) -> None:
+    wrong: Any = document(make_snapshot(2))
+    place = wrong
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    with pytest.raises(WireError, match=path) as caught:
+        decode(json.dumps(wrong).encode())
+    assert str(caught.value).isprintable()
+
+
+def test_missing_field_is_named() -> None:
+    with pytest.raises(WireError, match="taken_at"):
+        decode(b'{"host":{"hostname":"a"}}')
+
+
+def test_line_cut_anywhere_is_an_error() -> None:
+    line = encode(make_snapshot(1, processes=(make_process(command_line=("naïve", "🦆")),)))
+    for length in range(len(line)):
+        with pytest.raises(WireError):
+            decode(line[:length])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"null", b"[]", b"\xff\xfe", b"{}{}", LONE_SURROGATE, b"[" * 100_000],
+)
+def test_anything_else_is_an_error(line: bytes) -> None:
+    with pytest.raises(WireError):
+        decode(line)
+
+
+@pytest.mark.parametrize("kind", STRUCTS, ids=lambda kind: kind.__name__)
+def test_schema_describes_every_field_as_it_is_declared(kind: type[msgspec.Struct]) -> None:
+    described = json_schema()["$defs"][kind.__name__]["properties"]
+    hints = typing.get_type_hints(kind, include_extras=True)
+    assert list(described) == [field.encode_name for field in msgspec.structs.fields(kind)]
+    for name, entry in described.items():
+        declared = next(meta for meta in hints[name].__metadata__ if meta.extra)
+        unit, nvml = declared.extra["unit"], declared.extra["nvml"]
+        assert entry["description"].endswith(".")
+        assert entry.get("x-unit") == (None if unit is Unit.NONE else unit.suffix)
+        assert entry.get("x-nvml") == nvml
+
+
+def test_schema_gives_units_and_nvml_calls() -> None:
+    power = json_schema()["$defs"]["Device"]["properties"]["power_usage_mw"]
+    assert power["x-unit"] == "mW"
+    assert power["x-nvml"] == "nvmlDeviceGetPowerUsage"
+
+
+def test_everything_measured_in_hertz_watts_or_degrees_names_its_nvml_call() -> None:
+    for name, entry in json_schema()["$defs"]["Device"]["properties"].items():
+        if entry.get("x-unit") in {"mW", "MHz", "mJ", "°C"}:
+            assert entry.get("x-nvml"), name
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400, -(10**400)])
+def test_number_that_no_driver_can_tell_is_an_error(number: int) -> None:
+    hostile = document(make_snapshot(1))
+    hostile["devices"][0]["memory_total_bytes"] = number
+    with pytest.raises(WireError, match="64 bits"):
+        decode(json.dumps(hostile).encode())
+
+
+@pytest.mark.parametrize("number", [2**64 - 1, -(2**63)])
+def test_numbers_of_64_bits_and_long_digits_in_texts_are_none(number: int) -> None:
+    host = Host(hostname=clean("1" * 400), memory_total_bytes=number)
+    snapshot = make_snapshot(1, host=host)
+    assert decode(encode(snapshot)) == snapshot
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value of a document that holds no others."""
+    if isinstance(value, (dict, list)):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(each, (*path, key))
+    else:
+        yield path
+
+
+PLACES = list(places(document(make_snapshot(2))))
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=()), max_size=30),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.sampled_from(PLACES), JSON, min_size=1, max_size=6))
+def test_hostile_document_is_an_error_or_a_snapshot_that_can_be_shown(
+    values: dict[tuple[Any, ...], Any],
+) -> None:
+    hostile = document(make_snapshot(2))
+    for path, value in values.items():
+        place = hostile
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+    try:
+        snapshot = decode(json.dumps(hostile).replace("Infinity", "1e999").encode())
+    except WireError:
+        return
+    assert decode(encode(snapshot)) == snapshot
+    shown = table.render(snapshot, width=100, color=False, ascii=False)
+    assert all(map(str.isprintable, shown.splitlines()))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_error(line: bytes) -> None:
+    with pytest.raises(WireError):
+        decode(line)
+
+
+HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\u202e\n\x9b"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [HOSTILE, "\u202e", "\x7f", "\\\x1b", '"\x1b"', "\\n\n", "e" + "\u0301" * 9, "❤\ufe0f"],
+)
+def test_foreign_text_of_a_document_is_made_harmless(hostile: str) -> None:
+    process = make_process(username=hostile, command_line=(hostile, "python"))
+    line = encode(make_snapshot(processes=(process,)))
+    (decoded,) = decode(line).processes
+    assert decoded.username == clean(hostile)
+    assert decoded.command_line == (clean(hostile), "python")
+
+
+@given(st.text(max_size=30))
+def test_no_text_survives_unclean(text: str) -> None:
+    line = encode(make_snapshot(processes=(make_process(username=text),)))
+    assert decode(line).processes[0].username == clean(text)
+
+
+@pytest.mark.parametrize("char", ["x", "é", "\x1b"])
+def test_text_of_a_document_has_an_end(char: str) -> None:
+    line = encode(make_snapshot(processes=(make_process(username=char * 1_000_000),)))
+    snapshot = decode(line)
+    assert len(snapshot.processes[0].username or "") < 500_000
+    assert decode(encode(snapshot)) == snapshot
+
+
+def test_longest_clean_text_stays_whole() -> None:
+    longest = clean("\U000e0041" * LIMIT * 2)
+    snapshot = make_snapshot(processes=(make_process(username=longest),))
+    assert decode(encode(snapshot)) == snapshot

@@ -1,0 +1,124 @@
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from gpudash.model.errors import UsageError
+from gpudash.model.snapshot import Fault, Snapshot
+from gpudash.output.smi import APP_FIELDS, GPU_FIELDS, listing, query
+from tests.factories import make_device, make_process, make_process_device, make_snapshot
+from tests.strategies import snapshots
+
+CSV = "csv,noheader"
+
+
+def rows(snapshot: Snapshot, names: str, format: str = CSV, *, apps: bool = False) -> Sequence[str]:
+    found = query(None, names, format) if apps else query(names, None, format)
+    return list(found.rows(snapshot))
+
+
+def test_the_heading_has_the_full_names_and_units() -> None:
+    assert query("gpu_name,clocks.sm,memory.used", None, "csv").heading() == (
+        "name, clocks.current.sm [MHz], memory.used [MiB]"
+    )
+
+
+def test_units_may_be_left_out() -> None:
+    names = "power.draw,memory.used,fan.speed"
+    snapshot = make_snapshot(1)
+    assert rows(snapshot, names) == ["412.30 W, 40960 MiB, [N/A]"]
+    assert rows(snapshot, names, "csv,nounits") == ["412.30, 40960, [N/A]"]
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "cell"),
+    [
+        ("memory.used", {"memory_used_bytes": None}, "[N/A]"),
+        ("temperature.memory", {"memory_temperature_celsius": None}, "N/A"),
+        ("pstate", {"performance_state": 8}, "P8"),
+        ("compute_mode", {"compute_mode": "exclusive-process"}, "Exclusive_Process"),
+        ("pci.bus", {"pci_bus_id": "00000001:AF:00.0"}, "0xAF"),
+        ("pci.domain", {"pci_bus_id": "00000001:AF:00.0"}, "0x0001"),
+        ("mig.mode.current", {"mig_mode": None}, "[N/A]"),
+        ("retired_pages.pending", {"retired_pages_pending": True}, "Yes"),
+        (
+            "clocks_throttle_reasons.active",
+            {"clocks_event_reasons": ("sw-power-cap", "hw-slowdown", "0x400")},
+            "0x000000000000040C",
+        ),
+        (
+            "clocks_throttle_reasons.hw_slowdown",
+            {"clocks_event_reasons": ("hw-slowdown",)},
+            "Active",
+        ),
+        ("clocks_event_reasons.gpu_idle", {"clocks_event_reasons": None}, "[N/A]"),
+        ("name", {"name": "evil\x1b[2J\nGPU"}, "evil\\x1b[2J\\nGPU"),
+        ("name", {"name": "GPU, 4242"}, r"GPU\x2c 4242"),
+    ],
+)
+def test_cells(name: str, overrides: dict[str, Any], cell: str) -> None:
+    assert rows(make_snapshot(devices=(make_device(**overrides),)), name) == [cell]
+
+
+def test_local_time() -> None:
+    moment = datetime(2026, 11, 21, 10, 53, 41, 983_900, tzinfo=timezone.utc)
+    (cell,) = rows(make_snapshot(1, taken_at=moment), "timestamp")
+    assert cell == f"{moment.astimezone():%Y/%m/%d %H:%M:%S}.983"
+
+
+def test_a_lost_gpu_is_never_an_idle_one() -> None:
+    fault = Fault(source="nvml", message="GPU 0 fell off the bus", code=15)
+    lost = make_device(
+        state="lost", fault=fault, memory_used_bytes=None, gpu_utilization_percent=None
+    )
+    snapshot = make_snapshot(devices=(lost, make_device(index=1)))
+    assert rows(snapshot, "index,memory.used,utilization.gpu") == [
+        "0, [GPU is lost], [GPU is lost]",
+        "1, 40960 MiB, 87 %",
+    ]
+
+
+def test_compute_processes_in_the_order_of_the_gpus() -> None:
+    shares = tuple(make_process_device(index=index) for index in (0, 1))
+    window = make_process(pid=9, name="Xorg", devices=(make_process_device(type="G"),))
+    gone = make_process(pid=7, name=None, command_line=None)
+    both = make_process(devices=shares, command_line=("/usr/bin/python3", "train.py"))
+    snapshot = make_snapshot(2, processes=(both, window, gone))
+    assert rows(snapshot, "pid,name,used_memory", apps=True) == [
+        "4242, /usr/bin/python3, 40960 MiB",
+        "7, [Not Found], 40960 MiB",
+        "4242, /usr/bin/python3, 40960 MiB",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "apps", "format", "message"),
+    [
+        ("memory.usd", None, "csv", "did you mean memory.used"),
+        ("", None, "csv", "needs names"),
+        ("name", "pid", "csv", "choose one of"),
+        ("name", None, None, "needs --format=csv"),
+        ("name", None, "json", "choose csv"),
+        ("name", None, "csv,nohead", "'nohead'"),
+        (None, "memory.used", "csv", "is no field"),
+        ("\x1b[2J", None, "csv", "is no field"),
+    ],
+)
+def test_a_wrong_query_is_told_in_a_line(
+    gpu: str | None, apps: str | None, format: str | None, message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        query(gpu, apps, format)
+    assert message in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+@given(snapshots())
+def test_any_snapshot_has_as_many_cells_as_fields(snapshot: Snapshot) -> None:
+    for fields, apps in ((GPU_FIELDS, False), (APP_FIELDS, True)):
+        for found in rows(snapshot, ",".join(fields), apps=apps):
+            assert found.isprintable()
+            assert found.count(",") == len(fields) - 1
+    assert all(line.isprintable() for line in listing(snapshot))

@@ -1,0 +1,131 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpudash.system import locks
+
+LISTING = """\
+1: FLOCK  ADVISORY  WRITE 4242 00:16:4729 0 EOF
+1: -> FLOCK  ADVISORY  WRITE 4300 00:16:4729 0 EOF
+2: POSIX  ADVISORY  WRITE 99 fe:01:1234 0 EOF
+3: FLOCK  ADVISORY  READ 12 00:16:5000 0 EOF
+4: FLOCK  ADVISORY  WRITE 0 00:1c:77 0 EOF
+5: OFDLCK ADVISORY  WRITE -1 00:06:1 0 EOF
+nonsense
+6: FLOCK  ADVISORY  WRITE x 0:0 0 EOF
+"""
+
+HOLD = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(descriptor, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def directory() -> str:
+    """A directory of sysfs, as that of a GPU is one."""
+    found = sorted(Path("/sys/bus/pci/devices").glob("*"))
+    if not found:
+        pytest.skip("this machine shows no PCI device, whose directory would be locked")
+    return str(found[0])
+
+
+def test_only_held_exclusive_flocks_are_leases() -> None:
+    assert locks.parse(LISTING.splitlines()) == {(0, 0x16, 4729): 4242, (0, 0x1C, 77): 0}
+
+
+def test_the_place_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUDASH_LOCK_DIR", raising=False)
+    assert locks.place("GPU-1", "00000000:1A:00.0") == "/sys/bus/pci/devices/0000:1a:00.0"
+    assert locks.place("GPU-1", None) is None
+    assert locks.place("GPU-1", "0:../../etc") is None
+    assert locks.place("GPU-1", "00010000:01:00.0") == "/sys/bus/pci/devices/10000:01:00.0"
+    assert locks.place("GPU-1", "garbage") is None
+    monkeypatch.setenv("GPUDASH_LOCK_DIR", "/run/gpudash")
+    assert locks.place("GPU-1", "00000000:1A:00.0") == "/run/gpudash/GPU-1"
+    assert locks.place("../x", "00000000:1A:00.0") is None
+
+
+def test_one_holder_at_a_time_who_is_named(directory: str) -> None:
+    held = locks.take(directory)
+    assert held is not None
+    try:
+        key = locks.key(directory)
+        assert key is not None
+        assert locks.holders()[key] == os.getpid()
+        assert locks.take(directory) is None
+    finally:
+        os.close(held)
+    again = locks.take(directory)
+    assert again is not None
+    os.close(again)
+
+
+def test_a_lock_dies_with_its_holder(directory: str) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert locks.take(directory) is None
+        holder.kill()
+        holder.wait()
+        mine = locks.take(directory)
+        assert mine is not None
+        os.close(mine)
+
+
+def test_what_others_could_replace_is_no_place(tmp_path: Path) -> None:
+    place = tmp_path / "GPU-1"
+    place.touch()
+    tmp_path.chmod(0o777)
+    with pytest.raises(PermissionError, match="others than root can replace it"):
+        locks.take(str(place))
+
+
+def test_no_place_at_all(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        locks.take(str(tmp_path / "nothing"))
+    assert locks.key(str(tmp_path / "nothing")) is None
+
+
+def test_locks_of_other_files_are_no_leases(
+    directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GPUDASH_LOCK_DIR", raising=False)
+    elsewhere, lease = locks.key(str(tmp_path)), locks.key(directory)
+    assert elsewhere is not None
+    assert lease is not None
+    assert not locks.may_be_leases({})
+    assert not locks.may_be_leases({elsewhere: 1})
+    assert locks.may_be_leases({elsewhere: 1, lease: 2})
+    monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path))
+    assert locks.may_be_leases({elsewhere: 1})
+
+
+@pytest.mark.parametrize("whose", ["file", "folder", "link"])
+def test_what_is_not_roots_is_no_place(tmp_path: Path, whose: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    folder = tmp_path / "places"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    place = folder / "GPU-1"
+    if whose == "link":
+        (tmp_path / "roots").touch()
+        place.symlink_to(tmp_path / "roots")
+    else:
+        place.touch()
+    held = locks.take(str(place))
+    assert held is not None
+    os.close(held)
+    os.chown(folder if whose == "folder" else place, 65534, -1, follow_symlinks=False)
+    with pytest.raises(PermissionError, match="others than root can replace it"):
+        locks.take(str(place))

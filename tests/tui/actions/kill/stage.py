@@ -1,0 +1,90 @@
+"""The app over a hand-fed feed, with real processes to aim at."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gpudash.model.snapshot import Process, Snapshot
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.dialogs.kill import KillScreen
+from tests.actions.kill.shown import HERE, shown
+from tests.factories import GIB, make_process_device, make_snapshot
+from tests.tui.stage import HandFeed, screen_lines
+
+LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+def process_for(pid: int, **overrides: Any) -> Process:
+    shares = tuple(make_process_device(index=i, used_gpu_memory_bytes=GIB) for i in range(2))
+    fields = {"devices": shares, "command_line": ("sleep", "600"), **overrides}
+    return shown(pid, **fields)
+
+
+def host_of(*processes: Process, **overrides: Any) -> Snapshot:
+    return make_snapshot(2, **{"host": HERE, "processes": processes, **overrides})
+
+
+class Stage:
+    """The app with a hand on its feed."""
+
+    def __init__(self, app: GpudashApp, pilot: Any, feed: HandFeed) -> None:
+        self.app, self.pilot, self.feed = app, pilot, feed
+
+    @property
+    def text(self) -> str:
+        return "\n".join(screen_lines(self.app))
+
+    @property
+    def footer(self) -> str:
+        """Its last two lines: a long notice takes both."""
+        return " ".join(" ".join(screen_lines(self.app)[-2:]).split())
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 10
+        while not condition():
+            assert time.monotonic() < deadline, self.text
+            await self.pilot.pause(0.02)
+
+    async def shows(self, text: str) -> None:
+        await self.until(lambda: text in self.text)
+
+    async def reports(self, text: str) -> None:
+        """Wait for an outcome, of which the footer shows what there is room for."""
+        await self.until(lambda: text in self.app.picture.notice)
+        await self.until(lambda: self.app.picture.notice[:30] in self.footer)
+
+    async def asked(self) -> KillScreen:
+        """The dialog, once it is open and obeys."""
+        await self.until(lambda: isinstance(self.app.screen, KillScreen))
+        screen = self.app.screen
+        assert isinstance(screen, KillScreen)
+        await self.until(lambda: screen._seen is not None)
+        screen._obeys_from = 0.0
+        return screen
+
+    async def ask(self, *processes: Process, key: str = "K") -> KillScreen:
+        self.feed.give(host_of(*processes))
+        await self.pilot.press(key)
+        return await self.asked()
+
+    async def closed(self) -> None:
+        await self.until(lambda: not self.app.screen.is_modal)
+
+    async def click(self, text: str) -> None:
+        lines = screen_lines(self.app)
+        y = next(number for number, line in enumerate(lines) if text in line)
+        await self.pilot.click(offset=(lines[y].index(text) + 1, y))
+
+
+@asynccontextmanager
+async def stage(size: tuple[int, int] = (120, 36)) -> Any:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=size) as pilot:
+        yield Stage(app, pilot, feed)

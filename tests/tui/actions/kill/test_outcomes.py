@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from gpudash.actions.kill import patience
+from gpudash.tui import notice
+from gpudash.tui.dialogs.kill import KillScreen
+from tests.factories import make_device
+from tests.holders import Holder
+from tests.tui.actions.kill.stage import Start, host_of, process_for, stage
+
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); signal.pause()"
+
+
+async def test_a_confirmed_kill_reports_the_memory_that_was_seen_to_be_freed(victim: Any) -> None:
+    async with stage() as on:
+        process = process_for(victim.pid)
+        await on.ask(process)
+        await on.pilot.press("y")
+        await on.reports(f"killed {victim.pid} (alice)")
+        assert "freed" not in on.footer
+        on.feed.give(host_of(process))
+        on.feed.give(host_of())
+        await on.reports(f"killed {victim.pid} (alice): 2.0 GiB freed on GPU 0-1")
+        assert victim.wait(5) == -9
+
+
+async def test_memory_that_the_driver_still_counts_is_not_called_freed(
+    victim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    async with stage() as on:
+        process = process_for(victim.pid)
+        await on.ask(process)
+        await on.pilot.press("y")
+        await on.reports(f"killed {victim.pid}")
+        for _ in range(3):
+            on.feed.give(host_of(process))
+            await on.pilot.pause(0.1)
+        await on.reports("the driver still counts 2.0 GiB on GPU 0-1")
+        on.feed.give(host_of())
+        await on.reports(f"killed {victim.pid} (alice): 2.0 GiB freed on GPU 0-1")
+
+
+async def test_a_zombie_is_told_once_it_has_lasted_and_until_it_is_reaped(
+    victim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "REAP_SECONDS", 3600.0)
+    ended = f"killed {victim.pid} (alice)"
+    async with stage() as on:
+        await on.ask(process_for(victim.pid, devices=()))
+        await on.pilot.press("y")
+        await on.until(lambda: on.app.picture.notice == ended)
+        monkeypatch.setattr(patience, "REAP_SECONDS", 0.0)
+        await on.reports(f"{ended}; zombie: parent {os.getpid()} ")
+        victim.wait(5)
+        await on.until(lambda: on.app.picture.notice == ended)
+
+
+async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(
+    victim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    async with stage() as on:
+        process = process_for(victim.pid)
+        await on.ask(process)
+        await on.pilot.press("y")
+        await on.reports(f"killed {victim.pid}")
+        for _ in range(3):
+            on.feed.give(host_of(process))
+            await on.pilot.pause(0.1)
+        await on.reports("the driver still counts 2.0 GiB on GPU 0-1")
+        on.app.say("")
+        on.feed.give(host_of())
+        await on.until(lambda: not on.app.workers)
+        assert on.app.picture.notice == ""
+
+
+async def test_what_is_waited_for_is_told_for_as_long_as_it_is(
+    victim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notice, "SECONDS", 0.01)
+    async with stage() as on:
+        process = process_for(victim.pid)
+        await on.ask(process)
+        await on.pilot.press("y")
+        await on.reports(f"killed {victim.pid} (alice); waiting")
+        on.feed.give(host_of(process))
+        on.feed.give(host_of())
+        await on.until(lambda: not on.app.picture.notice)
+
+
+async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "END_SECONDS", 0.3)
+    deaf = start(sys.executable, "-c", DEAF)
+    assert deaf.stdout is not None
+    deaf.stdout.readline()
+    async with stage() as on:
+        await on.ask(process_for(deaf.pid), key="T")
+        await on.pilot.press("y")
+        await on.reports(f"SIGTERM sent to {deaf.pid}")
+        await on.shows(f"{deaf.pid} (alice) ignored SIGTERM for 0 s: send SIGKILL?")
+        screen = on.app.screen
+        await on.pilot.press("y")
+        assert on.app.screen is screen, "a key that was meant for the list must not answer"
+        await on.asked()
+        await on.pilot.press("y")
+        await on.reports(f"killed {deaf.pid}")
+        assert deaf.wait(5) == -9
+
+
+async def test_the_offer_waits_for_another_question_and_can_be_refused(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "END_SECONDS", 0.1)
+    deaf = start(sys.executable, "-c", DEAF)
+    assert deaf.stdout is not None
+    deaf.stdout.readline()
+    async with stage() as on:
+        await on.ask(process_for(deaf.pid), key="T")
+        await on.pilot.press("y")
+        await on.pilot.press("h")
+        assert not isinstance(on.app.screen, KillScreen)
+        await on.until(lambda: "ignored SIGTERM" in on.app.picture.notice)
+        await on.pilot.pause(0.3)
+        assert not isinstance(on.app.screen, KillScreen)
+        await on.pilot.press("escape")
+        await on.asked()
+        await on.pilot.press("n")
+        await on.reports("ignored SIGTERM for 0 s")
+        assert "?" not in on.footer.split("ignored")[1]
+        assert deaf.poll() is None
+
+
+async def test_children_that_keep_the_memory_are_offered_to_be_killed(
+    gpu_holder: Callable[..., Holder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    job = gpu_holder("(sleep 600 & exec sleep 600)")
+    (child,) = psutil.Process(job.pid).children()
+    async with stage() as on:
+        process = process_for(job.pid)
+        await on.ask(process)
+        await on.shows("children  1, with no GPU memory: they stay")
+        await on.pilot.press("y")
+        await on.reports(f"killed {job.pid}")
+        for _ in range(3):
+            on.feed.give(host_of(process))
+            await on.pilot.pause(0.1)
+        screen = await on.asked()
+        await on.shows(f"its child {child.pid} still runs")
+        await on.shows("kill it, too?")
+        assert "on GPU -" not in on.text
+        assert screen._aim.rows[0].process.pid == child.pid
+        await on.pilot.press("y")
+        await on.reports(f"killed {child.pid}")
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(
+    victim: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.pilot.press("y")
+        await on.reports(f"killed {victim.pid}")
+        lost = (make_device(index=0), make_device(index=1, state="lost"))
+        for _ in range(3):
+            on.feed.give(host_of(devices=lost))
+            await on.pilot.pause(0.1)
+        await on.reports("1.0 GiB freed on GPU 0; whether memory came free on GPU 1 is not known")
+
+
+async def test_what_is_sent_is_recorded(victim: Any, state: Path) -> None:
+    file = state / "gpudash" / "audit.jsonl"
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.pilot.press("y")
+        await on.until(lambda: file.exists() and str(victim.pid) in file.read_text())
+
+
+async def test_a_record_that_cannot_be_kept_is_told(victim: Any, state: Path) -> None:
+    state.write_text("no folder")
+    async with stage() as on:
+        await on.ask(process_for(victim.pid, devices=()))
+        await on.pilot.press("y")
+        await on.reports("not recorded in audit.jsonl: Not a directory")

@@ -1,0 +1,66 @@
+import time
+
+import pytest
+
+from gpudash.tui.dialogs.choices import Choice, ranked
+
+ENTRIES = (
+    Choice("sort", "Sort: choose the column", "s"),
+    Choice("pid", "Process: copy the PID", "y"),
+    Choice("command", "Process: copy the command line", "Y"),
+    Choice("quit", "Screen: quit", "q"),
+)
+
+
+def values(typed: str) -> list[str]:
+    return [choice.value for choice in ranked(ENTRIES, typed)]
+
+
+def test_beginnings_of_words_find_an_entry() -> None:
+    assert values("copid") == ["pid"]
+    assert values("copy com") == ["command"]
+    assert values("CTC") == ["sort", "command"]
+
+
+def test_nothing_typed_keeps_all_in_their_order() -> None:
+    assert values("") == ["sort", "pid", "command", "quit"]
+
+
+def test_letters_scattered_within_words_find_nothing() -> None:
+    assert values("oun") == []
+    assert values("zzz") == []
+
+
+def test_a_key_finds_its_action_first() -> None:
+    assert values("q")[0] == "quit"
+
+
+def test_other_words_find_an_entry_behind_those_that_show_them() -> None:
+    choices = (
+        Choice("links", "View: how the GPUs are connected", words="topology topo"),
+        Choice("host", "Panels: top of the screen"),
+    )
+    assert [choice.value for choice in ranked(choices, "topo")] == ["host", "links"]
+    assert [choice.value for choice in ranked(choices, "topology")] == ["links"]
+
+
+@pytest.mark.parametrize("typed", ["p", "power", "Power u"])
+def test_of_equals_the_one_that_begins_with_what_was_typed_is_first(typed: str) -> None:
+    choices = [
+        Choice(text, text) for text in ("SW power use cap", "Power usage", "Spare power unit")
+    ]
+    found = [choice.value for choice in ranked(choices, typed)]
+    assert found == ["Power usage", "SW power use cap", "Spare power unit"]
+
+
+def test_of_equals_another_name_that_begins_so_counts_as_much() -> None:
+    choices = (Choice("cap", "power cap"), Choice("gpu", "GPU memory", words="mem memory"))
+    bandwidth = Choice("bandwidth", "memory bandwidth")
+    assert [each.value for each in ranked((*choices, bandwidth), "mem")] == ["gpu", "bandwidth"]
+
+
+def test_much_typing_takes_no_time() -> None:
+    choices = [Choice(str(n), "a a " * 50) for n in range(20)]
+    start = time.process_time()
+    ranked(choices, "a" * 500)
+    assert time.process_time() - start < 2

@@ -1,0 +1,81 @@
+import pytest
+
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.dialogs.choices import ranked
+from gpudash.tui.dialogs.palette import entries
+from gpudash.tui.keymap import OVERVIEW_KEYS
+from gpudash.tui.keymap.recorded import live_keys
+from gpudash.tui.views.view import View
+from tests.tui.stage import (
+    HandFeed,
+    busy_snapshot,
+    text_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("interval", "time.longer"),
+        ("theme", "screen.theme"),
+        ("refresh", "screen.redraw"),
+        ("history", "time.back"),
+        ("topology", "view.links"),
+        ("search", "filter.open"),
+        ("terminate", "process.terminate"),
+        ("sigterm", "process.terminate"),
+        ("signal", "process.kill"),
+        ("process.kill", "process.kill"),
+        ("quit", "screen.quit"),
+    ],
+)
+def test_actions_are_found_by_the_words_people_know_them_by(typed: str, first: str) -> None:
+    choices = [entry.choice for entry in entries(live_keys(OVERVIEW_KEYS)).values()]
+    assert ranked(choices, typed)[0].value == first
+
+
+async def test_the_palette_calls_any_action() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("colon", *"freeze", "enter")
+        await pilot.pause()
+        assert app.picture.playhead.paused
+        await pilot.press("ctrl+p", *"zzzz")
+        await pilot.pause()
+        assert "nothing is called that" in text_of(app)
+        await pilot.press("enter", "escape")
+        assert app.picture.playhead.paused
+
+
+async def test_the_palette_lists_every_action_of_the_overview() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 70)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("colon")
+        seen = ""
+        for _page in range(8):
+            await pilot.pause()
+            seen += text_of(app)
+            await pilot.press("pagedown")
+        wanted = [
+            key
+            for key in live_keys(OVERVIEW_KEYS)
+            if "{" not in key.action and key.action != "palette"
+        ]
+        assert [key.help for key in wanted if key.help not in seen] == []
+
+
+async def test_the_palette_of_a_view_has_its_actions() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("m")
+        await pilot.pause()
+        assert isinstance(app.screen, View)
+        await pilot.press("colon", *"overview", "enter")
+        await pilot.pause()
+        assert not isinstance(app.screen, View)

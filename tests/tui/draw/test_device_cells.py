@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+from rich.color import ColorSystem
+
+from gpudash.analysis.rows import device_rows
+from gpudash.model.snapshot import Device, Fault
+from gpudash.model.text import clean
+from gpudash.tui.draw.device_cells import LEAST_CELLS, DeviceCells
+from gpudash.tui.draw.line import Line, cells_of
+from gpudash.tui.theme import look
+from tests.factories import GIB, make_device, make_snapshot
+
+THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+HOT = make_device(index=7, uuid="GPU-hot", clocks_event_reasons=("hw-thermal-slowdown",))
+LOST = Device(index=1, state="lost", fault=Fault(source="nvml", message=clean("fell off")))
+FULL = make_device(
+    gpu_utilization_percent=100, memory_used_bytes=8 * GIB, memory_total_bytes=8 * GIB
+)
+ROWS = device_rows(make_snapshot(devices=(FULL, LOST, HOT)))
+
+
+def text(line: Line) -> str:
+    return "".join(segment.text for segment in line)
+
+
+@pytest.mark.parametrize("cells", range(1, 101))
+def test_heading_and_devices_take_exactly_their_cells(cells: int) -> None:
+    grid = DeviceCells(ROWS, cells, THEME)
+    assert {cells_of(line) for line in [grid.heading(), *map(grid.draw, ROWS)]} == {cells}
+
+
+@pytest.mark.parametrize("cells", [LEAST_CELLS, 20, 30, 45, 70])
+def test_numbers_stand_under_their_headings(cells: int) -> None:
+    grid = DeviceCells(ROWS, cells, THEME)
+    heading, row = text(grid.heading()), text(grid.draw(ROWS[0]))
+    for word in ("UT%", "MEM%"):
+        end = heading.index(word) + len(word)
+        assert row[end - 3 : end] == "100"
+
+
+def test_more_cells_show_more() -> None:
+    def heading(cells: int) -> str:
+        return text(DeviceCells(ROWS, cells, THEME).heading())
+
+    assert "TEMP" not in heading(LEAST_CELLS)
+    assert "TEMP" in heading(24)
+    assert "STATUS" in heading(45)
+    assert "POWER" in heading(60)
+
+
+def test_trouble_is_marked_without_colour() -> None:
+    grid = DeviceCells(ROWS, LEAST_CELLS, THEME)
+    lost, hot = text(grid.draw(ROWS[1])), text(grid.draw(ROWS[2]))
+    assert lost.split() == ["!", "1", "LOST"]
+    assert hot.startswith("! 7")
+    assert "0" not in lost
