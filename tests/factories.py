@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from gpudash.model.snapshot import Device, Host, Process, ProcessDevice, Snapshot, Topology
+from gpudash.model.device import Device
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Host, Snapshot, Topology
 
 GIB = 1 << 30
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from gpudash.model.text import clean
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"

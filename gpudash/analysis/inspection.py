@@ -9,9 +9,9 @@ import time
 from msgspec import Struct
 
 from gpudash.analysis.cuda_visible import VisibleDevices, visible_devices
-from gpudash.model.secrets import is_secret_value
-from gpudash.model.secrets.names import is_secret_name
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.secrets import is_secret_name, is_secret_value
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText, clean, clean_bytes
 from gpudash.system import proc_facts
 from gpudash.system import process_tree as kin

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpudash.model.snapshot import Device, Process, ProcessDevice
+from gpudash.model.device import Device
+from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.text import clean
 from gpudash.model.units import ABSENT
 

@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, whose
 from gpudash.analysis.links import Cells, access_matrix
-from gpudash.model.snapshot import Device, Process, Snapshot, are_untold
+from gpudash.model.device import Device
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot, are_untold
 from gpudash.model.state import is_left_alone, state_words
 
 _NAMED_ISLANDS = 4

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from gpudash.analysis.health import findings_by_device
+from gpudash.analysis.health.engine import findings_by_device
 from gpudash.analysis.labels import device_labels, gpu_ranges, mig_labels
 from gpudash.analysis.uses import uses
-from gpudash.model.snapshot import Device, Finding, Process, ProcessDevice, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Finding, Snapshot
 
 
 class DeviceRow(NamedTuple):

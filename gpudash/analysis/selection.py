@@ -6,8 +6,10 @@ from collections.abc import Sequence, Set
 
 from msgspec.structs import replace
 
+from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
-from gpudash.model.snapshot import Device, Finding, Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Finding, Snapshot
 from gpudash.model.text import clean
 
 _MOST_DIGITS = 10

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from gpudash.analysis.health import Level
-from gpudash.model.cells import Align, width
+from gpudash.analysis.health.levels import Level
+from gpudash.model.text import Align, width
 from gpudash.model.units import ABSENT
 
 Row = TypeVar("Row")

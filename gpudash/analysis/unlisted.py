@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from gpudash.analysis.labels import index_ranges
-from gpudash.model.snapshot import Device, Snapshot, are_untold, unlisted_uuids
+from gpudash.model.device import Device
+from gpudash.model.fault import unlisted_uuids
+from gpudash.model.snapshot import Snapshot, are_untold
 from gpudash.model.state import is_left_alone
 
 

@@ -8,7 +8,8 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gpudash.analysis.labels import gpu_ranges, mig_labels
-from gpudash.model.snapshot import Process, ProcessDevice, Snapshot
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Snapshot
 
 Number = TypeVar("Number", int, float)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpudash.analysis.health import findings_by_device, is_held, is_hot, notable
-from gpudash.model.snapshot import Device, Finding, Snapshot
+from gpudash.analysis.health.engine import findings_by_device
+from gpudash.analysis.health.levels import notable
+from gpudash.analysis.health.status import is_held, is_hot
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Finding, Snapshot
 from gpudash.model.state import state_words
 
 

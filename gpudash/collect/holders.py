@@ -11,7 +11,7 @@ from time import monotonic
 
 from gpudash.collect.processes import Facts
 from gpudash.collect.source import Holders
-from gpudash.model.snapshot import Holder
+from gpudash.model.process import Holder
 from gpudash.system import proc_facts
 from gpudash.system import processes as proc_stat
 

@@ -19,8 +19,11 @@ from gpudash.collect.jobs import job_of
 from gpudash.collect.leases import LeaseTable
 from gpudash.collect.processes import Facts, ProcessTable, in_pid_namespace
 from gpudash.collect.source import Holders
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.process import Job, Lease, Process
 from gpudash.model.secrets import mask_arguments, mask_text
-from gpudash.model.snapshot import Device, Fault, Host, Job, Lease, Process
+from gpudash.model.snapshot import Host
 from gpudash.model.text import SafeText, clean
 from gpudash.system import proc_facts
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gpudash.model.snapshot import Job
+from gpudash.model.process import Job
 from gpudash.model.text import SafeText, clean
 
 LIMIT = 16384

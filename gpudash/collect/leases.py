@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from msgspec import Struct
 
 from gpudash.collect.ahead import Ahead
+from gpudash.model.device import Device
+from gpudash.model.process import Lease, Process
 from gpudash.model.secrets import mask_text
-from gpudash.model.snapshot import Device, Lease, Process
 from gpudash.model.state import is_left_alone
 from gpudash.model.text import SafeText, clean
 from gpudash.system import locks, proc_facts

@@ -13,12 +13,18 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.collect.memory import explained
-from gpudash.collect.nvml import Crew, Library, NvmlReader, PciBus, load
+from gpudash.collect.nvml.bus import PciBus
+from gpudash.collect.nvml.library import Library, load
 from gpudash.collect.nvml.power_saving import Rest
+from gpudash.collect.nvml.reader import NvmlReader
 from gpudash.collect.nvml.tasks import STEADY, Patience, no_news, once
+from gpudash.collect.nvml.worker import Crew
 from gpudash.collect.source import HostReader, Source
+from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
-from gpudash.model.snapshot import Device, Process, ProcessDevice, Snapshot, unlisted_uuids
+from gpudash.model.fault import unlisted_uuids
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Snapshot
 
 
 class _Joined(NamedTuple):

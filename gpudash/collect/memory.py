@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from gpudash.collect.source import Holders, HostReader
-from gpudash.model.snapshot import Device, Host, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Host, Snapshot
 
 _UNACCOUNTED_BYTES = 256 << 20
 """Less may be what the driver keeps besides its processes; a lone CUDA context takes more."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 from msgspec import Struct
 
-from gpudash.model.snapshot import Job, Process
+from gpudash.model.process import Job, Process
 from gpudash.model.text import SafeText
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import ProcStat, Watched

@@ -7,7 +7,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from gpudash.model.snapshot import Device, Fault, Holder, Host, Lease, Process, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.process import Holder, Lease, Process
+from gpudash.model.snapshot import Host, Snapshot
 
 
 class Source(Protocol):

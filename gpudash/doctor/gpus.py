@@ -8,8 +8,10 @@ from gpudash.analysis.cuda_visible import visible_devices
 from gpudash.analysis.labels import index_ranges
 from gpudash.doctor.check import Check, failed, passed, warned
 from gpudash.doctor.machine import Machine
+from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
-from gpudash.model.snapshot import Device, Fault, Snapshot
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import is_left_alone
 
 _SLOW_SECONDS = 2.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, get_type_hints
 
+from gpudash.model.device import Device
 from gpudash.model.fields import Group
-from gpudash.model.snapshot import Device
 from gpudash.model.units import Unit
 
 _UNIT_WORDS = ("bytes_per_second", "bytes", "percent", "celsius", "mw", "mj", "mhz", "seconds")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 
 
 class StateWords(NamedTuple):

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from gpudash.model.snapshot import Device, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Snapshot
 
 _VARIABLE = "GPUDASH_KEEPSAKE"
 _KEPT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpudash.doctor import Check, Verdict
-from gpudash.model.cells import pad, wrap
+from gpudash.model.text import pad, wrap
 from gpudash.output.ansi import Style, painter
 from gpudash.output.grid import shown
 

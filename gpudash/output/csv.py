@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpudash.model.device_fields import DEVICE_FIELDS
-from gpudash.model.snapshot import Fault, Snapshot
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import Snapshot
 
 
 def render(snapshot: Snapshot) -> str:

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
-from gpudash.model.snapshot import Device, Process, ProcessDevice, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Snapshot
 
 _MIB = 1 << 20
 _UNKNOWN = "?"

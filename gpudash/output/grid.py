@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from gpudash.analysis.health import Level
+from gpudash.analysis.health.levels import Level
 from gpudash.analysis.table import GAP, Place
-from gpudash.model.cells import cut, pad, width
-from gpudash.model.text import clean
+from gpudash.model.text import clean, cut, pad, width
 from gpudash.model.units import ABSENT
 from gpudash.output.ansi import Style
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from gpudash.actions.kill import Member, Report
 from gpudash.actions.kill.naming import masked_command
+from gpudash.actions.kill.report import Report
+from gpudash.actions.kill.tree import Member
 from gpudash.analysis.labels import command
 from gpudash.analysis.rows import ProcessRow
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
 from gpudash.model.units import duration, size
 
 _COMMAND_LIMIT = 1000

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpudash.model.cells import cut, pad
-from gpudash.model.snapshot import Lease, Snapshot
+from gpudash.model.process import Lease
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import cut, pad
 from gpudash.model.units import ABSENT, duration
 from gpudash.output.ansi import painter
 from gpudash.output.grid import shown

@@ -13,8 +13,8 @@ from gpudash.analysis.links import (
     p2p_matrices,
 )
 from gpudash.analysis.peers import no_topology, remarks
-from gpudash.model.cells import pad, width, wrap
 from gpudash.model.snapshot import Snapshot, Topology
+from gpudash.model.text import pad, width, wrap
 from gpudash.output.ansi import Paint, Style, painter
 
 _GAP = "  "

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, get_args
 
+from gpudash.model.device import Device, DeviceState
 from gpudash.model.device_fields import DEVICE_FIELDS, DeviceField
-from gpudash.model.snapshot import Device, DeviceState, Snapshot
+from gpudash.model.snapshot import Snapshot
 
 _MIB = 1 << 20
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -7,14 +7,14 @@ from datetime import datetime
 
 from gpudash.analysis.columns import DEVICE_COLUMNS, PROCESS_COLUMNS
 from gpudash.analysis.columns.devices import status, status_level
-from gpudash.analysis.health import findings
+from gpudash.analysis.health.engine import findings
 from gpudash.analysis.rows import DeviceRow, device_rows, process_rows
 from gpudash.analysis.summary import tally, totals
 from gpudash.analysis.table import GAP, Place, fit, taken
 from gpudash.analysis.unlisted import nobody
-from gpudash.model.cells import width as cells
-from gpudash.model.cells import wrap
 from gpudash.model.snapshot import FindingLevel, Snapshot
+from gpudash.model.text import width as cells
+from gpudash.model.text import wrap
 from gpudash.output.ansi import Style, painter
 from gpudash.output.grid import Line, body, ellipsis, fitted, heading, shown
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
 from gpudash.system import proc_facts
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import ProcStat

@@ -6,7 +6,7 @@ import os
 import select
 from contextlib import suppress
 
-from gpudash.model.cells import cut
+from gpudash.model.text import cut
 
 _FD = 2
 _ERASE = "\r\x1b[K"

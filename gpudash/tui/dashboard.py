@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from gpudash.analysis.health import findings
+from gpudash.analysis.health.engine import findings
 from gpudash.analysis.history import History
 from gpudash.analysis.rows import DeviceRow, process_rows
 from gpudash.analysis.unlisted import nobody

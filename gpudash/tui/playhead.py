@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpudash.analysis.history import History
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
 
 

@@ -6,7 +6,7 @@ from gpudash.feed.collector import lingering
 from gpudash.feed.feed import FeedState
 from gpudash.feed.playback import Playback
 from gpudash.feed.protocol import Supply
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from gpudash.model.units import duration
 
 _LONG = 2.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.color import ColorSystem
 from rich.style import Style
 
-from gpudash.analysis.health import Level
+from gpudash.analysis.health.levels import Level
 from gpudash.tui.glyphs import ASCII, UNICODE, Glyphs
 from gpudash.tui.nearest import in_256
 from gpudash.tui.palettes import BORROWED, DARK, OWN, TERMINAL, Palette, palette

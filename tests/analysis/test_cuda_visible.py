@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.analysis.cuda_visible import VisibleDevices, visible_devices
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from tests.factories import gpu_uuid, make_device
 
 FOUR = [make_device(index=index) for index in range(4)]

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from gpudash.analysis.inspection import Inspection, inspect, io_rates
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_snapshot

@@ -8,7 +8,8 @@ from hypothesis import given
 
 from gpudash.analysis.peers import no_topology, not_in_topology, reduced_links, remarks, without_p2p
 from gpudash.analysis.selection import select
-from gpudash.model.snapshot import Process, Snapshot, Topology
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot, Topology
 from tests.factories import (
     gpu_uuid,
     make_device,

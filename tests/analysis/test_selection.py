@@ -2,8 +2,11 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.analysis.selection import select, selectors
+from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
-from gpudash.model.snapshot import Device, Fault, Finding, ProcessDevice, Snapshot, Topology
+from gpudash.model.fault import Fault
+from gpudash.model.process import ProcessDevice
+from gpudash.model.snapshot import Finding, Snapshot, Topology
 from tests.factories import make_device, make_process, make_snapshot
 
 UUIDS = ("GPU-aaaa0000-1", "GPU-aaab0000-2", "GPU-cccc0000-3")

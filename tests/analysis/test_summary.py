@@ -3,7 +3,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gpudash.analysis.summary import shorter_summaries, summary, totals
-from gpudash.model.snapshot import EMPTY, Device, Fault
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import EMPTY
 from gpudash.model.text import clean
 from tests.factories import (
     GIB,

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from gpudash.analysis.unlisted import is_unlisted, nobody
-from gpudash.model.snapshot import Device, DeviceState, Fault, Snapshot
+from gpudash.model.device import Device, DeviceState
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from tests.factories import gpu_uuid, make_device, make_snapshot
 

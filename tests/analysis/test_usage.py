@@ -7,7 +7,8 @@ from hypothesis import given
 from gpudash.analysis.columns.users import USER_COLUMNS
 from gpudash.analysis.table import fit
 from gpudash.analysis.usage import User, everyone, unowned_memory_bytes, users
-from gpudash.model.snapshot import Job, Process, Snapshot
+from gpudash.model.process import Job, Process
+from gpudash.model.snapshot import Snapshot
 from tests.factories import GIB, gpu_uuid, make_device, make_process, make_snapshot
 from tests.factories import make_process_device as share
 from tests.strategies import snapshots

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpudash.analysis.uses import uses
-from gpudash.model.snapshot import Fault
+from gpudash.model.fault import Fault
 from tests.factories import (
     GIB,
     gpu_uuid,

@@ -12,7 +12,8 @@ import pytest
 
 from gpudash.collect.host import LinuxReader
 from gpudash.collect.processes import in_pid_namespace
-from gpudash.model.snapshot import Host, Process
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Host
 from gpudash.model.text import clean
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import TICK_SECONDS

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.collect.jobs import LIMIT, job_of
-from gpudash.model.snapshot import Job
+from gpudash.model.process import Job
 from gpudash.model.text import clean
 
 ID = "1f3a0c5b2d4e" + "0" * 52

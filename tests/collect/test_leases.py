@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from gpudash.collect.host import LinuxReader
-from gpudash.model.snapshot import Device, DeviceState, Job, Lease, Process
+from gpudash.model.device import Device, DeviceState
+from gpudash.model.process import Job, Lease, Process
 from gpudash.model.text import clean
 from gpudash.system import locks
 from gpudash.system import processes as proc_stat

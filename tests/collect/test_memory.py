@@ -6,7 +6,9 @@ from typing import Any
 from gpudash.collect.memory import explained
 from gpudash.collect.simulated import SimulatedHost
 from gpudash.collect.source import Holders
-from gpudash.model.snapshot import Device, Holder, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.process import Holder
+from gpudash.model.snapshot import Snapshot
 from tests.factories import GIB, make_device, make_host, make_process, make_snapshot
 
 WORKER = Holder(pid=77, start_ticks=5, username="erin", command_line=("python", "w.py"))

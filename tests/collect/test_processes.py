@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpudash.collect.processes import Facts, ProcessTable
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
 from gpudash.system import processes as proc_stat
 from tests.holders import Holder
 

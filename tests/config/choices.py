@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from gpudash.config import Choices, Settings
+from gpudash.config.declared import Settings
+from gpudash.config.settings import Choices
 
 CHOICES = Choices(
     themes=("dark", "light", "high-contrast"),

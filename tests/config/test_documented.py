@@ -5,7 +5,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gpudash.config import Settings, declared, load, save, template
+from gpudash.config.declared import Settings, declared
+from gpudash.config.documented import template
+from gpudash.config.loading import load
+from gpudash.config.saving import save
 from tests.config.choices import CHOICES
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudash.config import Settings, declared, load
+from gpudash.config.declared import Settings, declared
+from gpudash.config.loading import load
 from tests.config.choices import CHOICES
 
 

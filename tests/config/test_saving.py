@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from gpudash.config import Settings, load, place, save
+from gpudash.config import place
+from gpudash.config.declared import Settings
+from gpudash.config.loading import load
+from gpudash.config.saving import save
 from gpudash.model.errors import SettingsError
 from tests.config.choices import CHOICES, any_settings
 

@@ -5,7 +5,8 @@ import pytest
 
 from gpudash.doctor import Check, gpus
 from gpudash.doctor.machine import Machine
-from gpudash.model.snapshot import Device, DeviceState, Fault
+from gpudash.model.device import Device, DeviceState
+from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 from tests.doctor.machines import told, write
 from tests.factories import gpu_uuid, make_device, make_snapshot

@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from gpudash.analysis.filter import TERMS
+from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.health.rules import RULES
 from gpudash.config.declared import Declared, declared
 from gpudash.config.file import rendered
 from gpudash.config.settings import plain
 from gpudash.model import wire
 from gpudash.model.errors import MEANINGS
-from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
+from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS
 from gpudash.tui.keymap import KEYS, Key
 from gpudash.tui.preferences import choices
 from gpudash.tui.remapping import actions

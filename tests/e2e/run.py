@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpudash.model.snapshot import Device, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
 from tests.fakenvml.build import LIBRARY, environment
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from tests.e2e.run import gpudash, tell
 from tests.e2e.test_stream import streaming
 

@@ -148,8 +148,8 @@ NOT_OF_A_LOOK = {
         "gpudash.analysis.peers",
         "gpudash.actions.lease",
     ),
-    *("gpudash.model.quantities", "gpudash.feed.recording", "gpudash.config", "gpudash.tui"),
-    *("gpudash.analysis.health.xids", "gpudash.model.secrets.masking", "gpudash.collect.simulated"),
+    *("gpudash.model.units", "gpudash.feed.recording", "gpudash.config", "gpudash.tui"),
+    *("gpudash.analysis.health.xids", "gpudash.model.secrets_masking", "gpudash.collect.simulated"),
 }
 """What a single look pays for if it is imported: it spends nearly all of its time importing."""
 

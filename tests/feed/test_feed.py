@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from gpudash.feed.collector import lingering
 from gpudash.feed.feed import Feed, FeedState
-from gpudash.model.snapshot import Device, Host, Snapshot, XidEvent
+from gpudash.model.device import Device
+from gpudash.model.fault import XidEvent
+from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.wire import decode, encode
 from gpudash.system.forked import Forked
 from tests.undying import undying

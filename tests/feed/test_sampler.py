@@ -5,7 +5,7 @@ import pytest
 
 from gpudash.feed.sampler import SilenceError, Survey, open_survey
 from gpudash.model.errors import GpudashError
-from gpudash.model.snapshot import Fault
+from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 from gpudash.model.wire import encode
 from tests.factories import make_snapshot

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.model.cells import cut, fold, pad, width, wrap
-from gpudash.model.text import clean
+from gpudash.model.text import clean, cut, fold, pad, width, wrap
 
 TEXTS = st.text(max_size=60).map(clean)
 

@@ -1,6 +1,6 @@
+from gpudash.model.device import Device
 from gpudash.model.device_fields import BY_NAME, DEVICE_FIELDS
 from gpudash.model.fields import Group
-from gpudash.model.snapshot import Device
 from gpudash.model.units import Unit
 
 

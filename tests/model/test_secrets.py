@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.model.secrets import is_secret_value, mask_arguments, mask_text, masking
-from gpudash.model.secrets.marks import has_marks
-from gpudash.model.secrets.names import is_secret_name
+from gpudash.model.secrets import (
+    has_marks,
+    is_secret_name,
+    is_secret_value,
+    mask_arguments,
+    mask_text,
+    masking,
+)
 
 SECRET = (
     "HF_TOKEN WANDB_API_KEY AWS_SECRET_ACCESS_KEY --api-key --api_key apiKey accessToken APIKey "

@@ -2,7 +2,7 @@ from typing import get_args
 
 import pytest
 
-from gpudash.model.snapshot import DeviceState
+from gpudash.model.device import DeviceState
 from gpudash.model.state import is_left_alone, state_words
 from tests.factories import make_device
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gpudash.collect.nvml import resets
 from gpudash.model import xid_handover as keepsake
-from gpudash.model.snapshot import XidEvent
+from gpudash.model.fault import XidEvent
 from tests.factories import make_device, make_snapshot
 from tests.strategies import snapshots
 

@@ -1,5 +1,5 @@
 from gpudash.doctor.check import failed, passed, warned
-from gpudash.model.cells import width
+from gpudash.model.text import width
 from gpudash.output.checks import render
 
 CHECKS = [

@@ -2,7 +2,8 @@ import json
 
 from hypothesis import given
 
-from gpudash.model.snapshot import Fault, Snapshot
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import Snapshot
 from gpudash.output.gpustat import render
 from tests.factories import gpu_uuid, make_device, make_process, make_snapshot
 from tests.strategies import snapshots

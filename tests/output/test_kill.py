@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpudash.actions.kill import Member
+from gpudash.actions.kill.tree import Member
 from gpudash.analysis.rows import ProcessRow, process_rows
-from gpudash.model.snapshot import Job
+from gpudash.model.process import Job
 from gpudash.output.kill import render
 from tests.actions.kill.shown import pinned
 from tests.factories import make_process, make_snapshot

@@ -1,5 +1,5 @@
-from gpudash.model.cells import width
-from gpudash.model.snapshot import Lease
+from gpudash.model.process import Lease
+from gpudash.model.text import width
 from gpudash.output.leases import render
 from tests.factories import gpu_uuid, make_snapshot
 

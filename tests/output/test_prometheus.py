@@ -1,7 +1,8 @@
 from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpudash.model.snapshot import Fault, Snapshot
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import Snapshot
 from gpudash.output.prometheus import render
 from tests.factories import gpu_uuid, make_device, make_snapshot
 from tests.strategies import snapshots

@@ -6,9 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.model.cells import width
-from gpudash.model.snapshot import Device, Fault, Process, Snapshot
-from gpudash.model.text import clean
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean, width
 from gpudash.output.table import render
 from tests.factories import (
     GIB,

@@ -4,7 +4,8 @@ import re
 import pytest
 
 from gpudash.feed.feed import FeedState
-from gpudash.model.snapshot import Device, Fault
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from tests.factories import gpu_uuid, make_device, make_host, make_snapshot

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from textual.pilot import Pilot
 
-from gpudash.model.snapshot import Device, Fault, Process, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.keymap import OVERVIEW_KEYS

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.history import DEVICE_METRICS
+from gpudash.analysis.history.metrics import DEVICE_METRICS
 from gpudash.model.device_fields import DEVICE_FIELDS
+from gpudash.model.fault import Fault
 from gpudash.model.fields import Group
-from gpudash.model.snapshot import Fault
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.draw.details import missing, sheet

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from gpudash.analysis.health import Diagnosis
+from gpudash.analysis.health.engine import Diagnosis
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.views.device import DeviceView

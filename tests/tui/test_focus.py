@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from gpudash.model.snapshot import Device, Fault
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.views.device import DeviceView

@@ -7,7 +7,10 @@ from msgspec.structs import replace
 from rich.color import ColorSystem
 
 from gpudash.feed.feed import FeedState
-from gpudash.model.snapshot import EMPTY, Device, Fault, Process, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.process import Process
+from gpudash.model.snapshot import EMPTY, Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.dashboard import PANELS, Picture
 from gpudash.tui.draw.line import Line

@@ -12,7 +12,8 @@ import pytest
 from textual.pilot import Pilot
 
 from gpudash.analysis.inspection import inspect
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gpudash.analysis.labels import command
+from gpudash.model.process import Process
 from gpudash.model.secrets import mask_arguments
-from gpudash.model.snapshot import Process
 
 
 def named(process: Process) -> str:

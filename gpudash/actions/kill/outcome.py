@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gpudash.actions.kill.naming import named
 from gpudash.actions.kill.signals import Signal
 from gpudash.actions.kill.target import Standing
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
 
 _VERBS = {"KILL": "killed", "TERM": "terminated", "INT": "interrupted"}
 

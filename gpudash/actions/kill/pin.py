@@ -7,7 +7,8 @@ import os
 
 from gpudash.actions.kill.target import Target, open_pidfd
 from gpudash.model.errors import ActionError
-from gpudash.model.snapshot import Host, Process
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Host
 from gpudash.model.text import clean
 from gpudash.system import proc_facts
 from gpudash.system import processes as proc_stat

@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from gpudash.analysis.labels import used_gpus
-from gpudash.model.snapshot import Device, Holder, Process, ProcessDevice, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.process import Holder, Process, ProcessDevice
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import state_words
 from gpudash.model.units import size
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from gpudash.actions.kill.pin import pin
 from gpudash.actions.kill.target import Target
 from gpudash.model.errors import ActionError
-from gpudash.model.snapshot import Host, Process
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Host
 
 
 class Refusal(NamedTuple):

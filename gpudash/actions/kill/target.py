@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple
 
 from gpudash.model.errors import ActionError
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
 from gpudash.model.text import SafeText, clean_bytes
 from gpudash.system import proc_facts
 from gpudash.system import processes as proc_stat

@@ -14,7 +14,7 @@ from gpudash.actions.kill.several import Refusal, send_all, wait_all
 from gpudash.actions.kill.target import Target, open_pidfd
 from gpudash.analysis.labels import command
 from gpudash.model.errors import ActionError
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
 from gpudash.system import process_tree as kin
 from gpudash.system import processes as proc_stat
 

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from gpudash.actions.kill.target import Target
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
 from gpudash.system import proc_facts
 from gpudash.system import process_tree as kin
 from gpudash.system import processes as proc_stat

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, NoReturn
 
-from gpudash.actions.lease import Wish, choose
 from gpudash.actions.lease.candidates import sort_out
+from gpudash.actions.lease.choose import choose
+from gpudash.actions.lease.request import Wish
 from gpudash.actions.lease.waiting import Waiting
 from gpudash.feed.sampler import Survey
+from gpudash.model.device import Device
 from gpudash.model.errors import GpudashError
-from gpudash.model.snapshot import Device
 from gpudash.system import locks, proc_facts
 
 _ROUNDS = 5

@@ -10,8 +10,11 @@ from msgspec import Struct
 
 from gpudash.actions.lease.request import Wish
 from gpudash.analysis.cuda_visible import visible_devices
-from gpudash.analysis.health import notable
-from gpudash.model.snapshot import Device, Lease, Process, Snapshot, unlisted_uuids
+from gpudash.analysis.health.levels import notable
+from gpudash.model.device import Device
+from gpudash.model.fault import unlisted_uuids
+from gpudash.model.process import Lease, Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import state_words
 from gpudash.model.units import duration, size
 

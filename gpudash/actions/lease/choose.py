@@ -11,7 +11,8 @@ from msgspec import Struct
 from gpudash.actions.lease.candidates import NONE, Candidate, Refusal, possible, sort_out
 from gpudash.actions.lease.request import Wish
 from gpudash.analysis.labels import index_ranges
-from gpudash.model.snapshot import Device, Snapshot, Topology
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Snapshot, Topology
 
 _GIB = 1 << 30
 _STEP_PERCENT = 5

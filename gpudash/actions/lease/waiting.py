@@ -6,7 +6,8 @@ import os
 import time
 from collections.abc import Mapping
 
-from gpudash.actions.lease import Wish, most_possible
+from gpudash.actions.lease.choose import most_possible
+from gpudash.actions.lease.request import Wish
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudash.analysis import health
-from gpudash.analysis.health import Level
+from gpudash.analysis.health.levels import Level
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.rows import DeviceRow
 from gpudash.analysis.table import Column, number

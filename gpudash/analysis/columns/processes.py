@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudash.analysis.health import Level
+from gpudash.analysis.health.levels import Level
 from gpudash.analysis.labels import command, short_command
 from gpudash.analysis.rows import ProcessRow, sm_utilization_percent
 from gpudash.analysis.table import Column, number

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.links import affinities
 from gpudash.analysis.table import Column
-from gpudash.model.snapshot import Device, Snapshot, pcie_capacity
+from gpudash.model.device import Device, pcie_capacity
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import ABSENT, short_size
 
 

@@ -5,7 +5,7 @@ Idle is memory that their processes hold at 0 % SM, and for how long the longest
 
 from __future__ import annotations
 
-from gpudash.analysis.health import Level
+from gpudash.analysis.health.levels import Level
 from gpudash.analysis.table import Column, number
 from gpudash.analysis.usage import User
 from gpudash.model.units import ABSENT, duration, percent, short_size

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 
 from gpudash.analysis.rows import ProcessRow
-from gpudash.model.quantities import Quantity
+from gpudash.model.units import Quantity
 
 Test = Callable[[ProcessRow], bool]
 Builder = Callable[[str, str], "Test | None"]

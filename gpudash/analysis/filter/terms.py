@@ -18,7 +18,7 @@ from gpudash.analysis.filter.predicates import (
 )
 from gpudash.analysis.labels import command
 from gpudash.analysis.rows import ProcessRow, sm_utilization_percent
-from gpudash.model import quantities
+from gpudash.model import units
 from gpudash.model.units import ABSENT
 
 
@@ -93,7 +93,7 @@ TERMS: tuple[Term, ...] = (
         help="GPU memory over all its GPUs",
         values=_SIZE,
         operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.process.used_gpu_memory_bytes, quantities.size),
+        test=of_number(lambda row: row.process.used_gpu_memory_bytes, units.parse_size),
     ),
     Term(
         names=("sm",),
@@ -101,7 +101,7 @@ TERMS: tuple[Term, ...] = (
         help="SM utilization in percent over all its GPUs",
         values=_SHARE,
         operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: sm_utilization_percent(row.process), quantities.percentage),
+        test=of_number(lambda row: sm_utilization_percent(row.process), units.parse_percentage),
     ),
     Term(
         names=("type",),
@@ -141,7 +141,7 @@ TERMS: tuple[Term, ...] = (
         help="CPU time in percent, 100 is a core",
         values=_SHARE,
         operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.process.cpu_percent, quantities.percentage),
+        test=of_number(lambda row: row.process.cpu_percent, units.parse_percentage),
     ),
     Term(
         names=("rss", "resident_memory"),
@@ -149,7 +149,7 @@ TERMS: tuple[Term, ...] = (
         help="host memory",
         values=_SIZE,
         operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.process.resident_memory_bytes, quantities.size),
+        test=of_number(lambda row: row.process.resident_memory_bytes, units.parse_size),
     ),
     Term(
         names=("age", "time"),
@@ -157,7 +157,7 @@ TERMS: tuple[Term, ...] = (
         help="time since it started",
         values=_SPAN,
         operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.age_seconds, quantities.span),
+        test=of_number(lambda row: row.age_seconds, units.parse_span),
     ),
     Term(
         names=("idle",),
@@ -165,7 +165,7 @@ TERMS: tuple[Term, ...] = (
         help="time since it last used a GPU",
         values=_SPAN,
         operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: row.idle_seconds, quantities.span),
+        test=of_number(lambda row: row.idle_seconds, units.parse_span),
     ),
 )
 """Every term, in the order in which help and messages name them."""

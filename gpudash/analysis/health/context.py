@@ -9,7 +9,9 @@ from math import exp
 from msgspec import Struct
 
 from gpudash.analysis.health.rule import lasted
-from gpudash.model.snapshot import Device, Process, ProcessDevice, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Snapshot
 
 PROOF_SECONDS = 30.0
 """How long a share that is new or has worked must do nothing before it is called idle."""

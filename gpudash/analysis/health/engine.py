@@ -13,8 +13,7 @@ from gpudash.analysis.health.rule import Symptom, bounded, lasted
 from gpudash.analysis.health.rules import RANKS, families
 from gpudash.analysis.health.sight import Sight
 from gpudash.analysis.labels import device_labels, index_ranges
-from gpudash.model.clock import UptimeClock
-from gpudash.model.snapshot import Evidence, Finding, FindingLevel, Snapshot
+from gpudash.model.snapshot import Evidence, Finding, FindingLevel, Snapshot, UptimeClock
 
 _LEVELS: dict[FindingLevel, int] = {"critical": 0, "warn": 1, "info": 2}
 _MOST_EVIDENCE = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 
 Level = Literal["unknown", "ok", "warn", "critical"]
 

@@ -9,7 +9,9 @@ from math import isfinite
 from msgspec import Struct
 
 from gpudash.analysis.labels import whose
-from gpudash.model.snapshot import Device, Evidence, FindingLevel, Process
+from gpudash.model.device import Device
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.units import Unit
 
 RESET = "gpudash lets go of it with X, then: sudo nvidia-smi --gpu-reset -i INDEX"

@@ -6,7 +6,9 @@ from msgspec import Struct
 
 from gpudash.analysis.health.context import Work
 from gpudash.analysis.labels import device_labels, gpu_ranges
-from gpudash.model.snapshot import Device, Process, ProcessDevice, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Snapshot
 
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
 """What MPS and DCGM run, which hold a little memory for others."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from gpudash.analysis.health.levels import Level, temperature_level
 from gpudash.analysis.health.rules import WORDS, clocks, holding, leasing
-from gpudash.model.snapshot import Device, Finding
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Finding
 from gpudash.model.state import is_left_alone, state_words
 from gpudash.model.units import ABSENT
 

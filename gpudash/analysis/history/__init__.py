@@ -10,8 +10,8 @@ from gpudash.analysis.history.frames import Frames
 from gpudash.analysis.history.metrics import DEVICE_METRICS, HOST_METRICS, PROCESS_METRICS
 from gpudash.analysis.history.past import Past
 from gpudash.analysis.history.tracks import Extent
-from gpudash.model.clock import UptimeClock
-from gpudash.model.snapshot import EMPTY, Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import EMPTY, Snapshot, UptimeClock
 
 __all__ = [
     "DEVICE_METRICS",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from gpudash.model.snapshot import Device, Host
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Host
 
 Row = Sequence[float | None]
 

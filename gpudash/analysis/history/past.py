@@ -13,7 +13,8 @@ from gpudash.analysis.history.metrics import (
     host_row,
 )
 from gpudash.analysis.history.tracks import Axis, Extent, Slot, Track, Window
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 
 _GONE_KEPT = 256
 """Processes and devices that are gone and still remembered, so that the past can be drawn."""

@@ -16,7 +16,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from gpudash.model import wire
-from gpudash.model.snapshot import Host, ProcessDevice, Snapshot
+from gpudash.model.process import ProcessDevice
+from gpudash.model.snapshot import Host, Snapshot
 
 Document = dict[str, Any]
 Columns = tuple[tuple[Any, ...], ...]

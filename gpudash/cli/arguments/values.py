@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpudash.model.quantities import Quantity
+    from gpudash.model.units import Quantity
 
 _LEAST_SPEED, _MOST_SPEED = 0.1, 100.0
 _LEAST_SECONDS, _MOST_SECONDS = 0.1, 3600.0
@@ -63,16 +63,16 @@ def speed(text: str) -> float:
 
 def size(text: str) -> int:
     """Return bytes of `20GiB`."""
-    from gpudash.model import quantities
+    from gpudash.model import units
 
-    return int(_value(quantities.size(text), text, "no size: write 20GiB, or 500M"))
+    return int(_value(units.parse_size(text), text, "no size: write 20GiB, or 500M"))
 
 
 def percentage(text: str) -> float:
     """Return percent of `10` or `10%`."""
-    from gpudash.model import quantities
+    from gpudash.model import units
 
-    return _value(quantities.percentage(text), text, "no percentage: write 10, or 2.5%")
+    return _value(units.parse_percentage(text), text, "no percentage: write 10, or 2.5%")
 
 
 def window(text: str) -> float:
@@ -85,10 +85,10 @@ def window(text: str) -> float:
 
 def span(text: str) -> float:
     """Return seconds of `90`, `90s`, `10m` or `1h30m`."""
-    from gpudash.model import quantities
+    from gpudash.model import units
 
-    plain = quantities.percentage(text) if text.replace(".", "", 1).isdecimal() else None
-    return _value(plain or quantities.span(text), text, "no time: write 90s, 10m or 1h30m")
+    plain = units.parse_percentage(text) if text.replace(".", "", 1).isdecimal() else None
+    return _value(plain or units.parse_span(text), text, "no time: write 90s, 10m or 1h30m")
 
 
 def _seconds(text: str, what: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from gpudash.analysis.health import Diagnosis
+from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.selection import select
 from gpudash.collect.source import Source

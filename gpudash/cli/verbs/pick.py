@@ -8,11 +8,13 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from typing import Literal
 
-from gpudash.actions.lease import Wish, choose
+from gpudash.actions.lease.choose import choose
+from gpudash.actions.lease.request import Wish
 from gpudash.actions.lease.waiting import Waiting, require_possible
 from gpudash.feed.sampler import open_survey
+from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
-from gpudash.model.snapshot import Device, Snapshot
+from gpudash.model.snapshot import Snapshot
 from gpudash.system import terminal as stdout
 from gpudash.system.process_tree import ancestor_pids
 

@@ -13,8 +13,10 @@ from gpudash.cli.verbs.once import exit_status, sample
 from gpudash.collect.source import Source
 from gpudash.feed.sampler import Survey
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
-from gpudash.model.snapshot import Fault, Snapshot
-from gpudash.output.smi import Csv, listing
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import Snapshot
+from gpudash.output.smi.csv import Csv
+from gpudash.output.smi.listing import listing
 from gpudash.system import terminal as stdout
 
 

@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 from gpudash.cli.verbs.switch import Switch
-from gpudash.feed.recording import Writer
 from gpudash.feed.recording.collecting import Collecting
+from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import ExitStatus
 from gpudash.model.units import duration, short_size
 from gpudash.system import progress

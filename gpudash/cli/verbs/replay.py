@@ -9,7 +9,8 @@ from typing import Any
 from gpudash.analysis.selection import select
 from gpudash.cli.verbs.watch import show
 from gpudash.feed.playback import Playback
-from gpudash.feed.recording import Tape, find
+from gpudash.feed.recording.tape import Tape
+from gpudash.feed.recording.times import find
 from gpudash.model import wire
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal as stdout

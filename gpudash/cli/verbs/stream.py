@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from math import inf
 
-from gpudash.analysis.health import Diagnosis
+from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.selection import select
 from gpudash.cli.verbs.switch import Switch
 from gpudash.collect.local import open_source

@@ -10,7 +10,8 @@ from gpudash.collect.nvml.silence import excuse
 from gpudash.collect.nvml.tasks import Task
 from gpudash.collect.nvml.topology import read_topology
 from gpudash.collect.nvml.worker import Crew
-from gpudash.model.snapshot import Fault, Topology
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import Topology
 from gpudash.model.text import clean
 
 _Known = tuple[str | None, int]

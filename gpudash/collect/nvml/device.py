@@ -11,7 +11,8 @@ from gpudash.collect.nvml.handle_facts import HandleFacts
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.paces import RETRY_SECONDS
 from gpudash.collect.nvml.poll import DeviceLost
-from gpudash.model.snapshot import Device, DeviceState, Fault, XidEvent
+from gpudash.model.device import Device, DeviceState
+from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.text import clean
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from gpudash.collect.nvml.mig import InstanceReader
 from gpudash.collect.nvml.processes import Listing, ProcessReader
 from gpudash.collect.nvml.silence import state_by
 from gpudash.collect.nvml.tasks import Task
-from gpudash.model.snapshot import Device, Fault
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
 from gpudash.model.state import is_left_alone
 from gpudash.model.text import clean
 

@@ -19,7 +19,7 @@ from gpudash.collect.nvml.poll import DeviceLost, Lane
 from gpudash.collect.nvml.rates import COUNTERS
 from gpudash.collect.nvml.slopes import Slopes
 from gpudash.collect.nvml.unified import memory_facts
-from gpudash.model.snapshot import UtilizationSource, pcie_capacity
+from gpudash.model.device import UtilizationSource, pcie_capacity
 
 _COUNTED = frozenset(counter.field for counter in COUNTERS)
 

@@ -13,7 +13,7 @@ from gpudash.collect.nvml.gpm import Gpm
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.paces import INSTANCE_SECONDS
 from gpudash.collect.nvml.poll import DeviceLost, Lane
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 
 _GONE = codes.PERMANENT | codes.DEAD | {codes.INVALID_ARGUMENT, codes.NOT_FOUND}
 """How it is said that there is no instance; any other failure says nothing."""

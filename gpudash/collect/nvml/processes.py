@@ -10,7 +10,8 @@ from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.answers import ProcessSample, RunningProcess
 from gpudash.collect.nvml.device import DeviceReader
 from gpudash.collect.nvml.library import Library
-from gpudash.model.snapshot import Device, ProcessDevice
+from gpudash.model.device import Device
+from gpudash.model.process import ProcessDevice
 
 _KINDS = (("MPSCompute", "M"), ("Compute", "C"), ("Graphics", "G"))
 _FIRST_LOOK_US = 1_000_000

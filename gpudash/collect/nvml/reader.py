@@ -22,8 +22,11 @@ from gpudash.collect.nvml.session import Session, States
 from gpudash.collect.nvml.silence import excuse, seen_by_kernel
 from gpudash.collect.nvml.versions import Versions
 from gpudash.collect.nvml.worker import Crew
+from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
-from gpudash.model.snapshot import Device, Fault, ProcessDevice, Topology
+from gpudash.model.fault import Fault
+from gpudash.model.process import ProcessDevice
+from gpudash.model.snapshot import Topology
 from gpudash.model.text import clean
 
 

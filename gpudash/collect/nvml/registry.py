@@ -11,8 +11,9 @@ from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.bus import kernel_address
 from gpudash.collect.nvml.gpu import Gpu
 from gpudash.collect.nvml.library import Library
+from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
-from gpudash.model.snapshot import Device, Fault
+from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 
 

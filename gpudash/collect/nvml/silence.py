@@ -11,7 +11,8 @@ from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.bus import Bus
 from gpudash.collect.nvml.library import call_under_way
 from gpudash.collect.nvml.tasks import Task
-from gpudash.model.snapshot import Device, DeviceState, Fault
+from gpudash.model.device import Device, DeviceState
+from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 from gpudash.model.units import duration
 

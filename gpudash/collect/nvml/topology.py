@@ -14,7 +14,8 @@ from msgspec import Struct
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.links import MAX_LINKS, active_links
 from gpudash.collect.nvml.values import within
-from gpudash.model.snapshot import Device, P2PStatus, Topology
+from gpudash.model.device import Device
+from gpudash.model.snapshot import P2PStatus, Topology
 
 _ANCESTORS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _P2P = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}

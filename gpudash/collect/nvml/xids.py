@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.paces import RETRY_SECONDS, Pace
-from gpudash.model.snapshot import XidEvent
+from gpudash.model.fault import XidEvent
 
 _XID = 0x8
 """nvmlEventTypeXidCriticalError."""

@@ -9,7 +9,10 @@ from gpudash.collect.simulated.lifetimes import boot_time, start_time
 from gpudash.collect.simulated.noise import key, mix, wobble
 from gpudash.collect.simulated.scene import Program, Scene
 from gpudash.collect.source import Holders
-from gpudash.model.snapshot import Device, Fault, Host, Lease, Process
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.process import Lease, Process
+from gpudash.model.snapshot import Host
 from gpudash.model.text import clean
 
 _GONE = "exited"

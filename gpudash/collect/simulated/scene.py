@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudash.collect.simulated.signals import IDLE, Rhythm
-from gpudash.model.snapshot import Holder, Job, JobKind
+from gpudash.model.process import Holder, Job, JobKind
 from gpudash.model.text import clean
 
 MIB = 1 << 20

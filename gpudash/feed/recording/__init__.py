@@ -3,9 +3,3 @@
 The lines are those of `gpudash --json`, byte for byte, so whatever reads a stream reads a
 recording. Each says when it was taken on the wall clock and on the host's own (its uptime).
 """
-
-from gpudash.feed.recording.tape import Sample, Tape
-from gpudash.feed.recording.times import extent, find
-from gpudash.feed.recording.writer import Writer
-
-__all__ = ["Sample", "Tape", "Writer", "extent", "find"]

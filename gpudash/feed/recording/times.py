@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, time, timedelta
 
 from gpudash.feed.recording.tape import Tape
-from gpudash.model import quantities
+from gpudash.model import units
 from gpudash.model.errors import UsageError
 from gpudash.model.text import clean
 
@@ -20,7 +20,7 @@ def find(text: str, tape: Tape) -> datetime:
     """
     start, end = tape.first.taken_at, tape.last.taken_at
     if text[:1] in ("+", "-"):
-        span = quantities.span(text[1:])
+        span = units.parse_span(text[1:])
         if span is None:
             raise UsageError(f"{text!r} is no time: {_FORMS}")
         if span.value > tape.seconds:

@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
-from gpudash.model.snapshot import Device, Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS, Field, Row, Use, find
 
 _MODIFIERS = ("noheader", "nounits")

@@ -9,8 +9,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
-from gpudash.model.snapshot import Device, Process, ProcessDevice, Snapshot
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.output.smi import cells
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudash.model.snapshot import Device, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import state_words
 from gpudash.model.text import clean
 

@@ -9,7 +9,8 @@ from gpudash.tui.views.stack import put_above
 from gpudash.tui.views.view import View
 
 if TYPE_CHECKING:
-    from gpudash.model.snapshot import Device, Finding
+    from gpudash.model.device import Device
+    from gpudash.model.snapshot import Finding
     from gpudash.tui.theme import Theme
     from gpudash.tui.views.findings import FindingsView
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
-from gpudash.analysis.filter import TERMS
+from gpudash.analysis.filter.terms import TERMS
 from gpudash.tui.dialogs.choices import Choice
 from gpudash.tui.listing import starts_largest
 from gpudash.tui.screen import LiveApp

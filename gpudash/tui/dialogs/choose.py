@@ -11,7 +11,7 @@ from textual.events import Click, Key, Paste
 from textual.message import Message
 from textual.screen import ModalScreen
 
-from gpudash.model.cells import cut, width
+from gpudash.model.text import cut, width
 from gpudash.tui.dialogs.choices import Choice, ranked
 from gpudash.tui.dialogs.editor import Editor
 from gpudash.tui.draw.line import Line, fitted, spread

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpudash.model.cells import width
-from gpudash.model.text import clean
+from gpudash.model.text import clean, width
 
 
 class Editor:

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.events import Key
 from textual.screen import ModalScreen
 
-from gpudash.actions.kill import Signal, find_signal, signals
+from gpudash.actions.kill.signals import Signal, find_signal, signals
 from gpudash.tui.actions.kill.aim import Aim
 from gpudash.tui.actions.kill.question import question
 from gpudash.tui.backstage.display import BackstageApp

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
-from gpudash.model.cells import fold
+from gpudash.model.text import fold
 from gpudash.tui.dashboard import Picture
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line

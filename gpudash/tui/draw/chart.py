@@ -10,8 +10,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.labels import index_ranges
-from gpudash.model.cells import pad, width
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
+from gpudash.model.text import pad, width
 from gpudash.tui.draw.area import area
 from gpudash.tui.draw.curves import Curve, overlaid
 from gpudash.tui.draw.line import Line, fitted

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from rich.segment import Segment
 
-from gpudash.model.cells import fold
 from gpudash.model.device_fields import DEVICE_FIELDS, DeviceField
 from gpudash.model.fields import Group
+from gpudash.model.text import fold
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.draw.metric_rows import Details, Row, rows
 from gpudash.tui.theme import Theme

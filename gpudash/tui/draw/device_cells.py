@@ -8,10 +8,10 @@ from typing import NamedTuple
 from rich.segment import Segment
 
 from gpudash.analysis.columns import DEVICE_COLUMNS
-from gpudash.analysis.health import Level
+from gpudash.analysis.health.levels import Level
 from gpudash.analysis.rows import DeviceRow
 from gpudash.analysis.table import Column
-from gpudash.model.cells import pad, width
+from gpudash.model.text import pad, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.line import Line, fitted, joined

@@ -10,9 +10,9 @@ from rich.segment import Segment
 from gpudash.analysis.columns.devices import status, status_level
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.rows import DeviceRow
-from gpudash.model.cells import fold, width
+from gpudash.model.device import Device
 from gpudash.model.device_fields import DeviceField
-from gpudash.model.snapshot import Device
+from gpudash.model.text import fold, width
 from gpudash.model.units import readable, short
 from gpudash.tui.draw.chart import Numbers, Shown
 from gpudash.tui.draw.line import Line, cells_of, spread

@@ -8,10 +8,10 @@ from itertools import groupby
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.health import LEFT_OUT, spoken
-from gpudash.model.cells import cut, fold
+from gpudash.analysis.health.rule import LEFT_OUT, spoken
 from gpudash.model.device_fields import label
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
+from gpudash.model.text import cut, fold
 from gpudash.model.units import Unit, readable
 from gpudash.tui.draw.line import Line, cells_of, highlighted, spread
 from gpudash.tui.theme import Theme

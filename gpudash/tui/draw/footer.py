@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rich.segment import Segment
 
-from gpudash.model.cells import cut, fold, width
+from gpudash.model.text import cut, fold, width
 from gpudash.tui.draw.line import Line, fitted, spread
 from gpudash.tui.keymap import Key, labelled
 from gpudash.tui.theme import Theme

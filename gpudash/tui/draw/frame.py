@@ -8,8 +8,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.summary import shorter_summaries, summary
-from gpudash.model.cells import cut
 from gpudash.model.snapshot import Host, Snapshot
+from gpudash.model.text import cut
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.theme import Theme
 

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.table import GAP, Column, Place, fit
-from gpudash.model.cells import cut, pad, width
+from gpudash.model.text import cut, pad, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.line import joined

@@ -7,8 +7,8 @@ from itertools import groupby, zip_longest
 
 from rich.segment import Segment
 
-from gpudash.analysis.filter import TERMS
-from gpudash.model.cells import fold, pad, width
+from gpudash.analysis.filter.terms import TERMS
+from gpudash.model.text import fold, pad, width
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.keymap import Key
 from gpudash.tui.theme import Theme

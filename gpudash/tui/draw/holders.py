@@ -8,10 +8,12 @@ from msgspec.structs import replace
 from rich.segment import Segment
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
-from gpudash.analysis.health import memory_share
+from gpudash.analysis.health.levels import memory_share
 from gpudash.analysis.rows import ProcessRow, process_rows
 from gpudash.analysis.unlisted import is_unlisted
-from gpudash.model.snapshot import Device, Process, ProcessDevice, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, joined
 from gpudash.tui.theme import Theme

@@ -5,8 +5,10 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from gpudash.analysis.labels import whose
-from gpudash.model.cells import cut
-from gpudash.model.snapshot import Device, Lease, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.process import Lease
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import cut
 from gpudash.model.units import duration
 from gpudash.tui.draw.line import Line
 from gpudash.tui.theme import Theme

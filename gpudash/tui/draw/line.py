@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.model.cells import cut, width
+from gpudash.model.text import cut, width
 from gpudash.tui.theme import Theme
 
 Line = list[Segment]

@@ -8,7 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.links import Matrix, Reach
-from gpudash.model.cells import pad, width
+from gpudash.model.text import pad, width
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, joined
 from gpudash.tui.theme import Theme

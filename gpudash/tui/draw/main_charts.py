@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.rows import DeviceRow
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from gpudash.model.units import celsius, duration, percent, short_size, watts
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.draw.sparkline import curve

@@ -9,10 +9,10 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis import health
-from gpudash.analysis.health import Level
-from gpudash.model.cells import cut, fold, pad, width
+from gpudash.analysis.health.levels import Level
+from gpudash.model.device import Device
 from gpudash.model.device_fields import DeviceField
-from gpudash.model.snapshot import Device
+from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import readable
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.theme import Theme

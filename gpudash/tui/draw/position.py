@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.segment import Segment
 
-from gpudash.model.cells import cut, width
+from gpudash.model.text import cut, width
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.listing import Listing
 from gpudash.tui.theme import Theme

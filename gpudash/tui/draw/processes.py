@@ -11,7 +11,7 @@ from rich.segment import Segment
 from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.analysis.labels import command
 from gpudash.analysis.rows import ProcessRow
-from gpudash.model.cells import cut, width
+from gpudash.model.text import cut, width
 from gpudash.tui.draw.grid import MARGIN, Grid, Part
 from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread
 from gpudash.tui.draw.position import position

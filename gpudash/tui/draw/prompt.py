@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.model.cells import fold, width
 from gpudash.model.errors import FilterError
+from gpudash.model.text import fold, width
 from gpudash.tui.dialogs.editor import Editor
 from gpudash.tui.draw.line import Line, cells_of, joined, spread
 from gpudash.tui.theme import Theme

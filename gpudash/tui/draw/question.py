@@ -8,8 +8,8 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.health import Level
-from gpudash.model.cells import cut, fold, pad, width
+from gpudash.analysis.health.levels import Level
+from gpudash.model.text import cut, fold, pad, width
 from gpudash.tui.actions.kill.question import Entry, Fact, Question
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.draw.question_foot import LABEL, Row, cancel_row, foot_rows

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from rich.segment import Segment
 
-from gpudash.actions.kill import Signal, signals
-from gpudash.model.cells import pad, width
+from gpudash.actions.kill.signals import Signal, signals
+from gpudash.model.text import pad, width
 from gpudash.tui.actions.kill.question import Question
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.theme import Theme

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gpudash.analysis.history import DEVICE_METRICS, History
+from gpudash.analysis.history import History
+from gpudash.analysis.history.metrics import DEVICE_METRICS
 from gpudash.analysis.rows import DeviceRow
+from gpudash.model.device import Device
 from gpudash.model.device_fields import BY_NAME, DeviceField
-from gpudash.model.snapshot import Device
 from gpudash.model.units import Unit
 from gpudash.tui.draw.area import points_of
 from gpudash.tui.draw.chart import Chart, Numbers, Shown, frame

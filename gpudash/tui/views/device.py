@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from textual.events import Click
 
-from gpudash.analysis.history import DEVICE_METRICS
+from gpudash.analysis.history.metrics import DEVICE_METRICS
 from gpudash.analysis.unlisted import no_gpu
 from gpudash.tui.dashboard import Picture
 from gpudash.tui.draw.details import Sheet, missing, sheet

@@ -10,8 +10,8 @@ from textual.events import Click
 from textual.message import Message
 
 from gpudash.analysis.unlisted import no_gpu
-from gpudash.model.cells import fold
 from gpudash.model.snapshot import Finding
+from gpudash.model.text import fold
 from gpudash.tui.dashboard import Picture
 from gpudash.tui.draw.findings import heading, whole
 from gpudash.tui.draw.grid import MARGIN

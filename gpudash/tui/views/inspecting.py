@@ -11,7 +11,8 @@ from collections.abc import Callable
 from threading import Thread
 
 from gpudash.analysis.inspection import Inspection, inspect, io_rates
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
 
 _OVERDUE_SECONDS = 2.0

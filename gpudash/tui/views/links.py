@@ -11,8 +11,8 @@ from textual.events import Click
 from gpudash.analysis.columns.traffic import Neighbourhood, affinity_sentence, neighbourhoods
 from gpudash.analysis.links import Matrix, access_matrix, link_matrix, p2p_matrices
 from gpudash.analysis.peers import no_topology, remarks
-from gpudash.model.cells import wrap
 from gpudash.model.snapshot import Topology
+from gpudash.model.text import wrap
 from gpudash.tui.dashboard import Picture
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line

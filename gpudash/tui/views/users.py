@@ -10,7 +10,7 @@ from textual.events import Click
 from textual.message import Message
 
 from gpudash.analysis.columns.users import USER_COLUMNS
-from gpudash.analysis.filter import quoted
+from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.unlisted import is_unlisted, nobody
 from gpudash.analysis.usage import User, everyone, unowned_memory_bytes, users
 from gpudash.model.snapshot import EMPTY, Snapshot, are_untold

@@ -6,8 +6,9 @@ import os
 
 import psutil
 
-from gpudash.actions.kill import Target, pin
-from gpudash.model.snapshot import Process
+from gpudash.actions.kill.pin import pin
+from gpudash.actions.kill.target import Target
+from gpudash.model.process import Process
 from gpudash.model.text import clean
 from gpudash.system import processes as proc_stat
 from tests.factories import make_host, make_process

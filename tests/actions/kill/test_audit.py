@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpudash.actions.kill import Sending, audit, find_signal, record
+from gpudash.actions.kill import audit
+from gpudash.actions.kill.audit import record
+from gpudash.actions.kill.run import Sending
+from gpudash.actions.kill.signals import find_signal
 from gpudash.model.errors import ActionError
 from tests.actions.kill.shown import pinned
 from tests.holders import Holder

@@ -11,7 +11,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from gpudash.actions.kill import Hit, Report, Tree, find_signal, pin, strike
+from gpudash.actions.kill.pin import pin
+from gpudash.actions.kill.report import Report
+from gpudash.actions.kill.run import Hit, strike
+from gpudash.actions.kill.signals import find_signal
+from gpudash.actions.kill.tree import Tree
 from gpudash.analysis.rows import process_rows
 from gpudash.cli.verbs.kill.aim import aim, named
 from gpudash.cli.verbs.kill.carry_out import carry_out

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from gpudash.actions.kill import pin
+from gpudash.actions.kill.pin import pin
 from gpudash.model.errors import ActionError
-from gpudash.model.snapshot import Host, Process
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Host
 from gpudash.system import proc_facts
 from gpudash.system import processes as proc_stat
 from gpudash.system.forked import Forked

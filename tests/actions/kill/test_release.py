@@ -4,7 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.actions.kill.release import Release, release, shares
-from gpudash.model.snapshot import Fault, Process, Snapshot
+from gpudash.model.fault import Fault
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from tests.factories import (
     GIB,
     gpu_uuid,

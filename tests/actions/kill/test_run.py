@@ -10,9 +10,14 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from gpudash.actions.kill import Hit, Report, Sending, Tree, find_signal, patience, strike
-from gpudash.model.snapshot import Holder as Unlisted
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.actions.kill import patience
+from gpudash.actions.kill.report import Report
+from gpudash.actions.kill.run import Hit, Sending, strike
+from gpudash.actions.kill.signals import find_signal
+from gpudash.actions.kill.tree import Tree
+from gpudash.model.process import Holder as Unlisted
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import HERE, pinned, shown
 from tests.factories import GIB, make_device, make_process_device, make_snapshot

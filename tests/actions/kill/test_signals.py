@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.actions.kill import find_signal, signals
+from gpudash.actions.kill.signals import find_signal, signals
 from gpudash.model.errors import UsageError
 
 ALIASES = {"CLD", "IOT", "POLL", "IO", "RTMAX"}

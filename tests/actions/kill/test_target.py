@@ -11,8 +11,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from gpudash.actions.kill import Standing, Target
-from gpudash.actions.kill.target import State
+from gpudash.actions.kill.target import Standing, State, Target
 from gpudash.model.errors import ActionError
 from tests.actions.kill.shown import WAIT_SECONDS, pinned, shown
 from tests.holders import Holder

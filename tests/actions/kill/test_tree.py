@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpudash.actions.kill import Tree, tree
+from gpudash.actions.kill.tree import Tree, tree
 from gpudash.system import process_tree as kin
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import WAIT_SECONDS, pinned, shown

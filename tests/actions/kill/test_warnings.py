@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from gpudash.actions.kill import Target, cautions
-from gpudash.model.snapshot import Job
+from gpudash.actions.kill.target import Target
+from gpudash.actions.kill.warnings import cautions
+from gpudash.model.process import Job
 from gpudash.system import proc_facts
 from gpudash.system import processes as proc_stat
 from tests.actions.kill.shown import WAIT_SECONDS, pinned, shown

@@ -5,8 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.actions.lease import Wish, choose
-from gpudash.model.snapshot import Device, Fault, Lease, Snapshot
+from gpudash.actions.lease.choose import choose
+from gpudash.actions.lease.request import Wish
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.process import Lease
+from gpudash.model.snapshot import Snapshot
 from tests.factories import (
     GIB,
     gpu_uuid,

@@ -6,7 +6,8 @@ from hypothesis import given
 from gpudash.analysis.columns import DEVICE_COLUMNS
 from gpudash.analysis.rows import device_rows
 from gpudash.analysis.table import fit
-from gpudash.model.snapshot import Device, Snapshot
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Snapshot
 from tests.factories import make_device, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 

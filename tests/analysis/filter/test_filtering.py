@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
-from gpudash.analysis.filter import EVERYTHING, LIMIT, TERMS, Filter, parse, quoted
-from gpudash.analysis.filter.terms import BY_NAME
-from gpudash.analysis.filter.words import split
+from gpudash.analysis.filter import EVERYTHING, LIMIT, Filter, parse
+from gpudash.analysis.filter.terms import BY_NAME, TERMS
+from gpudash.analysis.filter.words import quoted, split
 from gpudash.analysis.rows import ProcessRow, process_rows
 from gpudash.model.errors import FilterError
-from gpudash.model.snapshot import Job, Process
+from gpudash.model.process import Job, Process
 from gpudash.model.units import ABSENT
 from tests.factories import make_process, make_snapshot
 from tests.strategies import snapshots, values

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.filter import TERMS, parse
+from gpudash.analysis.filter import parse
+from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.rows import ProcessRow, process_rows
-from gpudash.model.snapshot import Job
+from gpudash.model.process import Job
 from tests.factories import (
     GIB,
     gpu_uuid,

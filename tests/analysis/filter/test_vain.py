@@ -1,6 +1,6 @@
 import pytest
 
-from gpudash.analysis.filter import hint
+from gpudash.analysis.filter.vain import hint
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpudash.analysis.health import Diagnosis, findings
+from gpudash.analysis.health.engine import Diagnosis, findings
 from gpudash.model.snapshot import Finding, Snapshot
 from tests.factories import make_device, make_snapshot
 

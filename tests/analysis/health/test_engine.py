@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudash.analysis.health import Diagnosis, findings
+from gpudash.analysis.health.engine import Diagnosis, findings
 from gpudash.analysis.rows import device_rows
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from gpudash.model.wire import decode, encode
 from tests.analysis.health.examined import Watched, host, later, of_device
 from tests.factories import GIB, make_device, make_host, make_snapshot

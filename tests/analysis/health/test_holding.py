@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.health import Diagnosis, spoken
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.health.rule import spoken
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from tests.analysis.health.examined import Watched, found, host, later, rules
 from tests.factories import GIB, make_device, make_process, make_process_device, make_topology
 

@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudash.analysis.health import Diagnosis
-from gpudash.model.snapshot import Device, Host, Lease, Process, ProcessDevice, Snapshot
+from gpudash.analysis.health.engine import Diagnosis
+from gpudash.model.device import Device
+from gpudash.model.process import Lease, Process, ProcessDevice
+from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.wire import decode, encode
 from tests.analysis.health.examined import host
 from tests.factories import (

@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from gpudash.analysis.health import findings_by_device, status
+from gpudash.analysis.health.engine import findings_by_device
+from gpudash.analysis.health.status import status
 from gpudash.analysis.uses import uses
-from gpudash.model.snapshot import Lease, Snapshot
+from gpudash.model.process import Lease
+from gpudash.model.snapshot import Snapshot
 from tests.analysis.health.examined import Watched, found, host, rules
 from tests.factories import gpu_uuid, make_device
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.health import Diagnosis
-from gpudash.model.snapshot import Fault, Holder, XidEvent
+from gpudash.analysis.health.engine import Diagnosis
+from gpudash.model.fault import Fault, XidEvent
+from gpudash.model.process import Holder
 from gpudash.model.text import clean
 from gpudash.model.wire import decode, encode
 from tests.analysis.health.examined import found, host, of_device, rules

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from gpudash.analysis.columns import devices as columns
-from gpudash.analysis.health import Diagnosis, findings_by_device, status, status_level
+from gpudash.analysis.health.engine import Diagnosis, findings_by_device
+from gpudash.analysis.health.status import status, status_level
 from gpudash.analysis.rows import device_rows
-from gpudash.model.snapshot import Device, Snapshot, XidEvent
+from gpudash.model.device import Device
+from gpudash.model.fault import XidEvent
+from gpudash.model.snapshot import Snapshot
 from tests.analysis.health.examined import later
 from tests.factories import GIB, make_device, make_process, make_process_device, make_snapshot
 

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from gpudash.analysis.history import History
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from tests.factories import (
     gpu_uuid,
     make_device,

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudash.analysis.history import DEVICE_METRICS, HOST_METRICS, PROCESS_METRICS, History
+from gpudash.analysis.history import History
+from gpudash.analysis.history.metrics import DEVICE_METRICS, HOST_METRICS, PROCESS_METRICS
 from gpudash.model.snapshot import EMPTY, Snapshot
 from tests.analysis.history.samples import GPU, START, pushed, snapshot
 from tests.factories import make_host

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from gpudash.analysis.history import DEVICE_METRICS
-from gpudash.model.snapshot import Device
+from gpudash.analysis.history.metrics import DEVICE_METRICS
+from gpudash.model.device import Device
 
 
 def test_the_metrics_of_devices_are_fields_of_devices() -> None:

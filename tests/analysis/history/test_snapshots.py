@@ -6,7 +6,9 @@ from msgspec.structs import replace
 
 from gpudash.analysis.history.snapshots import Reference, restore
 from gpudash.model import wire
-from gpudash.model.snapshot import Fault, Process, Snapshot
+from gpudash.model.fault import Fault
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from tests.factories import make_device, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 

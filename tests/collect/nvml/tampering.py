@@ -6,10 +6,14 @@ import _thread
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gpudash.collect.nvml import Bus, Crew, Identity, Library, NvmlReader, Reading, codes
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.bus import Bus, Identity
+from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.power_saving import Rest
+from gpudash.collect.nvml.reader import NvmlReader, Reading
+from gpudash.collect.nvml.worker import Crew
 from gpudash.collect.simulated import SimulatedHost
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 
 
 class Tampered:

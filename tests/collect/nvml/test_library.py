@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpudash.collect.nvml import Library, codes
+from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.answers import FieldAnswer
+from gpudash.collect.nvml.library import Library
 from gpudash.collect.simulated import SimulatedHost
 from tests.collect.nvml.tampering import Machine, Tampered
 from tests.fakenvml.asking import ask

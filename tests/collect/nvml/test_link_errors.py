@@ -7,7 +7,7 @@ import pytest
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.link_errors import KINDS
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 
 FIELDS = "nvmlDeviceGetFieldValues"

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 
 INSTANCES = 3

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpudash.collect.nvml import Library, NvmlReader, codes
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.library import Library
+from gpudash.collect.nvml.reader import NvmlReader
 from tests.collect.nvml.tampering import Machine
 
 CALL = "nvmlDeviceGetPcieThroughput"

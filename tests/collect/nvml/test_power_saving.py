@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpudash.collect.nvml import Crew
 from gpudash.collect.nvml.power_saving import Rest
 from gpudash.collect.nvml.tasks import Patience
+from gpudash.collect.nvml.worker import Crew
 from tests.collect.nvml.tampering import Machine
 
 ADDRESS = "0000:01:00.0"

@@ -1,7 +1,8 @@
 from typing import Any
 
-from gpudash.collect.nvml import Reading, codes
-from gpudash.model.snapshot import ProcessDevice
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.reader import Reading
+from gpudash.model.process import ProcessDevice
 from tests.collect.nvml.tampering import Machine
 
 NONE = 0xFFFFFFFF

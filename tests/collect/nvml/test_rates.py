@@ -8,7 +8,7 @@ import pytest
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.answers import FieldAnswer
 from gpudash.collect.nvml.rates import COUNTERS, Counters
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 
 ALL_LINKS = 0xFFFFFFFF

@@ -5,8 +5,8 @@ from gpudash.collect.nvml import codes, fabric, gpm, link_errors, links, throttl
 from gpudash.collect.nvml import rates as counters
 from gpudash.collect.simulated import NAMES, SimulatedHost
 from gpudash.model import wire
+from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
-from gpudash.model.snapshot import Device
 from tests.collect.nvml.tampering import Machine
 
 

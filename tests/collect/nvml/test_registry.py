@@ -8,8 +8,8 @@ import pytest
 
 from gpudash.collect.nvml import calls as readings
 from gpudash.collect.nvml import codes
+from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
-from gpudash.model.snapshot import Device
 from tests.collect.nvml.tampering import HotplugMachine
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from gpudash.collect.nvml import Library, codes
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.silence import excuse
 from gpudash.collect.nvml.tasks import Patience, Task
 from gpudash.collect.nvml.worker import Crew
 from gpudash.model.errors import DriverError
-from gpudash.model.snapshot import ProcessDevice
+from gpudash.model.process import ProcessDevice
 from tests.collect.nvml.tampering import Machine, System
 
 QUICK = Patience(alone=0.05, rest=0.1, first=0.15)

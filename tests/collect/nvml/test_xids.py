@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from gpudash.collect.nvml import Identity, codes
 from gpudash.collect.nvml import calls as readings
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.bus import Identity
 from gpudash.model import xid_handover as keepsake
-from gpudash.model.snapshot import Device, XidEvent
+from gpudash.model.device import Device
+from gpudash.model.fault import XidEvent
 from tests.collect.nvml.tampering import Machine
 from tests.factories import make_snapshot
 

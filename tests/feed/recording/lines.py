@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from gpudash.feed.recording import Writer
+from gpudash.feed.recording.writer import Writer
 from gpudash.model import wire
 from gpudash.model.snapshot import Snapshot
 from tests.factories import make_host, make_snapshot

@@ -7,7 +7,7 @@ import pytest
 
 from gpudash.feed.recording.collecting import Collecting
 from gpudash.model.errors import GpudashError
-from gpudash.model.snapshot import XidEvent
+from gpudash.model.fault import XidEvent
 from gpudash.model.wire import encode
 from tests.factories import make_device, make_snapshot
 

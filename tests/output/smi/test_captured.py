@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.output.smi import GPU_FIELDS
+from gpudash.output.smi.fields import GPU_FIELDS
 from tests.e2e.run import gpudash
 
 CAPTURED = Path(__file__).parent / "captured"

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.model.cells import width
+from gpudash.model.text import width
 from gpudash.tui.dialogs.editor import Editor
 
 KEYS = (

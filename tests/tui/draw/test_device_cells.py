@@ -4,7 +4,8 @@ import pytest
 from rich.color import ColorSystem
 
 from gpudash.analysis.rows import device_rows
-from gpudash.model.snapshot import Device, Fault
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 from gpudash.tui.draw.device_cells import LEAST_CELLS, DeviceCells
 from gpudash.tui.draw.line import Line, cells_of

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rich.color import ColorSystem
 
-from gpudash.analysis.filter import TERMS
+from gpudash.analysis.filter.terms import TERMS
 from gpudash.tui.draw.help import help_lines
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.keymap import KEYS

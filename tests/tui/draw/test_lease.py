@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from rich.color import ColorSystem
 
-from gpudash.model.snapshot import Lease
+from gpudash.model.process import Lease
 from gpudash.tui.draw.lease import lease_lines
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.theme import look

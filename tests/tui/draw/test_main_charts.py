@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.color import ColorSystem
 
 from gpudash.analysis.rows import device_rows
-from gpudash.model.snapshot import Device
+from gpudash.model.device import Device
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.draw.main_charts import any_chart, charts
 from gpudash.tui.draw.trends import Trends

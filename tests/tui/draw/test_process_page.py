@@ -11,9 +11,9 @@ from rich.color import ColorSystem
 from gpudash.analysis.cuda_visible import visible_devices
 from gpudash.analysis.inspection import Inspection, Variable
 from gpudash.analysis.rows import process_rows
-from gpudash.model.cells import width
-from gpudash.model.snapshot import Process, Snapshot
-from gpudash.model.text import clean
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean, width
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.process_page import Page, Sight, page

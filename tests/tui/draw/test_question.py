@@ -2,8 +2,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.color import ColorSystem
 
-from gpudash.actions.kill import find_signal, signals
-from gpudash.model.cells import cut, width
+from gpudash.actions.kill.signals import find_signal, signals
+from gpudash.model.text import cut, width
 from gpudash.tui.actions.kill.question import Entry, Fact, Notice, Question
 from gpudash.tui.draw.question import Drawing, box_width, draw
 from gpudash.tui.theme import look

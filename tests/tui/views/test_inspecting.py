@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from gpudash.analysis.inspection import Inspection
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
 from gpudash.tui.views.inspecting import Inspector
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_snapshot

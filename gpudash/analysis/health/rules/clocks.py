@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from gpudash.analysis.health.rule import Rule, Symptom, proof
 from gpudash.analysis.health.sight import Sight
-from gpudash.model.snapshot import Device, FindingLevel
+from gpudash.model.device import Device
+from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import watts
 
 POWER_BRAKE = Rule("power-brake", "the server's power brake slows the GPU down", "brake", 0, 5)

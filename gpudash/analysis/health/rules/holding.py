@@ -10,7 +10,9 @@ from gpudash.analysis.health.levels import notable
 from gpudash.analysis.health.rule import Rule, Symptom, bounded, number, proof, spoken, who
 from gpudash.analysis.health.sight import Hold, Sight
 from gpudash.analysis.labels import index_ranges
-from gpudash.model.snapshot import Device, Evidence, Process
+from gpudash.model.device import Device
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Evidence
 from gpudash.model.units import size
 
 HOLDS_MANY = Rule(

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from gpudash.analysis.health.rule import Rule, Symptom, lasted, number, spoken
 from gpudash.analysis.health.sight import Sight
 from gpudash.analysis.labels import index_ranges, whose
-from gpudash.model.snapshot import Device, Lease
+from gpudash.model.device import Device
+from gpudash.model.process import Lease
 
 LEASED_UNUSED = Rule(
     "leased-unused", "leased by gpudash run and not used; a warning after 10 minutes", "leased"

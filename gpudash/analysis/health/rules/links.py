@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from gpudash.analysis.health.rule import Rule, Symptom, number, proof
 from gpudash.analysis.health.sight import Sight
-from gpudash.model.snapshot import Device, Topology
+from gpudash.model.device import Device
+from gpudash.model.snapshot import Topology
 
 NVLINK_DOWN = Rule(
     "nvlink-down", "fewer NVLinks than before, or than on others of its kind", "nvlink", 5, 10

@@ -8,7 +8,9 @@ from gpudash.analysis.health.levels import memory_share, notable
 from gpudash.analysis.health.rule import Rule, Symptom, number, proof
 from gpudash.analysis.health.sight import Sight
 from gpudash.analysis.labels import whose
-from gpudash.model.snapshot import Device, FindingLevel, Holder
+from gpudash.model.device import Device
+from gpudash.model.process import Holder
+from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import size
 
 FULL = Rule(

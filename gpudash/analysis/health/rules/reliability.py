@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from gpudash.analysis.health.rule import RESET, Rule, Symptom, number, proof
 from gpudash.analysis.health.sight import Sight
-from gpudash.model.snapshot import Device, XidEvent
+from gpudash.model.device import Device
+from gpudash.model.fault import XidEvent
 
 ECC = Rule(
     "ecc-uncorrected",

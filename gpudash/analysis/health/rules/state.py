@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from gpudash.analysis.health.rule import RESET, Rule, Symptom, proof
 from gpudash.analysis.health.sight import Sight
-from gpudash.model.snapshot import Device, Evidence, Fault, FindingLevel
+from gpudash.model.device import Device
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import state_words
 
 LOST = Rule("lost", "fell off the bus", "LOST")

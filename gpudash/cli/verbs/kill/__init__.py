@@ -35,8 +35,8 @@ def run(
     """
     _refuse_read_only(asked=read_only, config=config)
     # A read-only gpudash does not even load what can signal.
-    from gpudash.actions.kill import find_signal
     from gpudash.actions.kill.pin import refuse_host, refuse_pid
+    from gpudash.actions.kill.signals import find_signal
     from gpudash.cli.verbs.kill.agree import agreed
     from gpudash.cli.verbs.kill.aim import aim, named
     from gpudash.cli.verbs.kill.carry_out import carry_out, newest

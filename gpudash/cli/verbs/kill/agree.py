@@ -6,7 +6,7 @@ import os
 import termios
 from collections.abc import Sequence
 
-from gpudash.actions.kill import Signal
+from gpudash.actions.kill.signals import Signal
 from gpudash.cli.verbs.kill.aim import Aimed
 from gpudash.model.errors import UsageError
 

@@ -6,10 +6,14 @@ import os
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from gpudash.actions.kill import Caution, Hit, Tree, cautions, pin
+from gpudash.actions.kill.pin import pin
+from gpudash.actions.kill.run import Hit
+from gpudash.actions.kill.tree import Tree
+from gpudash.actions.kill.warnings import Caution, cautions
 from gpudash.analysis.rows import ProcessRow, process_rows
 from gpudash.model.errors import ActionError, UsageError
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.model.units import ABSENT
 from gpudash.output.kill import render

@@ -7,8 +7,10 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 
-from gpudash.actions.kill import Hit, Report, Sending, Signal, record, strike
-from gpudash.actions.kill.run import Latest
+from gpudash.actions.kill.audit import record
+from gpudash.actions.kill.report import Report
+from gpudash.actions.kill.run import Hit, Latest, Sending, strike
+from gpudash.actions.kill.signals import Signal
 from gpudash.cli.verbs.kill.waiting import Waiting
 from gpudash.feed.sampler import Survey
 from gpudash.model.errors import ActionError, GpudashError

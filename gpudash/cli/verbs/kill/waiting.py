@@ -8,8 +8,10 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
 
-from gpudash.actions.kill import Sending, Signal, Target
 from gpudash.actions.kill.naming import named
+from gpudash.actions.kill.run import Sending
+from gpudash.actions.kill.signals import Signal
+from gpudash.actions.kill.target import Target
 from gpudash.model.errors import ExitStatus
 from gpudash.system import progress
 

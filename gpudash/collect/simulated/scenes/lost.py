@@ -6,7 +6,7 @@ from gpudash.collect.simulated.boards import RTX_A6000
 from gpudash.collect.simulated.noise import digits
 from gpudash.collect.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share, Xid, job
 from gpudash.collect.simulated.signals import Rhythm
-from gpudash.model.snapshot import Holder
+from gpudash.model.process import Holder
 from gpudash.model.text import clean
 
 _CONTAINER = job(kind="container", id=digits(64, 4901), runtime="docker")

@@ -6,7 +6,7 @@ from gpudash.collect.simulated.boards import L40S
 from gpudash.collect.simulated.noise import digits, unit
 from gpudash.collect.simulated.scene import GIB, HOUR, MIB, Card, Program, Scene, Share, job
 from gpudash.collect.simulated.signals import IDLE, Rhythm
-from gpudash.model.snapshot import Job
+from gpudash.model.process import Job
 
 _CARDS, _PROGRAMS = 64, 500
 _USERS = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")

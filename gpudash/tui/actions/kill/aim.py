@@ -6,20 +6,15 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from gpudash.actions.kill import (
-    Caution,
-    Hit,
-    Member,
-    Refusal,
-    Target,
-    Tree,
-    cautions,
-    members,
-    pin_all,
-)
+from gpudash.actions.kill.run import Hit
+from gpudash.actions.kill.several import Refusal, pin_all
+from gpudash.actions.kill.target import Target
+from gpudash.actions.kill.tree import Member, Tree, members
+from gpudash.actions.kill.warnings import Caution, cautions
 from gpudash.analysis.labels import used_gpus
 from gpudash.analysis.rows import ProcessRow
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.system import process_tree as kin
 
 _BLOCKED = "it is in D state: a signal reaches it when its system call returns"

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpudash.actions.kill import Report, Signal, find_signal, strike
-from gpudash.actions.kill.run import Steps
+from gpudash.actions.kill.report import Report
+from gpudash.actions.kill.run import Steps, strike
+from gpudash.actions.kill.signals import Signal, find_signal
 from gpudash.tui.actions.kill.aim import Aim
 from gpudash.tui.actions.kill.recorder import Recorder
 from gpudash.tui.dialogs.kill import Answer, KillScreen

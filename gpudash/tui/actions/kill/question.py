@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gpudash.actions.kill import Member, Signal
 from gpudash.actions.kill.naming import masked_command
-from gpudash.analysis.health import Level
+from gpudash.actions.kill.signals import Signal
+from gpudash.actions.kill.tree import Member
+from gpudash.analysis.health.levels import Level
 from gpudash.analysis.labels import device_labels
 from gpudash.analysis.rows import ProcessRow
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import ABSENT, duration, size
 from gpudash.tui.actions.kill.aim import Aim, gpus
 

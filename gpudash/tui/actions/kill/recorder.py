@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from gpudash.actions.kill import Sending, record
+from gpudash.actions.kill.audit import record
+from gpudash.actions.kill.run import Sending
 from gpudash.model.errors import ActionError
 
 _LOOK_SECONDS = 0.02

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.segment import Segment
 
-from gpudash.model.cells import fold
+from gpudash.model.text import fold
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, fitted, joined
 from gpudash.tui.draw.process_page.cuda import cuda

@@ -6,7 +6,7 @@ from rich.segment import Segment
 
 from gpudash.analysis.cuda_visible import VisibleDevices
 from gpudash.analysis.labels import device_labels, short_name
-from gpudash.model.cells import fold
+from gpudash.model.text import fold
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.process_page.sight import Sight

@@ -8,7 +8,7 @@ from functools import lru_cache
 from rich.segment import Segment
 
 from gpudash.analysis.inspection import Variable
-from gpudash.model.cells import cut, fold, pad, width
+from gpudash.model.text import cut, fold, pad, width
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.process_page.sight import Sight

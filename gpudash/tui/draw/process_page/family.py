@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.segment import Segment
 
-from gpudash.model.cells import cut, width
-from gpudash.model.snapshot import Process
+from gpudash.model.process import Process
+from gpudash.model.text import cut, width
 from gpudash.model.units import size
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.grid import MARGIN

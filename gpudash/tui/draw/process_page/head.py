@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
-from gpudash.model.cells import cut, fold, pad
+from gpudash.model.text import cut, fold, pad
 from gpudash.model.units import ABSENT, Unit, duration, readable, size
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, spread

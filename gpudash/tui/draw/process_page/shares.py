@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from rich.segment import Segment
 
-from gpudash.analysis.health import Level
+from gpudash.analysis.health.levels import Level
 from gpudash.analysis.labels import device_labels, short_name
 from gpudash.analysis.table import Column
-from gpudash.model.cells import fold
-from gpudash.model.snapshot import Device, ProcessDevice
+from gpudash.model.device import Device
+from gpudash.model.process import ProcessDevice
+from gpudash.model.text import fold
 from gpudash.model.units import ABSENT, duration, percent, short_size, size
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, joined

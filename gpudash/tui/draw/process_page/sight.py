@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from gpudash.analysis.inspection import Inspection
 from gpudash.analysis.labels import command, short_command
 from gpudash.analysis.rows import ProcessRow
+from gpudash.model.process import Process
 from gpudash.model.secrets import mask_arguments
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.snapshot import Snapshot
 
 SPANS = (60.0, 120.0, 300.0)
 """How far back the curves may reach, in seconds."""

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gpudash.model.snapshot import Process, Snapshot
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.kill import KillScreen
 from tests.actions.kill.shown import HERE, shown

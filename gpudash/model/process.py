@@ -137,3 +137,47 @@ def _total(shares: list[int | None]) -> int | None:
     """Return the sum of what is known."""
     known = [share for share in shares if share is not None]
     return sum(known) if known else None
+
+
+_memory = partial(metric, Group.MEMORY)
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """A process that has the node of a GPU open although the driver lists it on none."""
+
+    # fmt: off
+    pid: Annotated[int, _memory(Unit.NONE, "Process id, as /proc shows it.")]
+    start_ticks: Annotated[int | None, _memory(Unit.COUNT,
+        "When it started in clock ticks since boot; with the PID its identity.")] = None
+    username: Annotated[SafeText | None, _memory(Unit.NONE,
+        "Owner, or the uid if it has no name.")] = None
+    command_line: Annotated[tuple[SafeText, ...] | None, _memory(Unit.NONE,
+        "Program and arguments, cleaned of control characters.")] = None
+    # fmt: on
+
+    def __str__(self) -> str:
+        program = (self.command_line or ("?",))[0].rpartition("/")[2]
+        return f"{self.pid} {self.username or '?'} {program}"
+
+
+_lease = partial(metric, Group.LEASE)
+
+
+class Lease(Struct, frozen=True, kw_only=True):
+    """One GPU that a process holds for itself by agreement: the driver knows nothing of it."""
+
+    # fmt: off
+    uuid: Annotated[str, _lease(Unit.NONE, "The GPU.")]
+    index: Annotated[int, _lease(Unit.NONE, "Its index.")]
+    pid: Annotated[int | None, _lease(Unit.NONE,
+        "The process that took it, null if it is in another PID namespace.")] = None
+    start_ticks: Annotated[int | None, _lease(Unit.COUNT,
+        "When that process started in clock ticks since boot, null if it has ended.")] = None
+    create_time: Annotated[float | None, _lease(Unit.SECOND,
+        "When it started, Unix time; it took the lease soon after.")] = None
+    username: Annotated[SafeText | None, _lease(Unit.NONE, "Its owner.")] = None
+    name: Annotated[SafeText | None, _lease(Unit.NONE,
+        "Its executable, null if it has ended: a child of it holds the lease.")] = None
+    is_used: Annotated[bool | None, _lease(Unit.NONE,
+        "Whether it or a descendant uses the GPU, null if that cannot be seen.")] = None
+    # fmt: on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timezone
 from functools import partial
 from typing import Annotated
 
@@ -40,3 +41,33 @@ def hide_gpus(faults: Iterable[Fault]) -> bool:
     """Whether the driver did not tell which GPUs there are, where none is known: maybe many."""
     told = {fault.code for fault in faults if fault.source == "nvml" and fault.uuid is None}
     return bool(told) and _NO_GPU not in told
+
+
+_reliability = partial(metric, Group.RELIABILITY)
+
+
+class XidEvent(Struct, frozen=True, kw_only=True):
+    """An XID error that the driver reported while gpudash was watching."""
+
+    # fmt: off
+    code: Annotated[int | None, _reliability(Unit.NONE,
+        "Number in NVIDIA's XID catalogue, null where the driver does not tell it.",
+        nvml="nvmlEventSetWait_v2")]
+    seen_at: Annotated[float, _reliability(Unit.SECOND,
+        "When gpudash was told of it, if it came more often the last time; Unix time.")]
+    count: Annotated[int, _reliability(Unit.COUNT, "How often it came.")] = 1
+    gpu_instance_id: Annotated[int | None, _reliability(Unit.NONE,
+        "MIG GPU instance that it hit, null for the whole GPU.")] = None
+    before_reset: Annotated[bool, _reliability(Unit.NONE,
+        "Whether the GPU was reset, or its driver loaded, since: it is over, then.")] = False
+    # fmt: on
+
+    def __str__(self) -> str:
+        code = "unknown" if self.code is None else str(self.code)
+        often = f" {self.count} times" if self.count > 1 else ""
+        try:
+            moment = datetime.fromtimestamp(self.seen_at, timezone.utc)
+        except (ValueError, OverflowError, OSError):
+            return code + often
+        over = ", before its reset" if self.before_reset else ""
+        return f"{code}{often} at {moment:%H:%M:%S} UTC{over}"

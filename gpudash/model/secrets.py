@@ -1,10 +1,55 @@
-"""Names of options and variables that hold secrets: `--api-key`, `HF_TOKEN`, not `--tokenizer`."""
+"""Secrets in arguments and environments, found by the names and the forms that they have.
+
+A guess that errs on the safe side: what looks like a password, token or key is masked, numbers
+of tokens and tokenizers are not. Every pass is linear in the length of what anybody passes, and
+most command lines need none: its expressions are compiled when the first one does.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+
+_OF_NAMES = "token secret pass pwd key credential bearer authorization cookie pat"
+_OF_VALUES = (
+    "sk- hf_ ghp_ gho_ ghu_ ghs_ ghr_ glpat- xox akia asia aiza eyj pypi- nvapi- npm_ r8_ dop_v1_ "
+    "gsk_ sk_live_ sk_test_ tgp_v1_ lsv2_ pplx- signature= sig="
+)
+_MARKS = (*_OF_NAMES.split(), *_OF_VALUES.split())
+
+
+def has_marks(text: str) -> bool:
+    """Whether a closer look is needed; False for most command lines."""
+    text = text.lower()
+    return any(mark in text for mark in _MARKS) or ("@" in text and "://" in text)
+
+
+__all__ = ["is_secret_value", "mask_arguments", "mask_text"]
+
+
+def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return arguments with secrets masked: `--token=***`, `--password ***`, `X_API_KEY=***`."""
+    if not has_marks("\0".join(arguments)):
+        return tuple(arguments)
+    from gpudash.model import secrets_masking as masking
+
+    return masking.mask_arguments(arguments)
+
+
+def mask_text(text: str) -> str:
+    """Return free text, such as a script passed to a shell, with the secrets in it masked."""
+    if not has_marks(text):
+        return text
+    from gpudash.model import secrets_masking as masking
+
+    return masking.mask_text(text)
+
+
+def is_secret_value(value: str) -> bool:
+    """Whether a text has the form of a secret, or holds one: `hf_...`, `://user:password@`."""
+    return mask_text(value) != value
+
 
 _NAME_LIMIT = 64
 

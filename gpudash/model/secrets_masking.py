@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gpudash.model.secrets.marks import has_marks
-from gpudash.model.secrets.names import is_secret_name
+from gpudash.model.secrets import has_marks, is_secret_name
 
 MASK = "***"
 """What is shown instead of a secret."""

@@ -1,0 +1,476 @@
+"""A GPU or a MIG instance: every metric there is, declared once.
+
+A Struct has one line of ancestors, so the parts of a device follow one another in the order of
+the document.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from gpudash.model.fault import Fault, XidEvent
+from gpudash.model.fields import Group, metric
+from gpudash.model.process import Holder
+from gpudash.model.text import SafeText
+from gpudash.model.units import Unit
+
+DeviceState = Literal[
+    "ok", "asleep", "resting", "not-answering", "lost", "reset-required", "failed"
+]
+
+_identity = partial(metric, Group.IDENTITY)
+_state = partial(metric, Group.STATE)
+_memory = partial(metric, Group.MEMORY)
+
+
+class DeviceIdentity(Struct, frozen=True, kw_only=True):
+    """The first part of a Device: identity, state and memory."""
+
+    # fmt: off
+    index: Annotated[int, _identity(Unit.NONE,
+        "NVML's index, in PCI order; of a MIG instance its number within the parent.",
+        nvml="nvmlDeviceGetIndex")]
+    uuid: Annotated[SafeText | None, _identity(Unit.NONE,
+        "Identity, stable over reboots; null only if the GPU was lost before it was read.",
+        nvml="nvmlDeviceGetUUID")] = None
+    parent_uuid: Annotated[SafeText | None, _identity(Unit.NONE,
+        "The GPU that a MIG instance is part of, else null.")] = None
+    name: Annotated[SafeText | None, _identity(Unit.NONE,
+        "Product name.", nvml="nvmlDeviceGetName")] = None
+    pci_bus_id: Annotated[SafeText | None, _identity(Unit.NONE,
+        "PCI address as domain:bus:device.function.", nvml="nvmlDeviceGetPciInfo")] = None
+    minor_number: Annotated[int | None, _identity(Unit.NONE,
+        "N of the device node /dev/nvidiaN.", nvml="nvmlDeviceGetMinorNumber")] = None
+    serial: Annotated[SafeText | None, _identity(Unit.NONE,
+        "Serial number printed on the board; consumer boards have none.",
+        nvml="nvmlDeviceGetSerial")] = None
+    board_part_number: Annotated[SafeText | None, _identity(Unit.NONE,
+        "Part number programmed into the board.", nvml="nvmlDeviceGetBoardPartNumber")] = None
+    vbios_version: Annotated[SafeText | None, _identity(Unit.NONE,
+        "Version of the VBIOS.", nvml="nvmlDeviceGetVbiosVersion")] = None
+    architecture: Annotated[str | None, _identity(Unit.NONE,
+        "Chip architecture by name.", nvml="nvmlDeviceGetArchitecture")] = None
+    compute_capability: Annotated[str | None, _identity(Unit.NONE,
+        "CUDA compute capability as major.minor.",
+        nvml="nvmlDeviceGetCudaComputeCapability")] = None
+    core_count: Annotated[int | None, _identity(Unit.COUNT,
+        "Number of CUDA cores.", nvml="nvmlDeviceGetNumGpuCores")] = None
+
+    state: Annotated[DeviceState, _state(Unit.NONE,
+        "ok, asleep (powered down, not woken to be read), resting (left alone so that it can fall "
+        "asleep), not-answering (a call to it has not come back), lost (off the bus), "
+        "reset-required, or failed (its calls fail for another reason).")] = "ok"
+    fault: Annotated[Fault | None, _state(Unit.NONE,
+        "Why the state is not ok, null if it is or if asleep.")] = None
+
+    memory_total_bytes: Annotated[int | None, _memory(Unit.BYTE,
+        "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+    memory_reserved_bytes: Annotated[int | None, _memory(Unit.BYTE,
+        "Memory that driver and firmware keep for themselves.",
+        nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+    memory_used_bytes: Annotated[int | None, _memory(Unit.BYTE,
+        "Allocated memory; without the reserved part where the driver tells it apart.",
+        nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+    memory_free_bytes: Annotated[int | None, _memory(Unit.BYTE,
+        "Unallocated memory.", nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+    memory_unaccounted_bytes: Annotated[int | None, _memory(Unit.BYTE,
+        "Used memory that no listed process owns: contexts, other namespaces, orphans; null if "
+        "the processes, their shares or the reserved part are not known.")] = None
+    bar1_total_bytes: Annotated[int | None, _memory(Unit.BYTE,
+        "Size of the BAR1 window through which CPU and peers reach the memory.",
+        nvml="nvmlDeviceGetBAR1MemoryInfo")] = None
+    bar1_used_bytes: Annotated[int | None, _memory(Unit.BYTE,
+        "Mapped part of the BAR1 window.", nvml="nvmlDeviceGetBAR1MemoryInfo")] = None
+    unified_memory: Annotated[bool | None, _memory(Unit.NONE,
+        "Whether GPU and CPUs share one memory (Jetson, GB10): its sizes are then the host's.",
+        nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+    addressing_mode: Annotated[str | None, _memory(Unit.NONE,
+        "How the GPU reaches what programs allocate on the host: none, hmm or ats.",
+        nvml="nvmlDeviceGetAddressingMode")] = None
+    holders: Annotated[tuple[Holder, ...] | None, _memory(Unit.NONE,
+        "Processes that have its node open although the driver lists them on no GPU; looked for "
+        "only while much of its memory is unaccounted for.")] = None
+    holders_complete: Annotated[bool | None, _memory(Unit.NONE,
+        "Whether all processes of the host could be looked at for that; root outside of "
+        "containers only.")] = None
+    # fmt: on
+
+
+UtilizationSource = Literal["gpm", "kernel-time"]
+
+_utilization = partial(metric, Group.UTILIZATION)
+
+
+class DeviceActivity(DeviceIdentity, frozen=True, kw_only=True):
+    """The part of a Device that tells what its engines do."""
+
+    # fmt: off
+    utilization_source: Annotated[UtilizationSource | None, _utilization(Unit.NONE,
+        "What says how busy it is: gpm, sm_active_percent as the SMs counted it (Hopper and "
+        "newer), else kernel-time, gpu_utilization_percent.")] = None
+    gpu_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+        "Share of the last sample period in which at least one kernel ran; 100 % may be one "
+        "block on one SM.", nvml="nvmlDeviceGetUtilizationRates")] = None
+    memory_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+        "Share of the last sample period in which memory was read or written: bandwidth, not "
+        "space.", nvml="nvmlDeviceGetUtilizationRates")] = None
+    encoder_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+        "Video encoder.", nvml="nvmlDeviceGetEncoderUtilization")] = None
+    decoder_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+        "Video decoder.", nvml="nvmlDeviceGetDecoderUtilization")] = None
+    jpeg_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+        "JPEG decoder.", nvml="nvmlDeviceGetJpgUtilization")] = None
+    ofa_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+        "Optical flow accelerator.", nvml="nvmlDeviceGetOfaUtilization")] = None
+    sm_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Share of the SMs that had work, averaged since the last sample (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_SM_UTIL")] = None
+    sm_occupancy_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Warps on the SMs of the most that fit (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_SM_OCCUPANCY")] = None
+    tensor_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Time in which the tensor cores worked (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_ANY_TENSOR_UTIL")] = None
+    dram_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Memory bandwidth used of the highest possible (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_DRAM_BW_UTIL")] = None
+    fp64_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Time in which the 64-bit floating point pipe worked (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_FP64_UTIL")] = None
+    fp32_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Time in which the 32-bit floating point pipe worked (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_FP32_UTIL")] = None
+    fp16_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+        "Time in which the 16-bit floating point pipe worked (Hopper and newer).",
+        nvml="NVML_GPM_METRIC_FP16_UTIL")] = None
+    # fmt: on
+
+
+_temperature = partial(metric, Group.TEMPERATURE)
+_power = partial(metric, Group.POWER)
+_clocks = partial(metric, Group.CLOCKS)
+
+
+class DevicePower(DeviceActivity, frozen=True, kw_only=True):
+    """The part of a Device about heat, power and clocks."""
+
+    # fmt: off
+    temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "GPU die.", nvml="nvmlDeviceGetTemperatureV")] = None
+    memory_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Memory, on boards that measure it.", nvml="NVML_FI_DEV_MEMORY_TEMP")] = None
+    temperature_margin_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Degrees left before the chip slows itself down (Ada and newer).",
+        nvml="nvmlDeviceGetMarginTemperature")] = None
+    shutdown_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Where the GPU turns itself off.", nvml="nvmlDeviceGetTemperatureThreshold")] = None
+    slowdown_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Where hardware slows the clocks down.", nvml="nvmlDeviceGetTemperatureThreshold")] = None
+    max_operating_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Where software starts to slow the clocks down.",
+        nvml="nvmlDeviceGetTemperatureThreshold")] = None
+    max_memory_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Highest memory temperature at full speed.",
+        nvml="nvmlDeviceGetTemperatureThreshold")] = None
+    shutdown_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Margin at which the GPU turns itself off (Ada and newer).",
+        nvml="NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT")] = None
+    slowdown_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Margin at which hardware slows the clocks down (Ada and newer).",
+        nvml="NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT")] = None
+    max_operating_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Margin at which software starts to slow the clocks down (Ada and newer).",
+        nvml="NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT")] = None
+    max_memory_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+        "Margin at which the memory is too warm for full speed (Ada and newer).",
+        nvml="NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT")] = None
+    fan_speed_percent: Annotated[int | None, _temperature(Unit.PERCENT,
+        "Intended speed of the fan, of several the fastest; may exceed 100.",
+        nvml="nvmlDeviceGetFanSpeed")] = None
+    fan_speeds_percent: Annotated[tuple[int | None, ...] | None, _temperature(Unit.PERCENT,
+        "Intended speed of each fan, null for one that fails.",
+        nvml="nvmlDeviceGetFanSpeed_v2")] = None
+
+    power_usage_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+        "Board power as nvidia-smi prints it: an average over 1 s since Ampere, else instant.",
+        nvml="nvmlDeviceGetPowerUsage")] = None
+    power_instant_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+        "Board power at this instant.", nvml="NVML_FI_DEV_POWER_INSTANT")] = None
+    power_average_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+        "Board power averaged over 1 s.", nvml="NVML_FI_DEV_POWER_AVERAGE")] = None
+    enforced_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+        "The limit in force, the lowest of all that apply.",
+        nvml="nvmlDeviceGetEnforcedPowerLimit")] = None
+    power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+        "The limit that an administrator set.", nvml="nvmlDeviceGetPowerManagementLimit")] = None
+    default_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+        "The limit after a reboot.", nvml="nvmlDeviceGetPowerManagementDefaultLimit")] = None
+    min_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+        "The lowest limit that can be set.",
+        nvml="nvmlDeviceGetPowerManagementLimitConstraints")] = None
+    max_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+        "The highest limit that can be set.",
+        nvml="nvmlDeviceGetPowerManagementLimitConstraints")] = None
+    total_energy_mj: Annotated[int | None, _power(Unit.MILLIJOULE,
+        "Energy since the driver was loaded.", nvml="nvmlDeviceGetTotalEnergyConsumption")] = None
+
+    graphics_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+        "Graphics clock.", nvml="nvmlDeviceGetClockInfo")] = None
+    sm_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+        "SM clock.", nvml="nvmlDeviceGetClockInfo")] = None
+    memory_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+        "Memory clock.", nvml="nvmlDeviceGetClockInfo")] = None
+    video_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+        "Video encoder and decoder clock.", nvml="nvmlDeviceGetClockInfo")] = None
+    max_graphics_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+        "Highest graphics clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
+    max_sm_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+        "Highest SM clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
+    max_memory_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+        "Highest memory clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
+    max_video_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+        "Highest video clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
+    performance_state: Annotated[int | None, _clocks(Unit.NONE,
+        "P-state, 0 the fastest to 15.", nvml="nvmlDeviceGetPerformanceState")] = None
+    clocks_event_reasons: Annotated[tuple[str, ...] | None, _clocks(Unit.NONE,
+        "Why the clocks are not higher, by name; empty when nothing holds them.",
+        nvml="nvmlDeviceGetCurrentClocksEventReasons")] = None
+    throttled_sw_power_cap_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which the power limit held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP")] = None
+    throttled_sw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which software, for heat, held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN")] = None
+    throttled_hw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which hardware, for heat, held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN")] = None
+    throttled_hw_power_brake_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which the power brake of the server held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN")] = None
+    throttled_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which a thermal limit of any kind held the clocks.",
+        nvml="NVML_FI_DEV_PERF_POLICY_THERMAL")] = None
+    throttled_sync_boost_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which the slowest GPU of its group held the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST")] = None
+    throttled_board_limit_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+        "Share of the last seconds in which a limit of the board held the clocks.",
+        nvml="NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT")] = None
+    # fmt: on
+
+
+_pcie = partial(metric, Group.PCIE)
+_nvlink = partial(metric, Group.NVLINK)
+
+
+_PCIE_LANE = {1: 250e6, 2: 500e6, 3: 985e6, 4: 1969e6, 5: 3938e6, 6: 7563e6}
+"""Bytes per second and lane, each way, after the line code of the generation."""
+
+
+def pcie_capacity(generation: int | None, width: int | None) -> float | None:
+    """Return the bytes per second that such a PCIe link carries each way, None if unknown."""
+    lane = _PCIE_LANE.get(generation or 0)
+    return None if lane is None or not width else lane * width
+
+
+class DeviceLinks(DevicePower, frozen=True, kw_only=True):
+    """The part of a Device about its links."""
+
+    # fmt: off
+    pcie_link_generation: Annotated[int | None, _pcie(Unit.NONE,
+        "PCIe generation now; drops at idle to save power.",
+        nvml="nvmlDeviceGetCurrPcieLinkGeneration")] = None
+    max_pcie_link_generation: Annotated[int | None, _pcie(Unit.NONE,
+        "Highest PCIe generation of GPU and slot together.",
+        nvml="nvmlDeviceGetMaxPcieLinkGeneration")] = None
+    pcie_link_width: Annotated[int | None, _pcie(Unit.COUNT,
+        "PCIe lanes now.", nvml="nvmlDeviceGetCurrPcieLinkWidth")] = None
+    max_pcie_link_width: Annotated[int | None, _pcie(Unit.COUNT,
+        "Most PCIe lanes of GPU and slot together.", nvml="nvmlDeviceGetMaxPcieLinkWidth")] = None
+    pcie_replay_count: Annotated[int | None, _pcie(Unit.COUNT,
+        "PCIe packets sent again since the driver was loaded.",
+        nvml="nvmlDeviceGetPcieReplayCounter")] = None
+    pcie_replays_per_second: Annotated[float | None, _pcie(Unit.PER_SECOND,
+        "PCIe packets sent again over the last seconds.",
+        nvml="nvmlDeviceGetPcieReplayCounter")] = None
+    pcie_tx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
+        "What the GPU sent over PCIe since the last sample; null in a first one, and where a "
+        "counter of 32 bits may have gone round more than once since then.",
+        nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC, "
+        "nvmlDeviceGetPcieThroughput")] = None
+    pcie_rx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
+        "What the GPU received over PCIe since the last sample; null in a first one, and where a "
+        "counter of 32 bits may have gone round more than once since then.",
+        nvml="NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_GPM_METRIC_PCIE_RX_PER_SEC, "
+        "nvmlDeviceGetPcieThroughput")] = None
+
+    nvlink_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "NVLinks that are up; null on boards that have none.",
+        nvml="nvmlDeviceGetNvLinkState")] = None
+    nvlink_total_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "NVLinks that the GPU has, up or not; boards may leave some unused.",
+        nvml="nvmlDeviceGetNvLinkState")] = None
+    nvlink_inactive_links: Annotated[tuple[int, ...] | None, _nvlink(Unit.NONE,
+        "Numbers of the NVLinks that are not up.", nvml="nvmlDeviceGetNvLinkState")] = None
+    nvlink_version: Annotated[str | None, _nvlink(Unit.NONE,
+        "Version of NVLink, 4.0 on Hopper.", nvml="nvmlDeviceGetNvLinkVersion")] = None
+    nvlink_tx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
+        "Payload sent over all NVLinks since the last sample; null in a first one.",
+        nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "
+        "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC")] = None
+    nvlink_rx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
+        "Payload received over all NVLinks since the last sample; null in a first one.",
+        nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, "
+        "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC")] = None
+    nvlink_crc_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "Packets that arrived damaged since the driver was loaded, over all NVLinks that are up.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_crc_errors_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+        "Packets that arrived damaged over the last seconds.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_replay_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "Packets sent again since the driver was loaded, over all NVLinks that are up.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_replays_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+        "Packets sent again over the last seconds.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_recovery_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "Times that an NVLink was trained anew since the driver was loaded, over all that are up.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
+        "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_recoveries_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+        "Times that a link was trained anew over the last seconds.",
+        nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
+        "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
+        "nvmlDeviceGetNvLinkErrorCounter")] = None
+    nvlink_receive_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
+        "Errors in what all NVLinks received since the driver was loaded (Blackwell and newer).",
+        nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS")] = None
+    nvlink_receive_errors_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+        "Errors in what all NVLinks received over the last seconds (Blackwell and newer).",
+        nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS")] = None
+    nvlink_erring_links: Annotated[tuple[int, ...] | None, _nvlink(Unit.NONE,
+        "Numbers of the NVLinks of which an error counter rose over the last seconds.")] = None
+    fabric_state: Annotated[str | None, _nvlink(Unit.NONE,
+        "How far it has joined the NVSwitch fabric: not-started, in-progress or completed; null "
+        "outside of one. CUDA does not start before it is completed.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    fabric_status_code: Annotated[int | None, _nvlink(Unit.NONE,
+        "NVML's return value of joining the fabric once that is completed, 0 if it worked.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    fabric_bandwidth_degraded: Annotated[bool | None, _nvlink(Unit.NONE,
+        "Whether the fabric gives it less bandwidth than it should.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    fabric_cluster_uuid: Annotated[str | None, _nvlink(Unit.NONE,
+        "NVLink domain that it is part of, the same on all its hosts.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    fabric_clique_id: Annotated[int | None, _nvlink(Unit.NONE,
+        "Part of that domain whose GPUs reach each other over NVLink.",
+        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    # fmt: on
+
+
+_reliability = partial(metric, Group.RELIABILITY)
+
+
+class DeviceReliability(DeviceLinks, frozen=True, kw_only=True):
+    """The part of a Device about errors and repairs."""
+
+    # fmt: off
+    ecc_mode: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether ECC protects the memory.", nvml="nvmlDeviceGetEccMode")] = None
+    pending_ecc_mode: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether ECC will protect it after a reboot.", nvml="nvmlDeviceGetEccMode")] = None
+    ecc_corrected_volatile_count: Annotated[int | None, _reliability(Unit.COUNT,
+        "Corrected memory errors since the driver was loaded.",
+        nvml="nvmlDeviceGetTotalEccErrors")] = None
+    ecc_uncorrected_volatile_count: Annotated[int | None, _reliability(Unit.COUNT,
+        "Uncorrected memory errors since the driver was loaded.",
+        nvml="nvmlDeviceGetTotalEccErrors")] = None
+    ecc_corrected_aggregate_count: Annotated[int | None, _reliability(Unit.COUNT,
+        "Corrected memory errors in the life of the board.",
+        nvml="nvmlDeviceGetTotalEccErrors")] = None
+    ecc_uncorrected_aggregate_count: Annotated[int | None, _reliability(Unit.COUNT,
+        "Uncorrected memory errors in the life of the board.",
+        nvml="nvmlDeviceGetTotalEccErrors")] = None
+    retired_pages_single_bit_count: Annotated[int | None, _reliability(Unit.COUNT,
+        "Pages retired for many corrected errors (before Ampere).",
+        nvml="nvmlDeviceGetRetiredPages")] = None
+    retired_pages_double_bit_count: Annotated[int | None, _reliability(Unit.COUNT,
+        "Pages retired for an uncorrected error (before Ampere).",
+        nvml="nvmlDeviceGetRetiredPages")] = None
+    retired_pages_pending: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether pages wait for a reboot to be retired.",
+        nvml="nvmlDeviceGetRetiredPagesPendingStatus")] = None
+    remapped_rows_corrected_count: Annotated[int | None, _reliability(Unit.COUNT,
+        "Memory rows replaced for corrected errors (Ampere and newer).",
+        nvml="nvmlDeviceGetRemappedRows")] = None
+    remapped_rows_uncorrected_count: Annotated[int | None, _reliability(Unit.COUNT,
+        "Memory rows replaced for uncorrected errors (Ampere and newer).",
+        nvml="nvmlDeviceGetRemappedRows")] = None
+    remapped_rows_pending: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether rows wait for a GPU reset to be replaced.",
+        nvml="nvmlDeviceGetRemappedRows")] = None
+    remapped_rows_failed: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether replacing a row has failed: the board is worn out.",
+        nvml="nvmlDeviceGetRemappedRows")] = None
+    recovery_action: Annotated[str | None, _reliability(Unit.NONE,
+        "What the driver asks for to mend the GPU: none, gpu-reset, node-reboot, drain-p2p, "
+        "drain-and-reset, recover-imex-domain, bus-reset or system-reboot.",
+        nvml="NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")] = None
+    xid_events: Annotated[tuple[XidEvent, ...] | None, _reliability(Unit.NONE,
+        "The last XID errors since gpudash began to watch, those alike as one, the newest last; "
+        "null where the driver reports none.", nvml="nvmlEventSetWait_v2")] = None
+    # fmt: on
+
+
+_settings = partial(metric, Group.SETTINGS)
+_mig = partial(metric, Group.MIG)
+
+
+class Device(DeviceReliability, frozen=True, kw_only=True):
+    """A GPU, or a MIG instance of one, at one instant."""
+
+    # fmt: off
+    compute_mode: Annotated[str | None, _settings(Unit.NONE,
+        "default, exclusive-thread, prohibited or exclusive-process.",
+        nvml="nvmlDeviceGetComputeMode")] = None
+    persistence_mode: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether the driver keeps the GPU ready when nobody uses it.",
+        nvml="nvmlDeviceGetPersistenceMode")] = None
+    display_active: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether a display is driven from this GPU.", nvml="nvmlDeviceGetDisplayActive")] = None
+    display_attached: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether a monitor is plugged in.", nvml="nvmlDeviceGetDisplayMode")] = None
+    driver_model: Annotated[str | None, _settings(Unit.NONE,
+        "WDDM, TCC or MCDM; Windows only.", nvml="nvmlDeviceGetDriverModel")] = None
+
+    mig_mode: Annotated[bool | None, _mig(Unit.NONE,
+        "Whether the GPU is split into MIG instances.", nvml="nvmlDeviceGetMigMode")] = None
+    pending_mig_mode: Annotated[bool | None, _mig(Unit.NONE,
+        "MIG mode after the next reset.", nvml="nvmlDeviceGetMigMode")] = None
+    gpu_instance_id: Annotated[int | None, _mig(Unit.NONE,
+        "GPU instance of this MIG device.", nvml="nvmlDeviceGetGpuInstanceId")] = None
+    compute_instance_id: Annotated[int | None, _mig(Unit.NONE,
+        "Compute instance of this MIG device.", nvml="nvmlDeviceGetComputeInstanceId")] = None
+    multiprocessor_count: Annotated[int | None, _mig(Unit.COUNT,
+        "SMs that belong to this MIG device.", nvml="nvmlDeviceGetAttributes_v2")] = None
+    # fmt: on
+
+    @property
+    def key(self) -> str:
+        """Identity within a host: the UUID, or the index of a GPU lost before it could tell."""
+        return self.uuid or f"#{self.index}"
+
+    @property
+    def is_mig(self) -> bool:
+        """Whether this is a MIG instance of another device."""
+        return self.parent_uuid is not None

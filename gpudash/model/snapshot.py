@@ -1,0 +1,224 @@
+"""Everything gpudash knows about a host at one instant, frozen; no I/O.
+
+Each field is declared once, with its group, unit, help sentence and NVML call; JSON, its schema,
+the detail screen and the reference tables follow from that. A field that is None is a value the
+device does not have, the driver did not give or the caller may not see; 0 means zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from datetime import datetime, timezone
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from gpudash.model.device import Device, DeviceState, UtilizationSource, pcie_capacity
+from gpudash.model.fault import Fault, XidEvent, hide_gpus, unlisted_uuids
+from gpudash.model.fields import Group, metric
+from gpudash.model.process import Holder, Job, JobKind, Lease, Process, ProcessDevice
+from gpudash.model.text import SafeText
+from gpudash.model.units import Unit
+
+FindingLevel = Literal["info", "warn", "critical"]
+
+_finding = partial(metric, Group.FINDING)
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """One number or word that proves a finding."""
+
+    # fmt: off
+    name: Annotated[str, _finding(Unit.NONE, "The field that it was read from, or what it is.")]
+    value: Annotated[bool | int | float | str, _finding(Unit.NONE, "Its value.")]
+    unit: Annotated[str, _finding(Unit.NONE, "Its unit, empty for a bare value.")] = ""
+    of: Annotated[str | None, _finding(Unit.NONE,
+        "Whose it is where several are concerned: GPU 3, PID 4242.")] = None
+    # fmt: on
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that is wrong or wasteful, and what to do about it."""
+
+    # fmt: off
+    rule: Annotated[str, _finding(Unit.NONE, "Which rule found it, such as power-capped.")]
+    level: Annotated[FindingLevel, _finding(Unit.NONE, "info, warn or critical.")]
+    sentence: Annotated[str, _finding(Unit.NONE, "What is the matter, in one sentence.")]
+    advice: Annotated[str, _finding(Unit.NONE, "What to do about it.")] = ""
+    evidence: Annotated[tuple[Evidence, ...], _finding(Unit.NONE,
+        "What proves it, as it was last seen.")] = ()
+    uuids: Annotated[tuple[str, ...], _finding(Unit.NONE,
+        "The devices that it concerns; empty for the whole host.")] = ()
+    indices: Annotated[tuple[int, ...], _finding(Unit.NONE,
+        "Indices of their GPUs, also of one lost before it told its UUID.")] = ()
+    pids: Annotated[tuple[int, ...], _finding(Unit.NONE,
+        "The processes of this document that it concerns.")] = ()
+    held_seconds: Annotated[float | None, _finding(Unit.SECOND,
+        "For how long it has been seen; null in a first sample.")] = None
+    # fmt: on
+
+
+P2PStatus = Literal["X", "OK", "CNS", "GNS", "TNS", "DR", "NS", "U"]
+
+_topology = partial(metric, Group.TOPOLOGY)
+
+
+class Topology(Struct, frozen=True, kw_only=True):
+    """How the GPUs are connected: matrices and lists in the order of `uuids`."""
+
+    # fmt: off
+    uuids: Annotated[tuple[str, ...], _topology(Unit.NONE,
+        "The GPUs, in the order of their indices.")]
+    indices: Annotated[tuple[int, ...], _topology(Unit.NONE, "Their NVML indices, for headings.")]
+    links: Annotated[tuple[tuple[str | None, ...], ...], _topology(Unit.NONE,
+        "Link of each pair: X self, NV# that many NVLinks, PSB, PIX, PXB, PHB, NODE, SYS.",
+        nvml="nvmlDeviceGetTopologyCommonAncestor, nvmlDeviceGetNvLinkRemotePciInfo_v2")]
+    p2p_read: Annotated[tuple[tuple[P2PStatus | None, ...], ...], _topology(Unit.NONE,
+        "Whether the row's GPU may read the column's memory.", nvml="nvmlDeviceGetP2PStatus")]
+    p2p_write: Annotated[tuple[tuple[P2PStatus | None, ...], ...], _topology(Unit.NONE,
+        "Whether the row's GPU may write the column's memory.", nvml="nvmlDeviceGetP2PStatus")]
+    p2p_atomics: Annotated[tuple[tuple[P2PStatus | None, ...], ...], _topology(Unit.NONE,
+        "Whether atomic operations reach from row to column.", nvml="nvmlDeviceGetP2PStatus")]
+    cpu_affinity: Annotated[tuple[str | None, ...], _topology(Unit.NONE,
+        "CPUs next to each GPU, as a list of ranges.", nvml="nvmlDeviceGetCpuAffinity")]
+    numa_affinity: Annotated[tuple[str | None, ...], _topology(Unit.NONE,
+        "Host NUMA nodes next to each GPU, as a list of ranges.",
+        nvml="nvmlDeviceGetMemoryAffinity")]
+    # fmt: on
+
+    def among(self, uuids: Set[str]) -> Topology | None:
+        """Return how these GPUs are connected, None if none of them is known here."""
+        kept = [place for place, uuid in enumerate(self.uuids) if uuid in uuids]
+        if len(kept) in (0, len(self.uuids)):
+            return self if kept else None
+        return Topology(
+            uuids=tuple(self.uuids[i] for i in kept),
+            indices=tuple(self.indices[i] for i in kept),
+            links=tuple(tuple(self.links[i][j] for j in kept) for i in kept),
+            p2p_read=tuple(tuple(self.p2p_read[i][j] for j in kept) for i in kept),
+            p2p_write=tuple(tuple(self.p2p_write[i][j] for j in kept) for i in kept),
+            p2p_atomics=tuple(tuple(self.p2p_atomics[i][j] for j in kept) for i in kept),
+            cpu_affinity=tuple(self.cpu_affinity[i] for i in kept),
+            numa_affinity=tuple(self.numa_affinity[i] for i in kept),
+        )
+
+    def peer_access(self, row: int, column: int) -> bool | None:
+        """Whether frameworks would print Y for the pair: itself, or reading and writing both OK."""
+        if row == column:
+            return True
+        statuses = self.p2p_read[row][column], self.p2p_write[row][column]
+        return None if None in statuses else statuses == ("OK", "OK")
+
+
+_host = partial(metric, Group.HOST)
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """The machine and its driver."""
+
+    # fmt: off
+    hostname: Annotated[SafeText, _host(Unit.NONE, "Name of the host.")]
+    simulated: Annotated[bool, _host(Unit.NONE, "Whether all this is made up (--demo).")] = False
+    driver_version: Annotated[SafeText | None, _host(Unit.NONE,
+        "NVIDIA driver.", nvml="nvmlSystemGetDriverVersion")] = None
+    nvml_version: Annotated[SafeText | None, _host(Unit.NONE,
+        "NVML.", nvml="nvmlSystemGetNVMLVersion")] = None
+    cuda_driver_version: Annotated[str | None, _host(Unit.NONE,
+        "Highest CUDA that the driver supports.", nvml="nvmlSystemGetCudaDriverVersion_v2")] = None
+    cpu_count: Annotated[int | None, _host(Unit.COUNT, "Logical CPUs.")] = None
+    cpu_percent: Annotated[float | None, _host(Unit.PERCENT,
+        "All CPUs together, 0 to 100: since the last sample, or since boot in a first one.")] = None
+    memory_total_bytes: Annotated[int | None, _host(Unit.BYTE, "Host memory.")] = None
+    memory_used_bytes: Annotated[int | None, _host(Unit.BYTE,
+        "Host memory in use, without caches.")] = None
+    memory_available_bytes: Annotated[int | None, _host(Unit.BYTE,
+        "Host memory that can be had without swapping.")] = None
+    swap_total_bytes: Annotated[int | None, _host(Unit.BYTE, "Swap space.")] = None
+    swap_used_bytes: Annotated[int | None, _host(Unit.BYTE, "Swap space in use.")] = None
+    load_average: Annotated[tuple[float, float, float] | None, _host(Unit.NONE,
+        "Runnable tasks over 1, 5 and 15 minutes.")] = None
+    uptime_seconds: Annotated[float | None, _host(Unit.SECOND, "Time since boot.")] = None
+    # fmt: on
+
+
+__all__ = [
+    "EMPTY",
+    "SCHEMA",
+    "Device",
+    "DeviceState",
+    "Evidence",
+    "Fault",
+    "Finding",
+    "FindingLevel",
+    "Holder",
+    "Host",
+    "Job",
+    "JobKind",
+    "Lease",
+    "P2PStatus",
+    "Process",
+    "ProcessDevice",
+    "Snapshot",
+    "Topology",
+    "UtilizationSource",
+    "XidEvent",
+    "are_untold",
+    "pcie_capacity",
+    "unlisted_uuids",
+]
+
+SCHEMA = 1
+"""Version of the document; it only grows: fields are added, never renamed or removed."""
+
+_document = partial(metric, Group.DOCUMENT)
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """One host at one instant: the document that gpudash prints, pipes, records and shows."""
+
+    # fmt: off
+    schema: Annotated[int, _document(Unit.NONE,
+        "Version of this document; fields are only added.")] = SCHEMA
+    taken_at: Annotated[datetime, Meta(tz=True), _document(Unit.NONE,
+        "When it was taken, RFC 3339 in UTC.")]
+    host: Annotated[Host, _document(Unit.NONE, "The machine and its driver.")]
+    devices: Annotated[tuple[Device, ...], _document(Unit.NONE,
+        "GPUs by index, each followed by its MIG instances.")] = ()
+    processes: Annotated[tuple[Process, ...], _document(Unit.NONE,
+        "Processes on any device, the largest holder first.")] = ()
+    topology: Annotated[Topology | None, _document(Unit.NONE,
+        "Links between the GPUs, null where NVML cannot tell.")] = None
+    errors: Annotated[tuple[Fault, ...], _document(Unit.NONE,
+        "What could not be read beyond a single device.")] = ()
+    findings: Annotated[tuple[Finding, ...] | None, _document(Unit.NONE,
+        "What is wrong or wasteful, the worst first; null if nobody has looked.")] = None
+    leases: Annotated[tuple[Lease, ...], _document(Unit.NONE,
+        "GPUs that somebody has reserved with `gpudash run`.")] = ()
+    # fmt: on
+
+
+EMPTY = Snapshot(
+    host=Host(hostname=SafeText("")), taken_at=datetime(1970, 1, 1, tzinfo=timezone.utc)
+)
+"""The snapshot before the first one: no host, no devices."""
+
+
+def are_untold(snapshot: Snapshot) -> bool:
+    """Whether it is not known which GPUs there are: nobody has looked, or the driver was silent."""
+    return snapshot is EMPTY or (not snapshot.devices and hide_gpus(snapshot.errors))
+
+
+class UptimeClock:
+    """Tells when a snapshot was taken, also where one lacks the uptime."""
+
+    def __init__(self) -> None:
+        self._boot = 0.0
+
+    def instant(self, snapshot: Snapshot) -> float:
+        """Return when a snapshot was taken, in seconds since the host started."""
+        taken_at, uptime = snapshot.taken_at.timestamp(), snapshot.host.uptime_seconds
+        if uptime is None:
+            return taken_at - self._boot
+        self._boot = taken_at - uptime
+        return uptime
