@@ -8,7 +8,7 @@ import time
 
 from msgspec import Struct
 
-from gpudash.analysis.cuda_visible import VisibleDevices, visible_devices
+from gpudash.analysis.labels import VisibleDevices, visible_devices
 from gpudash.model.process import Process
 from gpudash.model.secrets import is_secret_name, is_secret_value
 from gpudash.model.snapshot import Snapshot

@@ -13,7 +13,7 @@ from gpudash.cli import arguments, dispatch, given, looks
 from gpudash.feed import pace
 from gpudash.model.errors import ExitStatus, GpudashError, OutputError, ResourceError, is_exhausted
 from gpudash.model.text import clean
-from gpudash.system import prctl
+from gpudash.system import fork
 from gpudash.system import startup as quick
 from gpudash.system import terminal as stdout
 
@@ -96,8 +96,8 @@ def _run(argv: list[str]) -> int:
 def _stream(options: argparse.Namespace, interval: Callable[[], float], *, is_led: bool) -> int:
     given.begin()
     if is_led:
-        prctl.end_with_parent(os.getppid())
-        prctl.take_name(_COLLECTOR)
+        fork.end_with_parent(os.getppid())
+        fork.take_name(_COLLECTOR)
     from gpudash.cli.verbs import stream
 
     return stream.run(

@@ -26,7 +26,7 @@ def look(options: argparse.Namespace, command: _Look) -> int:
     if options.demo is not None or options.replay is not None:
         begin()
         return command(options, lambda: None)
-    from gpudash.system import apart
+    from gpudash.system import fork
 
     let_ctrl_c_end_us()
 
@@ -35,7 +35,7 @@ def look(options: argparse.Namespace, command: _Look) -> int:
         return command(options, alive)
 
     try:
-        return apart.run(work, options.timeout or DEFAULT_TIMEOUT)
+        return fork.run(work, options.timeout or DEFAULT_TIMEOUT)
     except GpudashError:
         if options.format == "prometheus" and not stdout.has_written():
             from gpudash.output import prometheus

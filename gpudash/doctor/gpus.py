@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpudash.analysis.cuda_visible import visible_devices
-from gpudash.analysis.labels import index_ranges
+from gpudash.analysis.labels import index_ranges, visible_devices
 from gpudash.doctor.check import Check, failed, passed, warned
 from gpudash.doctor.machine import Machine
 from gpudash.model.device import Device

@@ -14,7 +14,7 @@ from contextlib import suppress
 from gpudash.feed import pace
 from gpudash.model.errors import GpudashError, ResourceError, is_exhausted
 from gpudash.model.text import SafeText, clean_bytes
-from gpudash.system.forked import Forked
+from gpudash.system.fork import Forked
 
 LINE_LIMIT = 16 * 1024 * 1024
 """Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""

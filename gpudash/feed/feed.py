@@ -18,7 +18,7 @@ from gpudash.model import xid_handover as keepsake
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
-from gpudash.system.forked import Forked
+from gpudash.system.fork import Forked
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -8,7 +8,7 @@ from gpudash.actions.kill.naming import masked_command
 from gpudash.actions.kill.report import Report
 from gpudash.actions.kill.tree import Member
 from gpudash.analysis.labels import command
-from gpudash.analysis.rows import ProcessRow
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.process import Process
 from gpudash.model.units import duration, size
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpudash.analysis.links import (
+from gpudash.analysis.link_words import (
     Matrix,
     Reach,
     access_matrix,
@@ -12,7 +12,7 @@ from gpudash.analysis.links import (
     link_matrix,
     p2p_matrices,
 )
-from gpudash.analysis.peers import no_topology, remarks
+from gpudash.analysis.p2p import no_topology, remarks
 from gpudash.model.snapshot import Snapshot, Topology
 from gpudash.model.text import pad, width, wrap
 from gpudash.output.ansi import Paint, Style, painter

@@ -8,10 +8,8 @@ from datetime import datetime
 from gpudash.analysis.columns import DEVICE_COLUMNS, PROCESS_COLUMNS
 from gpudash.analysis.columns.devices import status, status_level
 from gpudash.analysis.health.engine import findings
-from gpudash.analysis.rows import DeviceRow, device_rows, process_rows
-from gpudash.analysis.summary import tally, totals
-from gpudash.analysis.table import GAP, Place, fit, taken
-from gpudash.analysis.unlisted import nobody
+from gpudash.analysis.table import GAP, DeviceRow, Place, device_rows, fit, process_rows, taken
+from gpudash.analysis.usage import nobody, tally, totals
 from gpudash.model.snapshot import FindingLevel, Snapshot
 from gpudash.model.text import width as cells
 from gpudash.model.text import wrap

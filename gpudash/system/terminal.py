@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+from collections.abc import Mapping
 
 from gpudash.model.errors import OutputError
 
@@ -85,3 +86,11 @@ def width(default: int = 80) -> int:
         return os.get_terminal_size(_FD).columns or default
     except OSError:
         return default
+
+
+def color_bits(environ: Mapping[str, str]) -> int:
+    """Return the bits of a colour, 24, 8 or 4, as Textual will find too."""
+    if environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}:
+        return 24
+    colors = environ.get("TERM", "").strip().lower().rpartition("-")[2]
+    return 8 if colors in {"256color", "kitty"} else 4

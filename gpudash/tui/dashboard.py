@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from gpudash.analysis.health.engine import findings
 from gpudash.analysis.history import History
-from gpudash.analysis.rows import DeviceRow, process_rows
-from gpudash.analysis.unlisted import nobody
+from gpudash.analysis.table import DeviceRow, process_rows
+from gpudash.analysis.usage import nobody
 from gpudash.feed.feed import FeedState
 from gpudash.feed.playback import Playback
 from gpudash.feed.protocol import Supply

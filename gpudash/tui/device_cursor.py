@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpudash.analysis.rows import DeviceRow
+from gpudash.analysis.table import DeviceRow
 from gpudash.tui.layout import Arrangement
 
 

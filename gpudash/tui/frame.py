@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.model.text import char_width
-from gpudash.system.color_bits import color_bits
+from gpudash.system.terminal import color_bits
 from gpudash.tui.pen import Codes, Pen, codes_of, ground_of
 from gpudash.tui.strokes import Cell, Stretch, Strokes, is_sure
 

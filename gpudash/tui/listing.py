@@ -10,8 +10,7 @@ from collections.abc import Collection, Hashable, Sequence
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.analysis.filter import EVERYTHING, Filter
-from gpudash.analysis.rows import ProcessRow
-from gpudash.analysis.table import Column
+from gpudash.analysis.table import Column, ProcessRow
 from gpudash.tui.ranking import Ranking, largest_first
 
 Key = tuple[int, float | None]

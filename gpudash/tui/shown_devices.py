@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudash.analysis.labels import index_ranges
-from gpudash.analysis.rows import DeviceRow, device_rows
+from gpudash.analysis.table import DeviceRow, device_rows
 from gpudash.model.snapshot import Snapshot
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.analysis.cuda_visible import VisibleDevices, visible_devices
+from gpudash.analysis.labels import VisibleDevices, visible_devices
 from gpudash.model.device import Device
 from tests.factories import gpu_uuid, make_device
 

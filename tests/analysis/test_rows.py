@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpudash.analysis.rows import device_rows, process_rows, sm_utilization_percent
+from gpudash.analysis.table import device_rows, process_rows, sm_utilization_percent
 from tests.factories import (
     GIB,
     gpu_uuid,

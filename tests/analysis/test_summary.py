@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gpudash.analysis.summary import shorter_summaries, summary, totals
+from gpudash.analysis.usage import shorter_summaries, summary, totals
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import EMPTY

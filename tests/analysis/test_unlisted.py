@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.analysis.unlisted import is_unlisted, nobody
+from gpudash.analysis.usage import is_unlisted, nobody
 from gpudash.model.device import Device, DeviceState
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.uses import uses
+from gpudash.analysis.usage import uses
 from gpudash.model.fault import Fault
 from tests.factories import (
     GIB,

@@ -145,11 +145,15 @@ NOT_OF_A_LOOK = {
         "gpudash.analysis.history",
         "gpudash.actions.lease.acquire",
         "gpudash.output",
-        "gpudash.analysis.peers",
+        "gpudash.analysis.p2p",
         "gpudash.actions.lease",
     ),
     *("gpudash.model.units", "gpudash.feed.recording", "gpudash.config", "gpudash.tui"),
-    *("gpudash.analysis.health.xids", "gpudash.model.secrets_masking", "gpudash.collect.simulated"),
+    *(
+        "gpudash.analysis.health.rules.reliability",
+        "gpudash.model.secrets_masking",
+        "gpudash.collect.simulated",
+    ),
 }
 """What a single look pays for if it is imported: it spends nearly all of its time importing."""
 

@@ -16,7 +16,7 @@ from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.wire import decode, encode
-from gpudash.system.forked import Forked
+from gpudash.system.fork import Forked
 from tests.undying import undying
 
 

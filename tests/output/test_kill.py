@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpudash.actions.kill.tree import Member
-from gpudash.analysis.rows import ProcessRow, process_rows
+from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Job
 from gpudash.output.kill import render
 from tests.actions.kill.shown import pinned

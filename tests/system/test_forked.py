@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.system.forked import Forked
+from gpudash.system.fork import Forked
 
 SECONDS = 10.0
 
@@ -99,7 +99,7 @@ def test_one_that_lives_can_be_killed() -> None:
 STRUCK = """
 import os, signal
 
-from gpudash.system.forked import Forked
+from gpudash.system.fork import Forked
 
 signal.signal(signal.SIGALRM, lambda *_: os._exit(9))
 for microseconds in range(0, 400, 20):
@@ -126,7 +126,7 @@ HELD_UP = """
 import os, time
 
 from gpudash.feed.collector import Child
-from gpudash.system.forked import Forked
+from gpudash.system.fork import Forked
 
 os.register_at_fork(after_in_child=lambda: time.sleep(60))
 forked = Forked(lambda: None)

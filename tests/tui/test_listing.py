@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.analysis.filter import parse
-from gpudash.analysis.rows import process_rows
+from gpudash.analysis.table import process_rows
 from gpudash.tui.listing import Listing
 from tests.factories import make_snapshot
 from tests.tui.stage import process_of

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from gpudash.actions.lease.request import Wish
-from gpudash.analysis.cuda_visible import visible_devices
 from gpudash.analysis.health.levels import notable
+from gpudash.analysis.labels import visible_devices
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Lease, Process

@@ -5,8 +5,7 @@ from __future__ import annotations
 from gpudash.analysis import health
 from gpudash.analysis.health.levels import Level
 from gpudash.analysis.labels import short_name
-from gpudash.analysis.rows import DeviceRow
-from gpudash.analysis.table import Column, number
+from gpudash.analysis.table import Column, DeviceRow, number
 from gpudash.model.units import ABSENT, celsius, percent, short_size, watts
 
 _IDLE_WORDS = {"held idle": "held", "in use": "in use"}

@@ -9,10 +9,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gpudash.analysis.filter.predicates import LOOSE, Test, of_text
-from gpudash.analysis.filter.terms import BY_NAME, TERMS, Term, searched
-from gpudash.analysis.filter.vain import hint
-from gpudash.analysis.filter.words import Word, quoted, split
-from gpudash.analysis.rows import ProcessRow
+from gpudash.analysis.filter.terms import BY_NAME, TERMS, Term, Word, hint, quoted, searched, split
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.errors import FilterError
 
 __all__ = ["EVERYTHING", "LIMIT", "TERMS", "Filter", "Term", "hint", "parse", "quoted"]

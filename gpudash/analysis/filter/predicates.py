@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 
-from gpudash.analysis.rows import ProcessRow
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.units import Quantity
 
 Test = Callable[[ProcessRow], bool]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from gpudash.analysis.filter.predicates import (
+    EXACT,
+    LOOSE,
     NUMBER_OPERATORS,
     WORD_OPERATORS,
     Builder,
@@ -16,9 +19,11 @@ from gpudash.analysis.filter.predicates import (
     of_set,
     of_text,
 )
-from gpudash.analysis.labels import command
-from gpudash.analysis.rows import ProcessRow, sm_utilization_percent
+from gpudash.analysis.labels import command, index_ranges
+from gpudash.analysis.table import ProcessRow, sm_utilization_percent
 from gpudash.model import units
+from gpudash.model.errors import FilterError
+from gpudash.model.text import SafeText, clean
 from gpudash.model.units import ABSENT
 
 
@@ -171,3 +176,142 @@ TERMS: tuple[Term, ...] = (
 """Every term, in the order in which help and messages name them."""
 
 BY_NAME: Mapping[str, Term] = {name: term for term in TERMS for name in term.names}
+
+
+_QUOTES = "\"'"
+_SIGNS = (">=", "<=", "!=", "==", ">", "<", "=", ":")
+"""The longer ones first, of which the shorter are a part."""
+
+_SHOWN = 40
+
+
+class Word(NamedTuple):
+    """A word of a filter: `-mem>10G` is negated, has a name, a sign and a value."""
+
+    start: int
+    end: int
+    written: SafeText
+    """As it was typed, cut and cleaned for messages."""
+    negated: bool
+    name: str
+    """What stands before the sign; empty in a word that is quoted or has no sign."""
+    sign: str
+    value: str
+    """What stands behind the sign, without its quotes."""
+    plain: str
+    """The word without its negation and its quotes."""
+
+
+def quoted(text: str) -> str:
+    """Return the word that looks for exactly this text, whatever it holds."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def split(text: str) -> Iterator[Word]:
+    """Return the words of a filter.
+
+    Raises FilterError for a quote that is not closed and a negation of nothing.
+    """
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        word = _word(text, at)
+        yield word
+        at = word.end
+
+
+def _word(text: str, start: int) -> Word:
+    negated = _is_negated(text, start)
+    body = start + negated
+    if body == len(text) or text[body].isspace():
+        raise FilterError(
+            f'"{text[start:body]}" negates nothing: put a word behind it', start, body
+        )
+    behind = body
+    while behind < len(text) and _is_of_name(text[behind]):
+        behind += 1
+    sign = next((sign for sign in _SIGNS if text.startswith(sign, behind)), "")
+    value, end = _value(text, behind + len(sign) if sign else body)
+    return Word(
+        start=start,
+        end=end,
+        written=clean(text[start:end], _SHOWN),
+        negated=negated,
+        name=text[body:behind] if sign else "",
+        sign="=" if sign == "==" else sign,
+        value=value,
+        plain=text[body : behind + len(sign)] + value if sign else value,
+    )
+
+
+def _is_of_name(char: str) -> bool:
+    return char in "-_" or (char.isascii() and char.isalpha())
+
+
+def _is_negated(text: str, start: int) -> bool:
+    """Whether a word begins with - or !, and is no long option such as --batch."""
+    return text[start] in "-!" and not text.startswith("--", start)
+
+
+def _value(text: str, start: int) -> tuple[str, int]:
+    """Return the text up to the next space, or its quotes, and where it ends."""
+    if start < len(text) and text[start] in _QUOTES:
+        return _in_quotes(text, start)
+    end = start
+    while end < len(text) and not text[end].isspace():
+        end += 1
+    return text[start:end], end
+
+
+def _in_quotes(text: str, start: int) -> tuple[str, int]:
+    """Return what is quoted, where two quotes stand for one, and where the quotes end."""
+    quote, parts = text[start], []
+    begin = start + 1
+    while True:
+        end = text.find(quote, begin)
+        if end < 0:
+            shown = clean(text[start:], _SHOWN)
+            raise FilterError(f"{shown} is not closed: end it with {quote}", start, len(text))
+        parts.append(text[begin:end])
+        if not text.startswith(quote, end + 1):
+            return quote.join(parts), end + 1
+        begin = end + 2
+
+
+_OR_SIGNS = "|()"
+
+
+def hint(text: str, labels: Collection[str]) -> str:
+    """Return what its author may have meant otherwise, empty if no word of the filter tells.
+
+    `labels` are those of the devices that there are. Raises FilterError for what is no filter.
+    """
+    hints = (_hint(word, labels) for word in split(text) if not word.negated)
+    return next(filter(None, hints), "")
+
+
+def _hint(word: Word, labels: Collection[str]) -> str:
+    term = BY_NAME.get(word.name.lower().replace("-", "_"))
+    if term is None:
+        return _of_plain(word)
+    if term is BY_NAME["gpu"] and word.sign in (LOOSE, EXACT):
+        return _of_gpus(word.value, labels)
+    if ">" in term.operators and word.sign in (LOOSE, EXACT):
+        return f"{word.written} is about equal: {word.name}>{word.value} is more"
+    return ""
+
+
+def _of_plain(word: Word) -> str:
+    if word.written.startswith(('"', "'")) or not set(_OR_SIGNS) & set(word.plain):
+        return ""
+    return f"{word.written} is looked for as it stands: there is no or, all words must fit"
+
+
+def _of_gpus(value: str, labels: Collection[str]) -> str:
+    tests = [test for part in value.split(",") if (test := in_range(part))]
+    if not labels or any(test(label) for test in tests for label in labels):
+        return ""
+    there = index_ranges(int(label) for label in labels if label.isdecimal())
+    return f"there is no GPU {value}: choose from {there}"

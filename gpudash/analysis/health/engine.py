@@ -8,10 +8,9 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from gpudash.analysis.health.context import Work
+from gpudash.analysis.health.context import Sight, Work
 from gpudash.analysis.health.rule import Symptom, bounded, lasted
 from gpudash.analysis.health.rules import RANKS, families
-from gpudash.analysis.health.sight import Sight
 from gpudash.analysis.labels import device_labels, index_ranges
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel, Snapshot, UptimeClock
 

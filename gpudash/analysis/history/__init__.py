@@ -6,9 +6,9 @@ its uptime is timed by the instants at which its snapshots were taken.
 
 from __future__ import annotations
 
-from gpudash.analysis.history.frames import Frames
 from gpudash.analysis.history.metrics import DEVICE_METRICS, HOST_METRICS, PROCESS_METRICS
 from gpudash.analysis.history.past import Past
+from gpudash.analysis.history.snapshots import Frames
 from gpudash.analysis.history.tracks import Extent
 from gpudash.model.process import Process
 from gpudash.model.snapshot import EMPTY, Snapshot, UptimeClock

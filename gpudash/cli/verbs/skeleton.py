@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpudash.system.color_bits import color_bits
+from gpudash.system.terminal import color_bits
 
 # The look of a word, and of the header's name, in the default theme by the bits of the colours
 # that the terminal has: importing the themes would cost the first pixels.

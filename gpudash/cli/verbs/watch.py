@@ -20,7 +20,7 @@ from gpudash.system import startup as quick
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import Supply
-    from gpudash.system.forked import Forked
+    from gpudash.system.fork import Forked
     from gpudash.tui.frame import Frame
     from gpudash.tui.preferences import Preferences
 
@@ -123,7 +123,7 @@ def _forked(collect: Callable[[], NoReturn]) -> Forked | None:
 
     The feed tries to start one by its command then, and tells why if that fails, too.
     """
-    from gpudash.system.forked import Forked
+    from gpudash.system.fork import Forked
 
     try:
         return Forked(collect)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpudash.analysis.filter import EVERYTHING, Filter, parse
-from gpudash.analysis.filter.terms import TERMS
-from gpudash.analysis.filter.vain import hint
+from gpudash.analysis.filter.terms import TERMS, hint
 from gpudash.model.errors import FilterError
 from gpudash.tui.actions.suspending import Suspending
 from gpudash.tui.draw.position import share

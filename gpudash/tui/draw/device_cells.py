@@ -9,8 +9,7 @@ from rich.segment import Segment
 
 from gpudash.analysis.columns import DEVICE_COLUMNS
 from gpudash.analysis.health.levels import Level
-from gpudash.analysis.rows import DeviceRow
-from gpudash.analysis.table import Column
+from gpudash.analysis.table import Column, DeviceRow
 from gpudash.model.text import pad, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.draw.bars import bar

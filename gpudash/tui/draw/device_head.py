@@ -9,7 +9,7 @@ from rich.segment import Segment
 
 from gpudash.analysis.columns.devices import status, status_level
 from gpudash.analysis.labels import short_name
-from gpudash.analysis.rows import DeviceRow
+from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device
 from gpudash.model.device_fields import DeviceField
 from gpudash.model.text import fold, width

@@ -9,8 +9,7 @@ from rich.segment import Segment
 
 from gpudash.analysis.columns import DEVICE_COLUMNS
 from gpudash.analysis.columns.devices import status, status_level
-from gpudash.analysis.rows import DeviceRow
-from gpudash.analysis.table import Column
+from gpudash.analysis.table import Column, DeviceRow
 from gpudash.model.text import cut, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.draw.device_cells import DeviceCells

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.summary import shorter_summaries, summary
+from gpudash.analysis.usage import shorter_summaries, summary
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.text import cut
 from gpudash.tui.draw.line import Line, cells_of, spread

@@ -9,8 +9,8 @@ from rich.segment import Segment
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.analysis.health.levels import memory_share
-from gpudash.analysis.rows import ProcessRow, process_rows
-from gpudash.analysis.unlisted import is_unlisted
+from gpudash.analysis.table import ProcessRow, process_rows
+from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.rows import DeviceRow
+from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device
 from gpudash.model.units import celsius, duration, percent, short_size, watts
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread

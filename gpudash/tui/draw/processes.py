@@ -10,7 +10,7 @@ from rich.segment import Segment
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.analysis.labels import command
-from gpudash.analysis.rows import ProcessRow
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.text import cut, width
 from gpudash.tui.draw.grid import MARGIN, Grid, Part
 from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from gpudash.analysis.history import History
-from gpudash.analysis.rows import DeviceRow
+from gpudash.analysis.table import DeviceRow
 from gpudash.model.snapshot import Finding, Host
 from gpudash.tui.draw.devices import DeviceTable
 from gpudash.tui.draw.findings import worst

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from gpudash.analysis.rows import DeviceRow, device_rows
+from gpudash.analysis.table import DeviceRow, device_rows
 from gpudash.model.device_fields import BY_NAME, DeviceField
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import readable, span

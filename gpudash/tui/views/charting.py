@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpudash.analysis.history import History
 from gpudash.analysis.history.metrics import DEVICE_METRICS
-from gpudash.analysis.rows import DeviceRow
+from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device
 from gpudash.model.device_fields import BY_NAME, DeviceField
 from gpudash.model.units import Unit

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.events import Click
 
 from gpudash.analysis.history.metrics import DEVICE_METRICS
-from gpudash.analysis.unlisted import no_gpu
+from gpudash.analysis.usage import no_gpu
 from gpudash.tui.dashboard import Picture
 from gpudash.tui.draw.details import Sheet, missing, sheet
 from gpudash.tui.draw.device_head import Tabs, tabs, trouble

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.events import Click
 from textual.message import Message
 
-from gpudash.analysis.unlisted import no_gpu
+from gpudash.analysis.usage import no_gpu
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import fold
 from gpudash.tui.dashboard import Picture

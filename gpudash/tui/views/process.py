@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from textual.message import Message
 
 from gpudash.analysis.inspection import Inspection, of_recorded
-from gpudash.analysis.rows import ProcessRow, process_rows
+from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.units import duration
 from gpudash.tui.dashboard import Picture
 from gpudash.tui.draw.line import Line

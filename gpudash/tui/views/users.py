@@ -10,9 +10,8 @@ from textual.events import Click
 from textual.message import Message
 
 from gpudash.analysis.columns.users import USER_COLUMNS
-from gpudash.analysis.filter.words import quoted
-from gpudash.analysis.unlisted import is_unlisted, nobody
-from gpudash.analysis.usage import User, everyone, unowned_memory_bytes, users
+from gpudash.analysis.filter.terms import quoted
+from gpudash.analysis.usage import User, everyone, is_unlisted, nobody, unowned_memory_bytes, users
 from gpudash.model.snapshot import EMPTY, Snapshot, are_untold
 from gpudash.model.units import size
 from gpudash.tui.dashboard import Picture

@@ -16,7 +16,7 @@ from gpudash.actions.kill.report import Report
 from gpudash.actions.kill.run import Hit, strike
 from gpudash.actions.kill.signals import find_signal
 from gpudash.actions.kill.tree import Tree
-from gpudash.analysis.rows import process_rows
+from gpudash.analysis.table import process_rows
 from gpudash.cli.verbs.kill.aim import aim, named
 from gpudash.cli.verbs.kill.carry_out import carry_out
 from gpudash.model.errors import ActionError

@@ -15,7 +15,7 @@ from gpudash.model.process import Process
 from gpudash.model.snapshot import Host
 from gpudash.system import proc_facts
 from gpudash.system import processes as proc_stat
-from gpudash.system.forked import Forked
+from gpudash.system.fork import Forked
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process
 from tests.holders import Holder

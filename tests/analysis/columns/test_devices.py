@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 
 from gpudash.analysis.columns import DEVICE_COLUMNS
-from gpudash.analysis.rows import device_rows
-from gpudash.analysis.table import fit
+from gpudash.analysis.table import device_rows, fit
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from tests.factories import make_device, make_process, make_process_device, make_snapshot

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
-from gpudash.analysis.rows import process_rows
-from gpudash.analysis.table import fit
+from gpudash.analysis.table import fit, process_rows
 from gpudash.model.process import Job, Process
 from gpudash.model.snapshot import Snapshot
 from tests.factories import GIB, make_process, make_process_device, make_snapshot

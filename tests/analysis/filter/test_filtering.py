@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.analysis.filter import EVERYTHING, LIMIT, Filter, parse
-from gpudash.analysis.filter.terms import BY_NAME, TERMS
-from gpudash.analysis.filter.words import quoted, split
-from gpudash.analysis.rows import ProcessRow, process_rows
+from gpudash.analysis.filter.terms import BY_NAME, TERMS, quoted, split
+from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.errors import FilterError
 from gpudash.model.process import Job, Process
 from gpudash.model.units import ABSENT

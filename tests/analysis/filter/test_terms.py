@@ -6,7 +6,7 @@ import pytest
 
 from gpudash.analysis.filter import parse
 from gpudash.analysis.filter.terms import TERMS
-from gpudash.analysis.rows import ProcessRow, process_rows
+from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Job
 from tests.factories import (
     GIB,

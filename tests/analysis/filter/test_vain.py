@@ -1,6 +1,6 @@
 import pytest
 
-from gpudash.analysis.filter.vain import hint
+from gpudash.analysis.filter.terms import hint
 
 
 @pytest.mark.parametrize(

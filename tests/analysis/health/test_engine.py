@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpudash.analysis.health.engine import Diagnosis, findings
-from gpudash.analysis.rows import device_rows
+from gpudash.analysis.table import device_rows
 from gpudash.model.device import Device
 from gpudash.model.wire import decode, encode
 from tests.analysis.health.examined import Watched, host, later, of_device

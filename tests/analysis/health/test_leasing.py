@@ -4,7 +4,7 @@ from typing import Any
 
 from gpudash.analysis.health.engine import findings_by_device
 from gpudash.analysis.health.status import status
-from gpudash.analysis.uses import uses
+from gpudash.analysis.usage import uses
 from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from tests.analysis.health.examined import Watched, found, host, rules

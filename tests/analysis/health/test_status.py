@@ -7,7 +7,7 @@ import pytest
 from gpudash.analysis.columns import devices as columns
 from gpudash.analysis.health.engine import Diagnosis, findings_by_device
 from gpudash.analysis.health.status import status, status_level
-from gpudash.analysis.rows import device_rows
+from gpudash.analysis.table import device_rows
 from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
 from gpudash.model.snapshot import Snapshot

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rich.color import ColorSystem
 
-from gpudash.analysis.rows import device_rows
+from gpudash.analysis.table import device_rows
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.text import clean

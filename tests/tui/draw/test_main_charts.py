@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.color import ColorSystem
 
-from gpudash.analysis.rows import device_rows
+from gpudash.analysis.table import device_rows
 from gpudash.model.device import Device
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.draw.main_charts import any_chart, charts

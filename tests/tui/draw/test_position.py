@@ -4,7 +4,7 @@ import pytest
 from rich.color import ColorSystem
 
 from gpudash.analysis.filter import parse
-from gpudash.analysis.rows import process_rows
+from gpudash.analysis.table import process_rows
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.draw.position import position
 from gpudash.tui.draw.processes import ProcessTable

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.color import ColorSystem
 
-from gpudash.analysis.cuda_visible import visible_devices
 from gpudash.analysis.inspection import Inspection, Variable
-from gpudash.analysis.rows import process_rows
+from gpudash.analysis.labels import visible_devices
+from gpudash.analysis.table import process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, width

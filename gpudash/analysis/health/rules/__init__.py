@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from gpudash.analysis.health.context import Sight
 from gpudash.analysis.health.rule import Rule, Symptom
 from gpudash.analysis.health.rules import (
     clocks,
@@ -14,7 +15,6 @@ from gpudash.analysis.health.rules import (
     reliability,
     state,
 )
-from gpudash.analysis.health.sight import Sight
 
 Family = Callable[[Sight], Iterable[Symptom]]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gpudash.analysis.health.context import Sight
 from gpudash.analysis.health.rule import Rule, Symptom, proof
-from gpudash.analysis.health.sight import Sight
 from gpudash.model.device import Device
 from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import watts

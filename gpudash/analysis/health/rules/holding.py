@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from gpudash.analysis.health.context import Hold, Sight
 from gpudash.analysis.health.levels import notable
 from gpudash.analysis.health.rule import Rule, Symptom, bounded, number, proof, spoken, who
-from gpudash.analysis.health.sight import Hold, Sight
 from gpudash.analysis.labels import index_ranges
 from gpudash.model.device import Device
 from gpudash.model.process import Process

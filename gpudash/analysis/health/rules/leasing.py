@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpudash.analysis.health.context import Sight
 from gpudash.analysis.health.rule import Rule, Symptom, lasted, number, spoken
-from gpudash.analysis.health.sight import Sight
 from gpudash.analysis.labels import index_ranges, whose
 from gpudash.model.device import Device
 from gpudash.model.process import Lease

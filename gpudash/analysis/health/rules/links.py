@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from gpudash.analysis.health.context import Sight
 from gpudash.analysis.health.rule import Rule, Symptom, number, proof
-from gpudash.analysis.health.sight import Sight
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Topology
 
@@ -165,7 +165,7 @@ class MissingP2p:
         return self._found
 
     def _look(self, sight: Sight) -> Iterator[Symptom]:
-        from gpudash.analysis.peers import lacking_p2p
+        from gpudash.analysis.p2p import lacking_p2p
 
         gpus = {gpu.index: gpu for gpu in sight.gpus}
         for lack in lacking_p2p(sight.snapshot):

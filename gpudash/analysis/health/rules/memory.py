@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpudash.analysis.health.context import Sight
 from gpudash.analysis.health.levels import memory_share, notable
 from gpudash.analysis.health.rule import Rule, Symptom, number, proof
-from gpudash.analysis.health.sight import Sight
 from gpudash.analysis.labels import whose
 from gpudash.model.device import Device
 from gpudash.model.process import Holder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpudash.analysis.health.context import Sight
 from gpudash.analysis.health.rule import RESET, Rule, Symptom, proof
-from gpudash.analysis.health.sight import Sight
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Evidence, FindingLevel

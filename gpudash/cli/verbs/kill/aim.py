@@ -10,7 +10,7 @@ from gpudash.actions.kill.pin import pin
 from gpudash.actions.kill.run import Hit
 from gpudash.actions.kill.tree import Tree
 from gpudash.actions.kill.warnings import Caution, cautions
-from gpudash.analysis.rows import ProcessRow, process_rows
+from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.errors import ActionError, UsageError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot

@@ -12,7 +12,7 @@ from gpudash.actions.kill.target import Target
 from gpudash.actions.kill.tree import Member, Tree, members
 from gpudash.actions.kill.warnings import Caution, cautions
 from gpudash.analysis.labels import used_gpus
-from gpudash.analysis.rows import ProcessRow
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import process_tree as kin

@@ -10,7 +10,7 @@ from gpudash.actions.kill.signals import Signal
 from gpudash.actions.kill.tree import Member
 from gpudash.analysis.health.levels import Level
 from gpudash.analysis.labels import device_labels
-from gpudash.analysis.rows import ProcessRow
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import ABSENT, duration, size

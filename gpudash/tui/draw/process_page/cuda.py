@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rich.segment import Segment
 
-from gpudash.analysis.cuda_visible import VisibleDevices
-from gpudash.analysis.labels import device_labels, short_name
+from gpudash.analysis.labels import VisibleDevices, device_labels, short_name
 from gpudash.model.text import fold
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpudash.analysis.inspection import Inspection
 from gpudash.analysis.labels import command, short_command
-from gpudash.analysis.rows import ProcessRow
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.process import Process
 from gpudash.model.secrets import mask_arguments
 from gpudash.model.snapshot import Snapshot

@@ -98,7 +98,7 @@ AS_NOBODY = """
 import asyncio, os, sys
 from gpudash.system import process_tree as kin
 from gpudash.actions.kill import find_signal
-from gpudash.analysis.rows import ProcessRow
+from gpudash.analysis.table import ProcessRow
 from gpudash.tui.actions.kill.aim import Aim
 from gpudash.tui.actions.kill.flow import driven
 from gpudash.actions.kill import strike

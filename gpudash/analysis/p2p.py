@@ -8,7 +8,7 @@ from itertools import combinations
 from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, whose
-from gpudash.analysis.links import Cells, access_matrix
+from gpudash.analysis.link_words import Cells, access_matrix
 from gpudash.model.device import Device
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot, are_untold
