@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from gpudash.system import proc_facts
+from gpudash.system import processes
 from tests.fakenvml.build import CompilerError, build
 from tests.holders import Holder, hold, open_device
 
@@ -68,7 +68,7 @@ def gpu_holder(holders: Callable[..., list[Holder]]) -> Callable[..., Holder]:
     def start(command: str = "exec sleep 600") -> Holder:
         (holder,) = holders(1, open_device(command))
         deadline = time.monotonic() + 10
-        while not proc_facts.holds_a_device(holder.pid):
+        while not processes.holds_a_device(holder.pid):
             if not holder.alive:
                 pytest.skip("a mount namespace, and in it a /dev of its own, cannot be made here")
             assert time.monotonic() < deadline

@@ -13,8 +13,8 @@ from gpudash.model.process import Process
 from gpudash.model.secrets import is_secret_name, is_secret_value
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText, clean, clean_bytes
-from gpudash.system import proc_facts
 from gpudash.system import process_tree as kin
+from gpudash.system import processes
 from gpudash.system import processes as proc_stat
 from gpudash.system.process_tree import Relative
 
@@ -130,7 +130,7 @@ def _read(process: Process, snapshot: Snapshot) -> Inspection:
         descendants=kin.descendants(pid, most=_RELATIVES),
         environment=environment,
         visible=None if raw is None else visible_devices(_decoded(raw), snapshot.devices),
-        command_line=proc_facts.command_line(pid),
+        command_line=processes.command_line(pid),
         working_directory=_working_directory(pid),
         thread_count=_count(f"/proc/{pid}/task", []),
         open_file_count=open_files,
@@ -152,7 +152,7 @@ def _in_words(refusal: OSError, process: Process) -> str:
 def _raw_environment(pid: int, refusals: list[OSError]) -> list[tuple[bytes, bytes]] | None:
     """Return names and values, the last one dropped where the environment is absurdly long."""
     try:
-        raw = proc_facts.beginning(pid, "environ", _ENVIRONMENT_BYTES + 1)
+        raw = processes.read_file_start(pid, "environ", _ENVIRONMENT_BYTES + 1)
     except OSError as error:
         refusals.append(error)
         return None
@@ -181,7 +181,7 @@ def _working_directory(pid: int) -> SafeText | None:
 
 
 def _io(pid: int) -> tuple[int | None, int | None]:
-    text = proc_facts.read(pid, "io", _SMALL_BYTES) or b""
+    text = processes.read_file(pid, "io", _SMALL_BYTES) or b""
     fields = dict(line.partition(b":")[::2] for line in text.splitlines())
     read, written = fields.get(b"read_bytes"), fields.get(b"write_bytes")
     return None if read is None else int(read), None if written is None else int(written)

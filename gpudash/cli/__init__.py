@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli import arguments, dispatch, given, looks
-from gpudash.feed import pace
+from gpudash.feed import collector
 from gpudash.model.errors import ExitStatus, GpudashError, OutputError, ResourceError, is_exhausted
 from gpudash.model.text import clean
 from gpudash.system import fork
@@ -82,7 +82,7 @@ def _run(argv: list[str]) -> int:
         return replay.lines(options.replay, options.at, gpus=given.gpus(options))
     if options.json:
         interval = options.interval or given.DEFAULT_INTERVAL
-        return _stream(options, lambda: interval, is_led=pace.is_led(os.environ))
+        return _stream(options, lambda: interval, is_led=collector.is_led(os.environ))
     from gpudash.cli.verbs import watch
 
     return watch.run(

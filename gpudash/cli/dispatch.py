@@ -14,7 +14,7 @@ from gpudash.system import startup as quick
 if TYPE_CHECKING:
     import argparse
 
-    from gpudash.actions.lease.request import Wish
+    from gpudash.actions.lease.choose import Wish
 
 
 def _kill(options: argparse.Namespace) -> int:
@@ -47,7 +47,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _wish(options: argparse.Namespace) -> Wish:
-    from gpudash.actions.lease.request import Wish
+    from gpudash.actions.lease.choose import Wish
 
     return Wish(
         count=options.count,

@@ -47,7 +47,7 @@ def look(options: argparse.Namespace, command: _Look) -> int:
 def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:
     """Return what a single look asks: this machine, a simulated host, or a recording."""
     if options.replay is not None:
-        from gpudash.feed.recording.still import open_still
+        from gpudash.feed.recording.samples import open_still
 
         still = open_still(options.replay, options.at)
         if still.note:

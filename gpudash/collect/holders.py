@@ -5,14 +5,16 @@ A look through 1,600 processes takes 27 ms: it is made in slices, so that no tic
 
 from __future__ import annotations
 
+import _thread
 import os
 from collections.abc import Callable, Collection
 from time import monotonic
+from typing import Generic, TypeVar
 
 from gpudash.collect.processes import Facts
 from gpudash.collect.source import Holders
 from gpudash.model.process import Holder
-from gpudash.system import proc_facts
+from gpudash.system import processes
 from gpudash.system import processes as proc_stat
 
 _AGAIN_SECONDS = 10.0
@@ -38,7 +40,7 @@ class _Look:
     def __init__(self, minors: Collection[int]) -> None:
         self.covers = set(minors)
         self.found: list[tuple[Opened, Holder]] = []
-        self.missed = not proc_facts.in_first_pid_namespace() or _hides_processes()
+        self.missed = not processes.in_first_pid_namespace() or _hides_processes()
         self.left = iter(proc_stat.pids())
 
 
@@ -177,3 +179,31 @@ def _target(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
+
+
+T = TypeVar("T")
+
+
+class Ahead(Generic[T]):
+    """A call under way; `result` waits for it."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._results: list[T] = []
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:  # the system has no thread to give
+            self._run()
+
+    def result(self) -> T:
+        """Return what the call returned."""
+        with self._done:
+            return self._results[0]
+
+    def _run(self) -> None:
+        try:
+            self._results.append(self._call())
+        finally:
+            self._done.release()

@@ -25,7 +25,7 @@ from gpudash.model.process import Job, Lease, Process
 from gpudash.model.secrets import mask_arguments, mask_text
 from gpudash.model.snapshot import Host
 from gpudash.model.text import SafeText, clean
-from gpudash.system import proc_facts
+from gpudash.system import processes as proc_facts
 
 if TYPE_CHECKING:
     from gpudash.collect.holders import HolderSearch
@@ -185,7 +185,7 @@ def _masked_facts(pid: int) -> Facts | None:
 
 
 def _job(pid: int) -> Job | None:
-    text = proc_facts.read(pid, "cgroup", CGROUP_LIMIT)
+    text = proc_facts.read_file(pid, "cgroup", CGROUP_LIMIT)
     return None if text is None else job_of(text.decode("utf-8", "surrogateescape"))
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence, Set
 
 from msgspec import Struct
 
-from gpudash.collect.ahead import Ahead
+from gpudash.collect.holders import Ahead
 from gpudash.model.device import Device
 from gpudash.model.process import Lease, Process
 from gpudash.model.secrets import mask_text
 from gpudash.model.state import is_left_alone
 from gpudash.model.text import SafeText, clean
-from gpudash.system import locks, proc_facts
+from gpudash.system import locks
+from gpudash.system import processes as proc_facts
 from gpudash.system import processes as proc_stat
 
 _MOST_ANCESTORS = 64

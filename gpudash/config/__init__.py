@@ -6,11 +6,7 @@ changed; the names to choose from come from the caller, because only the screen 
 
 from __future__ import annotations
 
-from gpudash.config.declared import Settings, declared
-from gpudash.config.documented import template
-from gpudash.config.loading import is_read_only, load
-from gpudash.config.place import path
-from gpudash.config.saving import save
-from gpudash.config.settings import Choices
+from gpudash.config.file import is_read_only, load, path, save, template
+from gpudash.config.settings import Choices, Settings, declared
 
 __all__ = ["Choices", "Settings", "declared", "is_read_only", "load", "path", "save", "template"]

@@ -4,10 +4,51 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 
 from gpudash.doctor.check import Check, passed, warned
-from gpudash.doctor.machine import Machine
-from gpudash.model.text import clean
+from gpudash.model.text import SafeText, clean
+
+_BYTES = 1 << 16
+
+
+class Machine:
+    """A file system below `root` and an environment; what cannot be read is None or empty."""
+
+    def __init__(self, root: str = "/", environ: Mapping[str, str] = os.environ) -> None:
+        self.environ = environ
+        self._root = root.rstrip("/")
+
+    def read(self, path: str) -> str | None:
+        """Return the beginning of a file."""
+        try:
+            with open(self._root + path, encoding="utf-8", errors="surrogateescape") as file:
+                return file.read(_BYTES).strip()
+        except OSError:
+            return None
+
+    def names(self, path: str) -> list[str]:
+        """Return what a folder holds, sorted."""
+        try:
+            return sorted(os.listdir(self._root + path))
+        except OSError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file, folder or node."""
+        return os.path.lexists(self._root + path)
+
+    def is_accessible(self, path: str) -> bool:
+        """Whether it may be read and written; asked by its mode, as opening could wake a GPU."""
+        return os.access(self._root + path, os.R_OK | os.W_OK)
+
+    def target(self, path: str) -> SafeText | None:
+        """Return where a symbolic link points."""
+        try:
+            return clean(os.readlink(self._root + path))
+        except OSError:
+            return None
+
 
 # The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"

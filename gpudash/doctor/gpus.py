@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gpudash.analysis.labels import index_ranges, visible_devices
 from gpudash.doctor.check import Check, failed, passed, warned
-from gpudash.doctor.machine import Machine
+from gpudash.doctor.environment import Machine
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fault import Fault

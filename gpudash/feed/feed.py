@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpudash.feed import pace
+from gpudash.feed import collector
 from gpudash.feed.collector import Child, reap, spawn
-from gpudash.feed.timers import Timers
 from gpudash.model import xid_handover as keepsake
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
@@ -21,7 +20,51 @@ from gpudash.model.wire import decode
 from gpudash.system.fork import Forked
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, TimerHandle
+
+
+class _Armed(NamedTuple):
+    handle: TimerHandle
+    call: Callable[[], None]
+
+
+class Timers:
+    """Calls to come on a loop, at most one of each name; there is none before `attach`."""
+
+    def __init__(self) -> None:
+        self._loop: AbstractEventLoop | None = None
+        self._armed: dict[str, _Armed] = {}
+
+    def attach(self, loop: AbstractEventLoop) -> None:
+        """Use this loop from now on."""
+        self._loop = loop
+
+    def arm(self, name: str, seconds: float, call: Callable[[], None]) -> None:
+        """Call once in so many seconds, instead of what was to be called by this name."""
+        assert self._loop is not None
+        self.cancel(name)
+        self._armed[name] = _Armed(self._loop.call_later(seconds, call), call)
+
+    def hasten(self, name: str, seconds: float) -> None:
+        """Call what is to come by this name in so many seconds at the latest; never put it off."""
+        armed = self._armed.get(name)
+        if self._loop is None or armed is None:
+            return
+        # One that was called already was due before.
+        if armed.handle.when() > self._loop.time() + seconds:
+            self.arm(name, seconds, armed.call)
+
+    def cancel(self, *names: str) -> None:
+        """Call nothing by these names any more."""
+        for name in names:
+            armed = self._armed.pop(name, None)
+            if armed is not None:
+                armed.handle.cancel()
+
+    def cancel_all(self) -> None:
+        """Call nothing any more."""
+        self.cancel(*self._armed)
+
 
 _RETRY_SECONDS, _RETRY_MAX_SECONDS = 1.0, 60.0
 _DRIVER_RETRY_MAX_SECONDS = 5.0
@@ -124,7 +167,7 @@ class Feed:
         self.interval = seconds
         self._adapt()
         if self._child is not None:
-            self._child.tell(pace.told(seconds))
+            self._child.tell(collector.told(seconds))
         # Never put off: one change may follow another for as long as a key is held.
         self._timers.hasten("silence", self._stale_after)
 

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpudash.feed.feed import FeedState
+from gpudash.feed.recording.reader import Sample, Tape
 from gpudash.feed.recording.samples import Shot, around, back, elapsed, following, stepped
-from gpudash.feed.recording.tape import Sample, Tape
 from gpudash.model.errors import GpudashError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration

@@ -32,7 +32,7 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     """Return arguments with secrets masked: `--token=***`, `--password ***`, `X_API_KEY=***`."""
     if not has_marks("\0".join(arguments)):
         return tuple(arguments)
-    from gpudash.model import secrets_masking as masking
+    from gpudash.model import masking
 
     return masking.mask_arguments(arguments)
 
@@ -41,7 +41,7 @@ def mask_text(text: str) -> str:
     """Return free text, such as a script passed to a shell, with the secrets in it masked."""
     if not has_marks(text):
         return text
-    from gpudash.model import secrets_masking as masking
+    from gpudash.model import masking
 
     return masking.mask_text(text)
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from gpudash.doctor import Check, Verdict
 from gpudash.model.text import pad, wrap
-from gpudash.output.ansi import Style, painter
-from gpudash.output.grid import shown
+from gpudash.output.table import Style, painter, shown
 
 _STYLES: dict[Verdict, Style] = {"PASS": "green", "WARN": "yellow", "FAIL": "red"}
 _INDENT = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from gpudash.actions.kill.naming import masked_command
+from gpudash.actions.kill.pin import masked_command
 from gpudash.actions.kill.report import Report
 from gpudash.actions.kill.tree import Member
 from gpudash.analysis.labels import command

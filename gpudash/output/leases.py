@@ -8,8 +8,7 @@ from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import cut, pad
 from gpudash.model.units import ABSENT, duration
-from gpudash.output.ansi import painter
-from gpudash.output.grid import shown
+from gpudash.output.table import painter, shown
 
 _HEADER = ("GPU", "OWNER", "PID", "SINCE", "USED", "PROGRAM")
 _RIGHT = frozenset({"GPU", "PID", "SINCE"})

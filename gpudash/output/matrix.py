@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpudash.analysis.link_words import (
+from gpudash.analysis.links import (
     Matrix,
     Reach,
     access_matrix,
     affinities,
     link_matrix,
+    no_topology,
     p2p_matrices,
+    remarks,
 )
-from gpudash.analysis.p2p import no_topology, remarks
 from gpudash.model.snapshot import Snapshot, Topology
 from gpudash.model.text import pad, width, wrap
-from gpudash.output.ansi import Paint, Style, painter
+from gpudash.output.table import Paint, Style, painter
 
 _GAP = "  "
 _INDENT = "  "

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.model.process import Process
-from gpudash.system import proc_facts
+from gpudash.system import processes
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import ProcStat
 
@@ -103,12 +103,12 @@ def _brief(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
 
 
 def _process(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
-    status = proc_facts.status(pid)
-    arguments = proc_facts.command_line(pid)
-    uid = None if status is None else proc_facts.owner_id(status)
+    status = processes.status(pid)
+    arguments = processes.command_line(pid)
+    uid = None if status is None else processes.owner_id(status)
     return replace(
         _brief(pid, stat, boot_time),
-        username=None if uid is None else proc_facts.username(uid),
-        name=None if status is None else proc_facts.name(status, arguments),
+        username=None if uid is None else processes.username(uid),
+        name=None if status is None else processes.name(status, arguments),
         command_line=arguments,
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Mapping
+from contextlib import suppress
 
 from gpudash.model.errors import OutputError
+from gpudash.model.text import cut
 
 _FD = 1
 
@@ -94,3 +96,39 @@ def color_bits(environ: Mapping[str, str]) -> int:
         return 24
     colors = environ.get("TERM", "").strip().lower().rpartition("-")[2]
     return 8 if colors in {"256color", "kitty"} else 4
+
+
+_PROGRESS_FD = 2
+_ERASE = "\r\x1b[K"
+_COLUMNS = 80
+
+
+def progress_is_shown() -> bool:
+    """Whether a line can be replaced."""
+    return os.isatty(_PROGRESS_FD)
+
+
+def show_progress(text: str) -> None:
+    """Write it where it is taken at once: a stopped terminal must not stop us, nor a gone one."""
+    with suppress(OSError):
+        poll = select.poll()
+        poll.register(_PROGRESS_FD, select.POLLOUT)
+        if any(event & select.POLLOUT for _, event in poll.poll(0)):
+            os.write(_PROGRESS_FD, text.encode(errors="backslashreplace"))
+
+
+def show(text: str) -> None:
+    """Put a line, cut to the terminal, in the place of the one that stands."""
+    show_progress(_ERASE + cut(text, max(_columns() - 1, 1)))
+
+
+def end(text: str = "") -> None:
+    """Put last words, which stay and end with a newline of their own, in the place of the line."""
+    show_progress(_ERASE + text)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(_PROGRESS_FD).columns or _COLUMNS
+    except OSError:
+        return _COLUMNS

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
-from gpudash.config.declared import Settings
-from gpudash.config.loading import load
-from gpudash.config.saving import save
-from gpudash.config.settings import Choices
+from gpudash.config.file import load, save
+from gpudash.config.settings import Choices, Settings
 from gpudash.model.errors import SettingsError
 from gpudash.tui.listing import starts_largest
 from gpudash.tui.remapping import actions, clashes, key_names, keys_in_force

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.analysis.link_words import Matrix, access_matrix, affinities, link_matrix, p2p_matrices
+from gpudash.analysis.links import Matrix, access_matrix, affinities, link_matrix, p2p_matrices
 from gpudash.model.snapshot import Topology
 from gpudash.model.units import ABSENT
 from tests.factories import make_topology

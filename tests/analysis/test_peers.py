@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from gpudash.analysis.p2p import no_topology, not_in_topology, reduced_links, remarks, without_p2p
+from gpudash.analysis.links import no_topology, not_in_topology, reduced_links, remarks, without_p2p
 from gpudash.analysis.selection import select
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot, Topology

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gpudash.collect.memory import explained
+from gpudash.collect.local import explained
 from gpudash.collect.simulated import SimulatedHost
 from gpudash.collect.source import Holders
 from gpudash.model.device import Device

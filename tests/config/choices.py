@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from gpudash.config.declared import Settings
-from gpudash.config.settings import Choices
+from gpudash.config.settings import Choices, Settings
 
 CHOICES = Choices(
     themes=("dark", "light", "high-contrast"),

@@ -5,10 +5,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from gpudash.config.declared import Settings, declared
-from gpudash.config.documented import template
-from gpudash.config.loading import load
-from gpudash.config.saving import save
+from gpudash.config.file import load, save, template
+from gpudash.config.settings import Settings, declared
 from tests.config.choices import CHOICES
 
 

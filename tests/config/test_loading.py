@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudash.config.declared import Settings, declared
-from gpudash.config.loading import load
+from gpudash.config.file import load
+from gpudash.config.settings import Settings, declared
 from tests.config.choices import CHOICES
 
 

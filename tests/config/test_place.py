@@ -6,7 +6,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from gpudash.config.place import path
+from gpudash.config.file import path
 
 
 def test_the_file_is_where_the_platform_keeps_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.config.loading import is_read_only, load
+from gpudash.config.file import is_read_only, load
 from gpudash.model.errors import SettingsError
 from tests.config.choices import CHOICES
 

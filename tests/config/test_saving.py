@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from gpudash.config import place
-from gpudash.config.declared import Settings
-from gpudash.config.loading import load
-from gpudash.config.saving import save
+from gpudash.config import file as place
+from gpudash.config.file import load, save
+from gpudash.config.settings import Settings
 from gpudash.model.errors import SettingsError
 from tests.config.choices import CHOICES, any_settings
 

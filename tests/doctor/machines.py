@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from gpudash.doctor import Check
-from gpudash.doctor.machine import Machine
+from gpudash.doctor.environment import Machine
 
 VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024"
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gpudash.doctor import Check, gpus
-from gpudash.doctor.machine import Machine
+from gpudash.doctor.environment import Machine
 from gpudash.model.device import Device, DeviceState
 from gpudash.model.fault import Fault
 from gpudash.model.text import clean

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.doctor import Check, library
+from gpudash.doctor import Check, driver
 from gpudash.model.errors import DriverError
 from gpudash.model.snapshot import Snapshot
 from tests.doctor.machines import machine, told, write
@@ -22,7 +22,7 @@ class Refusing:
 
 
 def refusal(root: Path, code: int) -> Check:
-    answer = library.answer(Refusing(code), machine(root))
+    answer = driver.answer(Refusing(code), machine(root))
     assert not answer.is_open
     return told(answer.checks)["driver"]
 

@@ -13,9 +13,8 @@ import msgspec
 
 from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.health.rules import RULES
-from gpudash.config.declared import Declared, declared
 from gpudash.config.file import rendered
-from gpudash.config.settings import plain
+from gpudash.config.settings import Declared, declared, plain
 from gpudash.model import wire
 from gpudash.model.errors import MEANINGS
 from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS

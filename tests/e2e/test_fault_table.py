@@ -15,7 +15,7 @@ import pytest
 
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
-from gpudash.system import proc_facts
+from gpudash.system import processes
 from tests.e2e.nobody import Nobody
 from tests.e2e.run import GPUDASH, complete, gpudash
 from tests.e2e.terminal import Terminal
@@ -275,6 +275,6 @@ def test_where_proc_hides_processes_nobody_is_said_not_to_hold_the_memory(
     (finding,) = (f for f in snapshot.findings or () if f.rule == "memory-unaccounted")
     assert "sudo fuser -v /dev/nvidia0" in finding.advice
     by_root = gpudash("--once", "--json", library=fakenvml, **told).snapshot.devices[0]
-    if not proc_facts.in_first_pid_namespace():
+    if not processes.in_first_pid_namespace():
         pytest.skip("root does not see all processes here either: a PID namespace")
     assert by_root.holders_complete is True

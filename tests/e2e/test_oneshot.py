@@ -145,13 +145,13 @@ NOT_OF_A_LOOK = {
         "gpudash.analysis.history",
         "gpudash.actions.lease.acquire",
         "gpudash.output",
-        "gpudash.analysis.p2p",
+        "gpudash.analysis.links",
         "gpudash.actions.lease",
     ),
     *("gpudash.model.units", "gpudash.feed.recording", "gpudash.config", "gpudash.tui"),
     *(
         "gpudash.analysis.health.rules.reliability",
-        "gpudash.model.secrets_masking",
+        "gpudash.model.masking",
         "gpudash.collect.simulated",
     ),
 }

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpudash.feed.recording.tape import Tape
+from gpudash.feed.recording.reader import Tape
 from tests.e2e.run import GPUDASH, gpudash, no_library
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment

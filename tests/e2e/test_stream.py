@@ -16,7 +16,7 @@ from typing import IO
 
 import pytest
 
-from gpudash.feed import pace
+from gpudash.feed import collector
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
 from tests.e2e.run import GPUDASH, no_library, tell
@@ -92,12 +92,12 @@ def test_interval_that_is_told_counts_at_once_and_goes_on_when_nobody_tells_any_
 ) -> None:
     words = "--interval", "3600"
     with streaming(
-        fakenvml, *words, stdin=subprocess.PIPE, variables=pace.LED, DEVICES=1
+        fakenvml, *words, stdin=subprocess.PIPE, variables=collector.LED, DEVICES=1
     ) as stream:
         # The second one is never late, whatever the interval.
         stream.next()
         stream.next()
-        os.write(_pipe(stream.process.stdin).fileno(), pace.told(0.1))
+        os.write(_pipe(stream.process.stdin).fileno(), collector.told(0.1))
         for _ in range(3):
             stream.next()
         _pipe(stream.process.stdin).close()

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpudash.feed.pace import LED, Pace, is_led, told
+from gpudash.feed.collector import LED, Pace, is_led, told
 
 
 @pytest.fixture

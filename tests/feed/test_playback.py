@@ -7,7 +7,7 @@ import pytest
 
 from gpudash.feed.feed import FeedState
 from gpudash.feed.playback import Playback
-from gpudash.feed.recording.tape import Tape
+from gpudash.feed.recording.reader import Tape
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
 from tests.feed.recording.lines import START, line, write

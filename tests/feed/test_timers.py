@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gpudash.feed.timers import Timers
+from gpudash.feed.feed import Timers
 
 
 def attached() -> Timers:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpudash.output.ansi import painter
+from gpudash.output.table import painter
 
 
 def test_colour_leaves_the_padding_bare() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.output.grid import bar, shown
+from gpudash.output.table import bar, shown
 
 
 @pytest.mark.parametrize(

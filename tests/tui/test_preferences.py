@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.config.declared import Settings
+from gpudash.config.settings import Settings
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import INTERVALS, Preferences, choices, next_interval
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines

@@ -14,11 +14,11 @@ from datetime import datetime, timezone
 
 import msgspec
 
-from gpudash.actions.kill.naming import masked_command
+from gpudash.actions.kill.pin import masked_command
 from gpudash.actions.kill.run import Sending
 from gpudash.model.errors import ActionError
 from gpudash.model.text import clean
-from gpudash.system.proc_facts import login_id
+from gpudash.system.processes import login_id
 
 _NAME = "audit.jsonl"
 _COMMAND_LIMIT = 2000

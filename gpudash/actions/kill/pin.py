@@ -2,16 +2,203 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
+import select
+import signal
+import time
+from types import TracebackType
+from typing import Literal, NamedTuple
 
-from gpudash.actions.kill.target import Target, open_pidfd
+from msgspec.structs import replace
+
+from gpudash.analysis.labels import command
 from gpudash.model.errors import ActionError
 from gpudash.model.process import Process
+from gpudash.model.secrets import mask_arguments
 from gpudash.model.snapshot import Host
-from gpudash.model.text import clean
-from gpudash.system import proc_facts
+from gpudash.model.text import SafeText, clean, clean_bytes
+from gpudash.system import processes
 from gpudash.system import processes as proc_stat
+
+State = Literal["alive", "uninterruptible", "zombie", "gone"]
+
+_POLL_SECONDS = 0.05
+_CLOSED = -1
+_BLOCKED = "disk-sleep"
+# seccomp filters of containers answer EPERM to calls that they do not know.
+_NO_PIDFD = frozenset({errno.ENOSYS, errno.EPERM})
+
+
+class Standing(NamedTuple):
+    """How a process stands, with the parent that has to reap it once it has ended."""
+
+    state: State
+    parent_pid: int | None = None
+    parent_name: SafeText | None = None
+    waits_in: SafeText | None = None
+    """Function of the kernel that an uninterruptible one is stuck in, where it may be seen."""
+
+    @property
+    def unreaped(self) -> str:
+        """Who keeps a zombie: `zombie: parent 4100 (torchrun) must reap it`, empty for none."""
+        if self.state != "zombie":
+            return ""
+        name = f" ({self.parent_name})" if self.parent_name else ""
+        return f"zombie: parent {self.parent_pid}{name} must reap it"
+
+
+class Target:
+    """One process: by its pidfd while `descriptor` is open, else by its start time."""
+
+    def __init__(self, process: Process, descriptor: int | None) -> None:
+        self.process = process
+        self._descriptor = descriptor
+
+    @property
+    def protected(self) -> bool:
+        """Whether the kernel pins it; if not, a PID reused within 10 ms is not noticed."""
+        return self._descriptor is not None
+
+    def send(self, signal_number: int) -> None:
+        """Send a signal.
+
+        Raises ActionError with the reason when it could not be delivered.
+        """
+        pid = self.process.pid
+        if not self.alive():
+            raise ActionError(self.end)
+        try:
+            if self._descriptor is None:
+                self._send_unpinned(signal_number)
+            else:
+                signal.pidfd_send_signal(self._descriptor, signal_number)
+        except ProcessLookupError:
+            raise ActionError(exited(pid)) from None
+        except PermissionError:
+            owner = self.process.username or "another user"
+            reason = f"not permitted: PID {pid} is owned by {owner}; try sudo gpudash"
+            raise ActionError(reason) from None
+
+    def alive(self) -> bool:
+        """Whether it still runs; a zombie does not."""
+        if self._descriptor is not None:
+            return not _readable(self._descriptor, 0)
+        stat = self._stat()
+        return stat is not None and (stat.status != "zombie" or self._has_live_threads())
+
+    def state(self) -> Standing:
+        """Return how it stands now; uninterruptible is a system call that no signal ends."""
+        alive, stat = self.alive(), self._stat()
+        if not alive:
+            if stat is None or stat.status != "zombie":
+                return Standing("gone")
+            parent = proc_stat.read(stat.parent_pid)
+            name = None if parent is None else clean_bytes(parent.name)
+            return Standing("zombie", stat.parent_pid, name)
+        if stat is None:
+            return Standing("alive")
+        # When the first thread has ended, another one may be what holds the process.
+        states = {stat.status}
+        if stat.status == "zombie":
+            states = {thread.status for thread in proc_stat.threads(self.process.pid)}
+        if _BLOCKED not in states:
+            return Standing("alive", stat.parent_pid)
+        waits_in = processes.waits_in(self.process.pid)
+        return Standing("uninterruptible", stat.parent_pid, waits_in=waits_in)
+
+    @property
+    def end(self) -> str:
+        """The reason that nothing can be sent once it has ended."""
+        standing = self.state()
+        if standing.state != "zombie":
+            return exited(self.process.pid)
+        return f"PID {self.process.pid} already exited, {standing.unreaped}; nothing was sent"
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Wait for its end; return whether it came in time."""
+        if self._descriptor is not None:
+            return _readable(self._descriptor, timeout_seconds)
+        deadline = time.monotonic() + timeout_seconds
+        while self.alive():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def close(self) -> None:
+        """Let go of it: nothing can be sent any more."""
+        if self._descriptor is not None and self._descriptor != _CLOSED:
+            os.close(self._descriptor)
+            self._descriptor = _CLOSED
+
+    def _stat(self) -> proc_stat.ProcStat | None:
+        """Return its stat line, None once /proc shows another process or none."""
+        process = self.process
+        stat = proc_stat.read(process.pid)
+        if stat is None:
+            return None
+        same = proc_stat.is_start_of(stat, process.start_ticks, process.create_time)
+        return stat if same else None
+
+    def _has_live_threads(self) -> bool:
+        return any(t.status not in {"zombie", "dead"} for t in proc_stat.threads(self.process.pid))
+
+    def _send_unpinned(self, signal_number: int) -> None:
+        """Pin it for the moment of sending, if the kernel can, and compare before."""
+        pid = self.process.pid
+        descriptor = open_pidfd(pid)
+        try:
+            if self._stat() is None:
+                raise ActionError(exited(pid))
+            if descriptor is None:
+                os.kill(pid, signal_number)
+            else:
+                signal.pidfd_send_signal(descriptor, signal_number)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_pidfd(pid: int) -> int | None:
+    """Pin a PID; None where kernel, seccomp or Python offer no pidfd.
+
+    Raises ActionError when there is no such process or it cannot be pinned.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except (ProcessLookupError, OverflowError):
+        raise ActionError(exited(pid)) from None
+    except OSError as error:
+        if error.errno in _NO_PIDFD:
+            return None
+        raise ActionError(f"PID {pid} cannot be pinned: {error.strerror}") from None
+
+
+def exited(pid: int) -> str:
+    """Return the reason that nothing was sent to a process that has ended."""
+    return f"PID {pid} already exited; nothing was sent"
+
+
+def _readable(descriptor: int, timeout_seconds: float) -> bool:
+    """Whether a pidfd says, at once or in time, that its process ended."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(timeout_seconds * 1000))
 
 
 def pin(process: Process, host: Host) -> Target:
@@ -50,8 +237,8 @@ def is_own(pid: int, parent_pid: int | None) -> bool:
         return True
     if parent_pid != os.getpid():
         return False
-    words: tuple[str, ...] = proc_facts.command_line(pid) or ()
-    went_on_from_us = words == proc_facts.command_line(os.getpid())
+    words: tuple[str, ...] = processes.command_line(pid) or ()
+    went_on_from_us = words == processes.command_line(os.getpid())
     started_by_name = any(os.path.basename(word) == "gpudash" for word in words[:2])
     started_by_code = words[1:2] == ("-c",) and "from gpudash.cli" in "".join(words[2:3])
     if went_on_from_us or started_by_name or started_by_code:
@@ -94,9 +281,9 @@ def _refuse_by_pid(process: Process) -> None:
 
 def _refuse_stranger(process: Process) -> None:
     """Raise if the driver may mean a process outside: it tells PIDs of the host's namespace."""
-    if not process.devices or proc_facts.in_first_pid_namespace():
+    if not process.devices or processes.in_first_pid_namespace():
         return
-    if not proc_facts.holds_a_device(process.pid):
+    if not processes.holds_a_device(process.pid):
         reason = "the driver means another process, outside this PID namespace"
         raise ActionError(f"PID {process.pid} has no NVIDIA device open here: {reason}")
 
@@ -120,3 +307,14 @@ def _compare(target: Target) -> None:
         raise ActionError(f"PID {pid} is a kernel thread: signals do not end it")
     if is_own(pid, stat.parent_pid):
         raise ActionError(f"PID {pid} is gpudash's own collector: quit gpudash instead")
+
+
+def named(process: Process) -> str:
+    """Return PID and owner: `4242 (alice)`."""
+    return f"{process.pid} ({process.username})" if process.username else str(process.pid)
+
+
+def masked_command(process: Process) -> str:
+    """Return the command line without secrets; what is read from /proc here still holds them."""
+    line = process.command_line
+    return command(replace(process, command_line=mask_arguments(line)) if line else process)

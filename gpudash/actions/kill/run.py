@@ -10,16 +10,13 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import NamedTuple
 
-from gpudash.actions.kill import patience
-from gpudash.actions.kill.naming import named
-from gpudash.actions.kill.release import Release, Share, release, shares
-from gpudash.actions.kill.report import Report
-from gpudash.actions.kill.several import Refusal, send_all
+from gpudash.actions.kill import signals
+from gpudash.actions.kill.pin import Target, named
+from gpudash.actions.kill.report import Release, Report, Share, release, shares
 from gpudash.actions.kill.signals import Signal
-from gpudash.actions.kill.target import Target
-from gpudash.actions.kill.tree import Tree, members
+from gpudash.actions.kill.tree import Refusal, Tree, members, send_all
 from gpudash.model.snapshot import Snapshot
-from gpudash.system import proc_facts
+from gpudash.system import processes
 
 Latest = Callable[[], Snapshot]
 Say = Callable[[str], None]
@@ -63,7 +60,7 @@ def strike(
     `before` shows what is held, `latest` gives the newest snapshot, `say` tells how it goes on and
     `record` takes note of what was sent.
     """
-    seconds = patience.KILL_SECONDS if signal.name == "KILL" else patience.END_SECONDS
+    seconds = signals.KILL_SECONDS if signal.name == "KILL" else signals.END_SECONDS
     refused = _send(hits, signal, record)
     waiting = [hit for hit in hits if hit.target.process.pid not in refused]
     if waiting and signal.ends:
@@ -121,7 +118,7 @@ def _wait(
     if not _below(waiting):
         yield from _ended((hit.target for hit in waiting), deadline)
         return {}
-    first = time.monotonic() + min(patience.ROOT_FIRST_SECONDS, seconds / 2)
+    first = time.monotonic() + min(signals.ROOT_FIRST_SECONDS, seconds / 2)
     yield from _ended(_all(waiting), first)
     refused: dict[int, str] = {}
     for hit in waiting:
@@ -154,8 +151,8 @@ def _release(
             seen, after = seen + 1, fresh
             found = release(held, before, after)
         waited = time.monotonic() - start
-        patient = waited <= patience.RELEASE_SECONDS or seen < patience.RELEASE_SNAPSHOTS
-        if found.settled or waited > patience.RELEASE_MAX_SECONDS or not patient:
+        patient = waited <= signals.RELEASE_SECONDS or seen < signals.RELEASE_SNAPSHOTS
+        if found.settled or waited > signals.RELEASE_MAX_SECONDS or not patient:
             return found
         yield
 
@@ -170,7 +167,7 @@ def _survivors(hits: Sequence[Hit]) -> tuple[Target, ...]:
         for target in spared
         if target.process.key not in roots
         and target.alive()
-        and proc_facts.holds_a_device(target.process.pid)
+        and processes.holds_a_device(target.process.pid)
     )
 
 

@@ -9,14 +9,53 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from gpudash.actions.kill.pin import hold, is_own
-from gpudash.actions.kill.several import Refusal, send_all, wait_all
-from gpudash.actions.kill.target import Target, open_pidfd
+from gpudash.actions.kill.pin import Target, hold, is_own, open_pidfd, pin
 from gpudash.analysis.labels import command
 from gpudash.model.errors import ActionError
 from gpudash.model.process import Process
+from gpudash.model.snapshot import Host
 from gpudash.system import process_tree as kin
 from gpudash.system import processes as proc_stat
+
+
+class Refusal(NamedTuple):
+    """A process to which nothing was sent, and why."""
+
+    process: Process
+    reason: str
+
+
+def pin_all(
+    processes: Iterable[Process], host: Host
+) -> tuple[tuple[Target, ...], tuple[Refusal, ...]]:
+    """Pin those that can be; the targets are closed by the caller."""
+    targets: list[Target] = []
+    refusals: list[Refusal] = []
+    for process in processes:
+        try:
+            targets.append(pin(process, host))
+        except ActionError as error:
+            refusals.append(Refusal(process, str(error)))
+    return tuple(targets), tuple(refusals)
+
+
+def send_all(targets: Iterable[Target], signal_number: int) -> tuple[Refusal, ...]:
+    """Send a signal to each, and return those that did not get it."""
+    refusals: list[Refusal] = []
+    for target in targets:
+        try:
+            target.send(signal_number)
+        except ActionError as error:
+            refusals.append(Refusal(target.process, str(error)))
+    return tuple(refusals)
+
+
+def wait_all(targets: Iterable[Target], timeout_seconds: float) -> tuple[Target, ...]:
+    """Wait until all have ended, so long at most, and return those that have not."""
+    deadline = time.monotonic() + timeout_seconds
+    waited = ((target, max(0.0, deadline - time.monotonic())) for target in targets)
+    return tuple(target for target, seconds in waited if not target.wait(seconds))
+
 
 _MOST_PINNED = 128
 """Descriptors that a tree takes; members beyond are known by their start time."""

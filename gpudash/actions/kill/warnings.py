@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from gpudash.actions.kill.target import Target
+from gpudash.actions.kill.pin import Target
 from gpudash.model.process import Process
-from gpudash.system import proc_facts
 from gpudash.system import process_tree as kin
+from gpudash.system import processes
 from gpudash.system import processes as proc_stat
 
 _KERNEL_NAME = 15
@@ -37,12 +37,12 @@ def cautions(target: Target) -> tuple[Caution, ...]:
     """Return what else would be hit, the gravest first; empty for a plain job."""
     process = target.process
     stat = proc_stat.read(process.pid)
-    status = proc_facts.status(process.pid) or b""
+    status = processes.status(process.pid) or b""
     grave = (_daemon(process, stat), _display(process), _container(status), _ancestor(process))
     other = (
         _graphics(process),
         _client(process),
-        _owner(process, proc_facts.owner_id(status)),
+        _owner(process, processes.owner_id(status)),
         _session(process, stat),
         _stranger(process, status),
         _unprotected(target),
@@ -81,7 +81,7 @@ def _client(process: Process) -> str | None:
 
 
 def _container(status: bytes) -> str | None:
-    pids = proc_facts.namespace_pids(status)
+    pids = processes.namespace_pids(status)
     if len(pids) > 1 and pids[-1] == 1:
         return "it is the init of a container: everything in it ends with it"
     return None
@@ -98,7 +98,7 @@ def _owner(process: Process, uid: int | None) -> str | None:
         return "it is root's"
     if uid is None or uid == os.geteuid():
         return None
-    return f"it belongs to another user, {process.username or proc_facts.username(uid)}"
+    return f"it belongs to another user, {process.username or processes.username(uid)}"
 
 
 def _is_service(process: Process) -> bool:
@@ -116,7 +116,7 @@ def _session(process: Process, stat: proc_stat.ProcStat | None) -> str | None:
 
 def _stranger(process: Process, status: bytes) -> str | None:
     """Doubt figures within a namespace: the driver may mean the process of that PID outside."""
-    if not status or not process.devices or proc_facts.in_first_pid_namespace():
+    if not status or not process.devices or processes.in_first_pid_namespace():
         return None
     return "this is a PID namespace: GPUs and memory may be those of a process outside"
 

@@ -8,18 +8,77 @@ import random
 import select
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, NoReturn
 
-from gpudash.actions.lease.candidates import sort_out
-from gpudash.actions.lease.choose import choose
-from gpudash.actions.lease.request import Wish
-from gpudash.actions.lease.waiting import Waiting
+from gpudash.actions.lease.choose import Wish, choose, most_possible, sort_out
 from gpudash.feed.sampler import Survey
 from gpudash.model.device import Device
-from gpudash.model.errors import GpudashError
-from gpudash.system import locks, proc_facts
+from gpudash.model.errors import ExitStatus, GpudashError
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.units import duration
+from gpudash.system import locks, processes, terminal
+
+_SAY_AGAIN_SECONDS = 60.0
+
+
+class Waiting:
+    """Time to wait, `seconds` at most and for ever with None, and the line that tells of it."""
+
+    def __init__(self, seconds: float | None, *, since: float) -> None:
+        self._since = since
+        self._deadline = None if seconds is None else since + seconds
+        self._on_terminal = terminal.progress_is_shown()
+        self._say_at = since
+        self._line_stands = False
+
+    def goes_on(self, lack: str) -> bool:
+        """Tell what is missing, and whether there is time left to wait for it."""
+        now = time.monotonic()
+        if self._deadline is not None and now >= self._deadline:
+            self.end()
+            terminal.show_progress(f"gpudash: {lack}\n")
+            return False
+        self.tell(lack)
+        return True
+
+    def tell(self, lack: str) -> None:
+        """Show a line on a terminal that is replaced each time, else a line a minute."""
+        now = time.monotonic()
+        text = f"gpudash: waiting {duration(now - self._since)}: {lack}"
+        if self._on_terminal:
+            terminal.show(text)
+            self._line_stands = True
+        elif now >= self._say_at:
+            terminal.show_progress(f"{text}\n")
+            self._say_at = now + _SAY_AGAIN_SECONDS
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._line_stands:
+            terminal.end()
+            self._line_stands = False
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time left, None for ever."""
+        if self._deadline is None:
+            return None
+        return max(self._deadline - time.monotonic(), 0.0)
+
+
+def require_possible(now: Snapshot, wish: Wish, environ: Mapping[str, str] = os.environ) -> None:
+    """Raise GpudashError for what could never be, whoever leaves: waiting would be in vain."""
+    most = most_possible(now, wish, environ)
+    if most < wish.count:
+        error = GpudashError(
+            f"{wish.count} such GPU{'s' * (wish.count != 1)} will never be free: "
+            f"{most or 'none'} of this host's GPUs {'is' if most == 1 else 'are'} like that"
+        )
+        error.exit_status = ExitStatus.TOO_FEW_GPUS
+        raise error
+
 
 _ROUNDS = 5
 _RETRY_SECONDS = 0.05
@@ -225,6 +284,6 @@ def _lock(descriptor: int, path: str, waiting: Waiting) -> bool:
 def _first_in_line(path: str) -> str:
     key = locks.key(path)
     pid = locks.holders().get(key, 0) if key else 0
-    status = proc_facts.status(pid) if pid else None
-    uid = None if status is None else proc_facts.owner_id(status)
-    return "somebody" if uid is None else f"{proc_facts.username(uid)} (PID {pid})"
+    status = processes.status(pid) if pid else None
+    uid = None if status is None else processes.owner_id(status)
+    return "somebody" if uid is None else f"{processes.username(uid)} (PID {pid})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpudash.analysis.labels import index_ranges
-from gpudash.analysis.link_words import affinities
+from gpudash.analysis.links import affinities
 from gpudash.analysis.table import Column
 from gpudash.model.device import Device, pcie_capacity
 from gpudash.model.snapshot import Snapshot

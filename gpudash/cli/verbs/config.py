@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gpudash import config as settings
-from gpudash.config import place
+from gpudash.config import file
 from gpudash.model.errors import ExitStatus, SettingsError
 from gpudash.model.text import clean
 from gpudash.system import terminal as stdout
@@ -31,8 +31,8 @@ def _init(path: str) -> int:
     from gpudash.tui.preferences import choices
 
     try:
-        place.replace(path, settings.template(choices()), was=None)
-    except place.FileChangedError:
+        file.replace(path, settings.template(choices()), was=None)
+    except file.FileChangedError:
         raise there from None
     except OSError as error:
         raise SettingsError(f"{clean(path)}: {error.strerror}") from None

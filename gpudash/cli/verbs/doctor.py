@@ -9,11 +9,11 @@ from signal import Signals
 import msgspec
 
 from gpudash.collect.local import open_once
-from gpudash.doctor import Check, installation, library, terminal, toolkit, worst
+from gpudash.doctor import Check, driver, installation, terminal, toolkit, worst
 from gpudash.doctor import driver as kernel
 from gpudash.doctor import environment as surroundings
 from gpudash.doctor.check import failed
-from gpudash.doctor.machine import Machine
+from gpudash.doctor.environment import Machine
 from gpudash.model.errors import ExitStatus
 from gpudash.system import fork as errand
 from gpudash.system import terminal as stdout
@@ -37,7 +37,7 @@ def run(*, json: bool, timeout: float, ascii: bool, color: bool, config: bool) -
 def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> list[Check]:
     """Return all checks; those of one kind that take longer than `timeout` are one that failed."""
     (reply,) = errand.results(
-        [lambda: msgspec.json.encode(library.answer(open_once(None, 0.6 * timeout), machine))],
+        [lambda: msgspec.json.encode(driver.answer(open_once(None, 0.6 * timeout), machine))],
         timeout,
     )
     answer = _answer(reply, timeout)
@@ -58,13 +58,13 @@ def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> li
     return [*kernels, *answer.checks, *(check for group in others for check in group)]
 
 
-def _answer(reply: Reply, timeout: float) -> library.Answer:
+def _answer(reply: Reply, timeout: float) -> driver.Answer:
     if isinstance(reply, bytes):
-        return msgspec.json.decode(reply, type=library.Answer)
+        return msgspec.json.decode(reply, type=driver.Answer)
     advice = "see the kernel log: sudo dmesg | grep -i -e xid -e nvrm"
     if reply is None:
-        return library.Answer(checks=[failed("driver", _slow(timeout), advice)])
-    return library.Answer(checks=[failed("driver", f"its library {_ended(reply)}", advice)])
+        return driver.Answer(checks=[failed("driver", _slow(timeout), advice)])
+    return driver.Answer(checks=[failed("driver", f"its library {_ended(reply)}", advice)])
 
 
 def _slow(timeout: float) -> str:

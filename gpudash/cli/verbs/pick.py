@@ -8,9 +8,8 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from typing import Literal
 
-from gpudash.actions.lease.choose import choose
-from gpudash.actions.lease.request import Wish
-from gpudash.actions.lease.waiting import Waiting, require_possible
+from gpudash.actions.lease.acquire import Waiting, require_possible
+from gpudash.actions.lease.choose import Wish, choose
 from gpudash.feed.sampler import open_survey
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus

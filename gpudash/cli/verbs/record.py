@@ -13,7 +13,7 @@ from gpudash.feed.recording.collecting import Collecting
 from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import ExitStatus
 from gpudash.model.units import duration, short_size
-from gpudash.system import progress
+from gpudash.system import terminal
 
 _LOOK_SECONDS = 1.0
 
@@ -75,7 +75,7 @@ class _Progress:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._since = time.monotonic()
-        self._on_terminal = progress.is_terminal()
+        self._on_terminal = terminal.progress_is_shown()
         self._trouble = ""
 
     def tell(self, trouble: str) -> None:
@@ -83,15 +83,17 @@ class _Progress:
         if self._on_terminal:
             what = f"; {trouble}" if trouble else "; Ctrl-C ends it"
             text = f"{self._done('recording')}, {duration(time.monotonic() - self._since)}{what}"
-            progress.show(text)
+            terminal.show(text)
         elif bool(trouble) != bool(self._trouble):
-            progress.say(f"gpudash: {trouble or 'samples again: the recording goes on'}\n")
+            terminal.show_progress(
+                f"gpudash: {trouble or 'samples again: the recording goes on'}\n"
+            )
         self._trouble = trouble
 
     def end(self) -> None:
         """Say what was recorded."""
         if self._on_terminal:
-            progress.end(f"{self._done('recorded')}\n")
+            terminal.end(f"{self._done('recorded')}\n")
 
     def _done(self, verb: str) -> str:
         count, size = self._writer.lines, short_size(self._writer.bytes)

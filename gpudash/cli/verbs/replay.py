@@ -9,8 +9,8 @@ from typing import Any
 from gpudash.analysis.selection import select
 from gpudash.cli.verbs.watch import show
 from gpudash.feed.playback import Playback
-from gpudash.feed.recording.tape import Tape
-from gpudash.feed.recording.times import find
+from gpudash.feed.recording.reader import Tape
+from gpudash.feed.recording.samples import find
 from gpudash.model import wire
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal as stdout

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import NoReturn
 
-from gpudash.actions.lease.acquire import Leased, guard, lease, turn
-from gpudash.actions.lease.request import Wish
-from gpudash.actions.lease.waiting import Waiting, require_possible
+from gpudash.actions.lease.acquire import Leased, Waiting, guard, lease, require_possible, turn
+from gpudash.actions.lease.choose import Wish
 from gpudash.cli.verbs.pick import value
 from gpudash.feed.sampler import CollectorError, Survey, open_survey
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError

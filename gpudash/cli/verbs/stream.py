@@ -12,7 +12,7 @@ from gpudash.analysis.selection import select
 from gpudash.cli.verbs.switch import Switch
 from gpudash.collect.local import open_source
 from gpudash.collect.source import Source
-from gpudash.feed.pace import Pace
+from gpudash.feed.collector import Pace
 from gpudash.model import wire
 from gpudash.system import startup as quick
 from gpudash.system import terminal as stdout

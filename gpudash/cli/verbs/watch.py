@@ -174,10 +174,8 @@ def _settings_path() -> str:
 
 def _interval(config: bool, for_this_run: dict[str, Any]) -> float:
     """Return the interval alone, for which the collector need not wait for all settings."""
-    from gpudash.config.declared import Settings
-    from gpudash.config.loading import load
-    from gpudash.config.place import path
-    from gpudash.config.settings import Choices
+    from gpudash.config.file import load, path
+    from gpudash.config.settings import Choices, Settings
 
     place = path()
     found = load(place, Choices())[0] if config and os.path.lexists(place) else Settings()

@@ -9,13 +9,41 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gpudash.collect.nvml import values as v
-from gpudash.collect.nvml.paces import (
-    FAST_SECONDS,
-    INSTANCE_SECONDS,
-    SLOW_SECONDS,
-    STATIC_SECONDS,
-    STEADY_SECONDS,
-)
+
+STATIC_SECONDS = float("inf")
+FAST_SECONDS = 0.0
+STEADY_SECONDS = 1.9
+INSTANCE_SECONDS = 4.9
+ASKED_SECONDS = 4.9
+SLOW_SECONDS = 9.9
+"""Just under a whole number of one-second ticks, so that one that comes early still meets it."""
+
+RETRY_SECONDS = 10.0
+"""How long what failed is left alone before it is asked again: a fact, or a whole GPU."""
+
+LOOK_AGAIN_MAX_SECONDS = 600.0
+"""How long at most until NVML is opened anew for a GPU that is gone, where no bus can be seen."""
+
+LONG_SECONDS = 0.25
+"""A call that takes longer is a slow one; most take microseconds."""
+LONG_SHARE = 3
+"""A slow one is left alone for so many times as long as it took."""
+
+
+class Pace:
+    """When something is due: at once, and then every so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._due = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time, and if so, count from now to the next one."""
+        if now < self._due:
+            return False
+        self._due = now + self._seconds
+        return True
+
 
 MEMORY_V2 = 0x02000028
 """Version word of nvmlMemory_v2_t."""

@@ -13,8 +13,7 @@ from gpudash.collect.nvml.device import DeviceReader
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.mig import InstanceReader
 from gpudash.collect.nvml.processes import Listing, ProcessReader
-from gpudash.collect.nvml.silence import state_by
-from gpudash.collect.nvml.tasks import Task
+from gpudash.collect.nvml.worker import Task, state_by
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.state import is_left_alone

@@ -9,22 +9,109 @@ race when a process starts in between.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
+from msgspec import Struct
+
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.answers import (
-    FieldAnswer,
-    FieldAnswers,
-    ProcessSample,
-    RunningProcess,
-    Scoped,
-)
-from gpudash.collect.nvml.arrays import field_values, listed, plain, wider
 from gpudash.collect.nvml.values import size
 from gpudash.model.errors import DriverError, GpudashError
 from gpudash.system.startup import without_ctypes_util
+
+Scoped = tuple[int, int]
+"""A field's id and its scope: a link's number for fields of NVLinks, 0 for those of the GPU."""
+
+
+class RunningProcess(Struct, frozen=True):
+    """One entry of a process list; memory in bytes, None where the driver does not say."""
+
+    pid: int
+    used_gpu_memory_bytes: int | None
+    gpu_instance_id: int | None
+    compute_instance_id: int | None
+
+
+class FieldAnswer(Struct, frozen=True):
+    """The value of one field, and when the driver read it in microseconds of Unix time."""
+
+    value: int | float
+    timestamp_us: int
+
+
+class FieldAnswers(Struct, frozen=True):
+    """One batch of field values; what is neither in `values` nor refused failed this time."""
+
+    values: dict[Scoped, FieldAnswer]
+    refused: frozenset[Scoped]
+    """What the device, or this driver, does not have."""
+    code: int
+    """NVML's value of the whole call."""
+
+
+class ProcessSample(Struct, frozen=True):
+    """One utilization sample of one process, in percent; the time in microseconds of Unix time."""
+
+    pid: int
+    timestamp_us: int
+    sm: int
+    memory: int
+    encoder: int
+    decoder: int
+
+
+_BUFFER = 64
+_GROWTHS = 6
+
+
+def listed(
+    function: Callable[..., int], handle: Any, structure: Any, *trailing: int
+) -> tuple[Sequence[Any] | None, int]:
+    """Call a function that fills an array, growing the array while it is too small."""
+    from ctypes import byref, c_uint, c_ulonglong
+
+    extra = [c_ulonglong(value) for value in trailing]
+    capacity = _BUFFER
+    for _ in range(_GROWTHS):
+        count, buffer = c_uint(capacity), (structure * capacity)()
+        # The utilization call takes its array before its count, the process lists after it.
+        array_first = (buffer, byref(count)) if trailing else (byref(count), buffer)
+        code = function(handle, *array_first, *extra)
+        if code != codes.INSUFFICIENT_SIZE:
+            return (buffer[: count.value] if code == codes.SUCCESS else None), code
+        capacity = max(count.value, capacity) * 2
+    return None, codes.INSUFFICIENT_SIZE
+
+
+def field_values(
+    function: Callable[..., int], handle: Any, structure: Any, ids: Sequence[Scoped]
+) -> tuple[Iterable[Any] | None, int]:
+    """Call the function that fills an array in which it finds what it is asked."""
+    entries = (structure * len(ids))()
+    for entry, (number, scope) in zip(entries, ids, strict=True):
+        entry.fieldId, entry.scopeId = number, scope
+    code = function(handle, len(ids), entries)
+    return (entries if code == codes.SUCCESS else None), code
+
+
+# Once each, as ctypes keeps its types for ever.
+@lru_cache(maxsize=8)
+def plain(structure: Any) -> Any:
+    """Return a structure of the same layout that is nothing but a structure."""
+    from ctypes import Structure
+
+    return type(structure.__name__, (Structure,), {"_fields_": structure._fields_})
+
+
+@lru_cache(maxsize=1)
+def wider(structure: Any) -> Any:
+    """Return the structure of a process with the fifth field that some drivers fill."""
+    from ctypes import c_ulonglong
+
+    return type("WideProcess", (structure,), {"_fields_": [("usedGpuCcMemory", c_ulonglong)]})
+
 
 _NO_INSTANCE = 0xFFFFFFFF
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
@@ -85,7 +172,7 @@ class Library:
         if code == codes.FUNCTION_NOT_FOUND:
             _, code = self.ask("nvmlInit")
         if code:
-            from gpudash.collect.nvml.refusals import refusal
+            from gpudash.collect.nvml.codes import refusal
 
             raise DriverError(code, refusal(code))
         version, _ = self.ask("nvmlSystemGetDriverVersion")

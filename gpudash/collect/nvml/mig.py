@@ -8,10 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.calls import MIG_LANES
+from gpudash.collect.nvml.calls import INSTANCE_SECONDS, MIG_LANES
 from gpudash.collect.nvml.gpm import Gpm
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.paces import INSTANCE_SECONDS
 from gpudash.collect.nvml.poll import DeviceLost, Lane
 from gpudash.model.device import Device
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.calls import Reading
-from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.paces import (
+from gpudash.collect.nvml.calls import (
     INSTANCE_SECONDS,
     LONG_SECONDS,
     LONG_SHARE,
     RETRY_SECONDS,
     SLOW_SECONDS,
     STATIC_SECONDS,
+    Reading,
 )
+from gpudash.collect.nvml.library import Library
 
 
 class DeviceLost(Exception):  # noqa: N818

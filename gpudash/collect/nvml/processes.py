@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.answers import ProcessSample, RunningProcess
 from gpudash.collect.nvml.device import DeviceReader
-from gpudash.collect.nvml.library import Library
+from gpudash.collect.nvml.library import Library, ProcessSample, RunningProcess
 from gpudash.model.device import Device
 from gpudash.model.process import ProcessDevice
 

@@ -5,13 +5,66 @@ The time is the counters' own: the driver stamps each entry when it reads it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Hashable, Mapping, Set
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from gpudash.collect.nvml.answers import FieldAnswer, Scoped
-from gpudash.collect.nvml.slopes import Slope, Slopes, slope
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.calls import ASKED_SECONDS, STEADY_SECONDS, Pace
+from gpudash.collect.nvml.library import FieldAnswer, FieldAnswers, Library, Scoped
+from gpudash.collect.nvml.poll import DeviceLost
 from gpudash.collect.nvml.values import within
+
+_UNKNOWN = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
+_HELD_SECONDS = 3.0
+"""Drivers count anew twice a second or so: one that has not for longer tells nothing of now."""
+
+Slope = Callable[[FieldAnswer, FieldAnswer], float | None]
+"""Counts per second from one reading to another, None where they do not tell."""
+
+
+def slope(before: FieldAnswer, after: FieldAnswer) -> float | None:
+    """Return the slope of a counter that only rises."""
+    counts, microseconds = after.value - before.value, after.timestamp_us - before.timestamp_us
+    return None if counts < 0 or microseconds < 0 else counts * 1e6 / microseconds
+
+
+class _Known(NamedTuple):
+    """The last reading with a time of its own, its slope, and when it was first seen."""
+
+    answer: FieldAnswer
+    slope: float | None
+    since: float
+
+
+class Slopes:
+    """Counters by any key, from reading to reading; none of them ever falls.
+
+    The time is each counter's own. One that fell back was started anew: its interval is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, _Known] = {}
+
+    def per_second(
+        self, key: Hashable, answer: FieldAnswer | None, now: float, between: Slope = slope
+    ) -> float | None:
+        """Return counts per second since the reading before; None in a first one or for nothing.
+
+        A driver that has not counted anew, which its time tells, has the slope of before, but not
+        for long: `now` is the time of whoever reads, in seconds.
+        """
+        if answer is None or answer.value in _UNKNOWN:
+            self._known.pop(key, None)
+            return None
+        known = self._known.get(key)
+        if known is not None and known.answer.timestamp_us == answer.timestamp_us:
+            return known.slope if now - known.since <= _HELD_SECONDS else None
+        rate = None if known is None else between(known.answer, answer)
+        self._known[key] = _Known(answer, rate, now)
+        return rate
+
 
 _KIB = 1024
 _ALL_LINKS = 0xFFFFFFFF
@@ -115,3 +168,87 @@ class Counters:
                 self._link_by_link.add(counter)
         elif refused and all(scope in refused for scope in scopes):
             self._absent.add(counter)
+
+
+REASONS = {
+    74: "throttled_sw_power_cap_percent",
+    75: "throttled_thermal_percent",
+    76: "throttled_sync_boost_percent",
+    77: "throttled_board_limit_percent",
+    269: "throttled_sw_thermal_percent",
+    270: "throttled_hw_thermal_percent",
+    271: "throttled_hw_power_brake_percent",
+}
+"""NVML_FI_DEV_PERF_POLICY_* and NVML_FI_DEV_CLOCKS_EVENT_REASON_*, and the fields they fill."""
+
+_NANOSECONDS_PER_PERCENT = 1e7
+_MOST_PERCENT = 150.0
+"""A counter is renewed in steps, so that a share may exceed 100 a little; further is garbage."""
+
+
+class Throttling:
+    """The counters of one GPU, each asked until the driver refuses it."""
+
+    def __init__(self) -> None:
+        self._pace = Pace(STEADY_SECONDS)
+        self._left = dict(REASONS)
+        self._slopes = Slopes()
+        self._asked: list[Scoped] = []
+
+    def wanted(self, now: float) -> list[Scoped]:
+        """Return what the next batch of field values has to bring."""
+        self._asked = [(number, 0) for number in self._left] if self._pace.is_due(now) else []
+        return self._asked
+
+    def facts(self, answers: FieldAnswers, now: float) -> dict[str, float | None]:
+        """Return the shares of the last interval in percent, nothing while they were not due."""
+        facts: dict[str, float | None] = {}
+        for scope in self._asked:
+            slope = self._slopes.per_second(scope, answers.values.get(scope), now)
+            facts[REASONS[scope[0]]] = _percent(slope)
+            if scope in answers.refused:
+                del self._left[scope[0]]
+        return facts
+
+
+def _percent(nanoseconds_per_second: float | None) -> float | None:
+    if nanoseconds_per_second is None:
+        return None
+    share = nanoseconds_per_second / _NANOSECONDS_PER_PERCENT
+    return min(100.0, round(share, 1)) if share <= _MOST_PERCENT else None
+
+
+_KB = 1000
+_SENT, _RECEIVED = 0, 1
+_FIELDS = {_SENT: "pcie_tx_bytes_per_second", _RECEIVED: "pcie_rx_bytes_per_second"}
+_pcie_plausible = within(0, 10**9)
+
+
+class PcieThroughput:
+    """The two rates of one GPU as they were measured last; a GPU that cannot is asked once."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._pace = Pace(ASKED_SECONDS)
+        self._measured: dict[str, int | None] = {}
+        self._has_call = True
+
+    def missing(self, handle: Any, told: dict[str, Any], now: float) -> dict[str, int | None]:
+        """Return the rates if nothing else has `told` them.
+
+        Raises DeviceLost when the device says that it is gone.
+        """
+        if any(told.get(field) is not None for field in _FIELDS.values()):
+            self._measured = {}
+            return {}
+        if self._has_call and self._pace.is_due(now):
+            self._measured = {field: self._ask(handle, which) for which, field in _FIELDS.items()}
+        return self._measured
+
+    def _ask(self, handle: Any, which: int) -> int | None:
+        value, code = self._library.ask("nvmlDeviceGetPcieThroughput", handle, which)
+        if code in codes.DEAD:
+            raise DeviceLost(code)
+        self._has_call = self._has_call and code not in codes.PERMANENT
+        kilobytes: int | None = None if code else _pcie_plausible(value)
+        return None if kilobytes is None else kilobytes * _KB

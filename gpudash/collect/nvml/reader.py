@@ -11,17 +11,15 @@ from msgspec import Struct
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.bus import Bus, Identity
-from gpudash.collect.nvml.connections import Connections
+from gpudash.collect.nvml.calls import STEADY_SECONDS
 from gpudash.collect.nvml.gpu import Gpu
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.paces import STEADY_SECONDS
 from gpudash.collect.nvml.power_saving import SUSPENDED, Rest
 from gpudash.collect.nvml.processes import Listing
 from gpudash.collect.nvml.registry import Roster
-from gpudash.collect.nvml.session import Session, States
-from gpudash.collect.nvml.silence import excuse, seen_by_kernel
-from gpudash.collect.nvml.versions import Versions
-from gpudash.collect.nvml.worker import Crew
+from gpudash.collect.nvml.session import Session, States, Versions
+from gpudash.collect.nvml.topology import Connections
+from gpudash.collect.nvml.worker import Crew, excuse, seen_by_kernel
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
 from gpudash.model.fault import Fault

@@ -5,17 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
+from msgspec import Struct
+
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.bus import Bus
+from gpudash.collect.nvml.calls import LOOK_AGAIN_MAX_SECONDS, RETRY_SECONDS
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.paces import LOOK_AGAIN_MAX_SECONDS, RETRY_SECONDS
 from gpudash.collect.nvml.power_saving import SUSPENDED
 from gpudash.collect.nvml.registry import Roster
-from gpudash.collect.nvml.silence import excuse
-from gpudash.collect.nvml.tasks import Task
-from gpudash.collect.nvml.versions import Versions, read_versions
-from gpudash.collect.nvml.worker import Crew
+from gpudash.collect.nvml.worker import Crew, Task, excuse
 from gpudash.model.errors import DriverError
+from gpudash.model.text import SafeText, clean
+
+
+class Versions(Struct, frozen=True, kw_only=True):
+    """The driver's versions, None where it does not tell."""
+
+    driver_version: SafeText | None = None
+    nvml_version: SafeText | None = None
+    cuda_driver_version: str | None = None
+
+
+def read_versions(library: Library) -> Versions:
+    """Ask for all of them."""
+    driver, _ = library.ask("nvmlSystemGetDriverVersion")
+    nvml, _ = library.ask("nvmlSystemGetNVMLVersion")
+    cuda, _ = library.ask("nvmlSystemGetCudaDriverVersion_v2")
+    return Versions(
+        driver_version=clean(driver) if driver else None,
+        nvml_version=clean(nvml) if nvml else None,
+        cuda_driver_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
+    )
+
 
 States = Mapping[str, str]
 """Runtime power status by PCI address."""

@@ -10,11 +10,114 @@ from __future__ import annotations
 
 import _thread
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from gpudash.collect.nvml.tasks import Patience, Task
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.bus import Bus
+from gpudash.collect.nvml.library import call_under_way
+from gpudash.model.device import Device, DeviceState
+from gpudash.model.fault import Fault
+from gpudash.model.text import clean
+from gpudash.model.units import duration
+
+T = TypeVar("T")
+
+
+def no_news() -> None:
+    """Do nothing: nobody listens."""
+
+
+class Patience(Struct, frozen=True):
+    """How long calls are waited for, in seconds."""
+
+    alone: float
+    """So long a call may hold up the others."""
+    rest: float
+    """So long each may take; then it is no more waited for."""
+    first: float
+    """The same where nothing is known yet; afterwards, how old values may be and still be shown."""
+    news: Callable[[], None] = no_news
+    """Called whenever a task came back."""
+    is_limited_elsewhere: bool = False
+    """Whether whoever waits for us gives us up as a whole, so that a call may hold us as well."""
+
+
+STEADY = Patience(alone=0.5, rest=1.0, first=5.0)
+"""For a screen, which rather goes on with the GPUs that answer."""
+
+
+def once(seconds: float, news: Callable[[], None] = no_news) -> Patience:
+    """Return the patience of a single look: each call has `seconds` to answer."""
+    return Patience(
+        alone=min(1.0, seconds / 2),
+        rest=seconds,
+        first=seconds,
+        news=news,
+        is_limited_elsewhere=True,
+    )
+
+
+class Task(Generic[T]):
+    """Some driver calls with one outcome; `thread` is that which is on it.
+
+    One that is put in the place of a task for which there was no thread waits since that one did.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[], T],
+        instead_of: Task[Any] | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._work = work
+        self._clock = clock
+        self._outcome: list[T] = []
+        self._error: BaseException | None = None
+        self.started_at: float | None = None
+        self.is_out = True
+        """Whether it is still to come back."""
+        self.has_no_thread = False
+        """Whether it was never begun, and will not be, for the system gave no thread."""
+        self.thread = 0
+        self.since = clock()
+        """Since when it is to be done."""
+        if instead_of is not None and instead_of.has_no_thread:
+            self.since = instead_of.since
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has been under way, or for how long there was no thread to begin it."""
+        return self._clock() - (self.since if self.started_at is None else self.started_at)
+
+    @property
+    def is_back(self) -> bool:
+        """Whether there is an outcome."""
+        return not self.is_out and not self.has_no_thread
+
+    def outcome(self) -> T:
+        """Return what the work returned, once it is back; raises what the work raised."""
+        if self._error is not None:
+            raise self._error
+        return self._outcome[0]
+
+    def run(self) -> None:
+        """Do the work on this thread."""
+        self.thread, self.started_at = _thread.get_ident(), self._clock()
+        try:
+            self._outcome.append(self._work())
+        except BaseException as error:  # noqa: BLE001 - raised again by who asks for the outcome
+            self._error = error
+        self.is_out = False
+
+    def withdraw(self) -> None:
+        """Take it back: nobody began it."""
+        self.is_out, self.has_no_thread = False, True
+
 
 _LULL_SECONDS = 5.0
 
@@ -235,3 +338,41 @@ class _Shift:
             return self._queue.popleft()
         except IndexError:
             return None
+
+
+_LONG_SECONDS = 100.0
+
+
+def excuse(task: Task[Any], whom: str) -> Fault:
+    """Return for how long a task is out, and in which call, or that it could not be begun.
+
+    `whom` it asks begins the sentence of one that was not begun.
+    """
+    if task.has_no_thread:
+        message = f"{whom} cannot be asked: the system gives no thread; ulimit -a shows the limits"
+        return Fault(source="nvml", code=codes.INSUFFICIENT_RESOURCES, message=clean(message))
+    # A thread whose task is back may be in another GPU's call by now.
+    call = call_under_way(task.thread) if task.is_out else None
+    seconds = task.seconds
+    span = f"{seconds:.0f} s" if seconds < _LONG_SECONDS else duration(seconds)
+    message = f"driver not answering {span}" + (f", in {call}" if call else "")
+    return Fault(source="nvml", code=codes.TIMEOUT, message=clean(message))
+
+
+def state_by(fault: Fault) -> DeviceState:
+    """Return the state of a GPU with such an excuse: one that was not asked is not silent."""
+    return "not-answering" if fault.code == codes.TIMEOUT else "failed"
+
+
+def seen_by_kernel(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[Device, ...]:
+    """Return the GPUs as the kernel shows them, who all share a fault."""
+    return tuple(
+        Device(
+            index=index,
+            pci_bus_id=clean(address),
+            state=state_by(fault),
+            fault=fault,
+            **asdict(bus.identity(address)),
+        )
+        for index, address in enumerate(addresses)
+    )

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpudash.collect.nvml import codes
+from gpudash.collect.nvml.calls import RETRY_SECONDS, Pace
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.paces import RETRY_SECONDS, Pace
 from gpudash.model.fault import XidEvent
 
 _XID = 0x8

@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gpudash.feed.recording.tape import Tape
+from gpudash.feed.recording.reader import Tape
 from gpudash.model.errors import OutputError, UsageError, WireError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Writer:
         return len(self._trial.pack(data)) + len(self._trial.end()) <= room
 
     def _packed(self, compressor: Compressor, data: bytes) -> bytes:
-        from gpudash.feed.recording.packed import FRAME_BYTES
+        from gpudash.feed.recording.reader import FRAME_BYTES
 
         ended = b""
         if self._in_frame and self._in_frame + len(data) > FRAME_BYTES:

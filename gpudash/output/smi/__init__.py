@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpudash.output.smi.csv import Csv, query
+from gpudash.output.smi.csv import Csv, listing, query
 from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS, Field
-from gpudash.output.smi.listing import listing
 
 __all__ = ["APP_FIELDS", "GPU_FIELDS", "Csv", "Field", "listing", "query"]

@@ -10,6 +10,8 @@ from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import state_words
+from gpudash.model.text import clean
 from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS, Field, Row, Use, find
 
 _MODIFIERS = ("noheader", "nounits")
@@ -104,3 +106,28 @@ def _uses(gpus: Sequence[Device], processes: Sequence[Process]) -> Iterator[Use]
             for share in process.devices:
                 if share.index == device.index and "C" in share.type:
                     yield Use(process, share, device)
+
+
+def listing(snapshot: Snapshot) -> list[str]:
+    """Return a line per GPU with its UUID, below it one per MIG instance."""
+    return list(_lines(snapshot))
+
+
+def _lines(snapshot: Snapshot) -> Iterator[str]:
+    instance = 0
+    for device in snapshot.devices:
+        if device.is_mig:
+            profile = (device.name or "").rpartition("MIG ")[2]
+            uuid = clean(device.uuid or "")
+            yield f"  MIG {clean(profile):<11} Device {instance:2}: (UUID: {uuid})"
+            instance += 1
+            continue
+        instance = 0
+        yield _gpu(device)
+
+
+def _gpu(device: Device) -> str:
+    if device.state != "ok" and device.name is None:
+        reason = state_words(device).told if device.fault is None else device.fault.message
+        return f"GPU {device.index}: ({reason})"
+    return f"GPU {device.index}: {clean(device.name or '')} (UUID: {clean(device.uuid or '')})"

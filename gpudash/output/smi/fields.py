@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Generic, NamedTuple, TypeVar
 
@@ -14,7 +15,56 @@ from gpudash.model.errors import UsageError
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
-from gpudash.output.smi import cells
+
+_MIB = 1 << 20
+_UNKNOWN_STATE = 32
+
+
+def whole(value: float | None) -> str | None:
+    """Return a whole number."""
+    return None if value is None else f"{value:.0f}"
+
+
+def mebibytes(value: int | None) -> str | None:
+    """Return bytes as MiB, rounded down."""
+    return None if value is None else str(value // _MIB)
+
+
+def watts(milliwatts: int | None) -> str | None:
+    """Return watts with two decimals."""
+    return None if milliwatts is None else f"{milliwatts / 1000:.2f}"
+
+
+def enabled(value: bool | None) -> str | None:
+    """Return `Enabled` or `Disabled`."""
+    return None if value is None else "Enabled" if value else "Disabled"
+
+
+def yes(value: bool | None) -> str | None:
+    """Return `Yes` or `No`."""
+    return None if value is None else "Yes" if value else "No"
+
+
+def words(value: str | None) -> str | None:
+    """Return text that cannot break its row."""
+    return None if value is None else clean(value)
+
+
+def title(value: str | None) -> str | None:
+    """Return `exclusive-process` as `Exclusive_Process`."""
+    return None if value is None else "_".join(part.capitalize() for part in value.split("-"))
+
+
+def state(value: int | None) -> str | None:
+    """Return `P0`."""
+    return None if value is None or value == _UNKNOWN_STATE else f"P{value}"
+
+
+def moment(value: datetime) -> str:
+    """Return local time: `2026/11/21 10:53:41.983`."""
+    local = value.astimezone()
+    return f"{local:%Y/%m/%d %H:%M:%S}.{local.microsecond // 1000:03}"
+
 
 _UNNAMED_BITS = re.compile(r"0x[0-9a-f]{1,16}")
 _REASON_BITS = {
@@ -96,7 +146,7 @@ def _bits(reason: str) -> int | None:
 
 
 def _clock(key: str) -> Callable[[Snapshot, Device], str | None]:
-    return lambda snapshot, device: cells.whole(getattr(device, key))
+    return lambda snapshot, device: whole(getattr(device, key))
 
 
 def _reason(name: str) -> Field[Device]:
@@ -111,84 +161,82 @@ def _reason(name: str) -> Field[Device]:
 
 
 _GPU: tuple[Field[Device], ...] = (
-    Field("timestamp", lambda s, d: cells.moment(s.taken_at)),
-    Field("driver_version", lambda s, d: cells.words(s.host.driver_version)),
+    Field("timestamp", lambda s, d: moment(s.taken_at)),
+    Field("driver_version", lambda s, d: words(s.host.driver_version)),
     Field("count", lambda s, d: str(sum(not each.is_mig for each in s.devices))),
-    Field("name", lambda s, d: cells.words(d.name), aliases=("gpu_name",)),
-    Field("serial", lambda s, d: cells.words(d.serial), aliases=("gpu_serial",)),
-    Field("uuid", lambda s, d: cells.words(d.uuid), aliases=("gpu_uuid",)),
-    Field("pci.bus_id", lambda s, d: cells.words(d.pci_bus_id), aliases=("gpu_bus_id",)),
+    Field("name", lambda s, d: words(d.name), aliases=("gpu_name",)),
+    Field("serial", lambda s, d: words(d.serial), aliases=("gpu_serial",)),
+    Field("uuid", lambda s, d: words(d.uuid), aliases=("gpu_uuid",)),
+    Field("pci.bus_id", lambda s, d: words(d.pci_bus_id), aliases=("gpu_bus_id",)),
     Field("pci.domain", _pci(slice(0, 1))),
     Field("pci.bus", _pci(slice(1, 2))),
     Field("pci.device", _pci(slice(2, 3))),
-    Field("pcie.link.gen.current", lambda s, d: cells.whole(d.pcie_link_generation)),
-    Field("pcie.link.gen.max", lambda s, d: cells.whole(d.max_pcie_link_generation)),
-    Field("pcie.link.width.current", lambda s, d: cells.whole(d.pcie_link_width)),
-    Field("pcie.link.width.max", lambda s, d: cells.whole(d.max_pcie_link_width)),
+    Field("pcie.link.gen.current", lambda s, d: whole(d.pcie_link_generation)),
+    Field("pcie.link.gen.max", lambda s, d: whole(d.max_pcie_link_generation)),
+    Field("pcie.link.width.current", lambda s, d: whole(d.pcie_link_width)),
+    Field("pcie.link.width.max", lambda s, d: whole(d.max_pcie_link_width)),
     Field("index", lambda s, d: str(d.index)),
-    Field("display_mode", lambda s, d: cells.enabled(d.display_attached)),
-    Field("display_active", lambda s, d: cells.enabled(d.display_active)),
-    Field("persistence_mode", lambda s, d: cells.enabled(d.persistence_mode)),
-    Field("driver_model.current", lambda s, d: cells.words(d.driver_model)),
-    Field("vbios_version", lambda s, d: cells.words(d.vbios_version)),
-    Field("fan.speed", lambda s, d: cells.whole(d.fan_speed_percent), "%"),
-    Field("pstate", lambda s, d: cells.state(d.performance_state)),
+    Field("display_mode", lambda s, d: enabled(d.display_attached)),
+    Field("display_active", lambda s, d: enabled(d.display_active)),
+    Field("persistence_mode", lambda s, d: enabled(d.persistence_mode)),
+    Field("driver_model.current", lambda s, d: words(d.driver_model)),
+    Field("vbios_version", lambda s, d: words(d.vbios_version)),
+    Field("fan.speed", lambda s, d: whole(d.fan_speed_percent), "%"),
+    Field("pstate", lambda s, d: state(d.performance_state)),
     Field("clocks_event_reasons.active", _mask, aliases=("clocks_throttle_reasons.active",)),
     *(_reason(name) for name in list(_REASON_BITS)[:-1]),
-    Field("memory.total", lambda s, d: cells.mebibytes(d.memory_total_bytes), "MiB"),
-    Field("memory.reserved", lambda s, d: cells.mebibytes(d.memory_reserved_bytes), "MiB"),
-    Field("memory.used", lambda s, d: cells.mebibytes(d.memory_used_bytes), "MiB"),
-    Field("memory.free", lambda s, d: cells.mebibytes(d.memory_free_bytes), "MiB"),
-    Field("compute_mode", lambda s, d: cells.title(d.compute_mode)),
-    Field("compute_cap", lambda s, d: cells.words(d.compute_capability)),
-    Field("utilization.gpu", lambda s, d: cells.whole(d.gpu_utilization_percent), "%"),
-    Field("utilization.memory", lambda s, d: cells.whole(d.memory_utilization_percent), "%"),
-    Field("utilization.encoder", lambda s, d: cells.whole(d.encoder_utilization_percent), "%"),
-    Field("utilization.decoder", lambda s, d: cells.whole(d.decoder_utilization_percent), "%"),
-    Field("utilization.jpeg", lambda s, d: cells.whole(d.jpeg_utilization_percent), "%"),
-    Field("utilization.ofa", lambda s, d: cells.whole(d.ofa_utilization_percent), "%"),
-    Field("ecc.mode.current", lambda s, d: cells.enabled(d.ecc_mode)),
-    Field("ecc.mode.pending", lambda s, d: cells.enabled(d.pending_ecc_mode)),
+    Field("memory.total", lambda s, d: mebibytes(d.memory_total_bytes), "MiB"),
+    Field("memory.reserved", lambda s, d: mebibytes(d.memory_reserved_bytes), "MiB"),
+    Field("memory.used", lambda s, d: mebibytes(d.memory_used_bytes), "MiB"),
+    Field("memory.free", lambda s, d: mebibytes(d.memory_free_bytes), "MiB"),
+    Field("compute_mode", lambda s, d: title(d.compute_mode)),
+    Field("compute_cap", lambda s, d: words(d.compute_capability)),
+    Field("utilization.gpu", lambda s, d: whole(d.gpu_utilization_percent), "%"),
+    Field("utilization.memory", lambda s, d: whole(d.memory_utilization_percent), "%"),
+    Field("utilization.encoder", lambda s, d: whole(d.encoder_utilization_percent), "%"),
+    Field("utilization.decoder", lambda s, d: whole(d.decoder_utilization_percent), "%"),
+    Field("utilization.jpeg", lambda s, d: whole(d.jpeg_utilization_percent), "%"),
+    Field("utilization.ofa", lambda s, d: whole(d.ofa_utilization_percent), "%"),
+    Field("ecc.mode.current", lambda s, d: enabled(d.ecc_mode)),
+    Field("ecc.mode.pending", lambda s, d: enabled(d.pending_ecc_mode)),
     Field(
         "ecc.errors.corrected.volatile.total",
-        lambda s, d: cells.whole(d.ecc_corrected_volatile_count),
+        lambda s, d: whole(d.ecc_corrected_volatile_count),
     ),
     Field(
         "ecc.errors.corrected.aggregate.total",
-        lambda s, d: cells.whole(d.ecc_corrected_aggregate_count),
+        lambda s, d: whole(d.ecc_corrected_aggregate_count),
     ),
     Field(
         "ecc.errors.uncorrected.volatile.total",
-        lambda s, d: cells.whole(d.ecc_uncorrected_volatile_count),
+        lambda s, d: whole(d.ecc_uncorrected_volatile_count),
     ),
     Field(
         "ecc.errors.uncorrected.aggregate.total",
-        lambda s, d: cells.whole(d.ecc_uncorrected_aggregate_count),
+        lambda s, d: whole(d.ecc_uncorrected_aggregate_count),
     ),
     Field(
         "retired_pages.single_bit_ecc.count",
-        lambda s, d: cells.whole(d.retired_pages_single_bit_count),
+        lambda s, d: whole(d.retired_pages_single_bit_count),
         aliases=("retired_pages.sbe",),
     ),
     Field(
         "retired_pages.double_bit.count",
-        lambda s, d: cells.whole(d.retired_pages_double_bit_count),
+        lambda s, d: whole(d.retired_pages_double_bit_count),
         aliases=("retired_pages.dbe",),
     ),
-    Field("retired_pages.pending", lambda s, d: cells.yes(d.retired_pages_pending)),
-    Field("temperature.gpu", lambda s, d: cells.whole(d.temperature_celsius)),
-    Field("temperature.gpu.tlimit", lambda s, d: cells.whole(d.temperature_margin_celsius)),
-    Field(
-        "temperature.memory", lambda s, d: cells.whole(d.memory_temperature_celsius), absent="N/A"
-    ),
-    Field("power.draw", lambda s, d: cells.watts(d.power_usage_mw), "W"),
-    Field("power.draw.average", lambda s, d: cells.watts(d.power_average_mw), "W"),
-    Field("power.draw.instant", lambda s, d: cells.watts(d.power_instant_mw), "W"),
-    Field("power.limit", lambda s, d: cells.watts(d.power_limit_mw), "W"),
-    Field("enforced.power.limit", lambda s, d: cells.watts(d.enforced_power_limit_mw), "W"),
-    Field("power.default_limit", lambda s, d: cells.watts(d.default_power_limit_mw), "W"),
-    Field("power.min_limit", lambda s, d: cells.watts(d.min_power_limit_mw), "W"),
-    Field("power.max_limit", lambda s, d: cells.watts(d.max_power_limit_mw), "W"),
+    Field("retired_pages.pending", lambda s, d: yes(d.retired_pages_pending)),
+    Field("temperature.gpu", lambda s, d: whole(d.temperature_celsius)),
+    Field("temperature.gpu.tlimit", lambda s, d: whole(d.temperature_margin_celsius)),
+    Field("temperature.memory", lambda s, d: whole(d.memory_temperature_celsius), absent="N/A"),
+    Field("power.draw", lambda s, d: watts(d.power_usage_mw), "W"),
+    Field("power.draw.average", lambda s, d: watts(d.power_average_mw), "W"),
+    Field("power.draw.instant", lambda s, d: watts(d.power_instant_mw), "W"),
+    Field("power.limit", lambda s, d: watts(d.power_limit_mw), "W"),
+    Field("enforced.power.limit", lambda s, d: watts(d.enforced_power_limit_mw), "W"),
+    Field("power.default_limit", lambda s, d: watts(d.default_power_limit_mw), "W"),
+    Field("power.min_limit", lambda s, d: watts(d.min_power_limit_mw), "W"),
+    Field("power.max_limit", lambda s, d: watts(d.max_power_limit_mw), "W"),
     *(
         Field(
             f"clocks.{kind}.{name}",
@@ -206,23 +254,23 @@ _GPU: tuple[Field[Device], ...] = (
             ("max", "memory", "max_memory_clock_mhz", ("clocks.max.mem",)),
         )
     ),
-    Field("mig.mode.current", lambda s, d: cells.enabled(d.mig_mode)),
-    Field("mig.mode.pending", lambda s, d: cells.enabled(d.pending_mig_mode)),
+    Field("mig.mode.current", lambda s, d: enabled(d.mig_mode)),
+    Field("mig.mode.pending", lambda s, d: enabled(d.pending_mig_mode)),
 )
 
 _APPS: tuple[Field[Use], ...] = (
-    Field("timestamp", lambda s, u: cells.moment(s.taken_at)),
-    Field("gpu_name", lambda s, u: cells.words(u.device.name)),
-    Field("gpu_bus_id", lambda s, u: cells.words(u.device.pci_bus_id)),
-    Field("gpu_serial", lambda s, u: cells.words(u.device.serial)),
-    Field("gpu_uuid", lambda s, u: cells.words(u.device.uuid)),
+    Field("timestamp", lambda s, u: moment(s.taken_at)),
+    Field("gpu_name", lambda s, u: words(u.device.name)),
+    Field("gpu_bus_id", lambda s, u: words(u.device.pci_bus_id)),
+    Field("gpu_serial", lambda s, u: words(u.device.serial)),
+    Field("gpu_uuid", lambda s, u: words(u.device.uuid)),
     Field("pid", lambda s, u: str(u.process.pid)),
     Field(
         "process_name", lambda s, u: _program(u.process), aliases=("name",), absent="[Not Found]"
     ),
     Field(
         "used_gpu_memory",
-        lambda s, u: cells.mebibytes(u.share.used_gpu_memory_bytes),
+        lambda s, u: mebibytes(u.share.used_gpu_memory_bytes),
         "MiB",
         ("used_memory",),
     ),
@@ -232,7 +280,7 @@ _APPS: tuple[Field[Use], ...] = (
 def _program(process: Process) -> str | None:
     """Return the program as it was started, else its name."""
     line = process.command_line
-    return cells.words(line[0] if line and line[0] else process.name)
+    return words(line[0] if line and line[0] else process.name)
 
 
 GPU_FIELDS: Mapping[str, Field[Device]] = {

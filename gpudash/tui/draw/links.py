@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.link_words import Matrix, Reach
+from gpudash.analysis.links import Matrix, Reach
 from gpudash.model.text import pad, width
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, joined

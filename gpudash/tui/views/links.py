@@ -9,8 +9,14 @@ from rich.segment import Segment
 from textual.events import Click
 
 from gpudash.analysis.columns.traffic import Neighbourhood, affinity_sentence, neighbourhoods
-from gpudash.analysis.link_words import Matrix, access_matrix, link_matrix, p2p_matrices
-from gpudash.analysis.p2p import no_topology, remarks
+from gpudash.analysis.links import (
+    Matrix,
+    access_matrix,
+    link_matrix,
+    no_topology,
+    p2p_matrices,
+    remarks,
+)
 from gpudash.model.snapshot import Topology
 from gpudash.model.text import wrap
 from gpudash.tui.dashboard import Picture

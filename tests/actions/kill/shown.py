@@ -6,8 +6,7 @@ import os
 
 import psutil
 
-from gpudash.actions.kill.pin import pin
-from gpudash.actions.kill.target import Target
+from gpudash.actions.kill.pin import Target, pin
 from gpudash.model.process import Process
 from gpudash.model.text import clean
 from gpudash.system import processes as proc_stat

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.actions.kill.outcome import outcome
+from gpudash.actions.kill.pin import Standing
+from gpudash.actions.kill.report import outcome
 from gpudash.actions.kill.signals import find_signal
-from gpudash.actions.kill.target import Standing
 from tests.factories import make_process
 
 KILL, TERM = find_signal("KILL"), find_signal("TERM")

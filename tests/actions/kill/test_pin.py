@@ -13,7 +13,7 @@ from gpudash.actions.kill.pin import pin
 from gpudash.model.errors import ActionError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Host
-from gpudash.system import proc_facts
+from gpudash.system import processes
 from gpudash.system import processes as proc_stat
 from gpudash.system.fork import Forked
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
@@ -208,7 +208,7 @@ def test_a_process_that_is_hidden_is_refused_with_the_reason(victim: Holder) -> 
 def test_a_pid_of_the_driver_that_holds_no_device_in_a_namespace_is_refused(
     victim: Holder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proc_facts, "in_first_pid_namespace", lambda: False)
+    monkeypatch.setattr(processes, "in_first_pid_namespace", lambda: False)
     before = len(os.listdir("/proc/self/fd"))
     reason = refusal(shown(victim.pid))
     assert reason == (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gpudash.actions.kill.release import Release, release, shares
+from gpudash.actions.kill.report import Release, release, shares
 from gpudash.model.fault import Fault
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot

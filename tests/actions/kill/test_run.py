@@ -10,7 +10,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from gpudash.actions.kill import patience
+from gpudash.actions.kill import signals
 from gpudash.actions.kill.report import Report
 from gpudash.actions.kill.run import Hit, Sending, strike
 from gpudash.actions.kill.signals import find_signal
@@ -32,11 +32,11 @@ Holders = Callable[..., list[Holder]]
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "END_SECONDS", 0.5)
-    monkeypatch.setattr(patience, "ROOT_FIRST_SECONDS", 0.2)
-    monkeypatch.setattr(patience, "REAP_SECONDS", 0.0)
-    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.2)
-    monkeypatch.setattr(patience, "RELEASE_MAX_SECONDS", 0.5)
+    monkeypatch.setattr(signals, "END_SECONDS", 0.5)
+    monkeypatch.setattr(signals, "ROOT_FIRST_SECONDS", 0.2)
+    monkeypatch.setattr(signals, "REAP_SECONDS", 0.0)
+    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.2)
+    monkeypatch.setattr(signals, "RELEASE_MAX_SECONDS", 0.5)
 
 
 def holding(pid: int) -> Process:
@@ -91,7 +91,7 @@ def test_a_zombie_is_told_only_once_it_has_lasted(
     with pinned(job.pid, devices=()) as target:
         report, _ = carried_out([Hit(target, None, False)])
         assert report.summary.startswith(f"killed {job.pid} (alice); zombie: parent ")
-        monkeypatch.setattr(patience, "REAP_SECONDS", 3600.0)
+        monkeypatch.setattr(signals, "REAP_SECONDS", 3600.0)
         assert report.summary == f"killed {job.pid} (alice)"
 
 

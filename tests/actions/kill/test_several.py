@@ -3,7 +3,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-from gpudash.actions.kill.several import pin_all, send_all, wait_all
+from gpudash.actions.kill.tree import pin_all, send_all, wait_all
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.holders import Holder
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from gpudash.actions.kill.target import Standing, State, Target
+from gpudash.actions.kill.pin import Standing, State, Target
 from gpudash.model.errors import ActionError
 from tests.actions.kill.shown import WAIT_SECONDS, pinned, shown
 from tests.holders import Holder

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from gpudash.actions.kill.target import Target
+from gpudash.actions.kill.pin import Target
 from gpudash.actions.kill.warnings import cautions
 from gpudash.model.process import Job
-from gpudash.system import proc_facts
+from gpudash.system import processes
 from gpudash.system import processes as proc_stat
 from tests.actions.kill.shown import WAIT_SECONDS, pinned, shown
 from tests.factories import make_process_device
@@ -130,7 +130,7 @@ def test_figures_within_a_namespace_are_doubted(
     job = gpu_holder()
     doubt = "those of a process outside"
     assert doubt not in warned(job.pid)
-    monkeypatch.setattr(proc_facts, "in_first_pid_namespace", lambda: False)
+    monkeypatch.setattr(processes, "in_first_pid_namespace", lambda: False)
     assert doubt in warned(job.pid)
     assert doubt not in warned(job.pid, devices=())
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.actions.lease.choose import choose
-from gpudash.actions.lease.request import Wish
+from gpudash.actions.lease.choose import Wish, choose
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.process import Lease

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gpudash.actions.lease.request import Wish
-from gpudash.actions.lease.waiting import Waiting, require_possible
+from gpudash.actions.lease.acquire import Waiting, require_possible
+from gpudash.actions.lease.choose import Wish
 from gpudash.model.errors import GpudashError
 from tests.factories import GIB, make_device, make_snapshot
 

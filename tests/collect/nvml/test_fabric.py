@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.fabric import FIELDS
+from gpudash.collect.nvml.links import FABRIC_FIELDS
 from tests.collect.nvml.tampering import Machine
 
 CALL = "nvmlDeviceGetGpuFabricInfoV"
@@ -49,7 +49,7 @@ def test_one_outside_of_any_is_asked_once(code: int) -> None:
     machine.driver.replaced[CALL] = machine.driver.error(code)
     for _ in range(25):
         device = machine.read().devices[0]
-    assert all(getattr(device, field) is None for field in FIELDS)
+    assert all(getattr(device, field) is None for field in FABRIC_FIELDS)
     assert machine.driver.asked.count(CALL) == 8
 
 
@@ -57,7 +57,7 @@ def test_one_that_does_not_take_part_is_asked_once() -> None:
     machine = machine_with(state=0)
     for _ in range(25):
         device = machine.read().devices[0]
-    assert all(getattr(device, field) is None for field in FIELDS)
+    assert all(getattr(device, field) is None for field in FABRIC_FIELDS)
     assert machine.driver.asked.count(CALL) == 8
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.answers import FieldAnswer
-from gpudash.collect.nvml.library import Library
+from gpudash.collect.nvml.library import FieldAnswer, Library
 from gpudash.collect.simulated import SimulatedHost
 from tests.collect.nvml.tampering import Machine, Tampered
 from tests.fakenvml.asking import ask

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.link_errors import KINDS
+from gpudash.collect.nvml.links import KINDS
 from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 

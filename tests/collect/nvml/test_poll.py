@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.collect.nvml.paces import LONG_SECONDS
+from gpudash.collect.nvml.calls import LONG_SECONDS
 from tests.collect.nvml.tampering import Machine
 
 

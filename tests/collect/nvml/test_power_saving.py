@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml.power_saving import Rest
-from gpudash.collect.nvml.tasks import Patience
-from gpudash.collect.nvml.worker import Crew
+from gpudash.collect.nvml.worker import Crew, Patience
 from tests.collect.nvml.tampering import Machine
 
 ADDRESS = "0000:01:00.0"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.answers import FieldAnswer
+from gpudash.collect.nvml.library import FieldAnswer
 from gpudash.collect.nvml.rates import COUNTERS, Counters
 from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine

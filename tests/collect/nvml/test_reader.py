@@ -1,7 +1,7 @@
 import pytest
 
 from gpudash.collect.nvml import calls as readings
-from gpudash.collect.nvml import codes, fabric, gpm, link_errors, links, throttling
+from gpudash.collect.nvml import codes, gpm, links, rates
 from gpudash.collect.nvml import rates as counters
 from gpudash.collect.simulated import NAMES, SimulatedHost
 from gpudash.model import wire
@@ -28,8 +28,8 @@ def fields_of_the_tables() -> set[str]:
     read = {field for reading in tables for field, _ in reading.fields}
     read |= {value.field for value in readings.FIELD_VALUES}
     read |= {counter.field for counter in counters.COUNTERS}
-    read |= {field for kind in link_errors.KINDS for field in (kind.total, kind.rate)}
-    read |= {*throttling.REASONS.values(), *links.FIELDS, *fabric.FIELDS}
+    read |= {field for kind in links.KINDS for field in (kind.total, kind.rate)}
+    read |= {*rates.REASONS.values(), *links.FABRIC_FIELDS, *links.LINK_FIELDS}
     return read | set(gpm.METRICS.values()) | set(gpm.RATES.values())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.collect.nvml.refusals import refusal
+from gpudash.collect.nvml.codes import refusal
 
 MODULE = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024\n"

@@ -15,9 +15,7 @@ import pytest
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.silence import excuse
-from gpudash.collect.nvml.tasks import Patience, Task
-from gpudash.collect.nvml.worker import Crew
+from gpudash.collect.nvml.worker import Crew, Patience, Task, excuse
 from gpudash.model.errors import DriverError
 from gpudash.model.process import ProcessDevice
 from tests.collect.nvml.tampering import Machine, System

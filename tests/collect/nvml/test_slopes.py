@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.collect.nvml.answers import FieldAnswer
-from gpudash.collect.nvml.slopes import Slopes
+from gpudash.collect.nvml.library import FieldAnswer
+from gpudash.collect.nvml.rates import Slopes
 
 READINGS = st.lists(
     st.none()

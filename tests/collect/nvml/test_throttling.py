@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.collect.nvml.answers import FieldAnswer, FieldAnswers, Scoped
-from gpudash.collect.nvml.throttling import REASONS, Throttling
+from gpudash.collect.nvml.library import FieldAnswer, FieldAnswers, Scoped
+from gpudash.collect.nvml.rates import REASONS, Throttling
 from tests.collect.nvml.tampering import Machine
 
 POWER, BRAKE = 74, 271

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.collect.nvml.tasks import Patience, Task, once
-from gpudash.collect.nvml.worker import Crew
+from gpudash.collect.nvml.worker import Crew, Patience, Task, once
 from tests.collect.nvml.tampering import System
 
 QUICK = Patience(alone=0.05, rest=0.1, first=0.2)

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.feed.recording.chunks import Chunks, Plain, open_chunks
-from gpudash.feed.recording.tape import Tape
+from gpudash.feed.recording.reader import Chunks, Plain, Tape, open_chunks
 from gpudash.model import wire
 from gpudash.model.errors import UsageError, WireError
 from tests.feed.recording.lines import START, line, second, write

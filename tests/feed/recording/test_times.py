@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.feed.recording.tape import Tape
-from gpudash.feed.recording.times import find
+from gpudash.feed.recording.reader import Tape
+from gpudash.feed.recording.samples import find
 from gpudash.model.errors import UsageError
 from tests.feed.recording.lines import START, line, write
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.feed.recording.tape import Tape
+from gpudash.feed.recording.reader import Tape
 from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import OutputError, UsageError
 from gpudash.model.snapshot import Host

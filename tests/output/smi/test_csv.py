@@ -8,9 +8,8 @@ from hypothesis import given
 from gpudash.model.errors import UsageError
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
-from gpudash.output.smi.csv import query
+from gpudash.output.smi.csv import listing, query
 from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS
-from gpudash.output.smi.listing import listing
 from tests.factories import make_device, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 

@@ -165,7 +165,7 @@ class MissingP2p:
         return self._found
 
     def _look(self, sight: Sight) -> Iterator[Symptom]:
-        from gpudash.analysis.p2p import lacking_p2p
+        from gpudash.analysis.links import lacking_p2p
 
         gpus = {gpu.index: gpu for gpu in sight.gpus}
         for lack in lacking_p2p(sight.snapshot):

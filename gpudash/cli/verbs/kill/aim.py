@@ -17,8 +17,8 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.model.units import ABSENT
 from gpudash.output.kill import render
-from gpudash.system import proc_facts
 from gpudash.system import process_tree as kin
+from gpudash.system import processes
 from gpudash.system import terminal as stdout
 
 _MOST_DIGITS = 20
@@ -106,7 +106,7 @@ def _refuse_without_gpu(process: Process, tree: Tree, snapshot: Snapshot, *, who
     """
     below = sum(bool(member.process.devices) for member in tree.members)
     pid = process.pid
-    if process.devices or (whole and below) or proc_facts.holds_a_device(pid):
+    if process.devices or (whole and below) or processes.holds_a_device(pid):
         return
     if below:
         count = "one process" if below == 1 else f"{below} processes"

@@ -8,12 +8,11 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
 
-from gpudash.actions.kill.naming import named
+from gpudash.actions.kill.pin import Target, named
 from gpudash.actions.kill.run import Sending
 from gpudash.actions.kill.signals import Signal
-from gpudash.actions.kill.target import Target
 from gpudash.model.errors import ExitStatus
-from gpudash.system import progress
+from gpudash.system import terminal
 
 _END_SECONDS = 1.0
 """An end that comes sooner is told by the result alone."""
@@ -55,7 +54,7 @@ class Waiting:
     def pass_on(self) -> None:
         """Say once what is waited for, if that has lasted for a moment."""
         if self._text and time.monotonic() >= self._due:
-            progress.say(f"{self._text}\n")
+            terminal.show_progress(f"{self._text}\n")
             self._text = ""
 
     def obey_ctrl_c(self) -> None:
@@ -94,8 +93,8 @@ class Waiting:
         with self._telling:
             if not self._over:
                 # The terminal has put ^C where the line would begin.
-                start = "\n" if progress.is_terminal() else ""
-                progress.say(f"{start}gpudash: {self._left}\n")
+                start = "\n" if terminal.progress_is_shown() else ""
+                terminal.show_progress(f"{start}gpudash: {self._left}\n")
                 os._exit(ExitStatus.INTERRUPTED)
         # That is told within a moment; unless nobody reads it.
         if not self._closed.wait(None if self._closing else _RESULT_SECONDS):

@@ -6,10 +6,9 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from gpudash.actions.kill.pin import Target
 from gpudash.actions.kill.run import Hit
-from gpudash.actions.kill.several import Refusal, pin_all
-from gpudash.actions.kill.target import Target
-from gpudash.actions.kill.tree import Member, Tree, members
+from gpudash.actions.kill.tree import Member, Refusal, Tree, members, pin_all
 from gpudash.actions.kill.warnings import Caution, cautions
 from gpudash.analysis.labels import used_gpus
 from gpudash.analysis.table import ProcessRow

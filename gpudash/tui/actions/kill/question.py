@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gpudash.actions.kill.naming import masked_command
+from gpudash.actions.kill.pin import masked_command
 from gpudash.actions.kill.signals import Signal
 from gpudash.actions.kill.tree import Member
 from gpudash.analysis.health.levels import Level

@@ -8,7 +8,7 @@ RESULT = 4000
 WAITING = """
 import os, signal
 
-from gpudash.actions.kill import find_signal
+from gpudash.actions.kill.signals import find_signal
 from gpudash.cli.verbs.kill.waiting import Waiting
 
 waiting = Waiting(find_signal("TERM"))
@@ -60,7 +60,7 @@ def test_ctrl_c_waits_until_all_have_got_their_signal() -> None:
 CLOSED = """
 import os, signal, threading
 
-from gpudash.actions.kill import find_signal
+from gpudash.actions.kill.signals import find_signal
 from gpudash.cli.verbs.kill.waiting import Waiting
 
 for is_interrupted in (False, True):

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from gpudash.actions.kill import patience
+from gpudash.actions.kill import signals
 from gpudash.tui import notice
 from gpudash.tui.dialogs.kill import KillScreen
 from tests.factories import make_device
@@ -35,7 +35,7 @@ async def test_a_confirmed_kill_reports_the_memory_that_was_seen_to_be_freed(vic
 async def test_memory_that_the_driver_still_counts_is_not_called_freed(
     victim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.0)
     async with stage() as on:
         process = process_for(victim.pid)
         await on.ask(process)
@@ -52,13 +52,13 @@ async def test_memory_that_the_driver_still_counts_is_not_called_freed(
 async def test_a_zombie_is_told_once_it_has_lasted_and_until_it_is_reaped(
     victim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "REAP_SECONDS", 3600.0)
+    monkeypatch.setattr(signals, "REAP_SECONDS", 3600.0)
     ended = f"killed {victim.pid} (alice)"
     async with stage() as on:
         await on.ask(process_for(victim.pid, devices=()))
         await on.pilot.press("y")
         await on.until(lambda: on.app.picture.notice == ended)
-        monkeypatch.setattr(patience, "REAP_SECONDS", 0.0)
+        monkeypatch.setattr(signals, "REAP_SECONDS", 0.0)
         await on.reports(f"{ended}; zombie: parent {os.getpid()} ")
         victim.wait(5)
         await on.until(lambda: on.app.picture.notice == ended)
@@ -67,7 +67,7 @@ async def test_a_zombie_is_told_once_it_has_lasted_and_until_it_is_reaped(
 async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(
     victim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.0)
     async with stage() as on:
         process = process_for(victim.pid)
         await on.ask(process)
@@ -100,7 +100,7 @@ async def test_what_is_waited_for_is_told_for_as_long_as_it_is(
 async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "END_SECONDS", 0.3)
+    monkeypatch.setattr(signals, "END_SECONDS", 0.3)
     deaf = start(sys.executable, "-c", DEAF)
     assert deaf.stdout is not None
     deaf.stdout.readline()
@@ -121,7 +121,7 @@ async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(
 async def test_the_offer_waits_for_another_question_and_can_be_refused(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "END_SECONDS", 0.1)
+    monkeypatch.setattr(signals, "END_SECONDS", 0.1)
     deaf = start(sys.executable, "-c", DEAF)
     assert deaf.stdout is not None
     deaf.stdout.readline()
@@ -144,7 +144,7 @@ async def test_the_offer_waits_for_another_question_and_can_be_refused(
 async def test_children_that_keep_the_memory_are_offered_to_be_killed(
     gpu_holder: Callable[..., Holder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.0)
     job = gpu_holder("(sleep 600 & exec sleep 600)")
     (child,) = psutil.Process(job.pid).children()
     async with stage() as on:
@@ -169,7 +169,7 @@ async def test_children_that_keep_the_memory_are_offered_to_be_killed(
 async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(
     victim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "RELEASE_SECONDS", 0.0)
+    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.0)
     async with stage() as on:
         await on.ask(process_for(victim.pid))
         await on.pilot.press("y")

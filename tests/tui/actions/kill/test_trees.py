@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gpudash.actions.kill import patience
+from gpudash.actions.kill import signals
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import shown
 from tests.factories import GIB, make_process_device
@@ -52,7 +52,7 @@ async def test_memory_of_children_counts_once_they_go_too() -> None:
 async def test_workers_that_outlive_their_launcher_get_the_signal_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(patience, "ROOT_FIRST_SECONDS", 0.2)
+    monkeypatch.setattr(signals, "ROOT_FIRST_SECONDS", 0.2)
     with Family(("sh", "-c", LAUNCHER)) as family:
         family.until(lambda alive: len(alive) == 2)
         async with stage() as on:
