@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from gpudash.model.errors import ExitStatus
-from gpudash.tui.actions.copying import Copying
-from gpudash.tui.actions.driving import Driving
-from gpudash.tui.actions.moving import Moving
-from gpudash.tui.actions.navigation import Filtering
-from gpudash.tui.actions.panels import Showing
-from gpudash.tui.actions.pointing import Pointing
+from gpudash.tui.actions.navigation import Filtering, Moving, Pointing
+from gpudash.tui.actions.panels import Copying, Showing
 from gpudash.tui.actions.signalling import Signalling
-from gpudash.tui.actions.time import Replaying
+from gpudash.tui.actions.time import Driving, Replaying
 from gpudash.tui.keymap import OVERVIEW_KEYS, bindings
 from gpudash.tui.views.view import View
 

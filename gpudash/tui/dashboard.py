@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from gpudash.analysis.health.engine import findings
 from gpudash.analysis.history import History
@@ -13,23 +13,50 @@ from gpudash.feed.feed import FeedState
 from gpudash.feed.playback import Playback
 from gpudash.feed.protocol import Supply
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
-from gpudash.tui.device_cursor import DeviceCursor
-from gpudash.tui.draw.footer import footer
-from gpudash.tui.draw.frame import header
+from gpudash.tui.draw.frame import Upper, footer, header
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.main_charts import any_chart
 from gpudash.tui.draw.processes import ProcessTable
-from gpudash.tui.draw.upper import Upper
-from gpudash.tui.kept import Kept
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key, keys_on_devices, keys_while_stopped
-from gpudash.tui.lasting import Lasting
 from gpudash.tui.layout import Arrangement, arrange
 from gpudash.tui.listing import Listing
-from gpudash.tui.notice import Notice
 from gpudash.tui.playhead import Playhead
-from gpudash.tui.shown_devices import ShownDevices
-from gpudash.tui.telling import is_stopped, pace_of, state_marks, trouble
+from gpudash.tui.shown_devices import DeviceCursor, ShownDevices
+from gpudash.tui.telling import Notice, is_stopped, pace_of, state_marks, trouble
 from gpudash.tui.theme import Theme, faded
+
+_SECONDS = 60.0
+
+
+class Lasting:
+    """The highest of a number in the last minute or so."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._seen_at = 0.0
+
+    def see(self, number: int, now: float) -> None:
+        """Take the number of an instant in seconds; one before the last starts anew."""
+        passed = now - self._seen_at
+        if number >= self.most or not 0 <= passed < _SECONDS:
+            self.most, self._seen_at = number, now
+
+
+Value = TypeVar("Value")
+
+
+class Kept(Generic[Value]):
+    """The last value made, with what it was made of."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, Value] | None = None
+
+    def of(self, key: object, make: Callable[[], Value]) -> Value:
+        """Return what `make` made for an equal key the last time, or have it made now."""
+        if self._last is None or self._last[0] != key:
+            self._last = key, make()
+        return self._last[1]
+
 
 PANELS = ("host", "history", "sparklines")
 """What can be hidden."""

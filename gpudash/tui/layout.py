@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from gpudash.tui.draw.device_cells import LEAST_CELLS
+LEAST_CELLS = 13
+"""Cells that a device takes at least, with the gap behind it."""
+
 
 _FIXED_LINES = 4
 """Header, footer and the headings of both tables."""

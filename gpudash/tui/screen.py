@@ -24,16 +24,15 @@ from gpudash.tui.backstage.display import BackstageApp
 from gpudash.tui.backstage.driver import QuietDriver
 from gpudash.tui.backstage.keys import OrderedKeys
 from gpudash.tui.dashboard import Picture
+from gpudash.tui.dialogs.prompt import Prompt
 from gpudash.tui.frame import color_system
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.remapping import remap
 from gpudash.tui.theme import Theme, textual_theme
 from gpudash.tui.views.view import View
 from gpudash.tui.widgets.devices import Devices
-from gpudash.tui.widgets.footer import Footer
-from gpudash.tui.widgets.lines import Lines
+from gpudash.tui.widgets.lines import Footer, Lines
 from gpudash.tui.widgets.processes import Processes
-from gpudash.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from textual.driver import Driver

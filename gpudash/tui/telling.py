@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from gpudash.feed.collector import lingering
 from gpudash.feed.feed import FeedState
 from gpudash.feed.playback import Playback
@@ -54,3 +57,29 @@ def trouble(feed: Supply, device: Device | None) -> str:
         return ""
     waited = feed.age
     return "reading GPUs" + (f", no answer for {duration(waited)}" if waited > _LONG else "")
+
+
+SECONDS = 10.0
+"""After so long it may not be true any more, and the keys want their place back."""
+
+
+class Notice:
+    """A text that goes by itself, or stays until the next action where it must be answered."""
+
+    def __init__(self) -> None:
+        self._text, self._until = "", float("inf")
+        self.on_passing: Callable[[float], object] = lambda _seconds: None
+        """Told in how many seconds a text will be gone: somebody has to draw then."""
+
+    @property
+    def text(self) -> str:
+        """What is told, empty once its time is over."""
+        return self._text if time.monotonic() < self._until else ""
+
+    def tell(self, text: str, *, stays: bool = False) -> None:
+        """Tell something else, or nothing."""
+        passes = bool(text) and not stays
+        self._text, self._until = text, float("inf")
+        if passes:
+            self._until = time.monotonic() + SECONDS
+            self.on_passing(SECONDS)

@@ -13,9 +13,9 @@ from tests.holders import Holder
 Holders = Callable[..., list[Holder]]
 
 IMPATIENT = """
-from gpudash.actions.kill import patience
-patience.END_SECONDS, patience.ROOT_FIRST_SECONDS = 1.0, 0.5
-patience.RELEASE_SECONDS = 2.5
+from gpudash.actions.kill import signals
+signals.END_SECONDS, signals.ROOT_FIRST_SECONDS = 1.0, 0.5
+signals.RELEASE_SECONDS = 2.5
 """
 PATIENT = ""
 """Waits as long as people do."""

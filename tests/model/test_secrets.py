@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudash.model import masking
 from gpudash.model.secrets import (
     has_marks,
     is_secret_name,
     is_secret_value,
     mask_arguments,
     mask_text,
-    masking,
 )
 
 SECRET = (

@@ -57,7 +57,7 @@ def test_uuids_are_made_as_ever_after_a_quick_start() -> None:
 
 
 def test_pynvml_works_without_ctypes_util() -> None:
-    loaded = modules_after("from gpudash.collect.nvml import load; load().NVMLError(9)")
+    loaded = modules_after("from gpudash.collect.nvml.library import load; load().NVMLError(9)")
     assert "pynvml" in loaded
     assert not loaded & {"ctypes.util", "shutil", "tempfile", "subprocess"}
 
@@ -66,7 +66,7 @@ def test_pynvml_works_without_ctypes_util() -> None:
 def test_the_real_module_can_be_imported_afterwards(module: str) -> None:
     code = (
         "from gpudash.system import startup as quick; quick.begin()\n"
-        "from gpudash.collect.nvml import load; load()\n"
+        "from gpudash.collect.nvml.library import load; load()\n"
         f"import importlib; assert importlib.import_module({module!r}).__file__"
     )
     assert module in modules_after(code)

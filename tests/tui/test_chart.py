@@ -2,13 +2,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudash.model.units import Unit
-from gpudash.tui.draw.chart import Canvas, Chart, drawn, frame
-from gpudash.tui.draw.curves import Curve
+from gpudash.tui.draw.chart import (
+    Canvas,
+    Chart,
+    Curve,
+    Scale,
+    drawn,
+    frame,
+    instants,
+    scaled,
+    tight,
+)
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.draw.plot import plotted
-from gpudash.tui.draw.scale import Scale, instants, scaled, tight
-from gpudash.tui.glyphs import ASCII, UNICODE, Glyphs
-from gpudash.tui.theme import PLAIN, Theme
+from gpudash.tui.theme import ASCII, PLAIN, UNICODE, Glyphs, Theme
 
 glyph_sets = st.sampled_from([UNICODE, ASCII])
 numbers = st.floats(min_value=-1e15, max_value=1e15, allow_nan=False)

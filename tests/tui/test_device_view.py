@@ -8,11 +8,9 @@ from gpudash.model.fault import Fault
 from gpudash.model.fields import Group
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.draw.details import missing, sheet
 from gpudash.tui.draw.line import cells_of
-from gpudash.tui.draw.metric_rows import Details
 from gpudash.tui.theme import PLAIN
-from gpudash.tui.views.device import DeviceView
+from gpudash.tui.views.device import Details, DeviceView, missing, sheet
 from tests.factories import (
     GIB,
     gpu_uuid,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpudash.tui.lasting import Lasting
+from gpudash.tui.dashboard import Lasting
 
 
 def test_room_grows_at_once_and_shrinks_after_a_minute() -> None:

@@ -4,9 +4,7 @@ import pytest
 from rich.color import ColorSystem
 from textual.theme import BUILTIN_THEMES
 
-from gpudash.tui.nearest import in_256
-from gpudash.tui.palettes import BORROWED, OWN, contrast, palette
-from gpudash.tui.theme import THEMES, look, textual_theme
+from gpudash.tui.theme import BORROWED, OWN, THEMES, contrast, in_256, look, palette, textual_theme
 
 READ = ("text", "accent", "owner", "ok", "warn", "critical")
 COLORED = [name for name in THEMES if palette(name).background != "default"]

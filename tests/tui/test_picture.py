@@ -14,8 +14,7 @@ from gpudash.model.snapshot import EMPTY, Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.dashboard import PANELS, Picture
 from gpudash.tui.draw.line import Line
-from gpudash.tui.glyphs import ASCII
-from gpudash.tui.theme import faded, look
+from gpudash.tui.theme import ASCII, faded, look
 from tests.factories import (
     gpu_uuid,
     make_device,

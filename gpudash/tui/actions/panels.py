@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from textual.events import Key
+
 from gpudash.analysis.columns import PROCESS_COLUMNS
-from gpudash.tui.dialogs.choices import Choice
+from gpudash.analysis.labels import command
+from gpudash.model.units import ABSENT
+from gpudash.tui.backstage.keys import actions_of, has_use_for
+from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.screen import LiveApp
 from gpudash.tui.shown_devices import indices
-from gpudash.tui.views.stack import put_above
+from gpudash.tui.views.view import put_above
 
 _ALL = "all"
 
@@ -109,3 +114,41 @@ class Showing(LiveApp):
         self.picture.listing.hide_devices(self.picture.shown.hidden)
         self.picture.scroll_devices(0)
         self.say("")
+
+
+class Copying(LiveApp):
+    """Copies what identifies the selected process."""
+
+    def action_copy_pid(self) -> None:
+        """Copy the PID."""
+        row = self.picture.listing.selected
+        self._copy("PID", str(row.process.pid) if row else "")
+
+    def action_copy_command(self) -> None:
+        """Copy the command line as a shell would take it."""
+        row = self.picture.listing.selected
+        text = command(row.process) if row and row.process.command_line else ""
+        self._copy("command line", text)
+
+    def _copy(self, what: str, text: str) -> None:
+        if self.picture.listing.selected is None:
+            self.say("no process is selected")
+        elif not text or text == ABSENT:
+            self.say(f"there is no {what} to copy")
+        else:
+            self.copy_to_clipboard(text)
+            self.say(f"copied the {what}, if the terminal takes it (OSC 52): {text}")
+
+
+class Suspending(LiveApp):
+    """Obeys the key that suspends where those of the overview are not obeyed."""
+
+    def on_key(self, event: Key) -> None:
+        """Suspend below a dialog that has no use for the key, whatever else it holds back."""
+        screen = self.screen
+        if screen.is_modal and self.suspends(event.key) and not has_use_for(screen, event.key):
+            self.action_suspend_process()
+
+    def suspends(self, key: str) -> bool:
+        """Return whether a key suspends in the overview, where it may have been given to others."""
+        return "suspend_process" in actions_of(self, key)

@@ -2,14 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from gpudash.feed.feed import FeedState
 from gpudash.feed.playback import Playback
 from gpudash.model.snapshot import Snapshot
-from gpudash.tui.actions.timing import Timing
-from gpudash.tui.dialogs.choices import Choice
-from gpudash.tui.views.stack import put_above
+from gpudash.model.state import is_left_alone
+from gpudash.tui.dialogs.choose import Choice
+from gpudash.tui.preferences import SHORTEST_KEPT, next_interval
+from gpudash.tui.screen import LiveApp
+from gpudash.tui.views.view import put_above
+
+
+class Timing(LiveApp):
+    """Chooses the instant that is shown and how often there is another."""
+
+    def action_pause(self) -> None:
+        """Freeze the screen, or catch up with the feed."""
+        self.picture.pause(not self.picture.playhead.paused)
+        self.say("")
+
+    def action_step(self, samples: int) -> None:
+        """Show an earlier or later sample."""
+        self.picture.step(samples)
+        self.say("")
+
+    def action_interval(self, step: int) -> None:
+        """Sample more rarely (1) or more often (-1) from now on.
+
+        What costs a host much is for this session only.
+        """
+        assert not isinstance(self.feed, Playback)
+        seconds = next_interval(self.feed.interval, step)
+        if seconds == self.feed.interval:
+            self.say(f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval")
+            return
+        self.feed.change_interval(seconds)
+        told = f"a sample every {seconds:g} s"
+        if seconds >= SHORTEST_KEPT:
+            self.prefer(interval=seconds)
+        else:
+            told += ", in this session only"
+        self.say(told)
+
 
 _STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
 _MOST_CHOICES = 400
@@ -100,3 +138,35 @@ def times(first: datetime, last: datetime) -> list[Choice]:
         Choice(each.isoformat(), f"{each:%H:%M:%S}", f"{each:%Y-%m-%d}")
         for each in [*found, last.astimezone()]
     ]
+
+
+class Driving(LiveApp):
+    """Lets a reset or a change of MIG mode proceed, which no client of the driver may be in."""
+
+    def on_mount(self) -> None:
+        """Let `kill -USR1` do what the key does, from the shell in which the reset is made."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.action_release)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+
+    def action_release(self) -> None:
+        """Let go of the GPUs, or take them back."""
+        if isinstance(self.feed, Playback):
+            self.say("a recording holds no GPU that it could let go of")
+            return
+        if self.feed.state is FeedState.RELEASED:
+            self.feed.resume()
+        else:
+            self.feed.release()
+        self.say("")
+
+    def action_wake(self) -> None:
+        """Look again at GPUs that are left alone so that they can fall asleep."""
+        if isinstance(self.feed, Playback):
+            self.say("this is a recording: it has no GPU that could be looked at")
+            return
+        latest = self.feed.latest
+        if latest is None or not any(map(is_left_alone, latest.devices)):
+            self.say("no GPU is known to be left alone on battery")
+            return
+        self.feed.resume()
+        self.say("")

@@ -16,13 +16,11 @@ from gpudash.tui.actions.kill.aim import Aim
 from gpudash.tui.actions.kill.question import question
 from gpudash.tui.backstage.display import BackstageApp
 from gpudash.tui.backstage.keys import has_use_for
-from gpudash.tui.draw.question import Drawing, box_width, draw
-from gpudash.tui.draw.question_foot import ACT, CANCEL
+from gpudash.tui.draw.question import ACT, CANCEL, Drawing, QuestionBox, box_width, draw
 from gpudash.tui.keymap import KILL_KEYS, bindings
 from gpudash.tui.theme import Theme
-from gpudash.tui.views.stack import Closing, put_above
-from gpudash.tui.widgets.question import QuestionBox
-from gpudash.tui.widgets.wheel import Wheel
+from gpudash.tui.views.view import Closing, put_above
+from gpudash.tui.widgets.lines import Wheel
 
 _LOOK_SECONDS = 0.1
 _GUARD_SECONDS = 0.3
@@ -194,8 +192,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         """Choose one of all signals, by its name or number."""
         if self._offer or self._again:
             return
-        from gpudash.tui.dialogs.choices import Choice
-        from gpudash.tui.dialogs.choose import ChooseScreen
+        from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 
         widest = max(len(signal.name) for signal in signals())
         choices = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpudash.tui.dialogs.choices import Choice
+from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.keymap import Key
 
 _LEFT_OUT = frozenset({"screen.palette"})

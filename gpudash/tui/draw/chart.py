@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from math import ceil, floor, log
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -12,11 +13,213 @@ from rich.style import Style
 from gpudash.analysis.labels import index_ranges
 from gpudash.model.device import Device
 from gpudash.model.text import pad, width
-from gpudash.tui.draw.area import area
-from gpudash.tui.draw.curves import Curve, overlaid
+from gpudash.model.units import Unit, short, span
 from gpudash.tui.draw.line import Line, fitted
-from gpudash.tui.draw.scale import Scale, instants
-from gpudash.tui.theme import Theme
+from gpudash.tui.theme import Glyphs, Theme
+
+_CURVES_BRAILLE = 0x2800
+_CURVES_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""The dots of a braille cell by line and column."""
+_PATTERNS = (1, 3, 2)
+"""Every how many columns a curve has a dot where it runs level, so that shape tells it too."""
+_BLANK = " "
+
+
+class Curve(NamedTuple):
+    """The values of one device; None is a gap."""
+
+    label: str
+    mark: str
+    """The character that draws it where there is no braille."""
+    values: Sequence[float | None]
+    style: Style
+    place: int = 0
+    """Which of several it is: neighbours have lines of another kind."""
+
+
+def overlaid(
+    curves: Sequence[Curve], scale: Scale, size: tuple[int, int], blank: Style, glyphs: Glyphs
+) -> list[Line]:
+    """Return `(cells, lines)` of all curves; where two meet the later one gives the colour."""
+    cells, lines = size
+    dots = [[0] * cells for _ in range(lines)]
+    owners: list[list[Curve | None]] = [[None] * cells for _ in range(lines)]
+    for curve in curves:
+        levels = _levels(curve, scale, size, glyphs)
+        if glyphs.braille:
+            _dotted(levels, curve, dots, owners)
+        else:
+            _marked(levels, curve, owners)
+    return [
+        [_cell(bits, owner, blank) for bits, owner in zip(*row, strict=True)]
+        for row in zip(dots, owners, strict=True)
+    ]
+
+
+def _levels(curve: Curve, scale: Scale, size: tuple[int, int], glyphs: Glyphs) -> list[int | None]:
+    """Return the height of each point in dots from the top, aligned to the right."""
+    cells, lines = size
+    most = lines * (len(_CURVES_DOTS) if glyphs.braille else 1) - 1
+    count = points_of(cells, glyphs)
+    shown = [None] * (count - len(curve.values)) + list(curve.values[-count:])
+    return [None if value is None else most - round(scale.share(value) * most) for value in shown]
+
+
+def _dotted(
+    levels: Sequence[int | None],
+    curve: Curve,
+    dots: list[list[int]],
+    owners: list[list[Curve | None]],
+) -> None:
+    """Draw a line of dots, rises and falls in full."""
+    pattern = _PATTERNS[curve.place % len(_PATTERNS)]
+    before: int | None = None
+    for x, level in enumerate(levels):
+        if level is not None and (x % pattern == 0 or level != before):
+            start = level if before is None or before == level else before
+            for y in range(min(start, level), max(start, level) + 1):
+                line, cell = y // len(_CURVES_DOTS), x // 2
+                dots[line][cell] |= _CURVES_DOTS[y % len(_CURVES_DOTS)][x % 2]
+                owners[line][cell] = curve
+        before = level
+
+
+def _marked(levels: Sequence[int | None], curve: Curve, owners: list[list[Curve | None]]) -> None:
+    for x, level in enumerate(levels):
+        if level is not None:
+            owners[level][x] = curve
+
+
+def _cell(bits: int, owner: Curve | None, blank: Style) -> Segment:
+    if owner is None:
+        return Segment(_BLANK, blank)
+    return Segment(chr(_CURVES_BRAILLE + bits) if bits else owner.mark, owner.style)
+
+
+_DOTS = 4
+"""Dots of a braille cell, one above the other."""
+
+_LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
+_RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
+_BRAILLE = 0x2800
+
+
+def points_of(cells: int, glyphs: Glyphs) -> int:
+    """Return how many points a curve of so many cells shows."""
+    return 2 * cells if glyphs.braille else cells
+
+
+def area(
+    values: Sequence[float | None],
+    most: float,
+    size: tuple[int, int],
+    steps: Sequence[Style],
+    glyphs: Glyphs,
+) -> list[Line]:
+    """Return `(cells, lines)` of a curve whose top is `most`, coloured by height; None is a gap."""
+    cells, lines = size
+    count = points_of(cells, glyphs)
+    shown = [None] * (count - len(values)) + list(values[-count:])
+    fine = _DOTS if glyphs.braille else len(glyphs.eighths) - 1
+    heights = [_height(value, most, lines * fine) for value in shown]
+    drawn = []
+    for line in range(lines):
+        floor = (lines - 1 - line) * fine
+        text = _braille(heights, floor) if glyphs.braille else _columns(heights, floor, glyphs)
+        drawn.append([Segment(text, steps[(lines - 1 - line) * len(steps) // lines])])
+    return drawn
+
+
+def _height(value: float | None, most: float, dots: int) -> int:
+    """Return the lit dots of a point: one at least for zero, none for what is not known."""
+    if value is None:
+        return 0
+    return max(1, round(min(value / most, 1.0) * dots)) if most > 0 else 1
+
+
+def _braille(heights: Sequence[int], floor: int) -> str:
+    pairs = zip(heights[::2], heights[1::2], strict=True)
+    dots = (_LEFT[_within(a, floor)] | _RIGHT[_within(b, floor)] for a, b in pairs)
+    return "".join(chr(_BRAILLE + each) if each else " " for each in dots)
+
+
+def _within(height: int, floor: int) -> int:
+    return max(0, min(_DOTS, height - floor))
+
+
+def _columns(heights: Sequence[int], floor: int, glyphs: Glyphs) -> str:
+    most = len(glyphs.eighths) - 1
+    return "".join(glyphs.eighths[max(0, min(most, height - floor))] for height in heights)
+
+
+_BYTES = frozenset({Unit.BYTE, Unit.BYTE_PER_SECOND})
+_DECIMAL_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_NEAR = 0.6
+"""How much of a step the top must be above the last round value to be named as well."""
+_FINER = 4
+"""Steps, of those between two named values, to which the ends of a tight scale are rounded."""
+_TIME_STEPS = (1, 5, 10, 15, 30, 60, 120, 300, 600)
+_TIME_CELLS, _MINUTE = 10, 60
+
+
+class Scale(NamedTuple):
+    """The values from bottom to top, some of them named."""
+
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...] = ()
+
+    def share(self, value: float) -> float:
+        """Return how high a value stands, 0 to 1."""
+        return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+
+
+def scaled(low: float, high: float, unit: Unit, count: int) -> Scale:
+    """Return a scale from `low` to exactly `high` with about `count` round values named."""
+    if not high > low:
+        high = low + 1
+    step = _step((high - low) / max(1, count), unit)
+    first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
+    values = [number * step for number in range(first, last + 1)]
+    if not values or high - values[-1] > _NEAR * step:
+        values.append(high)
+    return Scale(low, high, tuple((value, short(value, unit)) for value in values))
+
+
+def tight(values: Iterable[float], unit: Unit, count: int) -> Scale:
+    """Return the scale between round values that holds all `values` and wastes little."""
+    known = list(values) or [0.0, 1.0]
+    low, high = min(known), max(known)
+    margin = (high - low) / 20 or abs(high) / 20 or 1.0
+    step = _step((high - low + 2 * margin) / (_FINER * max(1, count)), unit)
+    bottom = floor((low - margin) / step) * step
+    return scaled(
+        max(0.0, bottom) if low >= 0 else bottom, ceil((high + margin) / step) * step, unit, count
+    )
+
+
+def instants(seconds: float, cells: int, now: str) -> list[tuple[float, str]]:
+    """Return the instants named below a chart as (share of its width, text), the last is `now`."""
+    room = max(1, cells // _TIME_CELLS)
+    least = _MINUTE if seconds > 2 * _MINUTE else 1
+    steps = (step for step in _TIME_STEPS if step >= least and seconds / step <= room)
+    step = next(steps, seconds)
+    count = int(seconds / step + 1e-9)
+    named = [
+        (1 - number * step / seconds, f"-{span(number * step)}") for number in range(1, count + 1)
+    ]
+    return [*reversed(named), (1.0, now)]
+
+
+def _step(least: float, unit: Unit) -> float:
+    """Return the next round step: 1, 2, 2.5 or 5 of a power of ten, powers of two for bytes."""
+    if least <= 0:
+        return 1.0
+    if unit in _BYTES:
+        return max(1.0, 2.0 ** ceil(log(least, 2) - 1e-9))
+    power = 10.0 ** floor(log(least, 10))
+    return next(step * power for step in _DECIMAL_STEPS if step * power >= least * (1 - 1e-9))
+
 
 _LEAST_CELLS, _LEAST_LINES = 24, 3
 """Below these a chart has no axis at its left, and none below it."""

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 
+from gpudash.analysis.health.rule import LEFT_OUT, spoken
+from gpudash.analysis.history import History
+from gpudash.analysis.table import DeviceRow
 from gpudash.analysis.usage import shorter_summaries, summary
-from gpudash.model.snapshot import Host, Snapshot
-from gpudash.model.text import cut
-from gpudash.tui.draw.line import Line, cells_of, spread
+from gpudash.model.device_fields import label
+from gpudash.model.snapshot import Evidence, Finding, FindingLevel, Host, Snapshot
+from gpudash.model.text import cut, fold, width
+from gpudash.model.units import Unit, duration, percent, readable, short_size
+from gpudash.tui.draw.bars import sparkline
+from gpudash.tui.draw.devices import DeviceTable
+from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread
+from gpudash.tui.draw.main_charts import Trends, charts
+from gpudash.tui.keymap import Key, labelled
+from gpudash.tui.layout import Arrangement
 from gpudash.tui.theme import Theme
 
 _WIDE = 100
@@ -111,3 +123,273 @@ def _versions(host: Host) -> list[str]:
     if host.cuda_driver_version:
         versions.append(f"CUDA {host.cuda_driver_version}")
     return versions
+
+
+_GAP = 2
+"""Cells between two keys; one where that lets more of them in."""
+
+
+_MOST_LINES = 4
+
+
+def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[Line]:
+    """Return the labelled keys; a notice pushes those out that it leaves no room for.
+
+    One that is longer than the line takes more of them, up to four.
+    """
+    more = theme.glyphs.ellipsis
+    if width(notice) > cells - 2 > 0:
+        return [_told(text, theme, cells) for text in _folded(notice, cells - 2, more)]
+    told = cut(notice, max(0, cells - 2), mark=more)
+    left: Line = [Segment(" ", theme.label)]
+    fitting, gap = _footer_fitting(keys, notice, cells)
+    for key in fitting:
+        left += [Segment(key.shown, theme.key), Segment(f" {key.label}{' ' * gap}", theme.label)]
+    right = [Segment(f" {told} ", theme.notice)] if told else []
+    return [spread(left, right, cells, theme.label)]
+
+
+def _folded(notice: str, cells: int, mark: str) -> list[str]:
+    lines = fold(notice, cells)
+    if len(lines) > _MOST_LINES:
+        lines[_MOST_LINES - 1 :] = [cut(" ".join(lines[_MOST_LINES - 1 :]), cells, mark=mark)]
+    return lines
+
+
+def _told(text: str, theme: Theme, cells: int) -> Line:
+    return fitted([Segment(f" {text}", theme.notice)], cells, theme.notice)
+
+
+def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | None:
+    """Return the action of the key under cell `x`, None to the right of all keys."""
+    right = 1
+    fitting, gap = _footer_fitting(keys, notice, cells)
+    for key in fitting:
+        right += _cells(key) + gap
+        if x < right:
+            return key.action
+    return None
+
+
+def _footer_fitting(keys: Iterable[Key], notice: str, cells: int) -> tuple[list[Key], int]:
+    """Return the labelled keys that fit whole beside a notice, and the gap behind each of them."""
+    shown = labelled(keys)
+    room = cells - (width(notice) + 2 if notice else 0)
+    loose = _taken(shown, room, _GAP)
+    if len(loose) < len(shown):
+        tight = _taken(shown, room, 1)
+        if len(tight) > len(loose):
+            return tight, 1
+    # One that is cut is better than none, where nothing else is to be said.
+    return (loose or ([] if notice else shown[:1])), _GAP
+
+
+def _taken(keys: list[Key], cells: int, gap: int) -> list[Key]:
+    """Return the keys that fit whole."""
+    room = cells - 1 + gap
+    fitting: list[Key] = []
+    for key in keys:
+        room -= _cells(key) + gap
+        if room < 0:
+            break
+        fitting.append(key)
+    return fitting
+
+
+def _cells(key: Key) -> int:
+    return width(f"{key.shown} {key.label}")
+
+
+_LEAST_CURVE, _MOST_CURVE = 6, 20
+_HOST_BETWEEN = 3
+
+
+class _Part(NamedTuple):
+    """A word, its value, and the field whose past may stand behind it."""
+
+    word: str
+    value: str
+    rest: str
+    """What follows the value and matters less: its limit."""
+    field: str = ""
+    most: float | None = None
+
+
+def host_line(host: Host, trends: Trends | None, theme: Theme, cells: int) -> Line:
+    """Return as much as `cells` hold, curves only where all words fit; None leaves them out."""
+    parts = _host_parts(host)
+    while parts and _width(parts) > cells:
+        parts.pop()
+    curves = [part for part in parts if part.field] if trends else []
+    room = (cells - _width(parts)) // max(1, len(curves)) - 1
+    curve = min(room, _MOST_CURVE) if room >= _LEAST_CURVE else 0
+    line: Line = []
+    for number, part in enumerate(parts):
+        line.append(Segment(" " * _HOST_BETWEEN if number else " ", theme.base))
+        line += _drawn(part, theme)
+        if curve and part.field and trends:
+            values = trends.values(None, part.field, curve)
+            text = " " + sparkline(values, part.most, curve, theme.glyphs)
+            line.append(Segment(text, _middle(theme, part.field)))
+    return line
+
+
+def _host_parts(host: Host) -> list[_Part]:
+    """Return what is known, the most important first."""
+    cores = host.cpu_count
+    parts = [_Part("CPU", f"{percent(host.cpu_percent):>4}", "", "cpu_percent", 100)]
+    if host.memory_total_bytes:
+        used, total = short_size(host.memory_used_bytes), short_size(host.memory_total_bytes)
+        parts.append(
+            _Part("MEM", f"{used:>5}", f"/{total}", "memory_used_bytes", host.memory_total_bytes)
+        )
+    if host.load_average:
+        one, five, fifteen = (f"{load:.1f}" for load in host.load_average)
+        of_cores = f" of {cores}" if cores else ""
+        parts.append(_Part("LOAD", one, f" {five} {fifteen}{of_cores}", "load_average", cores))
+    if host.swap_total_bytes:
+        used, total = short_size(host.swap_used_bytes), short_size(host.swap_total_bytes)
+        parts.append(_Part("SWAP", used, f"/{total}"))
+    if host.uptime_seconds is not None:
+        parts.append(_Part("UP", duration(host.uptime_seconds - host.uptime_seconds % 60), ""))
+    return parts
+
+
+def _drawn(part: _Part, theme: Theme) -> Line:
+    return [
+        Segment(f"{part.word} ", theme.heading),
+        Segment(part.value, theme.base),
+        Segment(part.rest, theme.dim),
+    ]
+
+
+def _width(parts: list[_Part]) -> int:
+    texts = (Segment(f"{part.word} {part.value}{part.rest}") for part in parts)
+    return cells_of(texts) + _HOST_BETWEEN * (len(parts) - 1) + 2
+
+
+def _middle(theme: Theme, field: str) -> Style:
+    steps = theme.memory if field == "memory_used_bytes" else theme.utilization
+    return steps[len(steps) // 2]
+
+
+MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
+"""What stands before a finding, so that its level is not told by colour alone."""
+
+_INDENT = 4
+_UNITS = {unit.suffix: unit for unit in Unit}
+
+
+def worst(findings: Sequence[Finding], theme: Theme, cells: int, most: int) -> list[Line]:
+    """Return so many findings in a line each; the last says how many more there are."""
+    shown = findings[:most]
+    lines = [_headline(finding, theme, cells) for finding in shown]
+    left = len(findings) - len(shown)
+    if left and lines:
+        more = [Segment(f"  +{left} more: w ", theme.dim)]
+        lines[-1] = _headline(shown[-1], theme, cells - cells_of(more))
+        lines[-1] = spread(lines[-1], more, cells, theme.base)
+    return lines
+
+
+def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
+    text = f" {MARKS[finding.level]} {finding.sentence}"
+    mark = theme.glyphs.ellipsis
+    return [Segment(cut(text, max(0, cells - 1), mark=mark), level_style(finding, theme))]
+
+
+def level_style(finding: Finding, theme: Theme) -> Style:
+    """Return how a finding looks."""
+    return theme.base if finding.level == "info" else theme.level(finding.level)
+
+
+def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> list[Line]:
+    """Return a finding in full: its sentence, since when, the proof, and what to do."""
+    room = max(8, cells - _INDENT - 1)
+    lines: list[Line] = []
+    for number, text in enumerate(fold(finding.sentence, room)):
+        mark = MARKS[finding.level] if not number else "  "
+        lines.append([Segment(f" {mark} {text}", level_style(finding, theme))])
+    lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
+    if finding.held_seconds is not None:
+        lines.append(_indented(f"for {spoken(finding.held_seconds)}", theme.dim))
+    for of, proofs in groupby(finding.evidence, key=lambda proof: proof.of):
+        # A value may be a list with commas.
+        told = "; ".join(map(_findings_told, proofs))
+        text = f"{of}: {told}" if of else told
+        lines += [_indented(part, theme.dim) for part in fold(text, room)]
+    if under_cursor:
+        lines[0] = highlighted(lines[0], theme, cells)
+    return lines
+
+
+def _indented(text: str, style: Style) -> Line:
+    return [Segment(" " * _INDENT + text, style)]
+
+
+def _findings_told(proof: Evidence) -> str:
+    """Return a number as people read it: `Power usage 412.3 W`, a span as sentences tell it.
+
+    The number of those whose proof is left out ends the list: `and 18 more`.
+    """
+    if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
+        return f"{label(proof.name)} {spoken(proof.value)}"
+    if proof.name == LEFT_OUT:
+        return f"and {readable(proof.value, Unit.NONE)} more"
+    return f"{label(proof.name)} {readable(proof.value, _UNITS.get(proof.unit, Unit.NONE))}"
+
+
+def heading(findings: Sequence[Finding]) -> str:
+    """Return how many there are of each level: `2 critical, 1 warn, 3 info`."""
+    levels: tuple[FindingLevel, ...] = ("critical", "warn", "info")
+    counts = [(sum(each.level == level for each in findings), level) for level in levels]
+    return ", ".join(f"{count} {level}" for count, level in counts if count)
+
+
+class Upper:
+    """Draws the upper part of the screen, with the past that belongs to it."""
+
+    def __init__(self, history: History) -> None:
+        self._trends = Trends(history)
+        self._devices = DeviceTable(self._trends)
+
+    def lines(
+        self,
+        host: Host,
+        rows: Sequence[DeviceRow],
+        wrong: Sequence[Finding],
+        theme: Theme,
+        cells: int,
+        plan: Arrangement,
+        *,
+        first: int,
+        cursor: int | None,
+        moment: float | None,
+        hidden: Collection[str],
+    ) -> list[Line]:
+        """Return as many lines as the plan has for it, devices from number `first` on."""
+        curves, blank = "sparklines" not in hidden, plan.spaces
+        self._trends.show(moment)
+        lines: list[Line] = []
+        if plan.host:
+            lines.append(host_line(host, self._trends if curves else None, theme, cells))
+        if blank > 1 + bool(plan.charts):
+            lines.append([])
+        table = self._devices.lines(
+            rows,
+            theme,
+            cells,
+            plan,
+            first=first,
+            cursor=cursor,
+            curves=curves,
+        )
+        lines += table + [[]] * (plan.headed - len(table))
+        if plan.findings:
+            told = worst(wrong, theme, cells, plan.findings)
+            lines += told + [[]] * (plan.findings - len(told))
+        if plan.charts:
+            devices = [row.device for row in rows]
+            drawn = charts(devices, self._trends, theme, cells, plan.charts)
+            lines += [[], *drawn, *[[]] * (plan.charts - len(drawn))]
+        return lines

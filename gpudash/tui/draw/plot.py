@@ -14,10 +14,8 @@ from typing import Any
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.tui.draw.chart import Chart, Frame
-from gpudash.tui.draw.curves import Curve
+from gpudash.tui.draw.chart import Chart, Curve, Frame, Scale
 from gpudash.tui.draw.line import Line, fitted
-from gpudash.tui.draw.scale import Scale
 from gpudash.tui.theme import Theme
 
 _COLORED = re.compile(r"\x1b\[([0-9;]*)m")

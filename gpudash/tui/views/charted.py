@@ -9,14 +9,13 @@ from gpudash.model.device_fields import BY_NAME, DeviceField
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import readable, span
 from gpudash.tui.dashboard import Picture
-from gpudash.tui.dialogs.choices import Choice
+from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.draw.chart import Chart, drawn
 from gpudash.tui.draw.device_head import legend, title
-from gpudash.tui.draw.holders import shares_of
 from gpudash.tui.draw.line import Line
+from gpudash.tui.draw.processes import shares_of
 from gpudash.tui.views.charting import Charting, Time
-from gpudash.tui.views.stack import put_above
-from gpudash.tui.views.view import View
+from gpudash.tui.views.view import View, put_above
 
 _MOST_CHART = 22
 _LEAST_BELOW = 5

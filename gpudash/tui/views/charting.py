@@ -11,12 +11,18 @@ from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device
 from gpudash.model.device_fields import BY_NAME, DeviceField
 from gpudash.model.units import Unit
-from gpudash.tui.draw.area import points_of
-from gpudash.tui.draw.chart import Chart, Numbers, Shown, frame
-from gpudash.tui.draw.curves import Curve
-from gpudash.tui.draw.scale import Scale, scaled, tight
-from gpudash.tui.glyphs import Glyphs
-from gpudash.tui.theme import Theme
+from gpudash.tui.draw.chart import (
+    Chart,
+    Curve,
+    Numbers,
+    Scale,
+    Shown,
+    frame,
+    points_of,
+    scaled,
+    tight,
+)
+from gpudash.tui.theme import Glyphs, Theme
 
 RANGES = (60, 300, 1800)
 """Seconds that one key goes through; zooming has more steps."""

@@ -2,24 +2,263 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.events import Click
 
+from gpudash.analysis import health
+from gpudash.analysis.health.levels import Level
 from gpudash.analysis.history.metrics import DEVICE_METRICS
+from gpudash.analysis.labels import whose
 from gpudash.analysis.usage import no_gpu
+from gpudash.model.device import Device
+from gpudash.model.device_fields import DEVICE_FIELDS, DeviceField
+from gpudash.model.fields import Group
+from gpudash.model.process import Lease
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import cut, fold, pad, width
+from gpudash.model.units import duration, readable
 from gpudash.tui.dashboard import Picture
-from gpudash.tui.draw.details import Sheet, missing, sheet
 from gpudash.tui.draw.device_head import Tabs, tabs, trouble
-from gpudash.tui.draw.findings import worst
-from gpudash.tui.draw.holders import HolderTable, holders, nobody_on
-from gpudash.tui.draw.lease import lease_lines
-from gpudash.tui.draw.line import Line
-from gpudash.tui.draw.metric_rows import Details
+from gpudash.tui.draw.frame import worst
+from gpudash.tui.draw.line import Line, cells_of, fitted
+from gpudash.tui.draw.processes import HolderTable, holders, nobody_on
 from gpudash.tui.keymap import DEVICE_KEYS, Key, bindings
+from gpudash.tui.theme import Theme
 from gpudash.tui.views.charted import ChartedView
+
+_LEVELS: Mapping[str, Callable[[Device], Level]] = {
+    "gpu_utilization_percent": health.utilization_level,
+    "memory_used_bytes": health.memory_level,
+    "temperature_celsius": health.temperature_level,
+    "power_usage_mw": health.power_level,
+}
+_UNIT = 5
+_LABEL, _VALUE = 32, 14
+_NUMBER = frozenset("0123456789.-")
+
+Row = tuple[Line, str | None]
+"""A line and the field that it shows."""
+
+
+class Details(NamedTuple):
+    """What is to be shown of a device, and how."""
+
+    device: Device
+    charted: str
+    """The field that the chart shows."""
+    chartable: Collection[str]
+    explained: bool
+    """Whether each metric has its help sentence beside it, absent ones too."""
+
+
+def rows(field: DeviceField, details: Details, room: int, theme: Theme) -> list[Row]:
+    """Return one metric in as many lines as it needs."""
+    charted = field.name == details.charted
+    mark = Segment(f"{theme.glyphs.tag} " if charted else "  ", theme.title)
+    value = getattr(details.device, field.name)
+    text = readable(value, field.unit)
+    chartable = field.name if field.name in details.chartable else None
+    label_style = theme.strong if charted else theme.base if chartable else theme.dim
+    style = _style(field, details.device, theme)
+    if details.explained:
+        lines = _explained(field, text, room - 2, (label_style, style), theme)
+    else:
+        lines = _plain(field.label, text, room - 2, (label_style, style), theme)
+    blank = Segment("  ", theme.base)
+    return [([blank if number else mark, *line], chartable) for number, line in enumerate(lines)]
+
+
+def _style(field: DeviceField, device: Device, theme: Theme) -> Style:
+    if getattr(device, field.name) is None:
+        return theme.faint
+    level = _LEVELS.get(field.name)
+    return theme.level(level(device)) if level else theme.base
+
+
+def _plain(
+    label: str, text: str, room: int, styles: tuple[Style, Style], theme: Theme
+) -> list[Line]:
+    """Return label and value in one line, or a long value in lines of its own."""
+    value = _value(text, styles[1], theme)
+    space = room - width(label) - cells_of(value)
+    if space > 0:
+        return [[Segment(label, styles[0]), Segment(" " * space, theme.base), *value]]
+    named = [Segment(cut(label, room, mark=theme.glyphs.ellipsis), styles[0])]
+    return [named, *([Segment(f"  {part}", styles[1])] for part in fold(text, room - 2))]
+
+
+def _explained(
+    field: DeviceField, text: str, room: int, styles: tuple[Style, Style], theme: Theme
+) -> list[Line]:
+    """Return label and value, and the help sentence beside them."""
+    label = min(_LABEL, max(1, room // 3))
+    named = Segment(pad(field.label, label, mark=theme.glyphs.ellipsis), styles[0])
+    value = _value(text, styles[1], theme)
+    gap = max(1, _VALUE - cells_of(value))
+    left = [named, Segment(" " * gap, theme.base), *value, Segment("  ", theme.base)]
+    taken = label + _VALUE + 2
+    helps = fold(field.help, max(8, room - taken))
+    if cells_of(left) > taken:
+        return [left, *_indented(helps, taken, theme)]
+    first, *rest = _indented(helps, taken, theme)
+    return [[*left, *first[1:]], *rest]
+
+
+def _indented(texts: Iterable[str], indent: int, theme: Theme) -> list[Line]:
+    return [[Segment(" " * indent, theme.base), Segment(text, theme.dim)] for text in texts]
+
+
+def _value(text: str, style: Style, theme: Theme) -> Line:
+    """Return a number and its unit, each in its own column, or words at the right of the first."""
+    number, _, unit = text.partition(" ")
+    if unit and len(unit) <= _UNIT and _NUMBER.issuperset(number):
+        return [Segment(number, style), Segment(f" {unit.ljust(_UNIT)}", theme.dim)]
+    return [Segment(text, style), Segment(" " * (_UNIT + 1), theme.base)]
+
+
+_ORDER = (
+    Group.UTILIZATION,
+    Group.MEMORY,
+    Group.POWER,
+    Group.CLOCKS,
+    Group.TEMPERATURE,
+    Group.PCIE,
+    Group.NVLINK,
+    Group.RELIABILITY,
+    Group.SETTINGS,
+    Group.MIG,
+    Group.STATE,
+    Group.IDENTITY,
+)
+"""The groups, what changes and matters most first."""
+
+_TOLD_ELSEWHERE = "fault"
+_OF_INSTANCES = "parent_uuid"
+"""What no whole GPU has, so that it is not missed there."""
+_COLUMN, _EXPLAINED = 38, 76
+"""Cells of a column at least: of values alone, and with their help sentences."""
+_UUID_COLUMN = 58
+_MARGIN, _GAP = 1, 3
+
+
+class Sheet(NamedTuple):
+    """Lines, and which field is shown where."""
+
+    lines: list[Line]
+    places: list[list[tuple[int, str | None]]]
+    """For each line the cell at which each of its columns ends and the field in it."""
+
+    def field_at(self, x: int, y: int) -> str | None:
+        """Return the field under a cell."""
+        if not 0 <= y < len(self.places):
+            return None
+        return next((field for end, field in self.places[y] if x < end), None)
+
+
+def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
+    """Return all metrics that a device has, its identity over the whole width, absent ones last."""
+    least = _EXPLAINED if details.explained else _COLUMN
+    across = max(1, cells // least)
+    shown = [field for field in DEVICE_FIELDS if field.name != _TOLD_ELSEWHERE]
+    if not details.explained:
+        shown = [field for field in shown if getattr(details.device, field.name) is not None]
+    room = cells // across - _GAP
+    blocks = [_block(group, shown, details, room, theme) for group in _ORDER[:-1]]
+    columns = _packed([block for block in blocks if block], across)
+    out = Sheet([], [])
+    _beside(columns, cells // across, theme, out)
+    _identity(shown, details, cells, theme, out)
+    return out
+
+
+def missing(details: Details, cells: int, theme: Theme) -> list[Line]:
+    """Return in a few lines which metrics the device does not have."""
+    absent = [
+        field.label
+        for field in DEVICE_FIELDS
+        if field.name not in (_TOLD_ELSEWHERE, _OF_INSTANCES)
+        and getattr(details.device, field.name) is None
+    ]
+    if details.explained or not absent:
+        return []
+    reason = "Not on this device" if details.device.state == "ok" else "Not known now"
+    text = f"{reason}: {', '.join(absent)}"
+    lines = fold(text, cells - 2 * _MARGIN)
+    return [[], *([Segment(" " * _MARGIN + line, theme.faint)] for line in lines)]
+
+
+def _block(
+    group: Group, fields: Iterable[DeviceField], details: Details, room: int, theme: Theme
+) -> list[Row]:
+    """Return a heading and the metrics of one group, followed by a blank line."""
+    lines: list[Row] = []
+    for field in fields:
+        if field.group is group:
+            lines += rows(field, details, room, theme)
+    heading: Row = ([Segment(f" {group.value}", theme.title)], None)
+    return [heading, *lines, ([], None)] if lines else []
+
+
+def _identity(
+    fields: Iterable[DeviceField], details: Details, cells: int, theme: Theme, out: Sheet
+) -> None:
+    """Add what the device is, in columns that a UUID fits into."""
+    across = 1 if details.explained else max(1, cells // _UUID_COLUMN)
+    room = cells // across
+    most = room if details.explained else _UUID_COLUMN
+    heading, *lines = _block(_ORDER[-1], fields, details, min(room, most) - _GAP, theme)
+    out.lines.append(fitted(heading[0], cells, theme.base))
+    out.places.append([])
+    height = max(1, -(-(len(lines) - 1) // across))
+    parts = [lines[start : start + height] for start in range(0, len(lines) - 1, height)]
+    _beside(parts, room, theme, out)
+
+
+def _packed(blocks: Sequence[list[Row]], across: int) -> list[list[Row]]:
+    """Return the blocks in columns, each below the one that ends highest."""
+    columns: list[list[Row]] = [[] for _ in range(across)]
+    for block in blocks:
+        min(columns, key=len).extend(block)
+    return columns
+
+
+def _beside(columns: Sequence[list[Row]], room: int, theme: Theme, out: Sheet) -> None:
+    """Add columns side by side, each in `room` cells."""
+    empty: Row = ([], None)
+    for beside in zip_longest(*columns, fillvalue=empty):
+        line: Line = []
+        for row in beside:
+            line += fitted(row[0], room, theme.base)
+        out.lines.append(line)
+        out.places.append([(room * (n + 1), row[1]) for n, row in enumerate(beside)])
+
+
+_USED = {True: "used", False: "not used", None: "whether it is used cannot be seen"}
+
+
+def lease_lines(snapshot: Snapshot, device: Device, theme: Theme, cells: int) -> list[Line]:
+    """Return a line about the lease of a device, none where it is not leased."""
+    lease = next((each for each in snapshot.leases if each.uuid == device.uuid), None)
+    if lease is None:
+        return []
+    now = snapshot.taken_at.timestamp()
+    text = cut(f" Leased by {_holder(lease, now)}: ", cells, mark=theme.glyphs.ellipsis)
+    used = cut(_USED[lease.is_used], max(0, cells - len(text)), mark="")
+    look = theme.level("warn") if lease.is_used is False else theme.base
+    return [[Segment(text, theme.dim), Segment(used, look)]]
+
+
+def _holder(lease: Lease, now: float) -> str:
+    if lease.pid is None:
+        return "a process of another PID namespace"
+    since = "" if lease.create_time is None else f" for {duration(now - lease.create_time)}"
+    return f"{whose(lease.name, lease.username, lease.pid)}{since}"
+
 
 _ROOMY = 30
 """Lines from which the processes stand above the metrics."""

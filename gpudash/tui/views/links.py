@@ -3,30 +3,235 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.events import Click
 
-from gpudash.analysis.columns.traffic import Neighbourhood, affinity_sentence, neighbourhoods
+from gpudash.analysis.columns.traffic import (
+    TRAFFIC_COLUMNS,
+    Neighbourhood,
+    affinity_sentence,
+    neighbourhoods,
+)
 from gpudash.analysis.links import (
     Matrix,
+    Reach,
     access_matrix,
     link_matrix,
     no_topology,
     p2p_matrices,
     remarks,
 )
+from gpudash.analysis.table import Column, fit, taken
 from gpudash.model.snapshot import Topology
-from gpudash.model.text import wrap
+from gpudash.model.text import pad, width, wrap
+from gpudash.model.units import ABSENT
 from gpudash.tui.dashboard import Picture
-from gpudash.tui.draw.grid import MARGIN
-from gpudash.tui.draw.line import Line
-from gpudash.tui.draw.links import LinkGrid
-from gpudash.tui.draw.traffic import TrafficTable, beside, wanted_cells
-from gpudash.tui.draw.trends import Trends
+from gpudash.tui.draw.bars import sparkline
+from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.tui.draw.line import Line, joined
+from gpudash.tui.draw.main_charts import Trends
 from gpudash.tui.keymap import LINKS_KEYS, Key, bindings
+from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import View
+
+_BAR = 6
+_ENDLESS = 10_000
+_TRAFFIC_ROLES = {
+    "numa": "dim",
+    "cpus": "dim",
+    "pcie": "dim",
+    "pcie_trend": "utilization",
+    "nvlink_trend": "memory",
+}
+_TRENDS = {
+    "pcie_trend": ("pcie_rx", "pcie_rx_bytes_per_second"),
+    "nvlink_trend": ("nvlink_rx", "nvlink_rx_bytes_per_second"),
+}
+"""The column behind which each curve stands, and what it is of."""
+
+
+def _trend(key: str, field: str) -> Column[Neighbourhood]:
+    return Column(
+        key=key,
+        header="",
+        text=lambda row: ABSENT if getattr(row.device, field, None) is None else "",
+        sort_key=lambda row: "",
+        width=8,
+        stretch=48,
+        priority=6,
+    )
+
+
+_AFTER = {after: _trend(key, field) for key, (after, field) in _TRENDS.items()}
+_COLUMNS = [
+    column
+    for plain in TRAFFIC_COLUMNS
+    for column in (plain, *([_AFTER[plain.key]] if plain.key in _AFTER else ()))
+]
+
+
+class TrafficTable:
+    """Draws a line for each GPU of the topology; curves of one kind share a scale."""
+
+    def __init__(self, trends: Trends) -> None:
+        self._trends = trends
+        self._rows: Sequence[Neighbourhood] = ()
+        self._most: dict[str, float | None] = {}
+        curves = {key: partial(self._curve, key) for key in _TRENDS}
+        self._grid = Grid(_COLUMNS, _TRAFFIC_ROLES, bar=_BAR, curves=curves)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the columns on screen."""
+        return frozenset(place.column.key for place in self._grid.places)
+
+    def lines(self, rows: Sequence[Neighbourhood], theme: Theme, room: int) -> list[Line]:
+        """Return headings and rows in `room` cells; nothing where no column fits."""
+        self._rows, self._most = rows, {}
+        self._grid.fit(rows, tuple(row.gpu for row in rows), max(2 * MARGIN, room))
+        if not self._grid.places:
+            return []
+        drawn: list[Line] = [self._grid.draw(row, theme) for row in rows]
+        return [self._grid.heading(theme), *drawn]
+
+    def _curve(self, key: str, row: Neighbourhood, cells: int, theme: Theme) -> str:
+        if key not in self._most:
+            self._most[key] = self._highest(key, cells)
+        values = self._values(key, row, cells)
+        return sparkline(values, self._most[key], cells, theme.glyphs)
+
+    def _highest(self, key: str, cells: int) -> float | None:
+        curves = [self._values(key, row, cells) for row in self._rows]
+        known = [value for values in curves for value in values if value is not None]
+        return max(known, default=None)
+
+    def _values(self, key: str, row: Neighbourhood, cells: int) -> list[float | None]:
+        if row.device is None:
+            return []
+        return self._trends.values(row.device.key, _TRENDS[key][1], cells)
+
+
+def wanted_cells(rows: Sequence[Neighbourhood]) -> int:
+    """Return the cells of all columns that have values, without bars and curves."""
+    return taken(fit(TRAFFIC_COLUMNS, rows, _ENDLESS)) + 2 * MARGIN
+
+
+def beside(left: Sequence[Line], right: Sequence[Line], theme: Theme) -> list[Line]:
+    """Return lines side by side; `right`, if there is any, is as long as `left`."""
+    gap = Segment(" ", theme.base)
+    return (
+        [[*line, gap, *more] for line, more in zip(left, right, strict=True)]
+        if right
+        else list(left)
+    )
+
+
+_CORNER = "GPU"
+_LABEL_GAP = 2
+
+_ROLES: dict[Reach, str] = {
+    "self": "faint",
+    "nvlink": "ok",
+    "switch": "owner",
+    "bridge": "memory",
+    "socket": "warn",
+    "yes": "ok",
+    "no": "warn",
+    "unknown": "dim",
+}
+
+
+def reach_style(reach: Reach, theme: Theme) -> Style:
+    """Return how a cell looks; the text alone tells the kinds apart too."""
+    role: Style | tuple[Style, ...] = getattr(theme, _ROLES[reach])
+    return role[len(role) // 2] if isinstance(role, tuple) else role
+
+
+class LinkGrid:
+    """A matrix fitted to a width: the widest form that leaves room for what stands beside it."""
+
+    def __init__(
+        self, matrix: Matrix, indices: Sequence[int], room: int, *, wanted: int, least: int
+    ) -> None:
+        """Fit to `room` cells, if possible with `wanted`, else with `least` of them beside it."""
+        self._matrix = matrix
+        self._labels = [str(index) for index in indices]
+        self._count = len(indices)
+        self._digits = max(map(len, self._labels))
+        self._first = MARGIN + max(len(_CORNER), self._digits) + _LABEL_GAP
+        words = max(self._digits, *(width(cell) for row in matrix.cells for cell in row))
+        for in_words, cell, gap, beside in (
+            (True, words, 2, wanted),
+            (True, words, 1, least),
+            (False, 1, 1, least),
+            (False, 1, 0, 0),
+        ):
+            self.in_words, self._cell, self._gap = in_words, cell, gap
+            if self.width + beside <= room:
+                break
+        self.shown = max(1, min(self._count, (room - self._first + gap) // (self._cell + gap)))
+        """How many columns fit."""
+
+    @property
+    def width(self) -> int:
+        """Cells that the whole matrix takes."""
+        return self._first + self._count * (self._cell + self._gap) - self._gap
+
+    def heading(self, theme: Theme, first: int) -> list[Line]:
+        """Return the numbers of the columns from number `first` on, digits stacked where narrow."""
+        labels = self._labels[first : first + self.shown]
+        if self._cell >= self._digits:
+            return [self._titled(_CORNER, labels, theme)]
+        stacked = [label.rjust(self._digits) for label in labels]
+        tops = [_CORNER, *[""] * (self._digits - 1)]
+        return [
+            self._titled(tops[place - self._digits + 1], [label[place] for label in stacked], theme)
+            for place in range(self._digits)
+        ]
+
+    def row(self, number: int, theme: Theme, first: int) -> Line:
+        """Return a GPU's label and its cells from column `first` on."""
+        matrix, gap = self._matrix, Segment(" " * self._gap, theme.base)
+        line = [self._label(self._labels[number], theme.strong)]
+        for cell in matrix.cells[number][first : first + self.shown]:
+            kind = matrix.kind(cell)
+            text = pad(cell if self.in_words else kind.mark, self._cell)
+            line += [Segment(text, reach_style(kind.reach, theme)), gap]
+        return joined(line[:-1])
+
+    def key(self, theme: Theme) -> Line:
+        """Return in one line what the marks stand for; empty for a matrix in words."""
+        if self.in_words:
+            return []
+        line = [self._label("", theme.base)]
+        for name, kind in self._matrix.legend():
+            style = reach_style(kind.reach, theme)
+            line.append(Segment(f"{kind.mark} {name}  " if kind.mark != name else "", style))
+        return joined(line)
+
+    def legend(self, theme: Theme) -> list[Line]:
+        """Return what the kinds that occur mean, behind their mark where that stands for them."""
+        kinds = self._matrix.legend()
+        name_cells = max((width(name) for name, _ in kinds), default=0) + 2
+        lines = []
+        for name, kind in kinds:
+            mark = "" if self.in_words else pad(kind.mark, 3)
+            text = " " * MARGIN + mark + pad(name, name_cells)
+            style = reach_style(kind.reach, theme)
+            lines.append([Segment(text, style), Segment(kind.meaning, theme.dim)])
+        return lines
+
+    def _titled(self, corner: str, labels: Sequence[str], theme: Theme) -> Line:
+        text = (" " * self._gap).join(pad(label, self._cell) for label in labels)
+        return [self._label(corner, theme.heading), Segment(text, theme.heading)]
+
+    def _label(self, text: str, style: Style) -> Segment:
+        return Segment(pad(" " * MARGIN + text, self._first), style)
+
 
 _TABS = ("links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N")
 _LEAST_BESIDE = 18

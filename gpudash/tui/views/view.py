@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from gpudash.tui.dashboard import Picture
-from gpudash.tui.draw.footer import footer
+from gpudash.tui.draw.frame import footer
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import VIEW_KEYS, Key, bindings
 from gpudash.tui.theme import Theme
-from gpudash.tui.views.stack import Closing
-from gpudash.tui.widgets.footer import Footer
-from gpudash.tui.widgets.lines import Lines
-from gpudash.tui.widgets.wheel import Wheel
+from gpudash.tui.widgets.lines import Footer, Lines, Wheel
+
+
+class Closing(Screen[ScreenResultType]):
+    """Closes while it is in front only: Textual would close whatever is, with its answer."""
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        """Go away with a result; once it has gone, or lies below another, do nothing."""
+        if not self.is_active:
+            return AwaitComplete()
+        return super().dismiss(result)
+
+
+def put_above(
+    app: App[Any],
+    dialog: ModalScreen[ScreenResultType],
+    answered: Callable[[ScreenResultType | None], Any],
+) -> bool:
+    """Put a dialog in front; return False, and leave it, if there is one of its kind already."""
+    if any(type(screen) is type(dialog) for screen in app.screen_stack):
+        return False
+    app.push_screen(dialog, answered)
+    return True
 
 
 class View(Wheel, Closing[None]):

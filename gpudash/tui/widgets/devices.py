@@ -5,8 +5,7 @@ from __future__ import annotations
 from textual.events import Click
 from textual.message import Message
 
-from gpudash.tui.widgets.lines import Lines
-from gpudash.tui.widgets.wheel import Wheel
+from gpudash.tui.widgets.lines import Lines, Wheel
 
 
 class Devices(Wheel, Lines):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.style import Style
+from textual.events import Click, MouseScrollDown, MouseScrollUp
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
 from gpudash.tui.backstage.display import repaint
+from gpudash.tui.draw.frame import action_at
 from gpudash.tui.draw.line import Line, fitted
+from gpudash.tui.keymap import Key
 
 
 class Lines(Widget):
@@ -57,3 +61,52 @@ class Lines(Widget):
         width = self.size.width
         line = self._shown[y] if y < len(self._shown) else []
         return Strip(fitted(line, width, self._blank), width)
+
+
+WHEEL_LINES = 3
+"""Lines that one notch is worth."""
+
+
+class Wheel:
+    """Turns notches of the wheel into lines; mixed into a screen or a widget."""
+
+    def turned(self, lines: int) -> None:
+        """Scroll so many lines down, or up if negative."""
+        raise NotImplementedError
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Scroll down."""
+        event.stop()
+        self.turned(WHEEL_LINES)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Scroll up."""
+        event.stop()
+        self.turned(-WHEEL_LINES)
+
+
+class Footer(Lines):
+    """Shows the keys, which can be clicked."""
+
+    class Pressed(Message):
+        """A key was clicked."""
+
+        def __init__(self, action: str) -> None:
+            super().__init__()
+            self.action = action
+
+    def __init__(self, blank: Style, keys: Iterable[Key], *, id: str | None = None) -> None:
+        super().__init__(blank, id=id)
+        self._keys = tuple(keys)
+        self._notice = ""
+
+    def take_keys(self, keys: Iterable[Key], notice: str) -> None:
+        """Obey the keys that it is given to show, as far as a notice leaves room for them."""
+        self._keys, self._notice = tuple(keys), notice
+
+    def on_click(self, event: Click) -> None:
+        """Start the action of the key under the pointer."""
+        event.stop()
+        action = action_at(self._keys, self._notice, event.x, self.size.width)
+        if action is not None:
+            self.post_message(self.Pressed(action))

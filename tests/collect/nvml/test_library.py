@@ -81,7 +81,7 @@ def test_listing_processes_makes_no_type_again_and_again(fakenvml: Path) -> None
     counts = ask(
         fakenvml,
         """
-        !from gpudash.collect.nvml import Library
+        !from gpudash.collect.nvml.library import Library
         !library = Library(N)
         !library.open()
         [library.running_processes(D[0], "Compute")[1] for _ in range(5)]

@@ -7,7 +7,9 @@ from pathlib import Path
 from tests.fakenvml.asking import ask
 
 WITHOUT_A_BUS = """
-from gpudash.collect.nvml import Library, NvmlReader, PciBus, load
+from gpudash.collect.nvml.bus import PciBus
+from gpudash.collect.nvml.library import Library, load
+from gpudash.collect.nvml.reader import NvmlReader
 
 now = [0.0]
 reader = NvmlReader(Library(load()), PciBus("/nowhere", "/nowhere", "/nowhere"), lambda: now[0])

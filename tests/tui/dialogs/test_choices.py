@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from gpudash.tui.dialogs.choices import Choice, ranked
+from gpudash.tui.dialogs.choose import Choice, ranked
 
 ENTRIES = (
     Choice("sort", "Sort: choose the column", "s"),

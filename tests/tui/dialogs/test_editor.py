@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.model.text import width
-from gpudash.tui.dialogs.editor import Editor
+from gpudash.tui.dialogs.prompt import Editor
 
 KEYS = (
     "left right home end ctrl+left ctrl+right backspace delete ctrl+w ctrl+u ctrl+k ctrl+a ctrl+e"

@@ -1,7 +1,7 @@
 import pytest
 
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.dialogs.choices import ranked
+from gpudash.tui.dialogs.choose import ranked
 from gpudash.tui.dialogs.palette import entries
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.keymap.recorded import live_keys

@@ -1,8 +1,8 @@
 import pytest
 from rich.style import Style
 
-from gpudash.tui.draw.area import area, points_of
-from gpudash.tui.glyphs import ASCII, UNICODE, Glyphs
+from gpudash.tui.draw.chart import area, points_of
+from gpudash.tui.theme import ASCII, UNICODE, Glyphs
 
 STEPS = (Style(color="red"), Style(color="green"))
 

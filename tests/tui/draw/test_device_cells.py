@@ -7,8 +7,9 @@ from gpudash.analysis.table import device_rows
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.text import clean
-from gpudash.tui.draw.device_cells import LEAST_CELLS, DeviceCells
+from gpudash.tui.draw.devices import DeviceCells
 from gpudash.tui.draw.line import Line, cells_of
+from gpudash.tui.layout import LEAST_CELLS
 from gpudash.tui.theme import look
 from tests.factories import GIB, make_device, make_snapshot
 

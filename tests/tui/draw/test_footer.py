@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rich.color import ColorSystem
 
-from gpudash.tui.draw.footer import action_at, footer
+from gpudash.tui.draw.frame import action_at, footer
 from gpudash.tui.keymap import OVERVIEW_KEYS, keys_on_devices, keys_while_stopped, labelled
 from gpudash.tui.keymap.recorded import live_keys, recorded_keys
 from gpudash.tui.theme import look

@@ -4,7 +4,7 @@ import pytest
 from rich.color import ColorSystem
 
 from gpudash.analysis.filter.terms import TERMS
-from gpudash.tui.draw.help import help_lines
+from gpudash.tui.dialogs.help import help_lines
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.keymap import KEYS
 from gpudash.tui.theme import look

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from rich.color import ColorSystem
 
 from gpudash.model.snapshot import Host
-from gpudash.tui.draw.host import host_line
+from gpudash.tui.draw.frame import host_line
 from gpudash.tui.draw.line import cells_of
-from gpudash.tui.draw.trends import Trends
+from gpudash.tui.draw.main_charts import Trends
 from gpudash.tui.theme import look
 from tests.factories import GIB, make_host
 from tests.strategies import values

@@ -11,8 +11,7 @@ from rich.color import ColorSystem
 from gpudash.analysis.table import device_rows
 from gpudash.model.device import Device
 from gpudash.tui.draw.line import cells_of
-from gpudash.tui.draw.main_charts import any_chart, charts
-from gpudash.tui.draw.trends import Trends
+from gpudash.tui.draw.main_charts import Trends, any_chart, charts
 from gpudash.tui.theme import look
 from tests.factories import make_device, make_snapshot
 from tests.tui.past import sample, watched

@@ -6,8 +6,7 @@ from rich.color import ColorSystem
 from gpudash.analysis.filter import parse
 from gpudash.analysis.table import process_rows
 from gpudash.tui.draw.line import cells_of
-from gpudash.tui.draw.position import position
-from gpudash.tui.draw.processes import ProcessTable
+from gpudash.tui.draw.processes import ProcessTable, position
 from gpudash.tui.listing import Listing
 from gpudash.tui.theme import look
 from tests.tui.stage import busy_snapshot

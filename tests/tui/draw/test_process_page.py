@@ -19,8 +19,7 @@ from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.process_page import Page, Sight, page
 from gpudash.tui.draw.process_page.family import branches
 from gpudash.tui.draw.process_page.graphs import graphs
-from gpudash.tui.glyphs import ASCII
-from gpudash.tui.theme import look
+from gpudash.tui.theme import ASCII, look
 from tests.factories import make_process, make_process_device, make_snapshot
 
 THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)

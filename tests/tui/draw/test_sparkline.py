@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.tui.draw.sparkline import curve, peaks, sparkline
-from gpudash.tui.glyphs import ASCII, UNICODE
+from gpudash.tui.draw.bars import curve, peaks, sparkline
+from gpudash.tui.theme import ASCII, UNICODE
 
 VALUES = st.lists(st.none() | st.floats(0, 100), min_size=2, max_size=60).filter(
     lambda values: len(values) % 2 == 0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.tui.draw.trends import COLUMN_SECONDS, Trends
+from gpudash.tui.draw.main_charts import COLUMN_SECONDS, Trends
 from tests.factories import gpu_uuid
 from tests.tui.past import START, sample, watched
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.model.snapshot import Evidence, Finding
-from gpudash.tui.views.finding_cursor import FindingCursor
+from gpudash.tui.views.findings import FindingCursor
 from tests.factories import gpu_uuid
 
 

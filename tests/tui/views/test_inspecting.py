@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gpudash.analysis.inspection import Inspection
 from gpudash.model.process import Process
-from gpudash.tui.views.inspecting import Inspector
+from gpudash.tui.views.process import Inspector
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_snapshot
 from tests.holders import Holder

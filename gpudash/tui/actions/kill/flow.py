@@ -14,8 +14,7 @@ from gpudash.actions.kill.signals import Signal, find_signal
 from gpudash.tui.actions.kill.aim import Aim
 from gpudash.tui.actions.kill.recorder import Recorder
 from gpudash.tui.dialogs.kill import Answer, KillScreen
-from gpudash.tui.views.stack import put_above
-from gpudash.tui.views.view import View
+from gpudash.tui.views.view import View, put_above
 
 if TYPE_CHECKING:
     from gpudash.tui.screen import LiveApp

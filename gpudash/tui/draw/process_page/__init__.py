@@ -14,9 +14,8 @@ from gpudash.tui.draw.process_page.cuda import cuda
 from gpudash.tui.draw.process_page.environment import environment
 from gpudash.tui.draw.process_page.family import family
 from gpudash.tui.draw.process_page.graphs import graphs
-from gpudash.tui.draw.process_page.head import command_is_cut, head
+from gpudash.tui.draw.process_page.head import Sight, command_is_cut, head, span_of
 from gpudash.tui.draw.process_page.shares import shares
-from gpudash.tui.draw.process_page.sight import Sight, span_of
 from gpudash.tui.theme import Theme, faded
 
 __all__ = ["Page", "Sight", "page", "span_of"]

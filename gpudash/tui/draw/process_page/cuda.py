@@ -8,7 +8,7 @@ from gpudash.analysis.labels import VisibleDevices, device_labels, short_name
 from gpudash.model.text import fold
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
-from gpudash.tui.draw.process_page.sight import Sight
+from gpudash.tui.draw.process_page.head import Sight
 from gpudash.tui.theme import Theme
 
 _TITLE = "CUDA_VISIBLE_DEVICES"

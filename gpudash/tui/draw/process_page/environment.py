@@ -11,7 +11,7 @@ from gpudash.analysis.inspection import Variable
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
-from gpudash.tui.draw.process_page.sight import Sight
+from gpudash.tui.draw.process_page.head import Sight
 from gpudash.tui.theme import Theme
 
 _LEAST_NAME, _MOST_NAME = 12, 28

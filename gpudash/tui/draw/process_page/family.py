@@ -12,7 +12,7 @@ from gpudash.model.units import size
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, spread
-from gpudash.tui.draw.process_page.sight import Sight
+from gpudash.tui.draw.process_page.head import Sight
 from gpudash.tui.theme import Theme
 
 _ANCESTORS = 5

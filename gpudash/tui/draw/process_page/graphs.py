@@ -8,13 +8,10 @@ from typing import NamedTuple
 from rich.segment import Segment
 
 from gpudash.model.units import Unit, readable
-from gpudash.tui.draw.area import points_of
-from gpudash.tui.draw.chart import Chart, drawn, frame
-from gpudash.tui.draw.curves import Curve
+from gpudash.tui.draw.chart import Chart, Curve, drawn, frame, points_of, scaled
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, fitted, joined
-from gpudash.tui.draw.process_page.sight import Sight
-from gpudash.tui.draw.scale import scaled
+from gpudash.tui.draw.process_page.head import Sight
 from gpudash.tui.theme import Theme
 
 _GAP = 2

@@ -16,7 +16,7 @@ from gpudash.model.text import fold
 from gpudash.model.units import ABSENT, duration, percent, short_size, size
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, joined
-from gpudash.tui.draw.process_page.sight import Sight
+from gpudash.tui.draw.process_page.head import Sight
 from gpudash.tui.theme import Theme
 
 _BAR = 5

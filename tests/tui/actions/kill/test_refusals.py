@@ -97,11 +97,11 @@ def test_the_target_of_another_user_is_not_permitted(start: Start) -> None:
 AS_NOBODY = """
 import asyncio, os, sys
 from gpudash.system import process_tree as kin
-from gpudash.actions.kill import find_signal
+from gpudash.actions.kill.signals import find_signal
 from gpudash.analysis.table import ProcessRow
 from gpudash.tui.actions.kill.aim import Aim
 from gpudash.tui.actions.kill.flow import driven
-from gpudash.actions.kill import strike
+from gpudash.actions.kill.run import strike
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import make_snapshot
 os.setuid(65534)
