@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from gpudash.model.text import clean
+from gpudash.model.text import clean, did_you_mean
 
 _SHOWN = 60
 _MOST_LISTED = 40
@@ -167,10 +167,8 @@ def shown(value: object) -> str:
 
 def nearest(word: str, names: Iterable[str]) -> str:
     """Return `did you mean name? `, or nothing if none is like the word."""
-    import difflib
-
-    found = difflib.get_close_matches(word[:_SHOWN].lower(), list(names), n=1)
-    return f"did you mean {found[0]}? " if found else ""
+    found = did_you_mean(word, names)
+    return f"{found} " if found else ""
 
 
 def _wrong(problem: str) -> Checked:

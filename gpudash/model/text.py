@@ -8,6 +8,7 @@ text. `clean` makes them printable, once, where they enter; everything later may
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal, NewType
 
@@ -84,6 +85,23 @@ def _escape(char: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_MAX_COMPARED = 60
+"""Characters of a mistyped word that are compared: the comparison takes quadratic time."""
+
+
+def did_you_mean(word: str, names: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> str:
+    """Return `did you mean a or b?` with the closest of the names, "" if none is close.
+
+    Case and leading dashes are ignored. `cutoff` is the least likeness, 0 to 1.
+    """
+    from difflib import get_close_matches
+
+    known = {name.lower().lstrip("-"): name for name in names}
+    wanted = word[:_MAX_COMPARED].lower().lstrip("-")
+    close = get_close_matches(wanted, known, n=count, cutoff=cutoff)
+    return f"did you mean {' or '.join(known[each] for each in close)}?" if close else ""
 
 
 Align = Literal["<", ">"]

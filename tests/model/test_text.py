@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.model.text import LIMIT, clean, clean_bytes
+from gpudash.model.text import LIMIT, clean, clean_bytes, did_you_mean
 
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=60)
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -87,3 +87,11 @@ def test_long_text_ends_in_an_ellipsis() -> None:
     assert clean("x" * 100_000) == "x" * LIMIT + "…"
     assert clean("x" * LIMIT) == "x" * LIMIT
     assert clean("\x1b" + "x" * 100_000, limit=3) == r"\x1bxx…"
+
+
+def test_a_mistyped_word_is_answered_with_the_closest_names() -> None:
+    assert did_you_mean("--JSNO", ["--json", "--csv"]) == "did you mean --json?"
+    assert did_you_mean("fan.speeds", ["fan.speed", "fan.speed2", "name"], count=2) == (
+        "did you mean fan.speed or fan.speed2?"
+    )
+    assert did_you_mean("--sort", ["--format"], cutoff=0.7) == ""

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpudash.model.errors import UsageError
+from gpudash.model.text import did_you_mean
 
 _HELP = {
     "KILL": "destroy",
@@ -89,10 +90,10 @@ def _realtime(number: int, low: int) -> str:
 
 
 def _suggestion(wanted: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(wanted, [each.name for each in signals()], n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else "choose KILL, TERM, INT, ... or a number 1 to 64"
+    names = [each.name for each in signals()]
+    return (
+        did_you_mean(wanted, names, cutoff=0.5) or "choose KILL, TERM, INT, ... or a number 1 to 64"
+    )
 
 
 KILL_SECONDS = 5.0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 
 from gpudash.cli.arguments.help import ShortHelp
 from gpudash.model.errors import UsageError
+from gpudash.model.text import did_you_mean
 
 _CLOSE = 0.7
 """How alike two words must be, of 1: --sort is not meant to be --format."""
-_COMPARED = 60
 
 
 def refused(whole: ShortHelp, words: Sequence[str], error: argparse.ArgumentError) -> UsageError:
@@ -23,8 +23,8 @@ def refused(whole: ShortHelp, words: Sequence[str], error: argparse.ArgumentErro
     word = _first_unknown(whole, words)
     if word.startswith("-"):
         return unknown(whole, words, None, [word])
-    near = _nearest(word, whole.commands)
-    meant = f"did you mean {near}? " if near else ""
+    hint = did_you_mean(word, whole.commands, cutoff=_CLOSE)
+    meant = f"{hint} " if hint else ""
     return UsageError(f"{word!r} is no command: {meant}choose from {', '.join(whole.commands)}")
 
 
@@ -39,11 +39,12 @@ def unknown(
     is_behind = command is not None and word not in words[: words.index(command)]
     parser = whole.parsers[command] if command is not None and is_behind else whole
     option = word.partition("=")[0]
-    names = {name.lstrip("-"): name for name in parser._option_string_actions}
     # One that would stand before the command is not spelled wrong.
     is_misplaced = option in whole._option_string_actions
-    near = None if is_misplaced else _nearest(option.lstrip("-"), names)
-    hint = f"see {parser.prog} --help" if near is None else f"did you mean {names[near]}?"
+    near = (
+        "" if is_misplaced else did_you_mean(option, parser._option_string_actions, cutoff=_CLOSE)
+    )
+    hint = near or f"see {parser.prog} --help"
     return UsageError(f"unrecognized arguments: {' '.join(left)}; {hint}")
 
 
@@ -70,10 +71,3 @@ def _first_unknown(whole: ShortHelp, words: Sequence[str]) -> str:
 def _has_value(known: Container[str], name: str) -> bool:
     """Whether it is an option of one letter with its value: -i0, not -interval."""
     return name[1] != "-" and name[:2] in known and f"-{name}" not in known
-
-
-def _nearest(word: str, names: Iterable[str]) -> str | None:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word[:_COMPARED].lower(), list(names), n=1, cutoff=_CLOSE)
-    return near[0] if near else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -14,7 +13,7 @@ from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.text import clean
+from gpudash.model.text import clean, did_you_mean
 
 _MIB = 1 << 20
 _UNKNOWN_STATE = 32
@@ -106,10 +105,7 @@ def find(name: str, fields: Mapping[str, Field[Row]]) -> Field[Row]:
     found = fields.get(name)
     if found is not None:
         return found
-    near = get_close_matches(name.lower(), fields, n=3, cutoff=0.6)
-    hint = (
-        f"did you mean {' or '.join(near)}?" if near else "--help-query-gpu lists those there are"
-    )
+    hint = did_you_mean(name, fields, count=3) or "--help-query-gpu lists those there are"
     raise UsageError(f"{clean(name, 80)!r} is no field to query: {hint}")
 
 
