@@ -15,7 +15,6 @@ from gpudash.system import terminal as stdout
 if TYPE_CHECKING:
     import argparse
 
-    from gpudash.cli.verbs.once import Format
     from gpudash.collect.source import Source
 
     _Look = Callable[[argparse.Namespace, Callable[[], None]], int]
@@ -78,16 +77,15 @@ def once(options: argparse.Namespace, alive: Callable[[], None]) -> int:
     )
 
 
-def _format(options: argparse.Namespace) -> Format:
+def _format(options: argparse.Namespace) -> str:
     """Return the format of a single look; raises UsageError for one that there is not."""
-    from gpudash.cli.verbs.once import FORMATS
+    from gpudash.output import FORMATS
 
     if options.format is None:
         return "gpustat" if options.json == "gpustat" else "json" if options.json else "table"
-    for each in FORMATS:
-        if options.format == each:
-            return each
-    raise UsageError(f"--format {options.format!r}: choose from {', '.join(FORMATS)}")
+    if options.format not in FORMATS:
+        raise UsageError(f"--format {options.format!r}: choose from {', '.join(FORMATS)}")
+    return str(options.format)
 
 
 def query(options: argparse.Namespace) -> int:

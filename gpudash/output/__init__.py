@@ -1,1 +1,63 @@
-"""The ways a snapshot is printed: Snapshot -> str, one module each."""
+"""The ways a snapshot is printed: `FORMATS`, and what answers in the form of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from gpudash.model.snapshot import Snapshot
+
+
+class Target(NamedTuple):
+    """What a document is written to."""
+
+    is_terminal: bool = False
+    width: int = 80
+    color: bool = False
+    ascii: bool = False
+
+
+Format = Callable[["Snapshot", Target], bytes]
+
+
+def _table(snapshot: Snapshot, target: Target) -> bytes:
+    from gpudash.output import table
+
+    text = table.render(snapshot, width=target.width, color=target.color, ascii=target.ascii)
+    return text.encode("ascii" if target.ascii else "utf-8", "backslashreplace")
+
+
+def _json(snapshot: Snapshot, target: Target) -> bytes:
+    from gpudash.model import wire
+
+    line = wire.encode(snapshot)
+    return (wire.pretty(line) if target.is_terminal else line) + b"\n"
+
+
+def _csv(snapshot: Snapshot, target: Target) -> bytes:
+    from gpudash.output import csv
+
+    return csv.render(snapshot).encode()
+
+
+def _prometheus(snapshot: Snapshot, target: Target) -> bytes:
+    from gpudash.output import prometheus
+
+    return prometheus.render(snapshot).encode()
+
+
+def _gpustat(snapshot: Snapshot, target: Target) -> bytes:
+    from gpudash.output import gpustat
+
+    return gpustat.render(snapshot)
+
+
+FORMATS: Mapping[str, Format] = {
+    "table": _table,
+    "json": _json,
+    "csv": _csv,
+    "prometheus": _prometheus,
+    "gpustat": _gpustat,
+}
+"""The formats of `--once` by name; each imports what it needs when it is used."""

@@ -32,8 +32,8 @@ def run(shell: str) -> int:
 def _values() -> dict[str, tuple[str, ...]]:
     """Return the values of options by what they set."""
     from gpudash.actions.kill.signals import signals
-    from gpudash.cli.verbs.once import FORMATS
     from gpudash.collect.simulated import NAMES
+    from gpudash.output import FORMATS
     from gpudash.tui.preferences import choices
 
     named = (signal.name for signal in signals() if signal.help != "real-time")

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.selection import select
 from gpudash.collect.source import Source
-from gpudash.model import wire
 from gpudash.model.errors import DriverError, ExitStatus
 from gpudash.model.snapshot import FindingLevel, Snapshot
+from gpudash.output import FORMATS, Target
 from gpudash.system import terminal as stdout
-
-Format = Literal["table", "json", "gpustat", "csv", "prometheus"]
-
-FORMATS: tuple[Format, ...] = ("table", "json", "csv", "prometheus")
-"""What --format takes; gpustat's shape is a kind of JSON."""
 
 
 def run(
     source: Source,
     *,
     gpus: Sequence[str],
-    format: Format,
+    format: str,
     ascii: bool,
     color: bool,
     fail_on: FindingLevel | None = None,
 ) -> int:
-    """Print the state in a format and return the exit status.
+    """Print the state in one of FORMATS and return the exit status.
 
     A GPU that is out of order has a status of its own; else a finding as bad as `fail_on` gives 1.
     Raises DriverError as `exit_status` does.
@@ -39,30 +33,9 @@ def run(
         # What was recorded has been judged, by one who saw what came before.
         snapshot = Diagnosis().examine(snapshot)
     snapshot = select(snapshot, gpus)
-    stdout.write(_rendered(snapshot, format, ascii=ascii, color=color))
+    target = Target(stdout.is_terminal(), stdout.width(), color, ascii)
+    stdout.write(FORMATS[format](snapshot, target))
     return exit_status(snapshot) or _judgement(snapshot, fail_on)
-
-
-def _rendered(snapshot: Snapshot, format: Format, *, ascii: bool, color: bool) -> bytes:
-    if format == "json":
-        line = wire.encode(snapshot)
-        return (wire.pretty(line) if stdout.is_terminal() else line) + b"\n"
-    if format == "gpustat":
-        from gpudash.output import gpustat
-
-        return gpustat.render(snapshot)
-    if format == "csv":
-        from gpudash.output import csv as device_csv
-
-        return device_csv.render(snapshot).encode()
-    if format == "prometheus":
-        from gpudash.output import prometheus
-
-        return prometheus.render(snapshot).encode()
-    from gpudash.output import table
-
-    text = table.render(snapshot, width=stdout.width(), color=color, ascii=ascii)
-    return text.encode("ascii" if ascii else "utf-8", "backslashreplace")
 
 
 def sample(source: Source) -> Snapshot:
