@@ -8,9 +8,9 @@ from gpudash.feed.protocol import Supply
 from gpudash.model import wire
 from gpudash.tui.dashboard import Picture
 from gpudash.tui.draw.line import fitted
-from gpudash.tui.frame import Frame, color_system
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.strokes import erases
+from gpudash.tui.terminal.diff import erases
+from gpudash.tui.terminal.screen_buffer import ScreenBuffer, color_system
 
 
 def rehearse(feed: Supply, cells: int, height: int, preferences: Preferences) -> None:
@@ -26,7 +26,7 @@ def draw(
     preferences: Preferences | None = None,
     *,
     no_color: bool,
-) -> tuple[Frame, str]:
+) -> tuple[ScreenBuffer, str]:
     """Return the picture of the feed's last snapshot, and the bytes that show it."""
     colors = color_system(os.environ)
     preferences = preferences or Preferences()
@@ -41,7 +41,7 @@ def draw(
     lines = [*panels.header, *panels.devices, *[[]] * spacer, *panels.processes]
     room = max(0, height - len(panels.footer))
     lines = lines[:room] + [[]] * (room - len(lines)) + panels.footer
-    frame = Frame(colors, erases=erases(os.environ))
+    frame = ScreenBuffer(colors, erases=erases(os.environ))
     for y, line in enumerate(lines[:height]):
         frame.change(y, frame.cells(fitted(line, cells, theme.base)))
     return frame, frame.take()

@@ -20,14 +20,13 @@ from gpudash.feed.protocol import Supply
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import startup as quick
-from gpudash.tui.backstage.display import BackstageApp
-from gpudash.tui.backstage.driver import QuietDriver
-from gpudash.tui.backstage.keys import OrderedKeys
 from gpudash.tui.dashboard import Picture
 from gpudash.tui.dialogs.prompt import Prompt
-from gpudash.tui.frame import color_system
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.remapping import remap
+from gpudash.tui.terminal.app import TerminalApp
+from gpudash.tui.terminal.driver import QuietDriver
+from gpudash.tui.terminal.screen_buffer import color_system
 from gpudash.tui.theme import Theme, textual_theme
 from gpudash.tui.views.view import View
 from gpudash.tui.widgets.devices import Devices
@@ -46,7 +45,7 @@ _SAVE_SECONDS = 1.0
 _TICK_SECONDS = 1.0
 
 
-class LiveApp(OrderedKeys, BackstageApp):
+class LiveApp(TerminalApp):
     """Draws the snapshots of a feed until its user leaves."""
 
     CSS = """
@@ -203,7 +202,7 @@ class LiveApp(OrderedKeys, BackstageApp):
             self._footer.take_keys(self.picture.keys_in_focus, self.picture.told)
             self._footer.show(panels.footer)
             self.draw_prompt()
-        self.raise_curtain()
+        self.start_display()
 
     def _fit_panels(self) -> bool:
         """Give the panels the heights of what they show; return whether that is a change."""

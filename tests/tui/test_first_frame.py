@@ -3,7 +3,7 @@ from rich.color import ColorSystem
 
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.first_frame import draw
-from gpudash.tui.frame import color_system
+from gpudash.tui.terminal.screen_buffer import color_system
 from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, screen_lines
 
 
@@ -15,7 +15,7 @@ async def test_app_finds_nothing_to_change_in_it(size: tuple[int, int]) -> None:
     terminal = Terminal(*size)
     terminal.feed(sent)
     app = GpudashApp(feed, driver_class=CaptureDriver)
-    app.take_over(frame, size, [], len(sent.encode()))
+    app.adopt_terminal(frame, size, [], len(sent.encode()))
     async with app.run_test(headless=False, size=size) as pilot:
         for _ in range(4):
             await pilot.pause()

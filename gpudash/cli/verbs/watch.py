@@ -21,8 +21,8 @@ from gpudash.system import startup as quick
 if TYPE_CHECKING:
     from gpudash.feed.protocol import Supply
     from gpudash.system.fork import Forked
-    from gpudash.tui.frame import Frame
     from gpudash.tui.preferences import Preferences
+    from gpudash.tui.terminal.screen_buffer import ScreenBuffer
 
 _PARTING_SECONDS = 0.2
 """How long the answer of a terminal is waited for when the screen is left before it could read."""
@@ -102,7 +102,7 @@ def show(
             from gpudash.tui.app import GpudashApp
 
             app = GpudashApp(feed, no_color=no_color, preferences=preferences)
-            app.take_over(frame, size, attributes, sent)
+            app.adopt_terminal(frame, size, attributes, sent)
             # One that raised within the loop would leave tasks that are waited for: see on_mount.
             held = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
             signal.pthread_sigmask(signal.SIG_BLOCK, held)
@@ -193,14 +193,13 @@ def _preferences(path: str | None, for_this_run: dict[str, Any]) -> Preferences:
 
 def _first_frame(
     feed: Supply, size: os.terminal_size, no_color: bool, preferences: Preferences
-) -> tuple[Frame | None, int]:
+) -> tuple[ScreenBuffer | None, int]:
     """Import the screen, and show the first snapshot as soon as there is one.
 
     Returns what is shown, and the bytes that were sent behind a question to the terminal.
     """
-    from gpudash.tui.backstage.lag import first_question
-    from gpudash.tui.backstage.parting import hear_out
     from gpudash.tui.first_frame import draw, rehearse
+    from gpudash.tui.terminal.flow import drain_replies, first_question
 
     frame, sent = None, 0
     question = first_question(os.environ).encode()
@@ -214,7 +213,7 @@ def _first_frame(
                 _send(question + data)
             import_module(piece)
     except BaseException:
-        hear_out(0, int(sent > 0), _PARTING_SECONDS)
+        drain_replies(0, int(sent > 0), _PARTING_SECONDS)
         raise
     return frame, sent
 

@@ -7,10 +7,10 @@ from textual.events import Key
 from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.analysis.labels import command
 from gpudash.model.units import ABSENT
-from gpudash.tui.backstage.keys import actions_of, has_use_for
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.screen import LiveApp
 from gpudash.tui.shown_devices import indices
+from gpudash.tui.terminal.input import actions_of, has_use_for
 from gpudash.tui.views.view import put_above
 
 _ALL = "all"

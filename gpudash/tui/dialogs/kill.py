@@ -14,10 +14,10 @@ from textual.screen import ModalScreen
 from gpudash.actions.kill.signals import Signal, find_signal, signals
 from gpudash.tui.actions.kill.aim import Aim
 from gpudash.tui.actions.kill.question import question
-from gpudash.tui.backstage.display import BackstageApp
-from gpudash.tui.backstage.keys import has_use_for
 from gpudash.tui.draw.question import ACT, CANCEL, Drawing, QuestionBox, box_width, draw
 from gpudash.tui.keymap import KILL_KEYS, bindings
+from gpudash.tui.terminal.app import TerminalApp
+from gpudash.tui.terminal.input import has_use_for
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import Closing, put_above
 from gpudash.tui.widgets.lines import Wheel
@@ -111,7 +111,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
     @property
     def _back_at(self) -> float:
         """When the terminal was last taken: what was typed to a shell must not answer."""
-        return self.app.taken_over_at if isinstance(self.app, BackstageApp) else -math.inf
+        return self.app.taken_over_at if isinstance(self.app, TerminalApp) else -math.inf
 
     def _look_again(self) -> None:
         """Draw again when a process has ended or those below are known."""

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gpudash.cli.verbs.skeleton import skeleton
-from gpudash.tui.frame import color_system
-from gpudash.tui.pen import codes_of
+from gpudash.tui.terminal.screen_buffer import color_system
+from gpudash.tui.terminal.sgr import codes_of
 from gpudash.tui.theme import look
 
 

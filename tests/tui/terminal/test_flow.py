@@ -1,11 +1,16 @@
+import asyncio
+import os
+import pty
+from collections.abc import Iterator
+
 import pytest
 
-from gpudash.tui.backstage.lag import Lag, first_question
+from gpudash.tui.terminal.flow import FlowControl, NonBlockingWriter, first_question
 
 
-def answering() -> tuple[Lag, list[float]]:
+def answering() -> tuple[FlowControl, list[float]]:
     now = [0.0]
-    lag = Lag(lambda: now[0])
+    lag = FlowControl(lambda: now[0])
     assert not lag.answered()
     return lag, now
 
@@ -36,13 +41,13 @@ def test_what_follows_a_question_is_asked_for_again() -> None:
 
 
 def test_terminal_that_never_answered_is_not_asked() -> None:
-    lag = Lag()
+    lag = FlowControl()
     assert not lag.sent(1 << 20)
     assert not lag.excessive
 
 
 def test_what_was_sent_before_the_first_answer_counts() -> None:
-    lag = Lag()
+    lag = FlowControl()
     lag.sent(50_000)
     assert lag.answered()
     assert lag.excessive
@@ -65,7 +70,7 @@ def test_terminal_that_falls_silent_is_waited_for_only_so_long() -> None:
 LEAST = 4096
 
 
-def passed(lag: Lag, now: list[float], size: int, seconds: float) -> None:
+def passed(lag: FlowControl, now: list[float], size: int, seconds: float) -> None:
     """Let so many bytes be shown in so many seconds."""
     assert lag.sent(size)
     now[0] += seconds
@@ -109,7 +114,7 @@ def test_link_that_becomes_slow_is_given_less() -> None:
 
 def test_first_answer_tells_nothing_of_the_speed() -> None:
     now = [0.0]
-    lag = Lag(lambda: now[0])
+    lag = FlowControl(lambda: now[0])
     lag.sent(50_000)
     assert lag.answered()
     now[0] += 0.001
@@ -131,7 +136,7 @@ def test_what_followed_a_question_is_timed_from_that_question() -> None:
 
 
 def test_terminal_that_does_not_answer_is_given_as_much_at_a_time() -> None:
-    lag = Lag()
+    lag = FlowControl()
     lag.sent(1 << 20)
     assert lag.room == LEAST
 
@@ -139,3 +144,75 @@ def test_terminal_that_does_not_answer_is_given_as_much_at_a_time() -> None:
 def test_terminal_that_would_print_the_question_is_not_asked() -> None:
     assert first_question({"TERM_PROGRAM": "Apple_Terminal"}) == ""
     assert first_question({})
+
+
+LONG = "x" * 300_000
+
+
+def _nothing() -> None: ...
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    yield ours, theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+async def read(descriptor: int, wanted: int) -> bytes:
+    data = b""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + 10
+    while len(data) < wanted and loop.time() < end:
+        try:
+            data += os.read(descriptor, 65536)
+        except BlockingIOError:
+            await asyncio.sleep(0)
+    return data
+
+
+async def test_short_text_is_sent_at_once(terminal: tuple[int, int]) -> None:
+    ours, theirs = terminal
+    outlet = NonBlockingWriter(theirs, asyncio.get_running_loop(), _nothing)
+    outlet.write("hélas")
+    assert not outlet.busy
+    assert os.read(ours, 100) == "hélas".encode()
+    outlet.close()
+
+
+async def test_what_the_terminal_does_not_take_follows_in_order(
+    terminal: tuple[int, int],
+) -> None:
+    ours, theirs = terminal
+    outlet = NonBlockingWriter(theirs, asyncio.get_running_loop(), _nothing)
+    outlet.write(LONG)
+    assert outlet.busy
+    outlet.write("end")
+    assert await read(ours, len(LONG) + 3) == (LONG + "end").encode()
+    while outlet.busy:
+        await asyncio.sleep(0)
+    outlet.close()
+
+
+async def test_vanished_terminal_is_no_error() -> None:
+    ours, theirs = pty.openpty()
+    outlet = NonBlockingWriter(theirs, asyncio.get_running_loop(), _nothing)
+    os.close(ours)
+    outlet.write("x")
+    assert not outlet.busy
+    outlet.close()
+    os.close(theirs)
+
+
+async def test_descriptor_of_the_shell_still_waits(terminal: tuple[int, int]) -> None:
+    _ours, theirs = terminal
+    outlet = NonBlockingWriter(theirs, asyncio.get_running_loop(), _nothing)
+    assert os.get_blocking(theirs)
+    outlet.close()
+
+
+async def test_what_cannot_be_opened_anew_is_told() -> None:
+    with pytest.raises(OSError, match="No such file"):
+        NonBlockingWriter(10_000, asyncio.get_running_loop(), _nothing)

@@ -1,7 +1,6 @@
-"""The one place that reaches behind Textual's curtain, for fewer bytes and fewer wake-ups.
+"""What the terminal is sent and what it sends: the one package with private names of Textual.
 
-Every private name of Textual that its modules use is listed here, for a test that looks whether
-the installed version has it.
+Each of them is listed here, for a test that the installed version has it.
 """
 
 from __future__ import annotations

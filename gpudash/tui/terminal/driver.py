@@ -24,10 +24,14 @@ from textual.message import Message
 from textual.messages import TerminalSupportsSynchronizedOutput
 
 from gpudash.model.errors import ExitStatus
-from gpudash.tui.backstage.lag import QUESTION, Lag
-from gpudash.tui.backstage.outlet import Outlet
-from gpudash.tui.backstage.parting import answers_in, hear_out
-from gpudash.tui.backstage.pastes import Pastes
+from gpudash.tui.terminal.flow import (
+    QUESTION,
+    FlowControl,
+    NonBlockingWriter,
+    count_replies,
+    drain_replies,
+)
+from gpudash.tui.terminal.input import Pastes
 
 HANGUP_STATUS = ExitStatus.HANGUP
 _ENTER_SCREEN = "\x1b[?1049h"
@@ -62,8 +66,8 @@ class QuietDriver(LinuxDriver):
         self._screen_entered = not getattr(self._app, "pre_frame_shown", False)
         self._asks = True
         self._listening = self._hearing = False
-        self._outlet: Outlet | None = None
-        self._lag = Lag()
+        self._outlet: NonBlockingWriter | None = None
+        self._lag = FlowControl()
         sent = getattr(self._app, "pre_frame_bytes", 0)
         if sent:
             self._asks = False
@@ -119,7 +123,7 @@ class QuietDriver(LinuxDriver):
         self._loop, self._started = asyncio.get_running_loop(), time.monotonic()
         # Where a terminal of another user cannot be opened anew, Textual's thread writes to it.
         with suppress(OSError):
-            self._outlet = Outlet(_STANDARD_OUTPUT, self._loop, self._tell_if_free)
+            self._outlet = NonBlockingWriter(_STANDARD_OUTPUT, self._loop, self._tell_if_free)
         try:
             super().start_application_mode()  # type: ignore[no-untyped-call]
         except RuntimeError:
@@ -155,7 +159,7 @@ class QuietDriver(LinuxDriver):
             self._hearing = False
             self._loop.remove_reader(self.fileno)
         self._hear_out()
-        self._lag, self._asks = Lag(), True
+        self._lag, self._asks = FlowControl(), True
         super().disable_input()
 
     def run_input_thread(self) -> None:
@@ -192,7 +196,7 @@ class QuietDriver(LinuxDriver):
         end = now + (_PARTING_SECONDS if self._heard else _STRANGER_SECONDS)
         if self._outlet is not None and due:
             self._outlet.drain(end)
-        hear_out(self.fileno, self._asked - self._heard, end - time.monotonic())
+        drain_replies(self.fileno, self._asked - self._heard, end - time.monotonic())
         self._asked = self._heard = 0
 
     def _request_terminal_sync_mode_support(self) -> None:
@@ -240,7 +244,7 @@ class QuietDriver(LinuxDriver):
             # There is nothing to restore, and a loop without input would only spin.
             getattr(self._app, "hang_up", lambda: None)()
             os._exit(HANGUP_STATUS)
-        self._heard += answers_in(data)
+        self._heard += count_replies(data)
         for part in self._pastes.feed(self._decode(data)):
             if isinstance(part, Paste):
                 self.process_message(part)

@@ -1,21 +1,21 @@
 import pytest
 
-from gpudash.tui.pen import Pen
-from gpudash.tui.strokes import Cell, Strokes, erases
+from gpudash.tui.terminal.diff import Cell, RowDiff, erases
+from gpudash.tui.terminal.sgr import SgrStyle
 
-PLAIN = Pen(("", "", ""))
-GREEN = Pen(("", "32", ""), PLAIN)
-RED = Pen(("", "31", ""), PLAIN)
-GROUND = Pen(("", "", "44"))
-ON_GROUND = Pen(("", "32", "44"), GROUND)
+PLAIN = SgrStyle(("", "", ""))
+GREEN = SgrStyle(("", "32", ""), PLAIN)
+RED = SgrStyle(("", "31", ""), PLAIN)
+GROUND = SgrStyle(("", "", "44"))
+ON_GROUND = SgrStyle(("", "32", "44"), GROUND)
 
 
-def cells(*pieces: tuple[str, Pen]) -> list[Cell]:
+def cells(*pieces: tuple[str, SgrStyle]) -> list[Cell]:
     return [(char, pen.ground if char == " " else pen) for text, pen in pieces for char in text]
 
 
 def sent(*rows: tuple[list[Cell], list[Cell]], erases: bool = True) -> str:
-    strokes = Strokes(erases=erases)
+    strokes = RowDiff(erases=erases)
     for y, (old, new) in enumerate(rows):
         strokes.add(y, old, new)
     return strokes.take()
@@ -94,7 +94,7 @@ def test_nothing_differs() -> None:
 
 
 def test_size_tells_about_what_it_takes() -> None:
-    strokes = Strokes(erases=True)
+    strokes = RowDiff(erases=True)
     for y in range(20):
         strokes.add(y, [], cells(("100 W  ━━━━", GREEN)))
     size = strokes.size

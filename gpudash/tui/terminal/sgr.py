@@ -18,27 +18,27 @@ _ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "7": "27", "9": 
 _SEEN_ON_BLANKS = frozenset("479")
 
 
-class Pen:
+class SgrStyle:
     """The escape codes of one look; two looks that send the same codes are one object."""
 
     __slots__ = ("_ways", "attributes", "background", "bare", "foreground", "ground")
 
-    def __init__(self, codes: Codes, ground: Pen | None = None) -> None:
+    def __init__(self, codes: Codes, ground: SgrStyle | None = None) -> None:
         self.attributes, self.foreground, self.background = codes
         self.ground = ground or self
         """The pen in which a blank of this look is drawn."""
         self.bare = ground_of(codes) == ("", "", self.background)
         """Whether its blanks show nothing but the background, not a line below them."""
-        self._ways: dict[Pen | None, str] = {}
+        self._ways: dict[SgrStyle | None, str] = {}
 
-    def after(self, before: Pen | None) -> str:
+    def after(self, before: SgrStyle | None) -> str:
         """Return the sequence that makes the terminal's look this one; None is any look."""
         way = self._ways.get(before)
         if way is None:
             way = self._ways[before] = self._way(before)
         return way
 
-    def _way(self, before: Pen | None) -> str:
+    def _way(self, before: SgrStyle | None) -> str:
         if before is self:
             return ""
         anew = _sequence(["0", self.attributes, self.foreground, self.background])

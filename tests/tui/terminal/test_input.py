@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.events import Paste
 
-from gpudash.tui.backstage.pastes import Pastes
+from gpudash.tui.terminal.input import Pastes
 
 texts = st.text(alphabet="aq\x1b[]0;~2\x07\n", max_size=50)
 

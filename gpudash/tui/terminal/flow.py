@@ -1,4 +1,4 @@
-"""How far the terminal is behind what it was sent, by its own answers.
+"""Bytes to the terminal without ever waiting for it, and how far it is behind them.
 
 Between a program and a terminal far away lie buffers for megabytes: that a write succeeds does
 not mean that anybody sees it. So the terminal is asked something now and then, and its answer
@@ -7,8 +7,15 @@ says that all before the question has been shown.
 
 from __future__ import annotations
 
+import os
+import select
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
 
 QUESTION = "\x1b[?2026$p"
 """Whether it knows synchronized output, which Textual wants to know too."""
@@ -26,7 +33,7 @@ def first_question(environ: Mapping[str, str]) -> str:
     return "" if environ.get("TERM_PROGRAM") == "Apple_Terminal" else QUESTION
 
 
-class Lag:
+class FlowControl:
     """Counts what a terminal that answers was sent and has not shown yet.
 
     How much that may be is learnt from how soon it answers.
@@ -102,3 +109,94 @@ class Lag:
         else:
             # No more at once than has been seen to pass, for a link may take a little at once.
             self._window = max(self._window, min(fitting, 2 * size))
+
+
+_PARTING_SECONDS = 2.0
+
+
+class NonBlockingWriter:
+    """Writes at once what the terminal takes; the rest follows when it takes more."""
+
+    def __init__(
+        self, descriptor: int, loop: AbstractEventLoop, on_free: Callable[[], None]
+    ) -> None:
+        """Write to what a descriptor stands for; `on_free` is called when all that waited left."""
+        # A description of its own: not to wait is a property of the description, and the one
+        # behind standard output is shared with the shell. Raises OSError where that is forbidden.
+        path = f"/proc/self/fd/{descriptor}"
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        self._loop, self._on_free = loop, on_free
+        self._waiting = b""
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still on its way."""
+        return bool(self._waiting)
+
+    def write(self, data: str) -> int:
+        """Send data behind all that waits, and return how many bytes that is."""
+        encoded = data.encode("utf-8", "replace")
+        if self._waiting:
+            self._waiting += encoded
+            return len(encoded)
+        self._waiting = self._taken_from(encoded)
+        if self._waiting:
+            self._loop.add_writer(self._descriptor, self._resume)
+        return len(encoded)
+
+    def close(self) -> None:
+        """Send the rest, for which a terminal has two seconds, and let go."""
+        if self._waiting and not self._loop.is_closed():
+            self._loop.remove_writer(self._descriptor)
+        self.drain(time.monotonic() + _PARTING_SECONDS)
+        os.close(self._descriptor)
+
+    def drain(self, end: float) -> None:
+        """Send the rest now, as far as the terminal takes it by an instant of the clock."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        while self._waiting and (left := end - time.monotonic()) > 0:
+            poll.poll(left * 1000)
+            self._waiting = self._taken_from(self._waiting)
+
+    def _resume(self) -> None:
+        self._waiting = self._taken_from(self._waiting)
+        if not self._waiting:
+            self._loop.remove_writer(self._descriptor)
+            self._on_free()
+
+    def _taken_from(self, data: bytes) -> bytes:
+        """Send what the terminal takes now and return what it does not."""
+        while data:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:
+                return data
+            except OSError:
+                # The terminal is gone; whoever reads from it ends the process.
+                return b""
+        return b""
+
+
+_ANSWER = b"\x1b[?2026;"
+
+
+def count_replies(data: bytes) -> int:
+    """Return how many answers stand in what was read."""
+    return data.count(_ANSWER)
+
+
+def drain_replies(descriptor: int, due: int, seconds: float) -> None:
+    """Read until so many answers have come, and drop them; give up after so many seconds."""
+    end = time.monotonic() + seconds
+    heard = b""
+    while count_replies(heard) < due and (left := end - time.monotonic()) > 0:
+        if not select.select([descriptor], [], [], left)[0]:
+            return
+        try:
+            data = os.read(descriptor, 4096)
+        except OSError:
+            return
+        if not data:
+            return
+        heard += data

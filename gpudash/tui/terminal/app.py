@@ -2,27 +2,34 @@
 
 Textual sends a changed widget's lines again in full. Here an update of its compositor becomes a
 difference, and `repaint` writes the rows of a widget without a pass of the compositor when
-nothing covers it.
+nothing covers it. Rows wait here and not on their way: what waits is sent as it is wanted when
+its turn comes.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import COLOR_SYSTEMS
+from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._styles_cache import StylesCache
+from textual.app import App
+from textual.events import Event, InputEvent
 from textual.geometry import Size
 from textual.strip import Strip
 
-from gpudash.tui.backstage.driver import QuietDriver
-from gpudash.tui.backstage.sending import SendingApp
+from gpudash.model.errors import is_exhausted
 from gpudash.tui.draw.line import Line, fitted
-from gpudash.tui.frame import Frame
-from gpudash.tui.strokes import erases
+from gpudash.tui.terminal.diff import erases
+from gpudash.tui.terminal.driver import QuietDriver
+from gpudash.tui.terminal.input import OrderedKeys
+from gpudash.tui.terminal.screen_buffer import ScreenBuffer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,7 +39,114 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 
-class BackstageApp(SendingApp):
+_ANSWER_SECONDS = 1.0
+"""What changes so soon after a key is taken for its answer."""
+_PIECE_BYTES = 2048
+"""What is shown at once at least, where a link has no room for all."""
+
+
+class _SendingApp(App[int]):
+    """An app that never sends more than the terminal shows in a moment, answers to keys first.
+
+    It ends in order where the system refuses it files, threads or memory: Textual would open the
+    sources of an error to show it, and hang.
+    """
+
+    refusal: Exception | None = None
+    """What ended the app, if the system did."""
+
+    _frame: ScreenBuffer | None = None
+    _holding = False
+    _cursor_owed = False
+    _asked = 0
+    _asked_at = -math.inf
+
+    def _handle_exception(self, error: Exception) -> None:
+        if is_exhausted(error):
+            self.refusal = self.refusal or error
+            self._close_messages_no_wait()
+        else:
+            super()._handle_exception(error)
+
+    def held_back(self) -> bool:
+        """Whether an earlier frame is on its way; `draw_owed` is called when it has arrived."""
+        driver = self._driver
+        if not isinstance(driver, QuietDriver) or not driver.busy:
+            return False
+        driver.await_free()
+        return True
+
+    @contextmanager
+    def one_frame(self) -> Iterator[None]:
+        """Send all rows repainted within as one write."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+            self._flush_frame()
+
+    async def on_event(self, event: Event) -> None:
+        """Count what the user asks for: its answer is to be seen before other changes."""
+        if isinstance(event, InputEvent):
+            self._asked += 1
+            self._asked_at = time.monotonic()
+        await super().on_event(event)
+
+    @property
+    def _turn(self) -> int:
+        """The number of what was asked for last; 0 for changes that are of themselves."""
+        return self._asked if time.monotonic() - self._asked_at < _ANSWER_SECONDS else 0
+
+    def on_quiet_driver_free(self) -> None:
+        """Show the present state, which may have changed several times since the last frame."""
+        self.draw_owed()
+        self._flush_frame()
+
+    def draw_owed(self) -> None:
+        """Draw what was not drawn while the link was busy; for who draws."""
+
+    def _flush_frame(self, *, cursor: bool = False) -> None:
+        """Send what changed, as much of it as the link has room for; the rest when it has more."""
+        self._cursor_owed |= cursor
+        driver = self._driver
+        while driver is not None and not self.held_back():
+            room = driver.room if isinstance(driver, QuietDriver) else None
+            data = "".join(self._pieces(room))
+            if data:
+                driver.write(data)
+                driver.flush()
+            if self._frame is None or not self._frame.pending:
+                return
+
+    def _pieces(self, room: int | None) -> Iterator[str]:
+        """Yield what is to be sent, pieces that are soon shown until the room is taken."""
+        frame = self._frame
+        size = None if room is None else max(_PIECE_BYTES, room // 2)
+        while True:
+            data = frame.take(size) if frame is not None else ""
+            pending = frame is not None and frame.pending
+            if not pending:
+                data += self._cursor_move()
+            if data:
+                yield SYNC_START + data + SYNC_END if self._sync_available else data
+            if not pending or room is None:
+                return
+            room -= len(data.encode())
+            if room < _PIECE_BYTES // 2:
+                return
+
+    def _cursor_move(self) -> str:
+        """Return what brings the cursor to where it belongs, if that has changed."""
+        position = self.screen.outer_size.clamp_offset(self.cursor_position)
+        owed, self._cursor_owed = self._cursor_owed, False
+        if not owed or position == self._previous_cursor_position:
+            return ""
+        self._previous_cursor_position = position
+        return f"\x1b[{position.y + 1};{position.x + 1}H"
+
+
+class TerminalApp(OrderedKeys, _SendingApp):
     """An app that knows what the terminal shows and sends only what differs."""
 
     _frame_size = Size(0, 0)
@@ -46,10 +160,10 @@ class BackstageApp(SendingApp):
         """Whether the alternate screen was entered before the app ran."""
         return self._curtain
 
-    def take_over(
-        self, frame: Frame | None, size: tuple[int, int], attributes: list[Any], sent: int
+    def adopt_terminal(
+        self, frame: ScreenBuffer | None, size: tuple[int, int], attributes: list[Any], sent: int
     ) -> None:
-        """Leave the picture that the terminal shows alone until `raise_curtain`.
+        """Leave the picture that the terminal shows alone until `start_display`.
 
         `frame` is what that picture is known to be, None if it is not known; `attributes` are
         those of the terminal (termios) to be restored when the app lets go of it; `sent` is
@@ -60,7 +174,7 @@ class BackstageApp(SendingApp):
         self._frame, self._frame_size = frame, Size(*size)
         self.found_attributes = attributes
 
-    def raise_curtain(self) -> None:
+    def start_display(self) -> None:
         """Let the app's own picture through from now on, and take keys.
 
         Earlier keys would reach a screen that is not there yet.
@@ -156,7 +270,7 @@ class BackstageApp(SendingApp):
                 super()._display(screen, renderable)
                 return
             colors = COLOR_SYSTEMS[self.console.color_system or "truecolor"]
-            self._frame = Frame(colors, erases=erases(os.environ))
+            self._frame = ScreenBuffer(colors, erases=erases(os.environ))
             self._frame_size = size
         changed = (
             self._whole_rows(self._frame, update)
@@ -170,14 +284,14 @@ class BackstageApp(SendingApp):
         self.post_display_hook()
 
     @staticmethod
-    def _whole_rows(frame: Frame, update: LayoutUpdate) -> dict[int, Any]:
+    def _whole_rows(frame: ScreenBuffer, update: LayoutUpdate) -> dict[int, Any]:
         return {
             y: frame.cells(segment for strip in line for segment in strip._segments)
             for y, line in enumerate(update.strips, update.region.y)
         }
 
     @staticmethod
-    def _partial_rows(frame: Frame, update: ChopsUpdate) -> dict[int, Any]:
+    def _partial_rows(frame: ScreenBuffer, update: ChopsUpdate) -> dict[int, Any]:
         rows: dict[int, Any] = {}
         for y, left, right in update.spans:
             row = rows.setdefault(y, frame.row(y))
@@ -199,4 +313,4 @@ def repaint(widget: Widget, rows: Mapping[int, Line], blank: Style) -> bool:
     `blank` is the look of what no segment covers.
     """
     app = widget.app
-    return isinstance(app, BackstageApp) and app.write_rows(widget, rows, blank)
+    return isinstance(app, TerminalApp) and app.write_rows(widget, rows, blank)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, compress
 from operator import ne
 
-from gpudash.tui.pen import Pen
+from gpudash.tui.terminal.sgr import SgrStyle
 
-Cell = tuple[str, Pen]
+Cell = tuple[str, SgrStyle]
 """A character with its look; the right half of a wide character is an empty string."""
 
 Stretch = tuple[int, int]
@@ -61,17 +61,17 @@ def erases(environ: Mapping[str, str]) -> bool:
     return environ.get("TERM", "").startswith(_ERASING)
 
 
-class Strokes:
+class RowDiff:
     """Collects the cells that differ, and draws those of one look after those of another."""
 
     def __init__(self, *, erases: bool) -> None:
         self.size = 0
         """About how many bytes it takes to draw what was added."""
         self._erases = erases
-        self._runs: dict[Pen, list[Run]] = {}
-        self._blanks: dict[Pen, list[Run]] = {}
+        self._runs: dict[SgrStyle, list[Run]] = {}
+        self._blanks: dict[SgrStyle, list[Run]] = {}
         """Runs without any text, by what is left of their look."""
-        self._unsure: list[tuple[Pen, Run]] = []
+        self._unsure: list[tuple[SgrStyle, Run]] = []
         """What a terminal may draw wider, and thereby over what stands behind it."""
         self._out: list[str] = []
         self._y = self._x = -1
@@ -89,7 +89,7 @@ class Strokes:
         Only what is within `places` can differ, anything where none are given.
         """
         start = end = 0
-        pen: Pen | None = None
+        pen: SgrStyle | None = None
         bare = True
         """Whether there are only blanks so far."""
         for x in _differing(old, new, places):
@@ -113,7 +113,7 @@ class Strokes:
 
     def take(self) -> str:
         """Return what draws it all and leaves the terminal without a look; empty if nothing."""
-        before: Pen | None = None
+        before: SgrStyle | None = None
         for pen, run in self._unsure:
             self._out.append(pen.after(before))
             self._draw(pen, run)
@@ -130,7 +130,7 @@ class Strokes:
             before = pen
         return "".join([*self._out, "\x1b[0m"]) if before else ""
 
-    def _bridged(self, pen: Pen, gap: Sequence[Cell], bare: bool) -> bool:
+    def _bridged(self, pen: SgrStyle, gap: Sequence[Cell], bare: bool) -> bool:
         """Whether cells that are as wanted are rather drawn again than jumped over."""
         if bare and self._may_erase(pen):
             return gap.count((" ", pen)) == len(gap)
@@ -140,7 +140,7 @@ class Strokes:
         chars = [c for c, of in gap if of is pen or (of is ground and c == " ")]
         return len(chars) == len(gap) and len("".join(chars).encode()) <= _GAP_BYTES
 
-    def _close(self, y: int, start: int, end: int, row: Sequence[Cell], pen: Pen) -> None:
+    def _close(self, y: int, start: int, end: int, row: Sequence[Cell], pen: SgrStyle) -> None:
         """Note a run of one look."""
         text = "".join([char for char, _ in row[start:end]])
         run = (y, start, end, text, end == len(row))
@@ -152,10 +152,10 @@ class Strokes:
         else:
             self._unsure.append((pen, run))
 
-    def _may_erase(self, pen: Pen) -> bool:
+    def _may_erase(self, pen: SgrStyle) -> bool:
         return pen.bare and (self._erases or not pen.background)
 
-    def _draw(self, pen: Pen, run: Run) -> None:
+    def _draw(self, pen: SgrStyle, run: Run) -> None:
         """Draw a run in the look that is set."""
         y, start, end, text, at_edge = run
         self._go(y, start)
@@ -204,6 +204,6 @@ def _jumped(blanks: re.Match[str]) -> str:
     return f"\x1b[{count}X\x1b[{count}C"
 
 
-def _order(pen: Pen) -> tuple[str, bool, str, str]:
+def _order(pen: SgrStyle) -> tuple[str, bool, str, str]:
     """Bring looks together between which a change is short."""
     return pen.background, pen.bare, pen.attributes, pen.foreground

@@ -7,8 +7,8 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.tui.frame import Frame
-from gpudash.tui.strokes import Cell
+from gpudash.tui.terminal.diff import Cell
+from gpudash.tui.terminal.screen_buffer import ScreenBuffer
 from tests.tui.stage import Terminal
 
 WIDTH, HEIGHT = 24, 3
@@ -29,7 +29,7 @@ words = st.text(alphabet="ab ━╸█é漢字", max_size=12) | st.integers(1, W
 pieces = st.lists(st.tuples(words, st.sampled_from(STYLES)), max_size=6)
 
 
-def exactly(frame: Frame, segments: Pieces) -> list[Cell]:
+def exactly(frame: ScreenBuffer, segments: Pieces) -> list[Cell]:
     """Cells of the segments, cut or filled to the width without splitting a wide character."""
     cells = frame.cells([Segment(text, style) for text, style in segments])[:WIDTH]
     if len(cells) == WIDTH and frame.cells([Segment(cells[-1][0])])[1:]:
@@ -86,7 +86,7 @@ def shown(terminal: Terminal) -> list[list[Shown]]:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, HEIGHT - 1), pieces), max_size=8), st.booleans())
 def test_terminal_shows_what_was_asked_for(changes: list[tuple[int, Pieces]], erases: bool) -> None:
-    frame = Frame(ColorSystem.TRUECOLOR, erases=erases)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR, erases=erases)
     terminal = Terminal(WIDTH, HEIGHT)
     wanted = [asked([]) for _ in range(HEIGHT)]
     for y, segments in changes:
@@ -107,7 +107,7 @@ edits = st.lists(
 def test_few_changed_cells_leave_the_others_as_they_were(
     steps: list[list[tuple[int, str, Style | None]]], erases: bool
 ) -> None:
-    frame = Frame(ColorSystem.TRUECOLOR, erases=erases)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR, erases=erases)
     terminal = Terminal(WIDTH, HEIGHT)
     row: Pieces = [(" ", STYLES[1])] * WIDTH
     for step in steps:
@@ -133,8 +133,8 @@ lines_of_pool = st.lists(st.sampled_from(POOL), max_size=6)
 def test_lines_of_which_parts_are_as_before_add_up_too(
     changes: list[tuple[bool, list[Segment], bool]],
 ) -> None:
-    frame, terminal = Frame(ColorSystem.TRUECOLOR), Terminal(WIDTH, HEIGHT)
-    fresh, other = Frame(ColorSystem.TRUECOLOR), Terminal(WIDTH, HEIGHT)
+    frame, terminal = ScreenBuffer(ColorSystem.TRUECOLOR), Terminal(WIDTH, HEIGHT)
+    fresh, other = ScreenBuffer(ColorSystem.TRUECOLOR), Terminal(WIDTH, HEIGHT)
     blank = STYLES[1] or Style()
     for is_drawn, line, is_sent in changes:
         fresh.change(0, fresh.fitted(line, WIDTH, blank))
@@ -161,7 +161,7 @@ steps = st.one_of(
 def test_pieces_add_up_to_what_was_asked_for_last(
     done: list[tuple[Any, Any]], erases: bool
 ) -> None:
-    frame = Frame(ColorSystem.TRUECOLOR, erases=erases)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR, erases=erases)
     terminal = Terminal(WIDTH, HEIGHT)
     wanted = [asked([]) for _ in range(HEIGHT)]
     for what, value in done:
@@ -177,12 +177,12 @@ def test_pieces_add_up_to_what_was_asked_for_last(
     assert shown(terminal) == wanted
 
 
-def ask(frame: Frame, y: int, text: str) -> None:
+def ask(frame: ScreenBuffer, y: int, text: str) -> None:
     frame.change(y, frame.cells([Segment(f"{text:<{WIDTH}}")]))
 
 
 def test_piece_ends_with_the_row_that_fills_it() -> None:
-    frame = Frame(ColorSystem.TRUECOLOR)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR)
     for y in range(3):
         ask(frame, y, "x" * WIDTH)
     assert frame.take(WIDTH + 20).count("x" * WIDTH) == 2
@@ -192,7 +192,7 @@ def test_piece_ends_with_the_row_that_fills_it() -> None:
 
 
 def test_row_is_sent_as_it_is_wanted_when_its_turn_comes() -> None:
-    frame = Frame(ColorSystem.TRUECOLOR)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR)
     ask(frame, 0, "first")
     ask(frame, 1, "old")
     assert "first" in frame.take(1)
@@ -203,7 +203,7 @@ def test_row_is_sent_as_it_is_wanted_when_its_turn_comes() -> None:
 
 
 def test_no_row_waits_for_others_that_change_ever_again() -> None:
-    frame = Frame(ColorSystem.TRUECOLOR)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR)
     for y in range(3):
         ask(frame, y, "old")
     sent = ""
@@ -215,7 +215,7 @@ def test_no_row_waits_for_others_that_change_ever_again() -> None:
 
 
 def test_what_was_asked_for_last_is_sent_first() -> None:
-    frame = Frame(ColorSystem.TRUECOLOR)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR)
     for y in range(3):
         ask(frame, y, "old")
     frame.turn = 1
@@ -230,7 +230,7 @@ def test_what_was_asked_for_last_is_sent_first() -> None:
 
 
 def test_rows_of_one_turn_are_sent_in_the_order_of_their_changes() -> None:
-    frame = Frame(ColorSystem.TRUECOLOR)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR)
     ask(frame, 2, "old")
     frame.turn = 1
     for y in range(3):
@@ -240,11 +240,14 @@ def test_rows_of_one_turn_are_sent_in_the_order_of_their_changes() -> None:
 
 @pytest.mark.parametrize("char", ["☔", "☰", "⚊", "◾", "漢"])
 def test_character_that_is_wide_somewhere_takes_two_cells(char: str) -> None:
-    assert [text for text, _ in Frame(ColorSystem.TRUECOLOR).cells([Segment(char)])] == [char, ""]
+    assert [text for text, _ in ScreenBuffer(ColorSystem.TRUECOLOR).cells([Segment(char)])] == [
+        char,
+        "",
+    ]
 
 
 def test_equal_row_sends_nothing() -> None:
-    frame = Frame(ColorSystem.TRUECOLOR)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR)
     frame.change(0, frame.cells([Segment("42%", STYLES[1])]))
     assert frame.take()
     frame.change(0, frame.cells([Segment("42%", Style(color="#ff0000"))]))
@@ -252,7 +255,7 @@ def test_equal_row_sends_nothing() -> None:
 
 
 def test_only_the_changed_cells_are_sent() -> None:
-    frame = Frame(ColorSystem.TRUECOLOR)
+    frame = ScreenBuffer(ColorSystem.TRUECOLOR)
     frame.change(1, frame.cells([Segment("utilization of the device  41%")]))
     frame.take()
     frame.change(1, frame.cells([Segment("utilization of the device  42%")]))
@@ -264,6 +267,6 @@ def test_only_the_changed_cells_are_sent() -> None:
     [(ColorSystem.TRUECOLOR, "38;2;255;0;0"), (ColorSystem.EIGHT_BIT, "38;5;196")],
 )
 def test_colours_are_those_the_terminal_has(system: ColorSystem, code: str) -> None:
-    frame = Frame(system)
+    frame = ScreenBuffer(system)
     frame.change(0, frame.cells([Segment("x", Style(color="#ff0000"))]))
     assert code in frame.take()

@@ -2,13 +2,13 @@ import pytest
 from rich.color import ColorSystem
 from rich.style import Style
 
-from gpudash.tui.pen import Pen, codes_of, ground_of
+from gpudash.tui.terminal.sgr import SgrStyle, codes_of, ground_of
 
 
-def pen(style: str) -> Pen:
+def pen(style: str) -> SgrStyle:
     codes = codes_of(Style.parse(style), ColorSystem.TRUECOLOR)
     ground = ground_of(codes)
-    return Pen(codes, None if ground == codes else Pen(ground))
+    return SgrStyle(codes, None if ground == codes else SgrStyle(ground))
 
 
 @pytest.mark.parametrize(

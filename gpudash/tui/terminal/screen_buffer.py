@@ -10,8 +10,8 @@ from rich.style import Style
 
 from gpudash.model.text import char_width
 from gpudash.system.terminal import color_bits
-from gpudash.tui.pen import Codes, Pen, codes_of, ground_of
-from gpudash.tui.strokes import Cell, Stretch, Strokes, is_sure
+from gpudash.tui.terminal.diff import Cell, RowDiff, Stretch, is_sure
+from gpudash.tui.terminal.sgr import Codes, SgrStyle, codes_of, ground_of
 
 _COLOR_SYSTEMS = {24: ColorSystem.TRUECOLOR, 8: ColorSystem.EIGHT_BIT, 4: ColorSystem.STANDARD}
 
@@ -19,7 +19,7 @@ _MOST_PENS = 4096
 _MOST_DRAWN = 4096
 
 
-class Frame:
+class ScreenBuffer:
     """A picture of the terminal, kept in step with every byte that is sent to it."""
 
     def __init__(self, color_system: ColorSystem, *, erases: bool = False) -> None:
@@ -28,9 +28,9 @@ class Frame:
         `erases` tells whether it erases in the background that is set.
         """
         self._color_system, self._erases = color_system, erases
-        self._pens: dict[int, tuple[Style | None, Pen]] = {}
+        self._pens: dict[int, tuple[Style | None, SgrStyle]] = {}
         # By id, for a look is hashed slowly; kept beside its pen, so that no other gets its id.
-        self._same: dict[Codes, Pen] = {}
+        self._same: dict[Codes, SgrStyle] = {}
         self._drawn: dict[tuple[str, int], list[Cell]] = {}
         """The cells of texts in pens, of which none is ever let go."""
         self._rows: dict[int, list[Cell]] = {}
@@ -151,7 +151,7 @@ class Frame:
         that reaches it; what waits is what changes until then. A row is never behind one that
         began to wait later, unless that is of a later turn.
         """
-        strokes = Strokes(erases=self._erases)
+        strokes = RowDiff(erases=self._erases)
         rows = list(self._wanted)
         if self._turns:
             rows.sort(key=lambda y: -self._turns.get(y, 0))
@@ -164,7 +164,7 @@ class Frame:
             self._turns.pop(y, None)
         return strokes.take()
 
-    def _keep(self, text: str, pen: Pen) -> list[Cell]:
+    def _keep(self, text: str, pen: SgrStyle) -> list[Cell]:
         """Return the cells of a text, the same objects as long as it comes again."""
         if len(self._drawn) >= _MOST_DRAWN:
             self._drawn.clear()
@@ -173,18 +173,18 @@ class Frame:
         self._drawn[text, id(pen)] = cells
         return cells
 
-    def _new_pen(self, style: Style | None) -> Pen:
+    def _new_pen(self, style: Style | None) -> SgrStyle:
         pen = self._pen_of(codes_of(style, self._color_system))
         if len(self._pens) >= _MOST_PENS:
             self._pens.clear()
         self._pens[id(style)] = style, pen
         return pen
 
-    def _pen_of(self, codes: Codes) -> Pen:
+    def _pen_of(self, codes: Codes) -> SgrStyle:
         pen = self._same.get(codes)
         if pen is None:
             ground = ground_of(codes)
-            pen = Pen(codes, None if ground == codes else self._pen_of(ground))
+            pen = SgrStyle(codes, None if ground == codes else self._pen_of(ground))
             self._same[codes] = pen
         return pen
 

@@ -9,9 +9,9 @@ import pytest
 from textual._styles_cache import StylesCache
 
 from gpudash.feed.feed import FeedState
-from gpudash.tui import backstage
+from gpudash.tui import terminal
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.backstage import PRIVATE
+from gpudash.tui.terminal import PRIVATE
 from tests.factories import make_snapshot
 from tests.tui.stage import (
     CaptureDriver,
@@ -40,7 +40,7 @@ def test_private_names_exist_in_this_textual(owner: str) -> None:
         assert hasattr(cls, private) or private in code | slots, f"{owner} lost {private}"
 
 
-SOURCES = Path(backstage.__file__).parent
+SOURCES = Path(terminal.__file__).parent
 
 
 def walked(path: Path) -> list[ast.AST]:
@@ -67,7 +67,7 @@ OURS = {name for path in SOURCES.parent.rglob("*.py") for name in defined(walked
 
 
 @pytest.mark.parametrize("path", sorted(SOURCES.parent.rglob("*.py")), ids=lambda path: path.stem)
-def test_every_private_name_of_textual_is_used_backstage_and_listed(path: Path) -> None:
+def test_private_names_of_textual_are_used_in_the_terminal_package_and_listed(path: Path) -> None:
     used = {node.attr for node in attributes(walked(path))} - OURS - {"_exit", "_replace"}
     listed = {name for names in PRIVATE.values() for name in names}
     assert used <= (listed if path.parent == SOURCES else set())
