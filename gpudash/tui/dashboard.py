@@ -18,17 +18,17 @@ from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.main_charts import any_chart
 from gpudash.tui.draw.processes import ProcessTable
 from gpudash.tui.keymap import OVERVIEW_KEYS, Key, keys_on_devices, keys_while_stopped
-from gpudash.tui.layout import Arrangement, arrange
+from gpudash.tui.layout import Layout, compute_layout
 from gpudash.tui.listing import Listing
 from gpudash.tui.playhead import Playhead
 from gpudash.tui.shown_devices import DeviceCursor, ShownDevices
-from gpudash.tui.telling import Notice, is_stopped, pace_of, state_marks, trouble
+from gpudash.tui.telling import StatusMessage, error_text, is_stopped, pace_text, state_marks
 from gpudash.tui.theme import Theme, faded
 
 _SECONDS = 60.0
 
 
-class Lasting:
+class PeakHold:
     """The highest of a number in the last minute or so."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Lasting:
 Value = TypeVar("Value")
 
 
-class Kept(Generic[Value]):
+class Memo(Generic[Value]):
     """The last value made, with what it was made of."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Panels(NamedTuple):
     footer: list[Line]
 
 
-class Picture:
+class DashboardModel:
     """What is to be seen of a feed: a snapshot, how it is ordered and which part is in view."""
 
     def __init__(self, feed: Supply, theme: Theme) -> None:
@@ -80,7 +80,7 @@ class Picture:
         self.playhead = Playhead(self.history)
         self.listing = Listing("gpu_memory")
         self.processes = ProcessTable()
-        self.said = Notice()
+        self.status_message = StatusMessage()
         self.keys: tuple[Key, ...] = OVERVIEW_KEYS
         """The keys that work, as footer and help show them."""
         self.in_force: Callable[[Iterable[Key]], tuple[Key, ...]] = tuple
@@ -98,40 +98,40 @@ class Picture:
         self.hidden: frozenset[str] = frozenset()
         """Those of PANELS that are not to be seen."""
         self._upper = Upper(self.history)
-        self._upper_drawn = Kept[list[Line]]()
-        self._bottom_drawn = Kept[list[Line]]()
-        self._header_drawn = Kept[Line]()
-        self._rows_known = Kept[list[DeviceRow]]()
-        self._notes_known = Kept[list[str]]()
-        self._findings_known = Kept[tuple[Finding, ...]]()
-        self._room_for_wrong = Lasting()
+        self._upper_drawn = Memo[list[Line]]()
+        self._bottom_drawn = Memo[list[Line]]()
+        self._header_drawn = Memo[Line]()
+        self._rows_known = Memo[list[DeviceRow]]()
+        self._notes_known = Memo[list[str]]()
+        self._findings_known = Memo[tuple[Finding, ...]]()
+        self._room_for_wrong = PeakHold()
         self._taken = 0
         self._cells, self._height = 80, 24
 
-    def wear(self, theme: Theme) -> None:
+    def set_theme(self, theme: Theme) -> None:
         """Take another look."""
         self.theme, self._faded = theme, faded(theme)
 
     @property
-    def look(self) -> Theme:
+    def value_theme(self) -> Theme:
         """The theme in which values are shown, which fades while they are no longer true."""
         stale = self._feed.state not in (FeedState.LIVE, FeedState.STARTING)
         return self._faded if stale else self.theme
 
     @property
-    def notice(self) -> str:
+    def message(self) -> str:
         """What an action led to, which is told for some seconds."""
-        return self.said.text
+        return self.status_message.text
 
-    @notice.setter
-    def notice(self, text: str) -> None:
-        self.said.tell(text)
+    @message.setter
+    def message(self, text: str) -> None:
+        self.status_message.show(text)
 
     @property
-    def told(self) -> str:
+    def status_text(self) -> str:
         """What the last line of every view says: what an action led to, or what is wrong."""
         pointed = self.device if self.devices.focused else None
-        return self.notice or trouble(self._feed, pointed.device if pointed else None)
+        return self.message or error_text(self._feed, pointed.device if pointed else None)
 
     def resize(self, cells: int, height: int) -> None:
         """Take the size of the terminal."""
@@ -197,11 +197,11 @@ class Picture:
         return self._rows_known.of(known, lambda: self.shown.rows(self.snapshot))
 
     @property
-    def plan(self) -> Arrangement:
+    def layout(self) -> Layout:
         """How the lines of the terminal are shared out."""
         count = len(self.listing.everything) + (len(self.notes) + 1 if self.notes else 0)
         alone = self.focus if self.enlarged else ""
-        return arrange(
+        return compute_layout(
             self._cells,
             self._height,
             len(self.rows),
@@ -223,7 +223,7 @@ class Picture:
 
     def is_finding(self, line: int) -> bool:
         """Return whether a line of the panel of devices tells what is wrong."""
-        plan = self.plan
+        plan = self.layout
         first = plan.host + (plan.spaces > 1 + bool(plan.charts)) + plan.headed
         return first <= line < first + plan.findings
 
@@ -246,19 +246,19 @@ class Picture:
 
     def device_at(self, x: int, line: int) -> DeviceRow | None:
         """Return the device at a place of the panel of devices, if there is one."""
-        plan = self.plan
+        plan = self.layout
         above = plan.host + (plan.spaces > 1 + bool(plan.charts)) + 1
         return self.devices.at(x, line - above, self.rows, plan, self._cells)
 
     @property
     def device_height(self) -> int:
         """Lines between the header and the processes."""
-        return self.plan.upper
+        return self.layout.upper
 
     @property
     def bottom(self) -> list[Line]:
         """The keys, or what there is to say; that may take more than a line."""
-        told = self.keys_in_focus, self.told, self.theme, self._cells
+        told = self.keys_in_focus, self.status_text, self.theme, self._cells
         return self._bottom_drawn.of(told, lambda: footer(*told))
 
     @property
@@ -268,7 +268,7 @@ class Picture:
 
     def scroll_devices(self, steps: int) -> None:
         """Show later or earlier devices where not all fit."""
-        self.devices.scroll(steps, self.rows, self.plan)
+        self.devices.scroll(steps, self.rows, self.layout)
 
     def scroll_command(self, cells: int) -> None:
         """Show later or earlier parts of the command lines."""
@@ -276,7 +276,7 @@ class Picture:
 
     def panels(self) -> Panels:
         """Draw everything; lines that are the same as before are the same objects."""
-        look, cells = self.look, self._cells
+        look, cells = self.value_theme, self._cells
         top = [self.header()]
         bottom = self.bottom
         if self.snapshot is EMPTY:
@@ -290,7 +290,7 @@ class Picture:
         return Panels(top, self._upper_lines(look), processes, bottom)
 
     def _upper_lines(self, look: Theme) -> list[Line]:
-        plan = self.plan
+        plan = self.layout
         first, cursor = self.devices.first, self.devices.shown(self.rows)
         shown = self.hidden, self.rows, first, cursor
         drawn = self._taken, id(look), self._cells, plan, shown
@@ -305,14 +305,14 @@ class Picture:
                 plan,
                 first=first,
                 cursor=cursor,
-                moment=self.playhead.until,
+                moment=self.playhead.view_time,
                 hidden=self.hidden,
             ),
         )
 
     def header(self) -> Line:
         """Return the first line of every view."""
-        pace, marks = pace_of(self._feed), self._marks()
+        pace, marks = pace_text(self._feed), self._marks()
         drawn = self._taken, id(self.theme), self._cells, pace, marks
         return self._header_drawn.of(
             drawn,

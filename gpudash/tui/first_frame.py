@@ -1,4 +1,4 @@
-"""The first live picture, sent without Textual, which takes six times as long to import."""
+"""The first live dashboard, sent without Textual, which takes six times as long to import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from gpudash.feed.protocol import Supply
 from gpudash.model import wire
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import fitted
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.terminal.diff import erases
@@ -31,13 +31,13 @@ def draw(
     colors = color_system(os.environ)
     preferences = preferences or Preferences()
     theme = preferences.look(no_color=no_color, color_system=colors)
-    picture = Picture(feed, theme)
-    preferences.arrange(picture)
-    picture.resize(cells, height)
+    dashboard = DashboardModel(feed, theme)
+    preferences.arrange(dashboard)
+    dashboard.resize(cells, height)
     if feed.latest is not None:
-        picture.receive(feed.latest)
-    panels = picture.panels()
-    spacer = picture.device_height - len(panels.devices)
+        dashboard.receive(feed.latest)
+    panels = dashboard.panels()
+    spacer = dashboard.device_height - len(panels.devices)
     lines = [*panels.header, *panels.devices, *[[]] * spacer, *panels.processes]
     room = max(0, height - len(panels.footer))
     lines = lines[:room] + [[]] * (room - len(lines)) + panels.footer

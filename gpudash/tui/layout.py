@@ -27,7 +27,7 @@ PARTS = ("devices", "processes")
 """What can have the terminal for itself."""
 
 
-class Arrangement(NamedTuple):
+class Layout(NamedTuple):
     """Lines of each part; 0 where it is left out."""
 
     host: int
@@ -67,7 +67,7 @@ class _Shares(NamedTuple):
     compact: bool = False
 
 
-def arrange(
+def compute_layout(
     cells: int,
     height: int,
     devices: int,
@@ -76,7 +76,7 @@ def arrange(
     *,
     findings: int = 0,
     alone: str = "",
-) -> Arrangement:
+) -> Layout:
     """Return the best use of a terminal for so many devices and processes.
 
     The processes have a few lines before anything else, then all devices, the host, and the
@@ -108,7 +108,7 @@ def arrange(
     unclaimed = left + reserved - wanted if charts else left
     if host and left > 2 * _SPACE_FROM and unclaimed > 0:
         spaces += 1
-    return _arrangement(shares, devices, host=host, charts=charts, spaces=spaces, findings=told)
+    return _layout(shares, devices, host=host, charts=charts, spaces=spaces, findings=told)
 
 
 def _told(left: int, findings: int) -> int:
@@ -118,11 +118,11 @@ def _told(left: int, findings: int) -> int:
     return 1 if findings == 1 or left < _ROOM_FOR_FINDINGS else _MOST_FINDINGS
 
 
-def _alone(cells: int, room: int, devices: int, part: str) -> Arrangement:
+def _alone(cells: int, room: int, devices: int, part: str) -> Layout:
     """Return an arrangement of one part, the processes reduced to the selected one."""
     if part == "processes":
-        return Arrangement(0, 0, 1, 0, 0, 0)
-    return _arrangement(_shares(cells, room, 1, max(1, devices), 1), devices)
+        return Layout(0, 0, 1, 0, 0, 0)
+    return _layout(_shares(cells, room, 1, max(1, devices), 1), devices)
 
 
 def _shares(cells: int, room: int, reserved: int, count: int, wanted: int) -> _Shares:
@@ -143,7 +143,7 @@ def _shares(cells: int, room: int, reserved: int, count: int, wanted: int) -> _S
     return _Shares(lines if lines <= limit else half, across, compact=True)
 
 
-def _arrangement(
+def _layout(
     shares: _Shares,
     count: int,
     *,
@@ -151,9 +151,9 @@ def _arrangement(
     charts: int = 0,
     spaces: int = 0,
     findings: int = 0,
-) -> Arrangement:
+) -> Layout:
     lines, across, compact = shares
     seen = count
     if count > lines * across:
         seen = max(1, lines - 1) * across
-    return Arrangement(host, lines, across, charts, spaces, seen, compact, findings)
+    return Layout(host, lines, across, charts, spaces, seen, compact, findings)

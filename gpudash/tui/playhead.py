@@ -41,7 +41,7 @@ class Playhead:
         return self._history.at(moment)
 
     @property
-    def until(self) -> float | None:
+    def view_time(self) -> float | None:
         """The instant that is shown, on the history's clock; None while that is the present."""
         if self.moment is None and self.paused:
             return self._paused_at
@@ -57,7 +57,7 @@ class Playhead:
 
     def idle_seconds(self, process: Process) -> float | None:
         """Return for how long it had been idle at the instant that is shown, as was known then."""
-        return self._history.idle_seconds(process, self.until)
+        return self._history.idle_seconds(process, self.view_time)
 
 
 def _span(seconds: float) -> str:

@@ -24,7 +24,7 @@ from gpudash.tui.remapping import actions, clashes, key_names, keys_in_force
 if TYPE_CHECKING:
     from rich.color import ColorSystem
 
-    from gpudash.tui.dashboard import Picture
+    from gpudash.tui.dashboard import DashboardModel
     from gpudash.tui.theme import Theme
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -114,27 +114,27 @@ class Preferences:
         wanted = self.current
         return look(wanted.theme, no_color=no_color, color_system=color_system, ascii=wanted.ascii)
 
-    def arrange(self, picture: Picture) -> None:
-        """Let a picture look as wanted."""
+    def arrange(self, dashboard: DashboardModel) -> None:
+        """Apply the settings to a dashboard."""
         settings = self.current
-        listing = picture.listing
+        listing = dashboard.listing
         listing.sort_key = settings.sort
         listing.descending = starts_largest(settings.sort) is not settings.reverse
-        picture.processes.choose(settings.columns)
-        picture.hidden = frozenset(settings.hidden_panels)
-        picture.in_force = partial(
+        dashboard.processes.choose(settings.columns)
+        dashboard.hidden = frozenset(settings.hidden_panels)
+        dashboard.in_force = partial(
             keys_in_force,
             remapped=settings.keys,
             read_only=settings.read_only,
             ascii=settings.ascii,
-            recorded=picture.recorded,
+            recorded=dashboard.recorded,
         )
-        picture.keys = picture.in_force(picture.keys)
-        picture.read_only = settings.read_only
+        dashboard.keys = dashboard.in_force(dashboard.keys)
+        dashboard.read_only = settings.read_only
         if self.mistakes:
             count = len(self.mistakes)
             several = f"{count} mistakes in the settings: ! lists them"
-            picture.said.tell(several if count > 1 else self.mistakes[0], stays=True)
+            dashboard.status_message.show(several if count > 1 else self.mistakes[0], stays=True)
 
 
 def _nobody(_reason: str) -> None: ...

@@ -20,7 +20,7 @@ from gpudash.feed.protocol import Supply
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import startup as quick
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.prompt import Prompt
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.remapping import remap
@@ -70,8 +70,8 @@ class LiveApp(TerminalApp):
         self.failure: str | None = None
         """Why there was never a snapshot, in the words of the collector that ended."""
         self.feed = feed
-        self.picture = Picture(feed, theme)
-        self.preferences.arrange(self.picture)
+        self.dashboard = DashboardModel(feed, theme)
+        self.preferences.arrange(self.dashboard)
         self._heights = (0, 1)
         self._owes_draw = self._owes_save = self._awaits_tick = False
         self._terminal_size: Size | None = None
@@ -79,9 +79,9 @@ class LiveApp(TerminalApp):
         self._devices = Devices(theme.base, id="devices")
         self._processes = Processes(theme.base, id="processes")
         self.prompt = Prompt(theme.header, id="prompt")
-        self._footer = Footer(theme.label, self.picture.keys, id="footer")
+        self._footer = Footer(theme.label, self.dashboard.keys, id="footer")
         remap(self, self.preferences.current.keys)
-        self._dress_textual()
+        self._apply_textual_theme()
 
     def get_default_screen(self) -> Overview:
         """Return the main screen."""
@@ -104,10 +104,12 @@ class LiveApp(TerminalApp):
         # Held back since before there was a loop whose tasks an exit would leave behind.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, leaving)
         self.app_resume_signal.subscribe(self, lambda _app: self.forget_frame())
-        self.picture.said.on_passing = lambda seconds: self.set_timer(seconds, self.redraw)
+        self.dashboard.status_message.on_passing = lambda seconds: self.set_timer(
+            seconds, self.redraw
+        )
         self.lay_out()
         if self.feed.latest is not None:
-            self.picture.receive(self.feed.latest)
+            self.dashboard.receive(self.feed.latest)
         self._fit_panels()
         self.feed.attach(loop, self._receive, self._tick)
 
@@ -136,22 +138,22 @@ class LiveApp(TerminalApp):
         colors = color_system(os.environ)
         return self.preferences.look(no_color=self._no_color, color_system=colors)
 
-    def dress(self) -> None:
+    def apply_theme(self) -> None:
         """Put on the colours that are wanted."""
         theme = self.look()
-        self.picture.wear(theme)
-        self._header.wear(theme.header)
-        self._devices.wear(theme.base)
-        self._processes.wear(theme.base)
-        self.prompt.wear(theme.header)
-        self._footer.wear(theme.label)
+        self.dashboard.set_theme(theme)
+        self._header.set_theme(theme.header)
+        self._devices.set_theme(theme.base)
+        self._processes.set_theme(theme.base)
+        self.prompt.set_theme(theme.header)
+        self._footer.set_theme(theme.label)
         for screen in self.screen_stack:
             if isinstance(screen, View):
-                screen.wear(theme)
+                screen.set_theme(theme)
         self.ansi_color = _is_own(theme)
-        self._dress_textual()
+        self._apply_textual_theme()
 
-    def _dress_textual(self) -> None:
+    def _apply_textual_theme(self) -> None:
         """Give Textual the same colours for what it draws by itself."""
         if not self._no_color:
             theme = textual_theme(self.preferences.current.theme)
@@ -162,7 +164,7 @@ class LiveApp(TerminalApp):
         """Give the picture what the terminal has, less the prompt, which is a line higher."""
         cells, height = self._terminal_size or self.size
         covered = self.prompt.height - 1 if self.prompt.is_open else 0
-        self.picture.resize(cells, max(1, height - covered))
+        self.dashboard.resize(cells, max(1, height - covered))
         self._footer.set_class(self.prompt.is_open, "-covered")
 
     @property
@@ -194,19 +196,19 @@ class LiveApp(TerminalApp):
         if not self._header.size:
             # Not laid out yet: `on_ready` draws.
             return
-        panels = self.picture.panels()
+        panels = self.dashboard.panels()
         with self.one_frame():
             self._header.show(panels.header)
             self._devices.show(panels.devices)
             self._processes.show(panels.processes)
-            self._footer.take_keys(self.picture.keys_in_focus, self.picture.told)
+            self._footer.take_keys(self.dashboard.keys_in_focus, self.dashboard.status_text)
             self._footer.show(panels.footer)
             self.draw_prompt()
         self.start_display()
 
     def _fit_panels(self) -> bool:
         """Give the panels the heights of what they show; return whether that is a change."""
-        heights = self.picture.device_height, len(self.picture.bottom)
+        heights = self.dashboard.device_height, len(self.dashboard.bottom)
         if self._heights == heights:
             return False
         self._heights = heights
@@ -216,9 +218,9 @@ class LiveApp(TerminalApp):
     def draw_prompt(self) -> None:
         """Draw what is being typed; for the topic that asks."""
 
-    def say(self, notice: str, *, stays: bool = False) -> None:
+    def show_message(self, notice: str, *, stays: bool = False) -> None:
         """Show the outcome of an action in the footer, for some seconds unless it `stays`."""
-        self.picture.said.tell(notice, stays=stays)
+        self.dashboard.status_message.show(notice, stays=stays)
         self.redraw()
 
     def prefer(self, **fields: object) -> None:
@@ -235,13 +237,13 @@ class LiveApp(TerminalApp):
         def failed(reason: str) -> None:
             # Whoever has left meanwhile is told by `finish`.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(partial(self.say, reason, stays=True))
+                loop.call_soon_threadsafe(partial(self.show_message, reason, stays=True))
 
         self.preferences.save(failed)
 
     def _receive(self, snapshot: Snapshot) -> None:
         """Take a snapshot; while paused it is only kept for later."""
-        if self.picture.receive(snapshot):
+        if self.dashboard.receive(snapshot):
             self.redraw()
 
     def _tick(self) -> None:
@@ -256,7 +258,7 @@ class LiveApp(TerminalApp):
     @property
     def _is_aging(self) -> bool:
         """Whether what is shown says how old it is."""
-        return self.picture.playhead.paused or self.feed.state is not FeedState.LIVE
+        return self.dashboard.playhead.paused or self.feed.state is not FeedState.LIVE
 
     def _tick_while_aging(self) -> None:
         """Draw again in a second if ages are shown: no snapshot may come that does."""

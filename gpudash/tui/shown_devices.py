@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.table import DeviceRow, device_rows
 from gpudash.model.snapshot import Snapshot
-from gpudash.tui.layout import Arrangement
+from gpudash.tui.layout import Layout
 
 
 class ShownDevices:
@@ -88,7 +88,7 @@ class DeviceCursor:
         """Return the number of the device that is to be highlighted."""
         return self._place if self.focused and self.row(rows) is not None else None
 
-    def move(self, steps: int, rows: Sequence[DeviceRow], plan: Arrangement) -> None:
+    def move(self, steps: int, rows: Sequence[DeviceRow], plan: Layout) -> None:
         """Move the cursor by so many devices, at most to an end, and let it be seen."""
         if self.row(rows) is None:
             return
@@ -97,12 +97,12 @@ class DeviceCursor:
         self.first = max(self.first, self._place - plan.seen + 1)
         self.first = min(self.first, self._place)
 
-    def scroll(self, steps: int, rows: Sequence[DeviceRow], plan: Arrangement) -> None:
+    def scroll(self, steps: int, rows: Sequence[DeviceRow], plan: Layout) -> None:
         """Show later or earlier devices where not all fit."""
         self.first = max(0, min(self.first + steps, len(rows) - plan.seen))
 
     def at(
-        self, x: int, line: int, rows: Sequence[DeviceRow], plan: Arrangement, cells: int
+        self, x: int, line: int, rows: Sequence[DeviceRow], plan: Layout, cells: int
     ) -> DeviceRow | None:
         """Return the device at a cell of a line below the headings."""
         height = plan.device_lines

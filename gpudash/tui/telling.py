@@ -23,7 +23,7 @@ _MARKS = {
 """The states in which what is shown is old."""
 
 
-def pace_of(feed: Supply) -> str:
+def pace_text(feed: Supply) -> str:
     """Return how often there is a sample, or how fast a recording plays."""
     return f"{feed.speed:g}x" if isinstance(feed, Playback) else f"every {feed.interval:g}s"
 
@@ -41,7 +41,7 @@ def state_marks(feed: Supply) -> list[str]:
     return [] if mark is None else [f"{mark} {duration(feed.age)}"]
 
 
-def trouble(feed: Supply, device: Device | None) -> str:
+def error_text(feed: Supply, device: Device | None) -> str:
     """Return what keeps the screen from being right, or the fault of the device pointed at."""
     if feed.state is FeedState.RELEASED:
         if lingering():
@@ -63,7 +63,7 @@ SECONDS = 10.0
 """After so long it may not be true any more, and the keys want their place back."""
 
 
-class Notice:
+class StatusMessage:
     """A text that goes by itself, or stays until the next action where it must be answered."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Notice:
         """What is told, empty once its time is over."""
         return self._text if time.monotonic() < self._until else ""
 
-    def tell(self, text: str, *, stays: bool = False) -> None:
+    def show(self, text: str, *, stays: bool = False) -> None:
         """Tell something else, or nothing."""
         passes = bool(text) and not stays
         self._text, self._until = text, float("inf")

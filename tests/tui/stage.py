@@ -119,7 +119,7 @@ def text_of(app: GpudashApp) -> str:
 
 def selected(app: GpudashApp) -> int:
     """The PID under the cursor."""
-    row = app.picture.listing.selected
+    row = app.dashboard.listing.selected
     assert row is not None
     return row.process.pid
 

@@ -107,7 +107,7 @@ async def test_movement_keys_stay_within_the_list() -> None:
         await pilot.press("k")
         assert selected(app) == 1000
         await pilot.press("pagedown")
-        page = app.picture.page
+        page = app.dashboard.page
         assert selected(app) == 1000 + page
         await pilot.press("end")
         assert selected(app) == 1039
@@ -145,9 +145,9 @@ async def test_sort_keys_walk_the_columns_and_reverse() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot())
         await pilot.pause()
-        listing = app.picture.listing
+        listing = app.dashboard.listing
         assert listing.sort_key == "gpu_memory"
-        keys = app.picture.processes.sortable
+        keys = app.dashboard.processes.sortable
         await pilot.press("full_stop")
         assert listing.sort_key == keys[keys.index("gpu_memory") + 1]
         await pilot.press("comma", "comma")
@@ -165,11 +165,11 @@ async def test_click_on_a_heading_sorts_and_on_a_row_selects() -> None:
         await pilot.pause()
         heading = next(line for line in screen_lines(app) if "COMMAND" in line)
         await pilot.click("#processes", offset=(heading.index("PID"), 0))
-        assert app.picture.listing.sort_key == "pid"
-        top = app.picture.processes.top
+        assert app.dashboard.listing.sort_key == "pid"
+        top = app.dashboard.processes.top
         await pilot.click("#processes", offset=(10, 3))
         await pilot.pause()
-        assert app.picture.listing.cursor == top + 2
+        assert app.dashboard.listing.cursor == top + 2
 
 
 async def test_click_on_the_footer_starts_its_action() -> None:
@@ -180,7 +180,7 @@ async def test_click_on_the_footer_starts_its_action() -> None:
         await pilot.pause()
         await pilot.click("#footer", offset=(screen_lines(app)[-1].index("pause"), 0))
         await pilot.pause()
-        assert app.picture.playhead.paused
+        assert app.dashboard.playhead.paused
 
 
 async def test_silent_collector_marks_the_screen_stale_with_its_age() -> None:

@@ -99,7 +99,7 @@ class Dashboard(RuleBasedStateMachine):
 
     @property
     def selected(self) -> Key | None:
-        return self.app.picture.listing.selected_key
+        return self.app.dashboard.listing.selected_key
 
     @initialize()
     def begin(self) -> None:
@@ -108,7 +108,7 @@ class Dashboard(RuleBasedStateMachine):
 
     @property
     def device(self) -> str | None:
-        row = self.app.picture.device
+        row = self.app.dashboard.device
         return row.device.key if row else None
 
     @rule(
@@ -121,14 +121,14 @@ class Dashboard(RuleBasedStateMachine):
         self, numbers: list[int], devices: int, lost: frozenset[int], percent: int
     ) -> None:
         before = self.selected, self.device
-        paused = self.app.picture.playhead.paused
+        paused = self.app.dashboard.playhead.paused
         every = tuple(device(index, index in lost) for index in range(devices))
         snapshot = make_snapshot(devices=every, processes=processes(numbers, percent))
         self.give(snapshot)
         if paused:
             assert (self.selected, self.device) == before
             return
-        rows = {row.device.key for row in self.app.picture.rows}
+        rows = {row.device.key for row in self.app.dashboard.rows}
         present = ({process.key for process in snapshot.processes}, rows)
         after = before[0] if self.is_given_up else self.selected, self.device
         for now, earlier, had, there in zip(after, before, self.had, present, strict=True):
@@ -139,7 +139,7 @@ class Dashboard(RuleBasedStateMachine):
     @property
     def is_given_up(self) -> bool:
         """Whether the list stays at its top instead of with a process that nobody chose."""
-        return self.selected is None and self.app.picture.listing.is_at_home
+        return self.selected is None and self.app.dashboard.listing.is_at_home
 
     def choose(self) -> None:
         """Note whom the cursors stand on."""
@@ -185,7 +185,7 @@ class Dashboard(RuleBasedStateMachine):
 
     @invariant()
     def the_cursor_is_in_the_list(self) -> None:
-        listing = self.app.picture.listing
+        listing = self.app.dashboard.listing
         assert listing.cursor == 0 or listing.cursor < len(listing.rows)
         assert {row.process.key for row in listing.tagged_rows} <= listing.tagged
 

@@ -14,7 +14,7 @@ async def type_in(pilot: Pilot[int], text: str) -> None:
 
 
 def pids(app: GpudashApp) -> list[int]:
-    return [row.process.pid for row in app.picture.listing.rows]
+    return [row.process.pid for row in app.dashboard.listing.rows]
 
 
 async def test_filters_as_it_is_typed_and_stays_in_sight() -> None:
@@ -86,7 +86,7 @@ async def test_no_letter_of_a_filter_starts_an_action() -> None:
         await pilot.press("slash")
         await type_in(pilot, "qpKrs hd")
         assert app.is_running
-        assert not app.picture.playhead.paused
+        assert not app.dashboard.playhead.paused
         assert len(app.screen_stack) == 1
         await pilot.press("ctrl+c")
         assert app.is_running
@@ -111,16 +111,16 @@ async def test_escape_takes_back_tags_then_the_filter_then_the_gpus() -> None:
         feed.give(busy_snapshot(20))
         app.filter_by("bob")
         await pilot.press("space", "1")
-        listing = app.picture.listing
+        listing = app.dashboard.listing
         assert listing.tagged
-        assert app.picture.shown.hidden
+        assert app.dashboard.shown.hidden
         await pilot.press("escape")
         assert not listing.tagged
         assert listing.filter.clauses
         await pilot.press("escape")
         assert not listing.filter.clauses
         await pilot.press("escape")
-        assert not app.picture.shown.hidden
+        assert not app.dashboard.shown.hidden
         assert len(pids(app)) == 20
 
 
@@ -135,7 +135,7 @@ async def test_a_selected_process_that_no_longer_fits_stays_under_the_cursor() -
         idle = tuple(process_of(number, cpu_percent=number * 1.0) for number in range(5))
         feed.give(make_snapshot(8, processes=(*idle, process_of(5))))
         assert selected(app) == 1002
-        assert app.picture.listing.matching == 1
+        assert app.dashboard.listing.matching == 1
         assert pids(app) == [1002, 1005]
         await pilot.press("j")
         feed.give(make_snapshot(8, processes=(*idle, process_of(5))))

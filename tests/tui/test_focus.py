@@ -34,7 +34,7 @@ async def shown(
 
 
 def device(app: GpudashApp) -> int:
-    row = app.picture.device
+    row = app.dashboard.device
     assert row is not None
     return row.device.index
 
@@ -71,7 +71,7 @@ async def test_no_process_is_aimed_at_while_the_gpus_have_the_focus(key: str) ->
         await pilot.press("tab", key)
         await pilot.pause()
         assert not app.screen.is_modal
-        assert not app.picture.listing.tagged
+        assert not app.dashboard.listing.tagged
         assert "Tab goes back to the processes" in screen_lines(app)[-1]
 
 
@@ -79,7 +79,7 @@ async def test_first_click_selects_a_gpu_and_the_second_opens_it() -> None:
     async with shown() as (app, pilot, _feed):
         y = line_of(app, " 5   ")
         await pilot.click(offset=(10, y))
-        assert app.picture.focus == "devices"
+        assert app.dashboard.focus == "devices"
         assert device(app) == 5
         await pilot.click(offset=(40, y))
         await pilot.pause()
@@ -92,14 +92,14 @@ async def test_click_on_a_process_takes_the_focus_back() -> None:
         await pilot.press("tab")
         await pilot.click("#processes", offset=(10, 3))
         await pilot.pause()
-        assert app.picture.focus == "processes"
+        assert app.dashboard.focus == "processes"
         assert selected(app) == 1002
 
 
 async def test_cells_are_gone_through_in_both_directions() -> None:
     async with shown(80, 24, processes=40, devices=64) as (app, pilot, _feed):
         await pilot.press("tab", "right", "down")
-        assert device(app) == app.picture.plan.device_lines + 1
+        assert device(app) == app.dashboard.layout.device_lines + 1
         await pilot.press("left", "up")
         assert device(app) == 0
 
@@ -150,5 +150,5 @@ async def test_nothing_reaches_a_process_that_is_not_shown(view: str, key: str) 
         await pilot.press(key)
         await pilot.pause()
         assert isinstance(app.screen, View)
-        assert not app.picture.listing.tagged
+        assert not app.dashboard.listing.tagged
         assert app.clipboard == ""

@@ -29,13 +29,13 @@ async def test_space_tags_and_goes_on() -> None:
         feed.give(busy_snapshot(6))
         await pilot.press("space", "space")
         await pilot.pause()
-        assert [row.process.pid for row in app.picture.listing.tagged_rows] == [1000, 1001]
+        assert [row.process.pid for row in app.dashboard.listing.tagged_rows] == [1000, 1001]
         assert selected(app) == 1002
         lines = screen_lines(app)
         assert sum(line.startswith("●") for line in lines) == 2
         assert any("2 tagged" in line for line in lines)
         await pilot.press("k", "space")
-        assert [row.process.pid for row in app.picture.listing.tagged_rows] == [1000]
+        assert [row.process.pid for row in app.dashboard.listing.tagged_rows] == [1000]
 
 
 async def test_tags_of_processes_that_are_gone_vanish() -> None:
@@ -46,7 +46,7 @@ async def test_tags_of_processes_that_are_gone_vanish() -> None:
         await pilot.press("space", "space")
         reused = process_of(0, create_time=5.0)
         feed.give(make_snapshot(8, processes=(reused, process_of(1))))
-        assert [row.process.key for row in app.picture.listing.tagged_rows] == [process_of(1).key]
+        assert [row.process.key for row in app.dashboard.listing.tagged_rows] == [process_of(1).key]
 
 
 async def test_columns_are_chosen_from_a_list() -> None:
@@ -58,9 +58,9 @@ async def test_columns_are_chosen_from_a_list() -> None:
         await pilot.pause()
         assert "Sort by" in text_of(app)
         await pilot.press("home", "down", "enter")
-        assert app.picture.listing.sort_key == "user"
+        assert app.dashboard.listing.sort_key == "user"
         await pilot.press("s", "escape")
-        assert app.picture.listing.sort_key == "user"
+        assert app.dashboard.listing.sort_key == "user"
 
 
 async def test_columns_are_hidden_shown_and_remembered() -> None:
@@ -92,7 +92,7 @@ async def test_a_list_is_clicked() -> None:
         y = next(y for y, line in enumerate(lines) if " user " in line and "USER" in line)
         await pilot.click(offset=(lines[y].index(" user ") + 2, y))
         await pilot.pause()
-        assert app.picture.listing.sort_key == "user"
+        assert app.dashboard.listing.sort_key == "user"
         await pilot.press("s")
         await pilot.pause()
         await pilot.click(offset=(0, 23))
@@ -109,7 +109,7 @@ async def test_digits_hide_gpus_and_their_processes() -> None:
         await pilot.pause()
         lines = screen_lines(app)
         assert "GPU 0,2,4-7 of 8" in lines[0]
-        assert {row.gpus for row in app.picture.listing.rows} == {"0", "2"}
+        assert {row.gpus for row in app.dashboard.listing.rows} == {"0", "2"}
         assert sum("H100" in line for line in lines) == 6
         await pilot.press("9")
         await pilot.pause()
@@ -131,7 +131,7 @@ async def test_one_of_many_gpus_is_chosen_from_a_list() -> None:
         await pilot.pause()
         assert "GPU 0,2,14 of 16" in screen_lines(app)[0]
         await pilot.press("g", "home", "enter")
-        assert not app.picture.shown.hidden
+        assert not app.dashboard.shown.hidden
 
 
 @pytest.mark.parametrize("keys", [(), ("slash", *"nobody-at-all"), ("enter",)])
@@ -141,7 +141,7 @@ async def test_what_is_cut_off_in_ascii_ends_in_ascii(keys: tuple[str, ...]) -> 
     async with app.run_test(size=(30, 10)) as pilot:
         feed.give(busy_snapshot(8))
         await pilot.press(*keys)
-        app.say("told at a length that leaves " + "no room for all of it " * 9)
+        app.show_message("told at a length that leaves " + "no room for all of it " * 9)
         await pilot.pause()
         assert text_of(app).isascii()
 
@@ -170,7 +170,7 @@ async def test_enter_keeps_the_gpus_that_were_marked() -> None:
         await pilot.click(offset=(20, y))
         await pilot.press("enter")
         await pilot.pause()
-        assert app.picture.shown.hidden == {0, 3}
+        assert app.dashboard.shown.hidden == {0, 3}
         assert isinstance(app.screen, Overview)
 
 
@@ -185,7 +185,7 @@ async def test_a_click_on_the_foot_of_a_list_chooses_nothing_below_it() -> None:
         await pilot.click(offset=(20, y))
         await pilot.pause()
         assert isinstance(app.screen, ChooseScreen)
-        assert not app.picture.shown.hidden
+        assert not app.dashboard.shown.hidden
 
 
 async def test_a_click_hides_a_column_and_enter_closes_their_list() -> None:
@@ -213,15 +213,15 @@ async def test_typing_narrows_every_list_down() -> None:
         await pilot.pause()
         assert "type to find  Space on or off" in text_of(app)
         await pilot.press("space")
-        assert app.picture.shown.hidden == {13}
+        assert app.dashboard.shown.hidden == {13}
         await pilot.press("escape", "g", "1", "3", "enter")
-        assert len(app.picture.shown.hidden) == 63
-        assert 13 not in app.picture.shown.hidden
+        assert len(app.dashboard.shown.hidden) == 63
+        assert 13 not in app.dashboard.shown.hidden
         await pilot.press("f2", *"nord", "enter")
         assert app.preferences.current.theme == "nord"
         for typed, key in (("cpu", "cpu"), ("mem", "gpu_memory"), ("rss", "resident_memory")):
             await pilot.press("s", *typed, "enter")
-            assert app.picture.listing.sort_key == key
+            assert app.dashboard.listing.sort_key == key
 
 
 async def test_plus_and_minus_change_the_interval() -> None:
@@ -330,10 +330,10 @@ async def test_a_theme_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     app = GpudashApp(feed)
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot())
-        before = app.picture.theme
+        before = app.dashboard.theme
         await pilot.press("f2", "down", "enter")
         await pilot.pause()
-        assert app.picture.theme != before
+        assert app.dashboard.theme != before
         assert app.preferences.current.theme != "dark"
 
 
@@ -345,7 +345,7 @@ async def test_nothing_unseen_changes_beneath_a_view() -> None:
         await pilot.press("m")
         await pilot.press("s", "slash", "f", "y", "space", "j")
         await pilot.pause()
-        listing = app.picture.listing
+        listing = app.dashboard.listing
         assert isinstance(app.screen, View)
         assert not listing.tagged
         assert listing.cursor == 0
@@ -361,4 +361,4 @@ async def test_a_view_can_hand_a_filter_over() -> None:
         app.filter_by('user="bob"')
         await pilot.pause()
         assert not isinstance(app.screen, View)
-        assert {row.process.username for row in app.picture.listing.rows} == {"bob"}
+        assert {row.process.username for row in app.dashboard.listing.rows} == {"bob"}

@@ -4,67 +4,67 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.tui.layout import arrange
+from gpudash.tui.layout import compute_layout
 
 PANELS = st.frozensets(st.sampled_from(["host", "history", "sparklines"]))
 
 
 def test_sixteen_gpus_fit_twenty_four_lines() -> None:
-    plan = arrange(80, 24, 16, 40)
+    plan = compute_layout(80, 24, 16, 40)
     assert (plan.seen, plan.charts) == (16, 0)
     assert 24 - 3 - plan.upper >= 10
 
 
 def test_sixty_four_gpus_fit_eighty_columns_beside_eight_processes() -> None:
-    plan = arrange(80, 24, 64, 500)
+    plan = compute_layout(80, 24, 64, 500)
     assert (plan.seen, plan.compact) == (64, True)
     assert 24 - 3 - plan.upper >= 8
 
 
 def test_more_gpus_than_cells_leave_half_the_room_to_the_processes() -> None:
-    plan = arrange(40, 24, 64, 500)
+    plan = compute_layout(40, 24, 64, 500)
     assert plan.seen == (plan.devices - 1) * plan.across < 64
     assert 24 - 3 - plan.upper >= 8
 
 
 def test_part_that_is_alone_has_all_but_a_line() -> None:
-    assert arrange(80, 24, 8, 40, alone="processes").upper == 0
-    devices = arrange(80, 24, 19, 40, alone="devices")
+    assert compute_layout(80, 24, 8, 40, alone="processes").upper == 0
+    devices = compute_layout(80, 24, 19, 40, alone="devices")
     assert (devices.devices, devices.compact) == (19, False)
 
 
 def test_eight_gpus_leave_room_for_host_and_eight_processes() -> None:
-    plan = arrange(80, 24, 8, 40)
+    plan = compute_layout(80, 24, 8, 40)
     assert (plan.devices, plan.host, plan.charts) == (8, 1, 0)
     assert 24 - 3 - plan.upper >= 8
 
 
 def test_what_is_wrong_has_a_line_and_three_where_there_is_room() -> None:
-    assert arrange(80, 24, 8, 40, findings=5).findings == 1
-    assert arrange(120, 40, 8, 40, findings=5).findings == 3
-    assert arrange(120, 40, 8, 40, findings=1).findings == 1
-    assert arrange(80, 24, 8, 40).findings == 0
-    assert 24 - 3 - arrange(80, 24, 8, 40, findings=5).upper >= 8
+    assert compute_layout(80, 24, 8, 40, findings=5).findings == 1
+    assert compute_layout(120, 40, 8, 40, findings=5).findings == 3
+    assert compute_layout(120, 40, 8, 40, findings=1).findings == 1
+    assert compute_layout(80, 24, 8, 40).findings == 0
+    assert 24 - 3 - compute_layout(80, 24, 8, 40, findings=5).upper >= 8
 
 
 def test_few_processes_leave_the_room_to_charts_and_many_take_it() -> None:
-    assert arrange(120, 40, 8, 3).charts > 10
-    assert arrange(120, 40, 8, 30).charts == 0
+    assert compute_layout(120, 40, 8, 3).charts > 10
+    assert compute_layout(120, 40, 8, 30).charts == 0
 
 
 def test_tall_terminals_leave_room_for_twice_as_many_processes_and_no_more() -> None:
     for height, processes in ((40, 3), (80, 8), (100, 20)):
-        plan = arrange(120, height, 2, processes)
+        plan = compute_layout(120, height, 2, processes)
         left = height - 3 - plan.upper
         assert 2 * processes - 1 <= left < 2 * processes + 8
 
 
 def test_one_process_more_seldom_moves_the_charts() -> None:
-    assert len({arrange(120, 40, 8, count).charts for count in (5, 6, 7, 8)}) == 1
+    assert len({compute_layout(120, 40, 8, count).charts for count in (5, 6, 7, 8)}) == 1
 
 
 def test_long_list_stands_in_two_columns_where_it_is_wide() -> None:
-    narrow, wide = arrange(120, 60, 64, 9), arrange(200, 60, 64, 9)
+    narrow, wide = compute_layout(120, 60, 64, 9), compute_layout(200, 60, 64, 9)
     assert (narrow.across, wide.across) == (2, 2)
     assert narrow.compact
     assert not wide.compact
@@ -73,8 +73,8 @@ def test_long_list_stands_in_two_columns_where_it_is_wide() -> None:
 
 @pytest.mark.parametrize(("panel", "part"), [("host", "host"), ("history", "charts")])
 def test_hidden_panel_takes_no_line(panel: str, part: str) -> None:
-    assert getattr(arrange(120, 40, 4, 3), part)
-    assert not getattr(arrange(120, 40, 4, 3, {panel}), part)
+    assert getattr(compute_layout(120, 40, 4, 3), part)
+    assert not getattr(compute_layout(120, 40, 4, 3, {panel}), part)
 
 
 @given(
@@ -93,7 +93,7 @@ def test_processes_keep_their_lines_at_any_size(
     hidden: frozenset[str],
     findings: int,
 ) -> None:
-    plan = arrange(cells, height, devices, processes, hidden, findings=findings)
+    plan = compute_layout(cells, height, devices, processes, hidden, findings=findings)
     assert min(plan) >= 0
     assert plan.devices >= 1
     assert plan.seen <= max(1, devices)

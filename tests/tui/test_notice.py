@@ -8,7 +8,7 @@ import pytest
 
 from gpudash.tui import telling
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.telling import Notice
+from gpudash.tui.telling import StatusMessage
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
 
 SLOWER, NO_SUCH = "a sample every 2 s", "there is no GPU 9"
@@ -58,18 +58,18 @@ async def test_a_result_goes_from_another_view_too(monkeypatch: pytest.MonkeyPat
 
 def test_what_stays_is_told_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telling, "SECONDS", 0.0)
-    told = Notice()
+    told = StatusMessage()
     passing: list[float] = []
     told.on_passing = passing.append
-    told.tell("SIGTERM sent", stays=True)
+    told.show("SIGTERM sent", stays=True)
     assert (told.text, passing) == ("SIGTERM sent", [])
-    told.tell("terminated")
+    told.show("terminated")
     assert (told.text, passing) == ("", [0.0])
-    told.tell("")
+    told.show("")
     assert passing == [0.0]
 
 
 def test_a_result_is_told_for_long_enough_to_read_it() -> None:
-    told = Notice()
-    told.tell("terminated")
+    told = StatusMessage()
+    told.show("terminated")
     assert told.text == "terminated"

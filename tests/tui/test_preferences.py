@@ -31,7 +31,7 @@ async def test_the_file_arranges_the_screen(path: Path) -> None:
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.pause()
-        assert [row.process.pid for row in app.picture.listing.rows] == [1000, 1001, 1002, 1003]
+        assert [row.process.pid for row in app.dashboard.listing.rows] == [1000, 1001, 1002, 1003]
         assert not any("LOAD" in line for line in screen_lines(app))
 
 
@@ -56,7 +56,7 @@ async def test_mistakes_are_told_and_the_rest_counts(path: Path) -> None:
     async with app.run_test(size=(250, 40)) as pilot:
         await pilot.pause()
         assert "2 mistakes in the settings" in screen_lines(app)[-1]
-        assert app.picture.listing.sort_key == "pid"
+        assert app.dashboard.listing.sort_key == "pid"
 
 
 async def test_what_was_changed_on_screen_is_saved_and_nothing_else(path: Path) -> None:
@@ -230,14 +230,14 @@ async def test_keys_are_remapped_throughout(path: Path) -> None:
     async with app.run_test(size=(200, 40)) as pilot:
         feed.give(busy_snapshot(4))
         await pilot.press("p")
-        assert not app.picture.playhead.paused
-        assert not app.picture.listing.descending
+        assert not app.dashboard.playhead.paused
+        assert not app.dashboard.listing.descending
         await pilot.press("r")
-        assert not app.picture.listing.descending
+        assert not app.dashboard.listing.descending
         assert "F7 pause" in screen_lines(app)[-1]
         await pilot.press("f7")
         await pilot.pause()
-        assert app.picture.playhead.paused
+        assert app.dashboard.playhead.paused
         assert "F7 live" in screen_lines(app)[-1]
 
 
@@ -246,7 +246,7 @@ async def test_an_action_can_be_left_without_keys(path: Path) -> None:
     app = GpudashApp(HandFeed(), preferences=Preferences(str(path)))
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("p", "q")
-        assert not app.picture.playhead.paused
+        assert not app.dashboard.playhead.paused
         assert app.is_running
         await pilot.press("ctrl+x")
     assert app.return_code == 0

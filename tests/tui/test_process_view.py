@@ -181,8 +181,8 @@ async def test_exited_process_stays_and_says_since_when(holders: Holders) -> Non
     app = GpudashApp(feed)
     async with app.run_test(size=(100, 60)) as pilot:
         feed.give(host_of(shown(holder.pid), process_of(31)))
-        row = next(row for row in app.picture.listing.rows if row.process.pid == holder.pid)
-        app.push_screen(ProcessView(app.picture, row, clock=lambda: now))
+        row = next(row for row in app.dashboard.listing.rows if row.process.pid == holder.pid)
+        app.push_screen(ProcessView(app.dashboard, row, clock=lambda: now))
         await until(app, pilot, "ENVIRONMENT")
         holder.end()
         feed.give(host_of(process_of(31)))
@@ -217,8 +217,8 @@ async def test_end_of_one_that_had_left_its_gpu_is_when_it_ended(holders: Holder
     app = GpudashApp(feed)
     async with app.run_test(size=(100, 60)) as pilot:
         feed.give(snapshot)
-        (row,) = app.picture.listing.rows
-        app.push_screen(ProcessView(app.picture, row, clock=lambda: now))
+        (row,) = app.dashboard.listing.rows
+        app.push_screen(ProcessView(app.dashboard, row, clock=lambda: now))
         assert "K kill" in await until(app, pilot, "ENVIRONMENT")
         feed.give(host_of())
         assert "K kill" not in await until(app, pilot, "LEFT THE GPU")
@@ -284,7 +284,7 @@ async def test_nothing_is_signalled_once_the_process_is_gone(job: int) -> None:
 async def test_process_stays_selected_while_the_list_changes(job: int) -> None:
     others = [process_of(number) for number in range(30, 35)]
     async with view(shown(job), *others) as (app, pilot, feed):
-        app.picture.listing.move_to(3)
+        app.dashboard.listing.move_to(3)
         feed.give(host_of(*others, shown(job)))
         await pilot.pause()
         assert selected(app) == job

@@ -64,7 +64,7 @@ def names(app: GpudashApp) -> list[str]:
 
 
 def filter_in_force(app: GpudashApp) -> str:
-    return str(app.picture.listing.filter)
+    return str(app.dashboard.listing.filter)
 
 
 async def test_owners_stand_in_order_of_memory_above_their_total() -> None:
@@ -107,7 +107,7 @@ async def test_enter_shows_only_the_processes_of_the_user() -> None:
         await pilot.press("down", "enter")
         await pilot.pause()
         assert not isinstance(app.screen, View)
-        assert {row.process.pid for row in app.picture.listing.rows} == {2, 3}
+        assert {row.process.pid for row in app.dashboard.listing.rows} == {2, 3}
 
 
 async def test_click_on_a_user_does_so_too() -> None:
@@ -115,7 +115,7 @@ async def test_click_on_a_user_does_so_too() -> None:
         await pilot.click("#body", offset=(3, 3))
         await pilot.pause()
         assert not isinstance(app.screen, View)
-        assert {row.process.pid for row in app.picture.listing.rows} == {4}
+        assert {row.process.pid for row in app.dashboard.listing.rows} == {4}
 
 
 async def test_click_on_the_total_or_below_chooses_nobody() -> None:
@@ -130,7 +130,7 @@ async def test_strange_name_filters_exactly_its_own_processes(owner: str) -> Non
     async with users(held(1, owner, 40), held(2, "b", 10)) as (app, pilot, _):
         await pilot.press("enter")
         await pilot.pause()
-        assert [row.process.pid for row in app.picture.listing.rows] == [1]
+        assert [row.process.pid for row in app.dashboard.listing.rows] == [1]
 
 
 @pytest.mark.parametrize("owner", [None, "", "x" * 1500])

@@ -35,7 +35,7 @@ async def test_view_of_a_silent_feed_fades_and_says_why(view: str, state: FeedSt
         feed.give(busy_snapshot())
         await pilot.press(VIEWS[view])
         await updated(app, pilot, terminal)
-        theme = app.picture.theme
+        theme = app.dashboard.theme
         plain, shrill = (
             {style.color.triplet.hex[1:] for style in styles if style.color and style.color.triplet}
             for styles in ((theme.base, theme.strong), (theme.ok, theme.warn, theme.critical))

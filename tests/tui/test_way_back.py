@@ -85,4 +85,4 @@ async def test_a_filter_chosen_in_a_view_shows_the_overview() -> None:
         await pilot.press("d", "u", "enter")
         await pilot.pause()
         assert isinstance(app.screen, Overview)
-        assert app.picture.listing.filter.clauses
+        assert app.dashboard.listing.filter.clauses

@@ -41,8 +41,8 @@ class Opening(LiveApp):
         from gpudash.tui.dialogs.help import HelpScreen
         from gpudash.tui.keymap import KEYS
 
-        keys = self.picture.in_force(KEYS)
-        put_above(self, HelpScreen(self.picture.theme, keys), self._back)
+        keys = self.dashboard.in_force(KEYS)
+        put_above(self, HelpScreen(self.dashboard.theme, keys), self._back)
 
     def action_palette(self) -> None:
         """Choose any action by its name."""
@@ -50,7 +50,7 @@ class Opening(LiveApp):
         from gpudash.tui.dialogs.palette import entries
 
         view = self.screen if isinstance(self.screen, View) else None
-        found = entries(self.picture.keys, view.keys if view else ())
+        found = entries(self.dashboard.keys, view.keys if view else ())
 
         async def chosen(id: str | None) -> None:
             self.redraw()
@@ -59,7 +59,7 @@ class Opening(LiveApp):
                 await self.run_action(found[id].action, default_namespace=namespace)
 
         choices = [entry.choice for entry in found.values()]
-        put_above(self, ChooseScreen(":", choices, self.picture.theme), chosen)
+        put_above(self, ChooseScreen(":", choices, self.dashboard.theme), chosen)
 
     def action_choose_theme(self) -> None:
         """Choose the colours, those of the entry under the cursor worn meanwhile."""
@@ -73,11 +73,11 @@ class Opening(LiveApp):
                 self._try_on(current)
                 return
             self.prefer(theme=name)
-            self.dress()
+            self.apply_theme()
             self.redraw()
 
         choices = [Choice(name, name, marked=name == current) for name in THEMES]
-        look = self.picture.theme
+        look = self.dashboard.theme
         screen = ChooseScreen("Colours", choices, look, current=current, pointed=self._try_on)
         put_above(self, screen, chosen)
 
@@ -85,13 +85,13 @@ class Opening(LiveApp):
         """Show everything about a GPU: the one under the cursor while the GPUs have the focus."""
         from gpudash.tui.views.device import DeviceView
 
-        picture = self.picture
-        row = picture.device if picture.devices.focused else None
-        self._open(DeviceView(picture, row.device.key if row else None))
+        dashboard = self.dashboard
+        row = dashboard.device if dashboard.devices.focused else None
+        self._open(DeviceView(dashboard, row.device.key if row else None))
 
     def action_open(self) -> None:
         """Show what is under the cursor."""
-        if self.picture.devices.focused:
+        if self.dashboard.devices.focused:
             self.action_view_device()
         else:
             self.action_view_process()
@@ -100,57 +100,57 @@ class Opening(LiveApp):
         """Show what is wrong or wasteful, why, and what to do."""
         from gpudash.tui.views.findings import FindingsView
 
-        self._open(FindingsView(self.picture))
+        self._open(FindingsView(self.dashboard))
 
     def on_findings_view_chosen(self, message: FindingsView.Chosen) -> None:
         """Show the process that a finding is about, else its GPU."""
         from gpudash.tui.views.device import DeviceView
         from gpudash.tui.views.process import ProcessView
 
-        finding, picture = message.finding, self.picture
-        rows = {row.process.pid: row for row in picture.listing.everything}
+        finding, dashboard = message.finding, self.dashboard
+        rows = {row.process.pid: row for row in dashboard.listing.everything}
         row = next((rows[pid] for pid in finding.pids if pid in rows), None)
-        keys = [each.device.key for each in picture.rows if _is_about(finding, each.device)]
+        keys = [each.device.key for each in dashboard.rows if _is_about(finding, each.device)]
         if row is not None:
-            self._open(ProcessView(picture, row))
+            self._open(ProcessView(dashboard, row))
         elif keys:
-            self._open(DeviceView(picture, keys[0]))
+            self._open(DeviceView(dashboard, keys[0]))
 
     def action_view_links(self) -> None:
         """Show how the GPUs are connected."""
         from gpudash.tui.views.links import LinksView
 
-        self._open(LinksView(self.picture))
+        self._open(LinksView(self.dashboard))
 
     def action_view_users(self) -> None:
         """Show who holds how much."""
         from gpudash.tui.views.users import UsersView
 
-        self._open(UsersView(self.picture))
+        self._open(UsersView(self.dashboard))
 
     def action_mistakes(self) -> None:
         """Show all that is wrong in the file of settings."""
         from gpudash.tui.dialogs.mistakes import MistakesView
 
         if self.preferences.mistakes:
-            self._open(MistakesView(self.picture, self.preferences.mistakes))
+            self._open(MistakesView(self.dashboard, self.preferences.mistakes))
         else:
-            self.say("there is no mistake in the settings")
+            self.show_message("there is no mistake in the settings")
 
     def action_view_process(self, section: str = "") -> None:
         """Show the selected process, from its `tree` or its `environment` on."""
-        row = self.picture.listing.selected
+        row = self.dashboard.listing.selected
         if row is None:
-            self.say("no process is selected")
+            self.show_message("no process is selected")
             return
-        self.picture.listing.hold()
+        self.dashboard.listing.hold()
         from gpudash.tui.views.process import ProcessView
 
-        self._open(ProcessView(self.picture, row, section=section))
+        self._open(ProcessView(self.dashboard, row, section=section))
 
     def _open(self, view: View) -> None:
         """Show a view above the one that it was opened from; of each kind there is one at most."""
-        self.picture.notice = ""
+        self.dashboard.message = ""
         while any(type(screen) is type(view) for screen in self.screen_stack):
             self.pop_screen()
         self.push_screen(view, self._back)
@@ -162,9 +162,9 @@ class Opening(LiveApp):
         """Wear a theme, without keeping it, and return it."""
         if name != self.preferences.current.theme:
             self.preferences.try_on(name)
-            self.dress()
+            self.apply_theme()
         self.redraw()
-        return self.picture.theme
+        return self.dashboard.theme
 
 
 def _is_about(finding: Finding, device: Device) -> bool:
@@ -177,20 +177,20 @@ class Sorting(LiveApp):
 
     def action_sort(self, step: int) -> None:
         """Sort by a neighbour of the column in force."""
-        keys, listing = self.picture.processes.sortable, self.picture.listing
+        keys, listing = self.dashboard.processes.sortable, self.dashboard.listing
         if keys:
             place = keys.index(listing.sort_key) if listing.sort_key in keys else 0
             self.sort_by(keys[(place + step) % len(keys)])
 
     def action_reverse(self) -> None:
         """Turn the order around."""
-        self.sort_by(self.picture.listing.sort_key)
+        self.sort_by(self.dashboard.listing.sort_key)
 
     def action_choose_sort(self) -> None:
         """Choose the column from a list of all, those that have no room on screen too."""
         from gpudash.tui.dialogs.choose import ChooseScreen
 
-        current = self.picture.listing.sort_key
+        current = self.dashboard.listing.sort_key
         choices = [
             Choice(
                 column.key,
@@ -201,21 +201,21 @@ class Sorting(LiveApp):
             )
             for column in PROCESS_COLUMNS
         ]
-        screen = ChooseScreen("Sort by", choices, self.picture.theme, current=current)
+        screen = ChooseScreen("Sort by", choices, self.dashboard.theme, current=current)
         put_above(self, screen, self._sort_chosen)
 
     def _sort_chosen(self, key: str | None) -> None:
-        if key is not None and key != self.picture.listing.sort_key:
+        if key is not None and key != self.dashboard.listing.sort_key:
             self.sort_by(key)
         self.redraw()
 
     def sort_by(self, key: str) -> None:
         """Sort by a column; the column in force turns around."""
-        listing = self.picture.listing
+        listing = self.dashboard.listing
         listing.sort_by(key)
         reverse = listing.descending is not starts_largest(listing.sort_key)
         self.prefer(sort=listing.sort_key, reverse=reverse)
-        self.say("")
+        self.show_message("")
 
 
 def _term_names(key: str) -> str:
@@ -243,12 +243,12 @@ class Filtering(Suspending):
         wanted = parse(text)
         while isinstance(self.screen, View):
             self.pop_screen()
-        self.picture.listing.filter_by(wanted)
-        self.say("")
+        self.dashboard.listing.filter_by(wanted)
+        self.show_message("")
 
     def action_filter(self) -> None:
         """Open the prompt with the filter in force."""
-        listing = self.picture.listing
+        listing = self.dashboard.listing
         self._filter_before, self._filter_error = listing.filter, None
         self._anchor = listing.selected_key
         self.prompt.open(listing.filter.text)
@@ -256,34 +256,34 @@ class Filtering(Suspending):
 
     def action_clear(self) -> None:
         """Go back to the present; from there, take back tags, the filter, the choice of GPUs."""
-        listing = self.picture.listing
-        if self.picture.playhead.paused:
-            self.picture.pause(False)
+        listing = self.dashboard.listing
+        if self.dashboard.playhead.paused:
+            self.dashboard.pause(False)
         elif listing.tagged:
             listing.tagged.clear()
         elif listing.filter.clauses:
             listing.filter_by(EVERYTHING)
         else:
-            self.picture.shown.show_all()
+            self.dashboard.shown.show_all()
             listing.hide_devices(())
-        self.say("")
+        self.show_message("")
 
     def action_tag(self) -> None:
         """Tag the selected process, or take its tag back, and go on to the next."""
-        listing = self.picture.listing
-        if self.picture.devices.focused:
-            self.say("Tab goes back to the processes, to choose which")
+        listing = self.dashboard.listing
+        if self.dashboard.devices.focused:
+            self.show_message("Tab goes back to the processes, to choose which")
             return
         listing.tag()
         listing.move(1)
-        self.say("" if listing.rows else "no process is selected")
+        self.show_message("" if listing.rows else "no process is selected")
 
     def draw_prompt(self) -> None:
         """Draw the filter with what is wrong with it, or with what could follow."""
         if not self.prompt.is_open:
             return
-        look, editor, cells = self.picture.theme, self.prompt.editor, self.size.width
-        note, error = share(self.picture.listing), self._filter_error
+        look, editor, cells = self.dashboard.theme, self.prompt.editor, self.size.width
+        note, error = share(self.dashboard.listing), self._filter_error
         top = typed(_SIGN, editor, look, cells, note=note, error=error)
         if error is not None:
             below = complaint(_SIGN, editor, error, look, cells)
@@ -301,27 +301,27 @@ class Filtering(Suspending):
         """Show what fits so far, without regard to a word that is wrong or not yet whole."""
         wanted, self._filter_error = _understood(self.prompt.editor.text)
         if wanted is not None:
-            self.picture.listing.filter_by(wanted, anchor=self._anchor)
+            self.dashboard.listing.filter_by(wanted, anchor=self._anchor)
         self.redraw()
 
     def on_prompt_kept(self, _message: Prompt.Kept) -> None:
         """Close the prompt, unless its filter is wrong."""
         if self._filter_error is None:
             self._uncover()
-            listing = self.picture.listing
+            listing = self.dashboard.listing
             if listing.filter.clauses and listing.everything and not listing.matching:
-                self.picture.notice = self._vain() or "No process fits; Esc shows all"
+                self.dashboard.message = self._vain() or "No process fits; Esc shows all"
 
     def on_prompt_abandoned(self, _message: Prompt.Abandoned) -> None:
         """Close the prompt as if nothing had been typed."""
-        self.picture.listing.filter_by(self._filter_before, anchor=self._anchor)
+        self.dashboard.listing.filter_by(self._filter_before, anchor=self._anchor)
         self._uncover()
 
     async def on_prompt_unused(self, message: Prompt.Unused) -> None:
         """Move the cursor with the keys that no text needs, or suspend."""
         if message.key in _MOVES:
             await self.run_action(_MOVES[message.key])
-            self._anchor = self.picture.listing.selected_key
+            self._anchor = self.dashboard.listing.selected_key
         elif self.suspends(message.key):
             self.action_suspend_process()
 
@@ -330,18 +330,18 @@ class Filtering(Suspending):
         try:
             self.filter_by(message.filter)
         except FilterError as error:
-            self.say(str(error))
+            self.show_message(str(error))
 
     def _vain(self) -> str:
         """Return why nothing fits, as far as the filter itself tells."""
-        listing = self.picture.listing
+        listing = self.dashboard.listing
         if listing.matching or not listing.everything:
             return ""
-        return hint(listing.filter.text, [row.label for row in self.picture.rows])
+        return hint(listing.filter.text, [row.label for row in self.dashboard.rows])
 
     def _cover(self) -> None:
         self.lay_out()
-        self.picture.notice = ""
+        self.dashboard.message = ""
         self.call_after_refresh(self.redraw)
 
     def _uncover(self) -> None:
@@ -368,58 +368,58 @@ class Moving(LiveApp):
 
     def action_turn(self) -> None:
         """Give the focus to the devices, or back to the processes."""
-        devices = self.picture.devices
-        devices.focused = not devices.focused and bool(self.picture.rows)
-        self.say("")
+        devices = self.dashboard.devices
+        devices.focused = not devices.focused and bool(self.dashboard.rows)
+        self.show_message("")
 
     def action_enlarge(self) -> None:
         """Give the part in focus all the room, or share it out again."""
-        self.picture.enlarged = not self.picture.enlarged
-        self.say("")
+        self.dashboard.enlarged = not self.dashboard.enlarged
+        self.show_message("")
 
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
-        picture = self.picture
-        if picture.devices.focused:
-            picture.devices.move(rows, picture.rows, picture.plan)
+        dashboard = self.dashboard
+        if dashboard.devices.focused:
+            dashboard.devices.move(rows, dashboard.rows, dashboard.layout)
         else:
-            picture.listing.move(rows)
-        self.say("")
+            dashboard.listing.move(rows)
+        self.show_message("")
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by what is in view."""
-        picture = self.picture
-        page = picture.plan.seen if picture.devices.focused else picture.page
+        dashboard = self.dashboard
+        page = dashboard.layout.seen if dashboard.devices.focused else dashboard.page
         self.action_move(pages * page)
 
     def action_move_to(self, index: int) -> None:
         """Move the cursor to the first row (0) or the last (-1)."""
-        picture = self.picture
-        count = len(picture.rows if picture.devices.focused else picture.listing.rows)
+        dashboard = self.dashboard
+        count = len(dashboard.rows if dashboard.devices.focused else dashboard.listing.rows)
         self.action_move(count if index else -count)
 
     def action_scroll_devices(self, pages: int) -> None:
         """Show other devices where not all fit."""
-        self.picture.scroll_devices(pages * self.picture.plan.seen)
+        self.dashboard.scroll_devices(pages * self.dashboard.layout.seen)
         self.redraw()
 
     def action_scroll_command(self, steps: int) -> None:
         """Show later or earlier parts of the command lines; move between columns of devices."""
-        picture = self.picture
-        if picture.devices.focused and picture.plan.across > 1:
-            self.action_move(steps * picture.plan.device_lines)
+        dashboard = self.dashboard
+        if dashboard.devices.focused and dashboard.layout.across > 1:
+            self.action_move(steps * dashboard.layout.device_lines)
             return
-        picture.scroll_command(steps * _COMMAND_STEP)
+        dashboard.scroll_command(steps * _COMMAND_STEP)
         self.redraw()
 
     def action_scroll_command_to(self, end: int) -> None:
         """Show the beginning of the command lines (0), or the end of the longest (-1)."""
-        self.picture.scroll_command(_END if end else -_END)
+        self.dashboard.scroll_command(_END if end else -_END)
         self.redraw()
 
     def on_devices_scrolled(self, message: Devices.Scrolled) -> None:
         """Scroll the devices by the wheel."""
-        self.picture.scroll_devices(message.rows)
+        self.dashboard.scroll_devices(message.rows)
         self.redraw()
 
     def on_processes_moved(self, message: Processes.Moved) -> None:
@@ -435,8 +435,8 @@ class Pointing(Sorting, Opening):
 
     def on_processes_clicked(self, message: Processes.Clicked) -> None:
         """Sort by a heading, select a row, or open it with a second click."""
-        picture = self.picture
-        table, listing = picture.processes, picture.listing
+        dashboard = self.dashboard
+        table, listing = dashboard.processes, dashboard.listing
         if not message.line:
             key = table.column_at(message.x)
             if key is not None:
@@ -445,26 +445,26 @@ class Pointing(Sorting, Opening):
         place = table.top + message.line - 1
         if place >= len(listing.rows):
             return
-        again = not picture.devices.focused and listing.cursor == place
-        picture.devices.focused = False
+        again = not dashboard.devices.focused and listing.cursor == place
+        dashboard.devices.focused = False
         listing.move_to(place)
-        self.say("")
+        self.show_message("")
         if self._is_second(listing.selected_key) and again:
             self.action_view_process()
 
     def on_devices_clicked(self, message: Devices.Clicked) -> None:
         """Select a device, or open it with a second click."""
-        picture = self.picture
-        if picture.is_finding(message.line):
+        dashboard = self.dashboard
+        if dashboard.is_finding(message.line):
             self.action_view_findings()
             return
-        row = picture.device_at(message.x, message.line)
+        row = dashboard.device_at(message.x, message.line)
         if row is None:
             return
-        before = picture.device if picture.devices.focused else None
-        picture.devices.focused = True
-        picture.devices.select(row)
-        self.say("")
+        before = dashboard.device if dashboard.devices.focused else None
+        dashboard.devices.focused = True
+        dashboard.devices.select(row)
+        self.show_message("")
         if self._is_second(row.device.key) and before == row:
             self.action_view_device()
 

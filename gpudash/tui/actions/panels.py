@@ -21,9 +21,9 @@ class Showing(LiveApp):
 
     def action_toggle_panel(self, panel: str) -> None:
         """Hide a panel, or show it again."""
-        self.picture.toggle(panel)
-        self.prefer(hidden_panels=tuple(sorted(self.picture.hidden)))
-        self.say("")
+        self.dashboard.toggle(panel)
+        self.prefer(hidden_panels=tuple(sorted(self.dashboard.hidden)))
+        self.show_message("")
 
     def action_choose_columns(self) -> None:
         """Choose the columns of the processes with the space bar; none is as good as all."""
@@ -32,7 +32,7 @@ class Showing(LiveApp):
         screen = ChooseScreen(
             "Columns",
             self._column_choices(),
-            self.picture.theme,
+            self.dashboard.theme,
             toggled=self._column_toggled,
             marks_only=True,
         )
@@ -60,15 +60,15 @@ class Showing(LiveApp):
             place = sum(every.index(each) < every.index(key) for each in shown)
             shown = (*shown[:place], key, *shown[place:])
         self.prefer(columns=() if shown == every else shown)
-        self.picture.processes.choose(self.preferences.current.columns)
+        self.dashboard.processes.choose(self.preferences.current.columns)
         return self._column_choices()
 
     def action_toggle_device(self, index: int) -> None:
         """Hide a GPU, or show it again."""
-        if index not in indices(self.picture.snapshot):
-            self.say(f"there is no GPU {index}")
+        if index not in indices(self.dashboard.snapshot):
+            self.show_message(f"there is no GPU {index}")
             return
-        self.picture.shown.toggle(index, self.picture.snapshot)
+        self.dashboard.shown.toggle(index, self.dashboard.snapshot)
         self._apply()
 
     def action_choose_devices(self) -> None:
@@ -77,16 +77,16 @@ class Showing(LiveApp):
 
         title = "Show only GPU"
         screen = ChooseScreen(
-            title, self._device_choices(), self.picture.theme, toggled=self._toggled
+            title, self._device_choices(), self.dashboard.theme, toggled=self._toggled
         )
         put_above(self, screen, self._device_chosen)
 
     def _device_choices(self) -> list[Choice]:
-        picture = self.picture
-        hidden = picture.shown.hidden
+        dashboard = self.dashboard
+        hidden = dashboard.shown.hidden
         entries = [
             Choice(str(device.index), f"GPU {device.index}", str(device.name or ""), shown)
-            for device in picture.snapshot.devices
+            for device in dashboard.snapshot.devices
             if not device.is_mig
             for shown in (device.index not in hidden,)
         ]
@@ -102,18 +102,18 @@ class Showing(LiveApp):
         self._apply()
 
     def _choose(self, value: str, *, alone: bool) -> None:
-        picture = self.picture
+        dashboard = self.dashboard
         if value == _ALL:
-            picture.shown.show_all()
+            dashboard.shown.show_all()
         elif alone:
-            picture.shown.only(int(value), picture.snapshot)
+            dashboard.shown.only(int(value), dashboard.snapshot)
         else:
-            picture.shown.toggle(int(value), picture.snapshot)
+            dashboard.shown.toggle(int(value), dashboard.snapshot)
 
     def _apply(self) -> None:
-        self.picture.listing.hide_devices(self.picture.shown.hidden)
-        self.picture.scroll_devices(0)
-        self.say("")
+        self.dashboard.listing.hide_devices(self.dashboard.shown.hidden)
+        self.dashboard.scroll_devices(0)
+        self.show_message("")
 
 
 class Copying(LiveApp):
@@ -121,23 +121,23 @@ class Copying(LiveApp):
 
     def action_copy_pid(self) -> None:
         """Copy the PID."""
-        row = self.picture.listing.selected
+        row = self.dashboard.listing.selected
         self._copy("PID", str(row.process.pid) if row else "")
 
     def action_copy_command(self) -> None:
         """Copy the command line as a shell would take it."""
-        row = self.picture.listing.selected
+        row = self.dashboard.listing.selected
         text = command(row.process) if row and row.process.command_line else ""
         self._copy("command line", text)
 
     def _copy(self, what: str, text: str) -> None:
-        if self.picture.listing.selected is None:
-            self.say("no process is selected")
+        if self.dashboard.listing.selected is None:
+            self.show_message("no process is selected")
         elif not text or text == ABSENT:
-            self.say(f"there is no {what} to copy")
+            self.show_message(f"there is no {what} to copy")
         else:
             self.copy_to_clipboard(text)
-            self.say(f"copied the {what}, if the terminal takes it (OSC 52): {text}")
+            self.show_message(f"copied the {what}, if the terminal takes it (OSC 52): {text}")
 
 
 class Suspending(LiveApp):

@@ -10,14 +10,14 @@ class Signalling(LiveApp):
 
     def action_kill(self, signal_name: str) -> None:
         """Ask whether to signal what is tagged, or else what is selected."""
-        if self.picture.recorded:
-            self.say("this is a recording: none of its processes can be signalled")
+        if self.dashboard.recorded:
+            self.show_message("this is a recording: none of its processes can be signalled")
             return
-        if self.picture.read_only:
-            self.say("read-only: nothing is sent")
+        if self.dashboard.read_only:
+            self.show_message("read-only: nothing is sent")
             return
-        if self.picture.devices.focused:
-            self.say("Tab goes back to the processes, to choose which")
+        if self.dashboard.devices.focused:
+            self.show_message("Tab goes back to the processes, to choose which")
             return
         # A read-only screen must not even load what can signal.
         from gpudash.tui.actions.kill.flow import ask

@@ -22,13 +22,13 @@ class Timing(LiveApp):
 
     def action_pause(self) -> None:
         """Freeze the screen, or catch up with the feed."""
-        self.picture.pause(not self.picture.playhead.paused)
-        self.say("")
+        self.dashboard.pause(not self.dashboard.playhead.paused)
+        self.show_message("")
 
     def action_step(self, samples: int) -> None:
         """Show an earlier or later sample."""
-        self.picture.step(samples)
-        self.say("")
+        self.dashboard.step(samples)
+        self.show_message("")
 
     def action_interval(self, step: int) -> None:
         """Sample more rarely (1) or more often (-1) from now on.
@@ -38,7 +38,9 @@ class Timing(LiveApp):
         assert not isinstance(self.feed, Playback)
         seconds = next_interval(self.feed.interval, step)
         if seconds == self.feed.interval:
-            self.say(f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval")
+            self.show_message(
+                f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval"
+            )
             return
         self.feed.change_interval(seconds)
         told = f"a sample every {seconds:g} s"
@@ -46,7 +48,7 @@ class Timing(LiveApp):
             self.prefer(interval=seconds)
         else:
             told += ", in this session only"
-        self.say(told)
+        self.show_message(told)
 
 
 _STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
@@ -63,31 +65,31 @@ class Replaying(Timing):
 
     def action_pause(self) -> None:
         """Stop, or play on from what is shown."""
-        feed, playhead = self.feed, self.picture.playhead
+        feed, playhead = self.feed, self.dashboard.playhead
         if not isinstance(feed, Playback):
             super().action_pause()
             return
         if playhead.moment is None:
             feed.toggle()
         else:
-            feed.play_from(self.picture.snapshot.taken_at)
-        self.say("")
+            feed.play_from(self.dashboard.snapshot.taken_at)
+        self.show_message("")
 
     def action_step(self, samples: int) -> None:
         """Stop at an earlier or later sample, out of the file where it was not shown yet."""
-        feed, picture = self.feed, self.picture
+        feed, dashboard = self.feed, self.dashboard
         if not isinstance(feed, Playback):
             super().action_step(samples)
             return
         feed.pause()
-        shown = picture.playhead.moment
-        moments = picture.history.moments
+        shown = dashboard.playhead.moment
+        moments = dashboard.history.moments
         place = moments.index(shown) if shown in moments else len(moments) - 1
         if place + samples < 0 or (shown is None and samples > 0):
-            feed.step(samples, picture.snapshot.taken_at)
+            feed.step(samples, dashboard.snapshot.taken_at)
         else:
-            picture.step(samples)
-        self.say("")
+            dashboard.step(samples)
+        self.show_message("")
 
     def action_interval(self, step: int) -> None:
         """Play faster (1) or slower (-1)."""
@@ -95,31 +97,31 @@ class Replaying(Timing):
             super().action_interval(step)
             return
         self.feed.change_speed(step)
-        self.say("")
+        self.show_message("")
 
     def action_seek(self) -> None:
         """Choose another time, from a list that typing narrows down."""
         feed = self.feed
         if not isinstance(feed, Playback):
-            self.say("only a recording can be taken to another time")
+            self.show_message("only a recording can be taken to another time")
             return
         from gpudash.tui.dialogs.choose import ChooseScreen
 
         choices = times(feed.tape.first.taken_at, feed.tape.last.taken_at)
-        now = self.picture.snapshot.taken_at
+        now = self.dashboard.snapshot.taken_at
         current = [each.value for each in choices if datetime.fromisoformat(each.value) <= now]
         screen = ChooseScreen(
-            "Time", choices, self.picture.theme, current=current[-1] if current else ""
+            "Time", choices, self.dashboard.theme, current=current[-1] if current else ""
         )
         put_above(self, screen, self._sought)
 
     def _sought(self, value: str | None) -> None:
         if value is not None and isinstance(self.feed, Playback):
             self.feed.seek(datetime.fromisoformat(value))
-        self.say("")
+        self.show_message("")
 
     def _replayed(self, snapshots: Sequence[Snapshot], afresh: bool) -> None:
-        self.picture.replay(snapshots, afresh)
+        self.dashboard.replay(snapshots, afresh)
         self.redraw()
 
 
@@ -151,22 +153,22 @@ class Driving(LiveApp):
     def action_release(self) -> None:
         """Let go of the GPUs, or take them back."""
         if isinstance(self.feed, Playback):
-            self.say("a recording holds no GPU that it could let go of")
+            self.show_message("a recording holds no GPU that it could let go of")
             return
         if self.feed.state is FeedState.RELEASED:
             self.feed.resume()
         else:
             self.feed.release()
-        self.say("")
+        self.show_message("")
 
     def action_wake(self) -> None:
         """Look again at GPUs that are left alone so that they can fall asleep."""
         if isinstance(self.feed, Playback):
-            self.say("this is a recording: it has no GPU that could be looked at")
+            self.show_message("this is a recording: it has no GPU that could be looked at")
             return
         latest = self.feed.latest
         if latest is None or not any(map(is_left_alone, latest.devices)):
-            self.say("no GPU is known to be left alone on battery")
+            self.show_message("no GPU is known to be left alone on battery")
             return
         self.feed.resume()
-        self.say("")
+        self.show_message("")

@@ -271,7 +271,7 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         value = self._shown[self._cursor].value
         if value != self._pointed_at:
             self._pointed_at, self._look = value, self._pointed(value)
-            self._box.wear(self._look.panel)
+            self._box.set_theme(self._look.panel)
 
     def _foot(self, cells: int) -> Line:
         """Return the keys that do something, and what, as many as fit."""

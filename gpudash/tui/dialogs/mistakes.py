@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.segment import Segment
 
 from gpudash.model.text import fold
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
 from gpudash.tui.views.view import View
@@ -18,13 +18,13 @@ _INDENT = 2
 class MistakesView(View):
     """Lists every mistake in whole; all else of the file counts."""
 
-    def __init__(self, picture: Picture, mistakes: Sequence[str]) -> None:
-        super().__init__(picture)
+    def __init__(self, dashboard: DashboardModel, mistakes: Sequence[str]) -> None:
+        super().__init__(dashboard)
         self._mistakes = tuple(mistakes)
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return a heading and the mistakes, each broken into as many lines as it needs."""
-        theme, margin = self.picture.theme, " " * MARGIN
+        theme, margin = self.dashboard.theme, " " * MARGIN
         count = len(self._mistakes)
         title = f"{count} {'mistake' if count == 1 else 'mistakes'} in the settings"
         lines: list[Line] = [[Segment(margin + title, theme.title)]]

@@ -18,7 +18,7 @@ from gpudash.tui.draw.bars import bar, sparkline
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, joined
 from gpudash.tui.draw.main_charts import Trends
-from gpudash.tui.layout import Arrangement
+from gpudash.tui.layout import Layout
 from gpudash.tui.theme import Theme
 
 _ALARM = "!"
@@ -175,7 +175,7 @@ class DeviceTable:
         rows: Sequence[DeviceRow],
         theme: Theme,
         cells: int,
-        plan: Arrangement,
+        plan: Layout,
         *,
         first: int,
         cursor: int | None = None,

@@ -22,7 +22,7 @@ from gpudash.tui.draw.devices import DeviceTable
 from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread
 from gpudash.tui.draw.main_charts import Trends, charts
 from gpudash.tui.keymap import Key, labelled
-from gpudash.tui.layout import Arrangement
+from gpudash.tui.layout import Layout
 from gpudash.tui.theme import Theme
 
 _WIDE = 100
@@ -360,7 +360,7 @@ class Upper:
         wrong: Sequence[Finding],
         theme: Theme,
         cells: int,
-        plan: Arrangement,
+        plan: Layout,
         *,
         first: int,
         cursor: int | None,

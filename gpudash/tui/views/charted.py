@@ -8,7 +8,7 @@ from gpudash.analysis.table import DeviceRow, device_rows
 from gpudash.model.device_fields import BY_NAME, DeviceField
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import readable, span
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.draw.chart import Chart, drawn
 from gpudash.tui.draw.device_head import legend, title
@@ -27,12 +27,12 @@ _ROOMY = 30
 class ChartedView(View):
     """A view of one device, a metric of which is charted beside that of others."""
 
-    def __init__(self, picture: Picture, key: str | None = None) -> None:
-        super().__init__(picture)
-        self.charting = Charting(picture.history)
+    def __init__(self, dashboard: DashboardModel, key: str | None = None) -> None:
+        super().__init__(dashboard)
+        self.charting = Charting(dashboard.history)
         self.large = False
         """Whether the chart takes all the room."""
-        self.key = key or _device_in_question(picture)
+        self.key = key or _device_in_question(dashboard)
         self.place = 0
         """Where in the list of the devices the one looked at stands."""
         self._rows_of: Snapshot | None = None
@@ -40,7 +40,7 @@ class ChartedView(View):
 
     def rows(self) -> list[DeviceRow]:
         """Return the devices, looked up once a snapshot."""
-        snapshot = self.picture.snapshot
+        snapshot = self.dashboard.snapshot
         if self._rows_of is not snapshot:
             self._rows_of, self._all = snapshot, device_rows(snapshot)
         return self._all
@@ -58,7 +58,7 @@ class ChartedView(View):
 
     def charted(self, row: DeviceRow, cells: int, height: int) -> list[Line]:
         """Return title, chart and legend in as many lines as they may have."""
-        theme, charting = self.picture.look, self.charting
+        theme, charting = self.dashboard.value_theme, self.charting
         field = charting.field(row.device)
         time = self._time()
         asked = charting.shown(self.rows(), row.device.key, theme)
@@ -76,7 +76,7 @@ class ChartedView(View):
 
     def _drawn(self, chart: Chart, size: tuple[int, int]) -> list[Line]:
         """Draw the chart, a large one by plotext if that can be had."""
-        theme = self.picture.look
+        theme = self.dashboard.value_theme
         if self.large:
             from gpudash.tui.draw.plot import plotted
 
@@ -86,12 +86,12 @@ class ChartedView(View):
 
     def _time(self) -> Time:
         """Return the instant of what is shown, which a pause keeps from being now."""
-        picture = self.picture
-        if not picture.playhead.paused:
+        dashboard = self.dashboard
+        if not dashboard.playhead.paused:
             return Time(None, "now")
-        taken_at, history = picture.snapshot.taken_at, picture.history
+        taken_at, history = dashboard.snapshot.taken_at, dashboard.history
         until = history.now - (history.latest.taken_at - taken_at).total_seconds()
-        moment = until if picture.playhead.moment is None else picture.playhead.moment
+        moment = until if dashboard.playhead.moment is None else dashboard.playhead.moment
         return Time(moment, taken_at.astimezone().strftime("%H:%M:%S"))
 
     def _range(self) -> str:
@@ -122,7 +122,7 @@ class ChartedView(View):
         current = self.charting.field(row.device).name
         fields = [BY_NAME[name] for name in self.charting.fields(row.device)]
         choices = [_choice(field, row, current) for field in fields]
-        look = self.picture.theme
+        look = self.dashboard.theme
         screen = ChooseScreen("Chart", choices, look, current=current)
         put_above(self.app, screen, self.chart_metric)
 
@@ -143,7 +143,7 @@ class ChartedView(View):
 
     def action_overlay_shared(self) -> None:
         """Show the curves of all devices that the processes of this one use."""
-        row, snapshot = self.row(), self.picture.snapshot
+        row, snapshot = self.row(), self.dashboard.snapshot
         if row is None:
             return
         mine = [p for p in snapshot.processes if shares_of(p, row.device)]
@@ -157,7 +157,7 @@ class ChartedView(View):
 
     def action_overlay(self, index: int) -> None:
         """Show the curve of a GPU beside the one looked at."""
-        found = [d for d in self.picture.snapshot.devices if d.index == index and not d.is_mig]
+        found = [d for d in self.dashboard.snapshot.devices if d.index == index and not d.is_mig]
         self.charting.toggle(device.key for device in found)
         self._changed("" if found else f"there is no GPU {index}")
 
@@ -173,7 +173,7 @@ class ChartedView(View):
 
     def _changed(self, notice: str = "") -> None:
         """Draw, and tell what came of a key."""
-        self.picture.notice = notice
+        self.dashboard.message = notice
         self.draw()
 
 
@@ -182,10 +182,10 @@ def _choice(field: DeviceField, row: DeviceRow, current: str) -> Choice:
     return Choice(field.name, field.label, value, field.name == current)
 
 
-def _device_in_question(picture: Picture) -> str | None:
+def _device_in_question(dashboard: DashboardModel) -> str | None:
     """Return the first device of the selected process, None if there is none."""
-    row = picture.listing.selected
+    row = dashboard.listing.selected
     if row is None:
         return None
-    devices = picture.snapshot.devices
+    devices = dashboard.snapshot.devices
     return next((d.key for d in devices if shares_of(row.process, d)), None)

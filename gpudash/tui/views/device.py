@@ -22,7 +22,7 @@ from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import duration, readable
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.device_head import Tabs, tabs, trouble
 from gpudash.tui.draw.frame import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted
@@ -272,8 +272,8 @@ class DeviceView(ChartedView):
     KEYS: ClassVar[tuple[Key, ...]] = DEVICE_KEYS
     BINDINGS: ClassVar[list[Any]] = bindings(DEVICE_KEYS)
 
-    def __init__(self, picture: Picture, key: str | None = None) -> None:
-        super().__init__(picture, key)
+    def __init__(self, dashboard: DashboardModel, key: str | None = None) -> None:
+        super().__init__(dashboard, key)
         self.explained = False
         self._tabs = Tabs([], [])
         self._chart_lines = range(0)
@@ -284,7 +284,7 @@ class DeviceView(ChartedView):
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return the devices, what is wrong with this one, and the chart."""
-        theme, row = self.picture.look, self.row()
+        theme, row = self.dashboard.value_theme, self.row()
         if row is None:
             self._tabs, self._pinned, self._chart_lines = Tabs([], []), 0, range(0)
             return ()
@@ -299,19 +299,19 @@ class DeviceView(ChartedView):
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the metrics, the processes above them where there is room, else below."""
-        theme, row = self.picture.look, self.row()
+        theme, row = self.dashboard.value_theme, self.row()
         if row is None:
-            return [[], [Segment(" " + no_gpu(self.picture.snapshot), theme.dim)]]
+            return [[], [Segment(" " + no_gpu(self.dashboard.snapshot), theme.dim)]]
         if self.large:
             return []
         field = self.charting.field(row.device)
         details = Details(row.device, field.name, DEVICE_METRICS, self.explained)
         self._sheet = sheet(details, cells, theme)
-        held = holders(self.picture.snapshot, row.device, self.picture.playhead.idle_seconds)
+        held = holders(self.dashboard.snapshot, row.device, self.dashboard.playhead.idle_seconds)
         roomy = height >= _ROOMY
-        leased = lease_lines(self.picture.snapshot, row.device, theme, cells)
+        leased = lease_lines(self.dashboard.snapshot, row.device, theme, cells)
         few = _FEW if roomy else _MANY
-        nobody = nobody_on(row.device, self.picture.snapshot)
+        nobody = nobody_on(row.device, self.dashboard.snapshot)
         listed = leased + self._table.lines(held, nobody, theme, cells, few)
         before, after = (listed, []) if roomy else ([], listed)
         self._sheet_line = len(before)

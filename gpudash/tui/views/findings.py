@@ -12,7 +12,7 @@ from textual.message import Message
 from gpudash.analysis.usage import no_gpu
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import fold
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.frame import heading, whole
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line
@@ -100,8 +100,8 @@ class FindingsView(View):
             super().__init__()
             self.finding = finding
 
-    def __init__(self, picture: Picture) -> None:
-        super().__init__(picture)
+    def __init__(self, dashboard: DashboardModel) -> None:
+        super().__init__(dashboard)
         self._cursor = FindingCursor()
         self._drawn: Sequence[Finding] = ()
         self._starts: list[int] = []
@@ -109,15 +109,15 @@ class FindingsView(View):
 
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return how many findings there are."""
-        findings, snapshot = self.picture.findings, self.picture.snapshot
+        findings, snapshot = self.dashboard.findings, self.dashboard.snapshot
         fine = _NOTHING if snapshot.devices else no_gpu(snapshot)
         told = fold(heading(findings) if findings else fine, max(8, cells - 2 * MARGIN))
-        title = self.picture.look.title
+        title = self.dashboard.value_theme.title
         return [*([Segment(" " * MARGIN + text, title)] for text in told), []]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return every finding in full, a blank line between two."""
-        theme, findings = self.picture.look, self.picture.findings
+        theme, findings = self.dashboard.value_theme, self.dashboard.findings
         before, self._drawn = self._start, findings
         self._cursor.follow(findings)
         lines: list[Line] = []

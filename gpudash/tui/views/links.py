@@ -29,7 +29,7 @@ from gpudash.analysis.table import Column, fit, taken
 from gpudash.model.snapshot import Topology
 from gpudash.model.text import pad, width, wrap
 from gpudash.model.units import ABSENT
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.bars import sparkline
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, joined
@@ -244,30 +244,30 @@ class LinksView(View):
     KEYS: ClassVar[tuple[Key, ...]] = LINKS_KEYS
     BINDINGS: ClassVar[list[Any]] = bindings(LINKS_KEYS)
 
-    def __init__(self, picture: Picture) -> None:
-        super().__init__(picture)
+    def __init__(self, dashboard: DashboardModel) -> None:
+        super().__init__(dashboard)
         self._tab = 0
         self._first_tab = 0
         """Number of the first name in view."""
         self._column = 0
-        self._trends = Trends(picture.history)
+        self._trends = Trends(dashboard.history)
         self._traffic = TrafficTable(self._trends)
         self._fitted: tuple[object, LinkGrid] | None = None
         self._drawn: tuple[object, list[Line]] | None = None
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return tabs, remarks, the matrix with traffic, and the legend."""
-        topology, theme = self.picture.snapshot.topology, self.picture.look
+        topology, theme = self.dashboard.snapshot.topology, self.dashboard.value_theme
         told = self._remarks(cells)
         if topology is None or not topology.indices:
-            why = self._wrapped(no_topology(self.picture.snapshot), cells - 2 * MARGIN)
+            why = self._wrapped(no_topology(self.dashboard.snapshot), cells - 2 * MARGIN)
             return [[], *([Segment(" " * MARGIN + text, theme.dim)] for text in why), [], *told]
-        rows = neighbourhoods(self.picture.snapshot)
+        rows = neighbourhoods(self.dashboard.snapshot)
         grid = self._fit(topology, rows, cells)
         self._column = max(0, min(self._column, len(rows) - grid.shown))
         above = [self._tabs(grid, topology, cells), *told, grid.key(theme)]
         *higher, lowest = grid.heading(theme, self._column)
-        self._trends.show(self.picture.playhead.until)
+        self._trends.show(self.dashboard.playhead.view_time)
         traffic = self._traffic.lines(rows, theme, cells - grid.width - 1)
         table = beside([lowest, *self._cells(grid, len(rows))], traffic, theme)
         below = [[], *grid.legend(theme), *self._notes(rows, cells)]
@@ -320,7 +320,7 @@ class LinksView(View):
 
     def _cells(self, grid: LinkGrid, count: int) -> list[Line]:
         """Return the rows of the matrix; the same ones as long as nothing changes."""
-        theme = self.picture.look
+        theme = self.dashboard.value_theme
         cause = (grid, self._column, theme)
         if self._drawn is None or self._drawn[0] != cause:
             drawn = [grid.row(number, theme, self._column) for number in range(count)]
@@ -329,7 +329,7 @@ class LinksView(View):
 
     def _tabs(self, grid: LinkGrid, topology: Topology, cells: int) -> Line:
         """Return the names, from the first that leaves room for the chosen one on."""
-        theme = self.picture.look
+        theme = self.dashboard.value_theme
         fitting = (first for first in range(self._tab) if self._end_of(self._tab, first) <= cells)
         self._first_tab = next(fitting, self._tab)
         line = [Segment(("<" if self._first_tab else "").ljust(MARGIN), theme.dim)]
@@ -347,16 +347,16 @@ class LinksView(View):
         return MARGIN + sum(len(title) + 3 for title in _TABS[first : tab + 1])
 
     def _remarks(self, cells: int) -> list[Line]:
-        theme = self.picture.look
+        theme = self.dashboard.value_theme
         return [
             [Segment(" ! " if not number else "   ", theme.warn), Segment(text, theme.warn)]
-            for remark in remarks(self.picture.snapshot)
+            for remark in remarks(self.dashboard.snapshot)
             for number, text in enumerate(self._wrapped(remark, cells - 4))
         ]
 
     def _notes(self, rows: list[Neighbourhood], cells: int) -> list[Line]:
         """Return what the columns mean, and the affinities where their columns do not fit."""
-        theme = self.picture.look
+        theme = self.dashboard.value_theme
         keys = self._traffic.keys
         notes = []
         if keys & {"pcie_tx", "nvlink_tx"}:
@@ -370,7 +370,7 @@ class LinksView(View):
         return [[], *lines] if lines else []
 
     def _wrapped(self, text: str, cells: int) -> list[str]:
-        return wrap(text, max(1, cells), mark=self.picture.look.glyphs.ellipsis)
+        return wrap(text, max(1, cells), mark=self.dashboard.value_theme.glyphs.ellipsis)
 
     def _pinned(
         self, lines: list[Line], heading: list[Line], place: int, height: int

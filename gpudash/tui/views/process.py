@@ -14,7 +14,7 @@ from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.process_page import Page, Sight, page, span_of
 from gpudash.tui.keymap import PROCESS_KEYS, Key, bindings, signalling_keys
@@ -98,15 +98,15 @@ class ProcessView(View):
 
     def __init__(
         self,
-        picture: Picture,
+        dashboard: DashboardModel,
         row: ProcessRow,
         *,
         section: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`section` is `tree` or `environment` to begin there."""
-        super().__init__(picture)
-        self.keys += signalling_keys(picture.keys)
+        super().__init__(dashboard)
+        self.keys += signalling_keys(dashboard.keys)
         self._row = row
         self._section = section
         self._asked_from: int | None = None
@@ -117,7 +117,7 @@ class ProcessView(View):
         """When a look found it alive last, None if none did."""
         self._exited_at: float | None = None
         """When it ended, None as long as it has not, or where only its end was ever seen."""
-        self._sampled_at = picture.history.now
+        self._sampled_at = dashboard.history.now
         """The instant of the last sample that had it, on the history's clock."""
         self._shows_secrets = False
         self._page = Page([], 0, 0)
@@ -131,7 +131,7 @@ class ProcessView(View):
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the page about the process as it is, or as it was last seen."""
         self._follow()
-        self._page = page(self._sight(), self.picture.look, cells, height)
+        self._page = page(self._sight(), self.dashboard.value_theme, cells, height)
         return self._page.lines
 
     def action_to(self, section: str) -> None:
@@ -166,7 +166,7 @@ class ProcessView(View):
     @property
     def may_signal(self) -> bool:
         """Whether the process that is shown is still there, and selected."""
-        selected = self.picture.listing.selected
+        selected = self.dashboard.listing.selected
         return self._absent_since is None and selected is not None and self._is_it(selected)
 
     def on_process_view_inspected(self, message: Inspected) -> None:
@@ -188,38 +188,38 @@ class ProcessView(View):
             self._exited_at = absent if known else self._clock()
 
     def _look(self) -> None:
-        if self.picture.recorded:
+        if self.dashboard.recorded:
             # The process of today, if it is still there, is not the one of then.
             if self._inspector.latest is None:
                 self._inspector.take(of_recorded(self._row.process))
                 self.draw()
             return
-        self._inspector.look(self._row.process, self.picture.history.latest)
+        self._inspector.look(self._row.process, self.dashboard.history.latest)
         if self._inspector.waiting:
             self.draw()
 
     def _follow(self) -> None:
         """Take the latest row of the process and keep it selected, or note that it is gone."""
-        rows = process_rows(self.picture.snapshot)
+        rows = process_rows(self.dashboard.snapshot)
         row = next((row for row in rows if self._is_it(row)), None)
         if row is not None:
             self._row = row
-            self._sampled_at = self.picture.playhead.until or self.picture.history.now
-            self.picture.listing.select(row.process.key)
+            self._sampled_at = self.dashboard.playhead.view_time or self.dashboard.history.now
+            self.dashboard.listing.select(row.process.key)
         if row is not None and not self._inspector.exited:
             self._absent_since = None
         elif self._absent_since is None:
             self._absent_since = self._clock()
             # Whether it has ended, or has only let go of its GPUs.
-            if not self.picture.recorded:
-                self._inspector.look(self._row.process, self.picture.history.latest)
+            if not self.dashboard.recorded:
+                self._inspector.look(self._row.process, self.dashboard.history.latest)
 
     def _is_it(self, row: ProcessRow) -> bool:
         return row.process.key == self._row.process.key
 
     def _sight(self) -> Sight:
-        history, process = self.picture.history, self._row.process
-        inspector, until = self._inspector, self.picture.playhead.until
+        history, process = self.dashboard.history, self._row.process
+        inspector, until = self._inspector, self.dashboard.playhead.view_time
         end = history.now if until is None else until
         since = history.seen_since(process)
         span = span_of(0.0 if since is None else end - since)
@@ -229,9 +229,9 @@ class ProcessView(View):
 
         return Sight(
             row=self._row,
-            snapshot=self.picture.snapshot,
+            snapshot=self.dashboard.snapshot,
             mark=self._mark(),
-            idle_seconds=self.picture.playhead.idle_seconds(process),
+            idle_seconds=self.dashboard.playhead.idle_seconds(process),
             series=series,
             span=span,
             inspection=inspector.latest,
@@ -249,6 +249,6 @@ class ProcessView(View):
             if self._exited_at is None:
                 return "EXITED"
             return f"EXITED {duration(self._clock() - self._exited_at)} AGO"
-        if self.picture.playhead.until is not None:
+        if self.dashboard.playhead.view_time is not None:
             return "NOT ON A GPU AT THIS MOMENT"
-        return f"LEFT THE GPU {duration(self.picture.history.now - self._sampled_at)} AGO"
+        return f"LEFT THE GPU {duration(self.dashboard.history.now - self._sampled_at)} AGO"

@@ -14,7 +14,7 @@ from gpudash.analysis.filter.terms import quoted
 from gpudash.analysis.usage import User, everyone, is_unlisted, nobody, unowned_memory_bytes, users
 from gpudash.model.snapshot import EMPTY, Snapshot, are_untold
 from gpudash.model.units import size
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, fitted, joined, spread
 from gpudash.tui.keymap import USERS_KEYS, Key, bindings
@@ -100,17 +100,17 @@ class UsersView(View):
             super().__init__()
             self.filter = filter
 
-    def __init__(self, picture: Picture) -> None:
-        super().__init__(picture)
+    def __init__(self, dashboard: DashboardModel) -> None:
+        super().__init__(dashboard)
         self._ranking = Ranking(USER_COLUMNS, lambda user: user.name, "memory")
         self._table = UserTable()
         self._counted: Snapshot = EMPTY
-        self._everyone: User = everyone(EMPTY, picture.history.idle_seconds)
+        self._everyone: User = everyone(EMPTY, dashboard.history.idle_seconds)
         self._page = 1
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the users in view, the total and what belongs to none of them."""
-        theme, snapshot = self.picture.look, self.picture.snapshot
+        theme, snapshot = self.dashboard.value_theme, self.dashboard.snapshot
         self._count(snapshot)
         if not self._ranking.rows:
             hidden = (is_unlisted(device, snapshot) for device in snapshot.devices)
@@ -159,7 +159,7 @@ class UsersView(View):
         if user is None:
             return
         if not user.name:
-            self.picture.notice = "the owner of these processes is not known"
+            self.dashboard.message = "the owner of these processes is not known"
             self.draw()
             return
         self.post_message(self.Chosen(f"user={quoted(user.name)}"))
@@ -183,7 +183,7 @@ class UsersView(View):
         """Add a snapshot up once."""
         if snapshot is self._counted:
             return
-        idle = self.picture.playhead.idle_seconds
+        idle = self.dashboard.playhead.idle_seconds
         self._counted = snapshot
         self._everyone = everyone(snapshot, idle)
         self._ranking.fill(users(snapshot, idle))

@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
-from gpudash.tui.dashboard import Picture
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.frame import footer
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import VIEW_KEYS, Key, bindings
@@ -54,19 +54,19 @@ class View(Wheel, Closing[None]):
     BINDINGS: ClassVar[list[Any]] = bindings(VIEW_KEYS)
     AUTO_FOCUS = None
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__()
-        self.picture = picture
-        self.keys = picture.in_force(self.KEYS)
+        self.dashboard = dashboard
+        self.keys = dashboard.in_force(self.KEYS)
         """The keys that work."""
         self.first = 0
         """Number of the first line in view."""
         self._total = self._room = 0
         self._told = 1
         """Lines of the footer, where something long may be told."""
-        self._top = Lines(picture.theme.header, id="header")
-        self.body = Lines(picture.theme.base, id="body")
-        self._bottom = Footer(picture.theme.label, self.keys, id="footer")
+        self._top = Lines(dashboard.theme.header, id="header")
+        self.body = Lines(dashboard.theme.base, id="body")
+        self._bottom = Footer(dashboard.theme.label, self.keys, id="footer")
 
     def compose(self) -> ComposeResult:
         """Stack the panels."""
@@ -94,8 +94,8 @@ class View(Wheel, Closing[None]):
             return
         top = self.pinned(cells, height)
         lines = self.lines(cells, height)
-        told, keys = self.picture.told, self.keys_in_force
-        bottom = footer(keys, told, self.picture.theme, cells)
+        told, keys = self.dashboard.status_text, self.keys_in_force
+        bottom = footer(keys, told, self.dashboard.theme, cells)
         if self._told != len(bottom):
             self._bottom.styles.height = self._told = len(bottom)
             self.call_after_refresh(self.draw)
@@ -103,16 +103,16 @@ class View(Wheel, Closing[None]):
         self._room = room = max(0, height - len(top))
         self._total = len(lines)
         self.first = max(0, min(self.first, self._total - room))
-        self._top.show([self.picture.header()])
+        self._top.show([self.dashboard.header()])
         self.body.show([*top, *lines[self.first : self.first + room]])
         self._bottom.take_keys(keys, told)
         self._bottom.show(bottom)
 
-    def wear(self, theme: Theme) -> None:
+    def set_theme(self, theme: Theme) -> None:
         """Take another look."""
-        self._top.wear(theme.header)
-        self.body.wear(theme.base)
-        self._bottom.wear(theme.label)
+        self._top.set_theme(theme.header)
+        self.body.set_theme(theme.base)
+        self._bottom.set_theme(theme.label)
 
     def on_screen_resume(self) -> None:
         """Draw when it is first shown or uncovered."""
@@ -131,7 +131,7 @@ class View(Wheel, Closing[None]):
         """Refuse what does not work on this screen, and all below another."""
         if not self.is_active:
             return False
-        refused = (key for key in self.KEYS if key.signals and self.picture.read_only)
+        refused = (key for key in self.KEYS if key.signals and self.dashboard.read_only)
         if any(action == key.action.partition("(")[0] for key in refused):
             return False
         return super().check_action(action, parameters)

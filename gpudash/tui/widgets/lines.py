@@ -33,7 +33,7 @@ class Lines(Widget):
         self._shown: list[Line] = []
         self._drawn_for = -1
 
-    def wear(self, blank: Style) -> None:
+    def set_theme(self, blank: Style) -> None:
         """Take another look for what no line covers."""
         self._blank = blank
         self._drawn_for = -1

@@ -41,12 +41,12 @@ async def test_the_palette_calls_any_action() -> None:
         feed.give(busy_snapshot())
         await pilot.press("colon", *"freeze", "enter")
         await pilot.pause()
-        assert app.picture.playhead.paused
+        assert app.dashboard.playhead.paused
         await pilot.press("ctrl+p", *"zzzz")
         await pilot.pause()
         assert "nothing is called that" in text_of(app)
         await pilot.press("enter", "escape")
-        assert app.picture.playhead.paused
+        assert app.dashboard.playhead.paused
 
 
 async def test_the_palette_lists_every_action_of_the_overview() -> None:

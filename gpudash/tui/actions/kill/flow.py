@@ -29,15 +29,15 @@ def ask(app: LiveApp, signal_name: str) -> None:
 
     Over another view, which shows no tags, it is the selected one.
     """
-    listing = app.picture.listing
+    listing = app.dashboard.listing
     rows = [] if isinstance(app.screen, View) else listing.tagged_rows
     if not rows and listing.selected is not None:
         listing.hold()
         rows = [listing.selected]
     if not rows:
-        app.say("no process is selected")
+        app.show_message("no process is selected")
         return
-    aim = Aim(rows, app.picture.snapshot)
+    aim = Aim(rows, app.dashboard.snapshot)
     aim.look_below()
     _put(app, aim, find_signal(signal_name))
 
@@ -47,14 +47,14 @@ def _put(app: LiveApp, aim: Aim, signal: Signal, told: str = "", offer: str = ""
 
     def answered(answer: Answer | None) -> None:
         if answer is not None:
-            app.say("")
+            app.show_message("")
             app.run_worker(_carry_out(app, aim, answer))
             return
         ended = bool(aim.targets) and not aim.living
         aim.close()
-        app.say("ended by itself; nothing was sent" if ended else told)
+        app.show_message("ended by itself; nothing was sent" if ended else told)
 
-    question = KillScreen(aim, signal, app.picture.theme, offer=offer)
+    question = KillScreen(aim, signal, app.dashboard.theme, offer=offer)
     if not put_above(app, question, answered):
         aim.close()
 
@@ -63,21 +63,21 @@ async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
     """Do it, and offer SIGKILL to those that ignore a weaker signal or keep memory in use."""
     handed_on, recorder = False, Recorder()
     try:
-        history = app.picture.history
+        history = app.dashboard.history
         report = await driven(
             strike(
                 aim.hits(whole=answer.whole),
                 answer.signal,
                 history.latest,
                 latest=lambda: history.latest,
-                say=partial(app.say, stays=True),
+                say=partial(app.show_message, stays=True),
                 record=recorder,
             )
         )
         stubborn, offer = report.stubborn, report.offer
         troubles = await recorder.troubles()
         told = "; ".join([report.summary, *troubles])
-        app.say(told)
+        app.show_message(told)
         if stubborn:
             aim.keep(stubborn)
             await _free(app)
@@ -92,16 +92,16 @@ async def _carry_out(app: LiveApp, aim: Aim, answer: Answer) -> None:
 
 async def _follow(app: LiveApp, report: Report, told: str, troubles: Sequence[str]) -> None:
     """Correct what is told, as long as it is: memory comes free, and parents reap, later."""
-    deadline, seen = time.monotonic() + _FOLLOW_SECONDS, app.picture.history.latest
-    while app.picture.notice == told and time.monotonic() < deadline:
+    deadline, seen = time.monotonic() + _FOLLOW_SECONDS, app.dashboard.history.latest
+    while app.dashboard.message == told and time.monotonic() < deadline:
         await asyncio.sleep(_LOOK_SECONDS)
-        latest = app.picture.history.latest
+        latest = app.dashboard.history.latest
         if latest is not seen and not (report.release and report.release.settled):
             report, seen = report.at(latest), latest
         fresh = "; ".join([report.summary, *troubles])
-        if fresh != told and app.picture.notice == told:
+        if fresh != told and app.dashboard.message == told:
             told = fresh
-            app.say(told)
+            app.show_message(told)
 
 
 async def driven(steps: Steps) -> Report:

@@ -57,8 +57,8 @@ class Stage:
 
     async def reports(self, text: str) -> None:
         """Wait for an outcome, of which the footer shows what there is room for."""
-        await self.until(lambda: text in self.app.picture.notice)
-        await self.until(lambda: self.app.picture.notice[:30] in self.footer)
+        await self.until(lambda: text in self.app.dashboard.message)
+        await self.until(lambda: self.app.dashboard.message[:30] in self.footer)
 
     async def asked(self) -> KillScreen:
         """The dialog, once it is open and obeys."""

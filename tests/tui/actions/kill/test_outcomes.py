@@ -57,11 +57,11 @@ async def test_a_zombie_is_told_once_it_has_lasted_and_until_it_is_reaped(
     async with stage() as on:
         await on.ask(process_for(victim.pid, devices=()))
         await on.pilot.press("y")
-        await on.until(lambda: on.app.picture.notice == ended)
+        await on.until(lambda: on.app.dashboard.message == ended)
         monkeypatch.setattr(signals, "REAP_SECONDS", 0.0)
         await on.reports(f"{ended}; zombie: parent {os.getpid()} ")
         victim.wait(5)
-        await on.until(lambda: on.app.picture.notice == ended)
+        await on.until(lambda: on.app.dashboard.message == ended)
 
 
 async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(
@@ -77,10 +77,10 @@ async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(
             on.feed.give(host_of(process))
             await on.pilot.pause(0.1)
         await on.reports("the driver still counts 2.0 GiB on GPU 0-1")
-        on.app.say("")
+        on.app.show_message("")
         on.feed.give(host_of())
         await on.until(lambda: not on.app.workers)
-        assert on.app.picture.notice == ""
+        assert on.app.dashboard.message == ""
 
 
 async def test_what_is_waited_for_is_told_for_as_long_as_it_is(
@@ -94,7 +94,7 @@ async def test_what_is_waited_for_is_told_for_as_long_as_it_is(
         await on.reports(f"killed {victim.pid} (alice); waiting")
         on.feed.give(host_of(process))
         on.feed.give(host_of())
-        await on.until(lambda: not on.app.picture.notice)
+        await on.until(lambda: not on.app.dashboard.message)
 
 
 async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(
@@ -130,7 +130,7 @@ async def test_the_offer_waits_for_another_question_and_can_be_refused(
         await on.pilot.press("y")
         await on.pilot.press("h")
         assert not isinstance(on.app.screen, KillScreen)
-        await on.until(lambda: "ignored SIGTERM" in on.app.picture.notice)
+        await on.until(lambda: "ignored SIGTERM" in on.app.dashboard.message)
         await on.pilot.pause(0.3)
         assert not isinstance(on.app.screen, KillScreen)
         await on.pilot.press("escape")

@@ -67,7 +67,7 @@ async def test_without_a_process_there_is_no_question() -> None:
 async def test_a_read_only_screen_has_no_dialog(victim: Any) -> None:
     async with stage() as on:
         on.feed.give(host_of(process_for(victim.pid)))
-        on.app.picture.read_only = True
+        on.app.dashboard.read_only = True
         for key in ("K", "T", "I", "f9"):
             await on.pilot.press(key)
         assert not on.app.screen.is_modal

@@ -9,7 +9,7 @@ async def test_tagged_processes_are_one_question(start: Start) -> None:
     async with stage() as on:
         processes = [process_for(each.pid) for each in (one, two, spared)]
         on.feed.give(host_of(*processes))
-        on.app.picture.listing.tagged = {each.key for each in processes[:2]}
+        on.app.dashboard.listing.tagged = {each.key for each in processes[:2]}
         await on.pilot.press("K")
         await on.asked()
         assert "Kill these 2 processes?" in on.text
@@ -27,7 +27,7 @@ async def test_one_refused_of_several_is_named_and_spares_no_other(start: Start)
     async with stage() as on:
         init = process_of(1, pid=1)
         on.feed.give(host_of(process_for(one.pid), init))
-        on.app.picture.listing.tagged = {row.process.key for row in on.app.picture.listing.rows}
+        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
         await on.pilot.press("K")
         await on.asked()
         await on.shows("1 of 2 cannot be signalled: PID 1 is init")
@@ -39,7 +39,7 @@ async def test_one_of_several_that_ends_by_itself_is_marked(start: Start) -> Non
     one, two = start(), start()
     async with stage() as on:
         on.feed.give(host_of(process_for(one.pid), process_for(two.pid)))
-        on.app.picture.listing.tagged = {row.process.key for row in on.app.picture.listing.rows}
+        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
         await on.pilot.press("K")
         await on.asked()
         one.kill()
@@ -58,7 +58,7 @@ async def test_one_that_ended_and_one_that_is_refused_have_labels_of_their_own(
     one, two = start(), start()
     async with stage() as on:
         on.feed.give(host_of(process_for(one.pid), process_for(two.pid), process_of(1, pid=1)))
-        on.app.picture.listing.tagged = {row.process.key for row in on.app.picture.listing.rows}
+        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
         await on.pilot.press("K")
         await on.asked()
         one.kill()
@@ -71,7 +71,7 @@ async def test_one_without_gpu_memory_is_not_given_a_gpu(start: Start) -> None:
     one, two = start(), start()
     async with stage() as on:
         on.feed.give(host_of(process_for(one.pid), process_for(two.pid, devices=())))
-        on.app.picture.listing.tagged = {row.process.key for row in on.app.picture.listing.rows}
+        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
         await on.pilot.press("K")
         await on.asked()
         assert "on GPU -" not in on.text

@@ -39,7 +39,7 @@ async def test_memory_of_children_counts_once_they_go_too() -> None:
                 host_of(process_for(family.pid), process_for(worker, devices=share, parent_pid=1))
             )
             await on.pilot.press("home")
-            assert on.app.picture.listing.select(shown(family.pid).key)
+            assert on.app.dashboard.listing.select(shown(family.pid).key)
             await on.pilot.press("K")
             await on.asked()
             await on.shows("1, with 3.0 GiB on GPU 1: they stay")

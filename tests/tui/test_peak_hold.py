@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from gpudash.tui.dashboard import Lasting
+from gpudash.tui.dashboard import PeakHold
 
 
 def test_room_grows_at_once_and_shrinks_after_a_minute() -> None:
-    room = Lasting()
+    room = PeakHold()
     room.see(1, 100)
     room.see(3, 101)
     assert room.most == 3
@@ -16,7 +16,7 @@ def test_room_grows_at_once_and_shrinks_after_a_minute() -> None:
 
 
 def test_room_that_is_filled_again_stays_for_another_minute() -> None:
-    room = Lasting()
+    room = PeakHold()
     for second in (100, 150, 200):
         room.see(2, second)
         room.see(0, second + 1)
@@ -25,7 +25,7 @@ def test_room_that_is_filled_again_stays_for_another_minute() -> None:
 
 
 def test_a_step_back_in_time_starts_anew() -> None:
-    room = Lasting()
+    room = PeakHold()
     room.see(3, 100)
     room.see(1, 50)
     assert room.most == 1

@@ -12,7 +12,7 @@ from gpudash.model.fault import Fault
 from gpudash.model.process import Process
 from gpudash.model.snapshot import EMPTY, Snapshot
 from gpudash.model.text import clean
-from gpudash.tui.dashboard import PANELS, Picture
+from gpudash.tui.dashboard import PANELS, DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.theme import ASCII, faded, look
 from tests.factories import (
@@ -28,11 +28,11 @@ from tests.tui.stage import HandFeed, busy_snapshot, process_of
 THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
 
 
-def make_picture(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> Picture:
-    picture = Picture(HandFeed(), THEME)
-    picture.resize(*size)
-    picture.receive(snapshot)
-    return picture
+def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> DashboardModel:
+    dashboard = DashboardModel(HandFeed(), THEME)
+    dashboard.resize(*size)
+    dashboard.receive(snapshot)
+    return dashboard
 
 
 def replace_sm(process: Process, percent: int | None) -> Process:
@@ -69,19 +69,19 @@ def test_any_host_is_drawn_at_any_size(
     host: int, cells: int, height: int, hidden: frozenset[str], focused: bool, enlarged: bool
 ) -> None:
     snapshot = HOSTS[host]
-    picture = make_picture(snapshot, (cells, height))
-    picture.hidden = hidden
-    picture.devices.focused, picture.enlarged = focused, enlarged
-    panels = picture.panels()
-    assert len(panels.devices) <= picture.device_height
+    dashboard = make_dashboard(snapshot, (cells, height))
+    dashboard.hidden = hidden
+    dashboard.devices.focused, dashboard.enlarged = focused, enlarged
+    panels = dashboard.panels()
+    assert len(panels.devices) <= dashboard.device_height
     if height >= 8 and snapshot.devices:
-        assert 1 + picture.device_height + len(panels.processes) + 1 <= height
+        assert 1 + dashboard.device_height + len(panels.processes) + 1 <= height
 
 
 def test_more_room_shows_more() -> None:
     snapshot = busy_snapshot(6, 8)
-    narrow = make_picture(snapshot, (80, 24)).panels().devices
-    wide = make_picture(snapshot, (200, 60)).panels().devices
+    narrow = make_dashboard(snapshot, (80, 24)).panels().devices
+    wide = make_dashboard(snapshot, (200, 60)).panels().devices
     assert "SM CLK" not in text_of(narrow)
     for word in ("SM CLK", "MEM CLK", "MTEMP", "UTILIZATION", "POWER", "GPU 7"):
         assert word in text_of(wide)
@@ -91,21 +91,21 @@ def test_more_room_shows_more() -> None:
     ("panel", "word"), [("host", "LOAD"), ("history", "mean of 4"), ("sparklines", "⡀")]
 )
 def test_panels_can_be_hidden_and_shown_again(panel: str, word: str) -> None:
-    picture = make_picture(make_snapshot(4))
+    dashboard = make_dashboard(make_snapshot(4))
     if panel == "sparklines":
-        picture.toggle("history")
-    assert word in text_of(picture.panels().devices)
-    picture.toggle(panel)
-    assert word not in text_of(picture.panels().devices)
-    picture.toggle(panel)
-    assert word in text_of(picture.panels().devices)
+        dashboard.toggle("history")
+    assert word in text_of(dashboard.panels().devices)
+    dashboard.toggle(panel)
+    assert word not in text_of(dashboard.panels().devices)
+    dashboard.toggle(panel)
+    assert word in text_of(dashboard.panels().devices)
 
 
 def test_move_of_the_cursor_leaves_all_other_lines_as_they_are() -> None:
-    picture = make_picture(busy_snapshot(20))
-    before = picture.panels()
-    picture.listing.move(1)
-    after = picture.panels()
+    dashboard = make_dashboard(busy_snapshot(20))
+    before = dashboard.panels()
+    dashboard.listing.move(1)
+    after = dashboard.panels()
     assert after.devices is before.devices
     assert after.header[0] is before.header[0]
     changed = [
@@ -118,12 +118,12 @@ def test_move_of_the_cursor_leaves_all_other_lines_as_they_are() -> None:
 
 def test_stale_values_recede() -> None:
     feed = HandFeed()
-    picture = Picture(feed, THEME)
-    picture.resize(120, 40)
-    picture.receive(make_snapshot())
-    live = picture.panels().devices
+    dashboard = DashboardModel(feed, THEME)
+    dashboard.resize(120, 40)
+    dashboard.receive(make_snapshot())
+    live = dashboard.panels().devices
     feed.state, feed.age = FeedState.STALE, 12.0
-    panels = picture.panels()
+    panels = dashboard.panels()
     assert "STALE 12s" in text_of(panels.header)
     styles = {segment.style for line in panels.devices for segment in line if segment.text.strip()}
     dull = faded(THEME)
@@ -133,26 +133,26 @@ def test_stale_values_recede() -> None:
 
 def test_command_lines_scroll_as_far_as_the_longest() -> None:
     long = process_of(1, command_line=("python", "train.py", *(f"--option{n}" for n in range(40))))
-    picture = make_picture(make_snapshot(processes=(process_of(0), long)), (100, 30))
-    assert "python train.py" in text_of(picture.panels().processes)
-    picture.scroll_command(7)
-    assert "…train.py --option0" in text_of(picture.panels().processes)
-    picture.scroll_command(10_000)
-    assert "--option39" in text_of(picture.panels().processes)
-    picture.scroll_command(-10_000)
-    assert "python train.py" in text_of(picture.panels().processes)
+    dashboard = make_dashboard(make_snapshot(processes=(process_of(0), long)), (100, 30))
+    assert "python train.py" in text_of(dashboard.panels().processes)
+    dashboard.scroll_command(7)
+    assert "…train.py --option0" in text_of(dashboard.panels().processes)
+    dashboard.scroll_command(10_000)
+    assert "--option39" in text_of(dashboard.panels().processes)
+    dashboard.scroll_command(-10_000)
+    assert "python train.py" in text_of(dashboard.panels().processes)
 
 
 def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
     share = process_of(0).devices[0]
     idle = process_of(0, devices=(type(share)(index=0, uuid=share.uuid, sm_utilization_percent=0),))
-    picture = Picture(HandFeed(), THEME)
-    picture.resize(120, 40)
+    dashboard = DashboardModel(HandFeed(), THEME)
+    dashboard.resize(120, 40)
     for second in range(0, 300, 2):
-        picture.receive(sample(second, [0], processes=(idle,)))
-    assert picture.listing.rows[0].idle_seconds == 298
-    picture.step(-50)
-    assert picture.listing.rows[0].idle_seconds == 198
+        dashboard.receive(sample(second, [0], processes=(idle,)))
+    assert dashboard.listing.rows[0].idle_seconds == 298
+    dashboard.step(-50)
+    assert dashboard.listing.rows[0].idle_seconds == 198
 
 
 @pytest.mark.parametrize(
@@ -167,57 +167,57 @@ def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
     ],
 )
 def test_past_is_told_as_near_as_it_is(seconds: float, told: str) -> None:
-    picture = make_picture(sample(0, [50]))
-    picture.receive(sample(seconds, [50]))
-    picture.step(-1)
-    assert picture.playhead.mark == told
-    picture.receive(sample(200, [50]))
-    assert picture.playhead.mark != "PAUSED"
+    dashboard = make_dashboard(sample(0, [50]))
+    dashboard.receive(sample(seconds, [50]))
+    dashboard.step(-1)
+    assert dashboard.playhead.mark == told
+    dashboard.receive(sample(200, [50]))
+    assert dashboard.playhead.mark != "PAUSED"
 
 
 def test_pause_stops_at_the_sample_that_is_shown() -> None:
-    picture = make_picture(sample(0, [50]))
-    assert picture.playhead.until is None
-    picture.pause(True)
-    at_pause = picture.history.now
-    assert not picture.receive(sample(60, [50]))
-    assert picture.playhead.until == at_pause == picture.history.now - 60
-    picture.step(-1)
-    assert picture.playhead.until == picture.playhead.moment is not None
-    picture.pause(False)
-    assert picture.playhead.until is None
+    dashboard = make_dashboard(sample(0, [50]))
+    assert dashboard.playhead.view_time is None
+    dashboard.pause(True)
+    at_pause = dashboard.history.now
+    assert not dashboard.receive(sample(60, [50]))
+    assert dashboard.playhead.view_time == at_pause == dashboard.history.now - 60
+    dashboard.step(-1)
+    assert dashboard.playhead.view_time == dashboard.playhead.moment is not None
+    dashboard.pause(False)
+    assert dashboard.playhead.view_time is None
 
 
 def test_idle_time_of_one_that_worked_then_is_none_and_before_it_was_known_not_told() -> None:
     held = process_of(1)
     working = replace_sm(held, 50)
-    picture = make_picture(sample(-10, [50], processes=(replace_sm(held, None),)))
-    assert picture.playhead.idle_seconds(working) is None
-    picture.receive(sample(0, [50], processes=(working,)))
-    assert picture.playhead.idle_seconds(working) == 0
+    dashboard = make_dashboard(sample(-10, [50], processes=(replace_sm(held, None),)))
+    assert dashboard.playhead.idle_seconds(working) is None
+    dashboard.receive(sample(0, [50], processes=(working,)))
+    assert dashboard.playhead.idle_seconds(working) == 0
     for second in (10, 20, 30):
-        picture.receive(sample(second, [0], processes=(replace_sm(held, 0),)))
-    assert picture.playhead.idle_seconds(held) == 20
-    picture.step(-2)
-    assert picture.listing.rows[0].idle_seconds == 0
-    picture.step(-1)
-    assert picture.listing.rows[0].idle_seconds == 0
-    picture.step(-1)
-    assert picture.listing.rows[0].idle_seconds is None
-    picture.step(3)
-    assert picture.listing.rows[0].idle_seconds == 10
+        dashboard.receive(sample(second, [0], processes=(replace_sm(held, 0),)))
+    assert dashboard.playhead.idle_seconds(held) == 20
+    dashboard.step(-2)
+    assert dashboard.listing.rows[0].idle_seconds == 0
+    dashboard.step(-1)
+    assert dashboard.listing.rows[0].idle_seconds == 0
+    dashboard.step(-1)
+    assert dashboard.listing.rows[0].idle_seconds is None
+    dashboard.step(3)
+    assert dashboard.listing.rows[0].idle_seconds == 10
 
 
 def test_gpu_that_is_held_and_idle_says_so() -> None:
     idle = make_device(gpu_utilization_percent=0)
     process = make_process(devices=(make_process_device(sm_utilization_percent=0),))
-    picture = make_picture(make_snapshot(devices=(idle,), processes=(process,)), (80, 24))
-    assert "held" in text_of(picture.panels().devices)
-    assert "1 GPU: 1 held idle" in text_of(picture.panels().header)
+    dashboard = make_dashboard(make_snapshot(devices=(idle,), processes=(process,)), (80, 24))
+    assert "held" in text_of(dashboard.panels().devices)
+    assert "1 GPU: 1 held idle" in text_of(dashboard.panels().header)
 
 
 def test_ascii_look_draws_nothing_else() -> None:
-    picture = make_picture(busy_snapshot(5))
-    picture.wear(THEME._replace(glyphs=ASCII))
-    panels = picture.panels()
+    dashboard = make_dashboard(busy_snapshot(5))
+    dashboard.set_theme(THEME._replace(glyphs=ASCII))
+    panels = dashboard.panels()
     assert text_of(panels.devices + panels.processes).isascii()
