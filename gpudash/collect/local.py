@@ -16,7 +16,13 @@ from gpudash.collect.nvml.bus import PciBus
 from gpudash.collect.nvml.library import Library, load
 from gpudash.collect.nvml.power_saving import Rest
 from gpudash.collect.nvml.reader import NvmlReader
-from gpudash.collect.nvml.worker import STEADY, Crew, Patience, no_news, once
+from gpudash.collect.nvml.worker import (
+    STREAM_TIMEOUTS,
+    CallTimeouts,
+    DriverWorker,
+    ignore_answer,
+    one_shot_timeouts,
+)
 from gpudash.collect.source import Holders, HostReader, Source
 from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
@@ -138,9 +144,9 @@ def open_source(
     show_secrets: bool = False,
     pcie_throughput: bool = False,
     single_look: bool = False,
-    patience: Patience = STEADY,
+    timeouts: CallTimeouts = STREAM_TIMEOUTS,
 ) -> Source:
-    """Return this machine, or the simulated host `demo`; `patience` is that with the driver.
+    """Return this machine, or the simulated host `demo`; `timeouts` is that with the driver.
 
     Secrets on command lines are masked where they are read, unless they are asked for. With
     `pcie_throughput` a call that blocks is made for the PCIe rates that nothing else tells;
@@ -153,15 +159,15 @@ def open_source(
         return _open_demo(demo)
     from gpudash.collect.host import LinuxReader
 
-    crew = Crew(patience)
+    worker = DriverWorker(timeouts)
     # The last thread that a system gives is for the driver; it ends with the process.
-    crew.muster()
+    worker.prestart()
     host = LinuxReader(show_secrets=show_secrets)
     # The kernel answers while pynvml is imported, which takes as long.
     host.begin()
     library = Library(load(), pcie_throughput=pcie_throughput, single_look=single_look)
     kept = {} if single_look else _kept()
-    nvml = NvmlReader(library, PciBus(), crew=crew, rest=Rest(), kept=kept)
+    nvml = NvmlReader(library, PciBus(), worker=worker, rest=Rest(), kept=kept)
     return LocalSource(nvml, host)
 
 
@@ -175,7 +181,7 @@ def _kept() -> dict[str, Device]:
 def open_once(
     demo: str | None,
     seconds: float,
-    alive: Callable[[], None] = no_news,
+    alive: Callable[[], None] = ignore_answer,
     *,
     show_secrets: bool = False,
     pcie_throughput: bool = False,
@@ -186,7 +192,7 @@ def open_once(
         show_secrets=show_secrets,
         pcie_throughput=pcie_throughput,
         single_look=True,
-        patience=once(seconds, alive),
+        timeouts=one_shot_timeouts(seconds, alive),
     )
 
 

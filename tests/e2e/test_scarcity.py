@@ -221,5 +221,5 @@ def test_gpus_without_a_thread_beside_one_that_hangs_are_told_as_unknown(nobody:
     first, second = decode(run.stdout.encode()).devices
     assert (first.state, second.state) == ("not-answering", "failed")
     assert second.fault is not None
-    assert "GPU 1 cannot be asked: the system gives no thread" in second.fault.message
+    assert "GPU 1 cannot be read: the system gives no thread" in second.fault.message
     assert second.memory_used_bytes is None

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.bus import UNKNOWN, Identity, kernel_address
+from gpudash.collect.nvml.bus import UNKNOWN, Bus, Identity, kernel_address
 from gpudash.collect.nvml.device import DeviceReader
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.mig import InstanceReader
 from gpudash.collect.nvml.processes import Listing, ProcessReader
-from gpudash.collect.nvml.worker import Task, state_by
-from gpudash.model.device import Device
+from gpudash.collect.nvml.worker import Task
+from gpudash.model.device import Device, DeviceState
 from gpudash.model.fault import Fault
 from gpudash.model.state import is_left_alone
 from gpudash.model.text import clean
@@ -65,9 +65,9 @@ class Gpu:
         """Whether it was ever read."""
 
     @property
-    def is_out(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether a call to it has not come back."""
-        return self.task is not None and self.task.is_out
+        return self.task is not None and self.task.is_pending
 
     @property
     def was_silent(self) -> bool:
@@ -77,11 +77,11 @@ class Gpu:
     @property
     def is_readable(self) -> bool:
         """Whether it can be asked now."""
-        return not self.is_out and self.reader.handle is not None
+        return not self.is_pending and self.reader.handle is not None
 
     def send(self, now: float, list_processes: bool) -> Task[Look]:
         """Return the task of this tick."""
-        self.task = Task(lambda: self._look(now, list_processes), instead_of=self.task)
+        self.task = Task(lambda: self._look(now, list_processes), retry_of=self.task)
         return self.task
 
     def take(self, look: Look) -> None:
@@ -127,7 +127,7 @@ class Gpu:
         """Show no values: those of before are not true any more."""
         uuid = self.reader.identity().get("uuid") or identity.uuid
         known = {"pci_bus_id": self.address, "name": identity.name}
-        state = state_by(fault)
+        state = _state_of(fault)
         device = Device(
             index=self.reader.index,
             state=state,
@@ -166,3 +166,22 @@ def _of_now(unaccounted: int | None, used: int | None) -> int | None:
     if unaccounted is None or used is None or unaccounted > used:
         return None
     return unaccounted
+
+
+def _state_of(fault: Fault) -> DeviceState:
+    """Return the state of a GPU without an answer: one that was not asked is not silent."""
+    return "not-answering" if fault.code == codes.TIMEOUT else "failed"
+
+
+def devices_on_bus(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[Device, ...]:
+    """Return the GPUs as the kernel shows them, all with the same fault."""
+    return tuple(
+        Device(
+            index=index,
+            pci_bus_id=clean(address),
+            state=_state_of(fault),
+            fault=fault,
+            **asdict(bus.identity(address)),
+        )
+        for index, address in enumerate(addresses)
+    )

@@ -12,14 +12,14 @@ from msgspec import Struct
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.bus import Bus, Identity
 from gpudash.collect.nvml.calls import STEADY_SECONDS
-from gpudash.collect.nvml.gpu import Gpu
+from gpudash.collect.nvml.gpu import Gpu, devices_on_bus
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.power_saving import SUSPENDED, Rest
 from gpudash.collect.nvml.processes import Listing
 from gpudash.collect.nvml.registry import Roster
 from gpudash.collect.nvml.session import Session, States, Versions
 from gpudash.collect.nvml.topology import Connections
-from gpudash.collect.nvml.worker import Crew, excuse, seen_by_kernel
+from gpudash.collect.nvml.worker import DriverWorker, timeout_fault
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
 from gpudash.model.fault import Fault
@@ -48,7 +48,7 @@ def since_boot() -> float:
 class NvmlReader:
     """NVML read as a whole: opened at the first tick, and anew when driver or GPUs change.
 
-    Every call into it is made by the crew, which waits for none longer than agreed.
+    Every call into it is made by the worker, which waits for none longer than agreed.
     """
 
     def __init__(
@@ -57,19 +57,19 @@ class NvmlReader:
         bus: Bus,
         clock: Callable[[], float] = since_boot,
         wall_clock: Callable[[], float] = time.time,
-        crew: Crew | None = None,
+        worker: DriverWorker | None = None,
         rest: Rest | None = None,
         kept: dict[str, Device] | None = None,
     ) -> None:
         self._bus = bus
         self._clock = clock
-        self._crew = crew or Crew(None)
+        self._worker = worker or DriverWorker(None)
         self._rest = rest
-        patience = self._crew.patience
-        self._kept_seconds = patience.first if patience else 0.0
+        timeouts = self._worker.timeouts
+        self._kept_seconds = timeouts.first_call_seconds if timeouts else 0.0
         self._roster = Roster(library, clock, wall_clock, kept)
-        self._session = Session(library, self._roster, bus, self._crew)
-        self._connections = Connections(library, self._crew)
+        self._session = Session(library, self._roster, bus, self._worker)
+        self._connections = Connections(library, self._worker)
         self._processes_due = 0.0
         self._listed_in = 0
         self._joined: list[Listing] = []
@@ -89,10 +89,10 @@ class NvmlReader:
             return self._silence(states)
         if resting:
             return self._resting(states)
-        ready = [gpu for gpu in self._roster.gpus if not gpu.is_out]
+        ready = [gpu for gpu in self._roster.gpus if not gpu.is_pending]
         list_processes = self._lists_processes(now, ready)
         tasks = {gpu: gpu.send(now, list_processes) for gpu in self._awake(ready, states)}
-        self._crew.run([*tasks.values()], first=not all(gpu.is_known for gpu in tasks))
+        self._worker.run([*tasks.values()], first=not all(gpu.is_known for gpu in tasks))
         self._settle(tasks)
         self._session.note_the_dead()
         reading = self._reading()
@@ -110,14 +110,14 @@ class NvmlReader:
         if self._is_held:
             raise DriverError(codes.TIMEOUT, "a call hangs in the driver, which keeps the GPUs")
         self._session.close()
-        self._crew.close()
+        self._worker.close()
 
     @property
     def _is_held(self) -> bool:
         """Whether a call has not come back."""
         out = self._session.task, self._connections
-        return any(each is not None and each.is_out for each in out) or any(
-            gpu.is_out for gpu in self._roster.gpus
+        return any(each is not None and each.is_pending for each in out) or any(
+            gpu.is_pending for gpu in self._roster.gpus
         )
 
     def _lists_processes(self, now: float, ready: Iterable[Gpu]) -> bool:
@@ -151,12 +151,14 @@ class NvmlReader:
             task = gpu.task
             if task is None:
                 continue
-            if gpu in sent and task.is_back:
-                gpu.take(task.outcome())
+            if gpu in sent and task.is_done:
+                gpu.take(task.result())
                 if gpu.device.fault is not None and gpu.device.uuid is None:
                     gpu.name(self._identity(gpu))
             elif not gpu.is_known or task.seconds > self._kept_seconds:
-                gpu.take_silence(self._identity(gpu), excuse(task, f"GPU {gpu.reader.index}"))
+                gpu.take_silence(
+                    self._identity(gpu), timeout_fault(task, f"GPU {gpu.reader.index}")
+                )
 
     def _identity(self, gpu: Gpu) -> Identity:
         """Return who it is; the kernel module, which may hang, is asked until it is known."""
@@ -167,9 +169,9 @@ class NvmlReader:
     def _silence(self, states: States) -> Reading:
         """Return what is known while the driver does not even let itself be opened, or closed."""
         assert self._session.task is not None
-        fault = excuse(self._session.task, "the driver")
+        fault = timeout_fault(self._session.task, "the driver")
         if not self._roster.gpus:
-            devices = seen_by_kernel(self._bus, states, fault)
+            devices = devices_on_bus(self._bus, states, fault)
             return Reading(devices=devices, processes={}, faults=(fault,))
         for gpu in self._roster.gpus:
             gpu.take_silence(gpu.identity, fault)

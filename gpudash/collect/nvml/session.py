@@ -13,7 +13,7 @@ from gpudash.collect.nvml.calls import LOOK_AGAIN_MAX_SECONDS, RETRY_SECONDS
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.power_saving import SUSPENDED
 from gpudash.collect.nvml.registry import Roster
-from gpudash.collect.nvml.worker import Crew, Task, excuse
+from gpudash.collect.nvml.worker import DriverWorker, Task, timeout_fault
 from gpudash.model.errors import DriverError
 from gpudash.model.text import SafeText, clean
 
@@ -45,7 +45,7 @@ States = Mapping[str, str]
 class Session:
     """Whether NVML is open, and for which GPUs; what opens or closes it is a task that may hang."""
 
-    def __init__(self, library: Library, roster: Roster, bus: Bus, crew: Crew) -> None:
+    def __init__(self, library: Library, roster: Roster, bus: Bus, worker: DriverWorker) -> None:
         self.is_open = False
         self.openings = 0
         """How often it was opened."""
@@ -55,7 +55,7 @@ class Session:
         self._library = library
         self._roster = roster
         self._bus = bus
-        self._crew = crew
+        self._worker = worker
         self._on_bus: tuple[str, ...] = ()
         self._load: int | None = None
         self._is_dead = False
@@ -68,25 +68,27 @@ class Session:
         Raises DriverError when NVML cannot be used at all.
         """
         before = self.task
-        if before is not None and before.is_out:
+        if before is not None and before.is_pending:
             return False
-        if before is not None and before.is_back:
+        if before is not None and before.is_done:
             self._take()
         if self._is_settled(states, now, resting=resting, is_held=is_held):
             self.task = None
             return True
-        self.task = Task(lambda: self._follow(states, resting=resting), instead_of=before)
-        self._crew.run([self.task], first=True)
+        self.task = Task(lambda: self._follow(states, resting=resting), retry_of=before)
+        self._worker.run([self.task], first=True)
         return self._take()
 
     def close(self) -> None:
         """Let go of the driver; raises DriverError if that is not done in time."""
         self.task = task = Task(self._close)
-        self._crew.run([task], first=True)
+        self._worker.run([task], first=True)
         if not self._take():
-            fault = excuse(task, "the driver")
+            fault = timeout_fault(task, "the driver")
             hangs = "a call hangs in the driver, which keeps the GPUs"
-            raise DriverError(fault.code or codes.TIMEOUT, hangs if task.is_out else fault.message)
+            raise DriverError(
+                fault.code or codes.TIMEOUT, hangs if task.is_pending else fault.message
+            )
 
     def note_the_dead(self) -> None:
         """Open NVML anew in the next tick if no GPU knows of it: the driver was reloaded."""
@@ -97,10 +99,10 @@ class Session:
     def _take(self) -> bool:
         """Take note of the outcome; False while there is none."""
         task = self.task
-        if task is None or not task.is_back:
+        if task is None or not task.is_done:
             return False
         self.task = None
-        task.outcome()
+        task.result()
         return True
 
     def _is_settled(self, states: States, now: float, *, resting: bool, is_held: bool) -> bool:

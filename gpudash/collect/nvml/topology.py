@@ -15,7 +15,7 @@ from gpudash.collect.nvml.gpu import Gpu
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.links import MAX_LINKS, active_links
 from gpudash.collect.nvml.values import within
-from gpudash.collect.nvml.worker import Crew, Task, excuse
+from gpudash.collect.nvml.worker import DriverWorker, Task, timeout_fault
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import P2PStatus, Topology
@@ -147,10 +147,10 @@ class Connections:
     Of GPUs that are gone, asleep or silent nothing is told, for which nothing has to be asked.
     """
 
-    def __init__(self, library: Library, crew: Crew) -> None:
+    def __init__(self, library: Library, worker: DriverWorker) -> None:
         self.topology: Topology | None = None
         self._library = library
-        self._crew = crew
+        self._worker = worker
         self._task: Task[Topology | None] | None = None
         self._asked_of: tuple[_Known, ...] = ()
         self._whole: Topology | None = None
@@ -158,13 +158,13 @@ class Connections:
         self._told_of: tuple[_Known, ...] = ()
 
     @property
-    def is_out(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether a call has not come back."""
-        return self._task is not None and self._task.is_out
+        return self._task is not None and self._task.is_pending
 
     def refresh(self, gpus: Iterable[Gpu]) -> None:
         """Tell of those that can be asked now."""
-        if self.is_out:
+        if self.is_pending:
             return
         self._take()
         present = [gpu for gpu in gpus if gpu.is_readable]
@@ -181,20 +181,20 @@ class Connections:
     def faults(self) -> Iterator[Fault]:
         """Yield why the topology is not known."""
         if self._task is not None:
-            fault = excuse(self._task, "it")
+            fault = timeout_fault(self._task, "it")
             message = clean(f"topology unknown: {fault.message}")
             yield Fault(source="topology", code=fault.code, message=message)
 
     def _read(self, present: list[Gpu], known: tuple[_Known, ...]) -> None:
         self._asked_of, self._told_of, self.topology = known, (), None
         pairs = [(gpu.device, gpu.reader.handle) for gpu in present]
-        self._task = Task(lambda: read_topology(self._library, pairs), instead_of=self._task)
-        self._crew.run([self._task], first=True)
+        self._task = Task(lambda: read_topology(self._library, pairs), retry_of=self._task)
+        self._worker.run([self._task], first=True)
         self._take()
 
     def _take(self) -> None:
-        if self._task is not None and self._task.is_back:
-            self._whole, self._whole_of = self._task.outcome(), self._asked_of
+        if self._task is not None and self._task.is_done:
+            self._whole, self._whole_of = self._task.result(), self._asked_of
             self._task = None
 
     def _tell(self, known: tuple[_Known, ...]) -> None:

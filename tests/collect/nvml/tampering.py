@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _thread
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,7 +11,7 @@ from gpudash.collect.nvml.bus import Bus, Identity
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.power_saving import Rest
 from gpudash.collect.nvml.reader import NvmlReader, Reading
-from gpudash.collect.nvml.worker import Crew
+from gpudash.collect.nvml.worker import DriverWorker
 from gpudash.collect.simulated import SimulatedHost
 from gpudash.model.device import Device
 
@@ -50,21 +50,21 @@ class System:
     def __init__(self, threads: int) -> None:
         self.left = threads
 
-    def start(self, function: Callable[..., None], arguments: tuple[Any, ...]) -> int:
+    def start(self, function: Callable[[], None]) -> None:
         """Start one if there is one left; raises RuntimeError, as Python does."""
         if not self.left:
             raise RuntimeError("can't start new thread")
         self.left -= 1
-        return _thread.start_new_thread(function, arguments)
+        threading.Thread(target=function, daemon=True).start()
 
 
 class Machine:
     """A simulated host, its tampered driver and a clock that the test moves."""
 
     def __init__(
-        self, name: str, crew: Crew | None = None, kept: dict[str, Device] | None = None
+        self, name: str, worker: DriverWorker | None = None, kept: dict[str, Device] | None = None
     ) -> None:
-        self._crew = crew
+        self._worker = worker
         self._kept = kept
         self.now = 1_800_000_000.0
         self.wall_seconds_ahead = 0.0
@@ -91,7 +91,7 @@ class Machine:
             bus,
             lambda: self.now,
             lambda: self.now + self.wall_seconds_ahead,
-            self._crew,
+            self._worker,
             rest,
             self._kept,
         )

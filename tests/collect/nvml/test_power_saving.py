@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml.power_saving import Rest
-from gpudash.collect.nvml.worker import Crew, Patience
+from gpudash.collect.nvml.worker import CallTimeouts, DriverWorker
 from tests.collect.nvml.tampering import Machine
 
 ADDRESS = "0000:01:00.0"
@@ -19,8 +19,8 @@ ADDRESS = "0000:01:00.0"
 class Laptop(Machine):
     """A simulated GPU with nothing to do, whose power the test tells."""
 
-    def __init__(self, root: Path, crew: Crew | None = None) -> None:
-        super().__init__("single", crew)
+    def __init__(self, root: Path, worker: DriverWorker | None = None) -> None:
+        super().__init__("single", worker)
         self._root = root
         self.status = "active"
         (self.address,) = self.host.power_states()
@@ -133,8 +133,10 @@ def test_falling_asleep_is_seen_without_a_call(laptop: Laptop) -> None:
 
 
 def test_a_driver_that_does_not_let_go_is_told_instead_of_rest(tmp_path: Path) -> None:
-    crew = Crew(Patience(alone=0.05, rest=0.1, first=0.15))
-    laptop = Laptop(tmp_path, crew)
+    worker = DriverWorker(
+        CallTimeouts(turn_seconds=0.05, call_seconds=0.1, first_call_seconds=0.15)
+    )
+    laptop = Laptop(tmp_path, worker)
     gate = threading.Event()
     shut_down = laptop.host.library.nvmlShutdown
 
@@ -151,7 +153,7 @@ def test_a_driver_that_does_not_let_go_is_told_instead_of_rest(tmp_path: Path) -
     deadline = time.monotonic() + 10
     while laptop.states(1) != ["resting"]:
         assert time.monotonic() < deadline
-    crew.close()
+    worker.close()
 
 
 def test_a_machine_without_batteries_never_rests(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ import pytest
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.worker import Crew, Patience, Task, excuse
+from gpudash.collect.nvml.worker import CallTimeouts, DriverWorker, Task, timeout_fault
 from gpudash.model.errors import DriverError
 from gpudash.model.process import ProcessDevice
 from tests.collect.nvml.tampering import Machine, System
 
-QUICK = Patience(alone=0.05, rest=0.1, first=0.15)
-CALM = Patience(alone=0.5, rest=1.0, first=1.0)
+QUICK = CallTimeouts(turn_seconds=0.05, call_seconds=0.1, first_call_seconds=0.15)
+CALM = CallTimeouts(turn_seconds=0.5, call_seconds=1.0, first_call_seconds=1.0)
 """Patient enough for a busy machine not to take a GPU that answers for silent."""
 
 
@@ -43,20 +43,20 @@ class Hanging:
 
 
 @contextmanager
-def manned(crew: Crew) -> Iterator[Machine]:
-    """A machine whose calls that crew makes; those that hang come back at the end."""
-    machine = Machine("dgx-h100", crew)
+def manned(worker: DriverWorker) -> Iterator[Machine]:
+    """A machine whose calls that worker makes; those that hang come back at the end."""
+    machine = Machine("dgx-h100", worker)
     try:
         yield machine
     finally:
         for replaced in machine.driver.replaced.values():
             replaced.__self__.gate.set()  # type: ignore[attr-defined]
-        crew.close()
+        worker.close()
 
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    with manned(Crew(QUICK)) as machine:
+    with manned(DriverWorker(QUICK)) as machine:
         yield machine
 
 
@@ -135,8 +135,8 @@ def test_only_a_call_that_is_out_is_named(is_back: bool) -> None:
     library = Library(Machine("single").driver)
     task = Task(lambda: None)
     task.run()
-    task.is_out = not is_back
-    library.module.replaced["nvmlDeviceGetName"] = lambda: excuse(task, "GPU 0").message
+    task.is_pending = not is_back
+    library.module.replaced["nvmlDeviceGetName"] = lambda: timeout_fault(task, "GPU 0").message
     message, _ = library.ask("nvmlDeviceGetName")
     assert ("nvmlDeviceGetName" in message) == (not is_back)
 
@@ -169,7 +169,7 @@ def test_a_driver_that_does_not_let_go_is_told_and_not_waited_for(machine: Machi
 
 
 def test_what_there_is_no_thread_for_is_not_shown_as_it_was() -> None:
-    with manned(Crew(CALM, start=System(threads=1).start)) as machine:
+    with manned(DriverWorker(CALM, start=System(threads=1).start)) as machine:
         healthy = machine.read()
         hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 0)
         reading = read_until_state(machine, 7, "failed")
@@ -177,7 +177,7 @@ def test_what_there_is_no_thread_for_is_not_shown_as_it_was() -> None:
         for device, before in zip(reading.devices[1:], healthy.devices[1:], strict=True):
             assert (device.state, device.uuid) == ("failed", before.uuid)
             assert device.power_usage_mw is None
-            assert "cannot be asked: the system gives no thread" in device.fault.message
+            assert "cannot be read: the system gives no thread" in device.fault.message
         assert not reading.processes
         assert len([each for each in reading.faults if each.source == "processes"]) == 8
         hanging.gate.set()
@@ -187,25 +187,27 @@ def test_what_there_is_no_thread_for_is_not_shown_as_it_was() -> None:
 
 def test_without_any_thread_the_driver_is_not_asked_until_there_is_one() -> None:
     system = System(threads=0)
-    with manned(Crew(CALM, start=system.start)) as machine:
+    with manned(DriverWorker(CALM, start=system.start)) as machine:
         reading = machine.read()
         assert machine.driver.asked == []
         assert {device.state for device in reading.devices} == {"failed"}
         assert len(reading.devices) == 8
         (fault,) = reading.faults
-        assert fault.message.startswith("the driver cannot be asked: the system gives no thread")
+        assert fault.message.startswith("the driver cannot be read: the system gives no thread")
         system.left = 1
         assert {device.state for device in machine.read().devices} == {"ok"}
 
 
 def test_a_thread_that_the_system_does_not_give_again_is_not_needed() -> None:
-    with manned(Crew(CALM, start=System(threads=1).start)) as machine:
+    with manned(DriverWorker(CALM, start=System(threads=1).start)) as machine:
         for _ in range(20):
             assert {device.state for device in machine.read().devices} == {"ok"}
 
 
 def test_a_listing_that_hangs_keeps_the_time_at_which_it_was_made() -> None:
-    with manned(Crew(Patience(alone=0.5, rest=1.0, first=60.0))) as machine:
+    with manned(
+        DriverWorker(CallTimeouts(turn_seconds=0.5, call_seconds=1.0, first_call_seconds=60.0))
+    ) as machine:
         first = machine.read()
         only = {
             place: {pid for pid, on in first.processes.items() if {d.index for d in on} == {place}}
@@ -223,8 +225,8 @@ def test_a_listing_that_hangs_keeps_the_time_at_which_it_was_made() -> None:
 class Dozing(Machine):
     """A machine one GPU of which sleeps from the start, until it is woken."""
 
-    def __init__(self, crew: Crew, place: int) -> None:
-        super().__init__("dgx-h100", crew)
+    def __init__(self, worker: DriverWorker, place: int) -> None:
+        super().__init__("dgx-h100", worker)
         self._address = list(self.host.power_states())[place]
         self.is_asleep = True
         self.identified: list[str] = []
@@ -240,8 +242,8 @@ class Dozing(Machine):
 
 
 def test_the_kernel_module_is_asked_once_who_a_gpu_is_and_never_what_is_known() -> None:
-    crew = Crew(QUICK)
-    machine = Dozing(crew, 0)
+    worker = DriverWorker(QUICK)
+    machine = Dozing(worker, 0)
     name = machine.read().devices[0].name
     assert name
     hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
@@ -252,12 +254,12 @@ def test_the_kernel_module_is_asked_once_who_a_gpu_is_and_never_what_is_known() 
     assert asleep.uuid is not None
     assert len(machine.identified) == 1
     hanging.gate.set()
-    crew.close()
+    worker.close()
 
 
 def test_a_gpu_that_was_never_read_makes_the_others_no_slower() -> None:
-    crew = Crew(Patience(alone=0.5, rest=1.0, first=30.0))
-    machine = Dozing(crew, 7)
+    worker = DriverWorker(CallTimeouts(turn_seconds=0.5, call_seconds=1.0, first_call_seconds=30.0))
+    machine = Dozing(worker, 7)
     states = [device.state for device in machine.read().devices]
     assert states == ["ok"] * 7 + ["asleep"]
     hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 0)
@@ -265,12 +267,12 @@ def test_a_gpu_that_was_never_read_makes_the_others_no_slower() -> None:
     machine.read()
     assert time.monotonic() - started < 10
     hanging.gate.set()
-    crew.close()
+    worker.close()
 
 
 def test_links_that_need_not_be_asked_for_are_told_where_the_system_gives_no_thread() -> None:
-    crew = Crew(QUICK, start=System(threads=1).start)
-    machine = Dozing(crew, 0)
+    worker = DriverWorker(QUICK, start=System(threads=1).start)
+    machine = Dozing(worker, 0)
     topology = machine.read().topology
     assert topology is not None
     assert topology.indices == (1, 2, 3, 4, 5, 6, 7)
@@ -283,17 +285,17 @@ def test_links_that_need_not_be_asked_for_are_told_where_the_system_gives_no_thr
     assert reading.topology is not None
     assert reading.topology.indices == (1, 2, 3, 4, 5, 6)
     hanging.gate.set()
-    crew.close()
+    worker.close()
 
 
 def test_what_cannot_be_let_go_of_for_want_of_a_thread_is_not_said_to_hang() -> None:
-    machine = Machine("single", Crew(QUICK, start=System(threads=0).start))
+    machine = Machine("single", DriverWorker(QUICK, start=System(threads=0).start))
     with pytest.raises(DriverError, match="the system gives no thread"):
         machine.reader.close()
 
 
 def test_a_gpu_that_stays_silent_costs_no_memory_and_no_threads() -> None:
-    with manned(Crew(CALM)) as machine:
+    with manned(DriverWorker(CALM)) as machine:
         machine.read()
         Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
         read_until_state(machine, 3, "not-answering")
