@@ -13,7 +13,8 @@ from gpudash.feed.feed import FeedState
 from gpudash.feed.playback import Playback
 from gpudash.feed.protocol import Supply
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
-from gpudash.tui.draw.frame import Upper, footer, header
+from gpudash.tui.draw.devices import Upper
+from gpudash.tui.draw.header import footer, header
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.main_charts import any_chart
 from gpudash.tui.draw.processes import ProcessTable

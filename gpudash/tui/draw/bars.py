@@ -1,6 +1,7 @@
-"""Bars as thin lines with half-cell steps, coloured in a few steps along their length.
+"""A value as a bar, and its past as a sparkline or an area of braille dots.
 
-A line keeps the rows of neighbouring devices apart, where full blocks would melt into one slab.
+Bars are thin lines with half-cell steps: they keep the rows of neighbouring devices apart, where
+full blocks would melt into one slab.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from operator import add
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.tui.draw.chart import area
 from gpudash.tui.theme import UNICODE, Glyphs
 
 
@@ -27,17 +27,17 @@ def bar(
     """Return a bar of exactly `width` cells; an unknown share leaves it blank."""
     if share is None:
         return [Segment(" " * width, track)]
-    pieces = _drawn(_halves(share, width), width, len(steps), glyphs)
+    pieces = _pieces(_halves(share, width), width, len(steps), glyphs)
     return [Segment(text, track if step is None else steps[step]) for text, step in pieces]
 
 
 @lru_cache(maxsize=1024)
-def _drawn(
+def _pieces(
     halves: int, width: int, steps: int, glyphs: Glyphs
 ) -> tuple[tuple[str, int | None], ...]:
-    """Return the texts of a bar with so many lit halves, each with its step, None for the track.
+    """Return the texts of a bar of lit half cells, each with its step, None for the track.
 
-    There are few, and each is drawn often.
+    There are few different ones, and each is drawn often.
     """
     whole, half = divmod(halves, 2)
     pieces: list[tuple[str, int | None]] = []
@@ -62,38 +62,33 @@ def _halves(share: float, width: int) -> int:
     return max(1, min(2 * width - 1, round(share * 2 * width)))
 
 
-_NO_STYLE = (Style.null(),)
 _POINTS = 2
 """Values that share a cell."""
 
 
-def sparkline(
-    values: Sequence[float | None], most: float | None, cells: int, glyphs: Glyphs
-) -> str:
+def sparkline(values: Sequence[float | None], top: float | None, cells: int, glyphs: Glyphs) -> str:
     """Return a pair of values in each of `cells` cells; blank where nothing is known."""
-    return curve(values, most, (cells, 1), glyphs)[0] if most else " " * cells
+    return curve(values, top, (cells, 1), glyphs)[0] if top else " " * cells
 
 
 def curve(
-    values: Sequence[float | None], most: float, size: tuple[int, int], glyphs: Glyphs
+    values: Sequence[float | None], top: float, size: tuple[int, int], glyphs: Glyphs
 ) -> list[str]:
     """Return the lines of a curve; all but its last cell is drawn once for many ticks."""
     cells, lines = size
-    past = _sparkline_drawn(tuple(values[:-_POINTS]), most, cells - 1, lines, glyphs)
+    past = _remembered(tuple(values[:-_POINTS]), top, cells - 1, lines, glyphs)
     # It is another at every tick, and would only push the others out of what is remembered.
-    last = _draw(values[-_POINTS:], most, 1, lines, glyphs)
+    last = _paired(values[-_POINTS:], top, 1, lines, glyphs)
     return list(map(add, past, last))
 
 
-def _draw(
-    values: Sequence[float | None], most: float, cells: int, lines: int, glyphs: Glyphs
-) -> tuple[str, ...]:
-    points = values if glyphs.braille else peaks(values)
-    drawn = area(points, most, (cells, lines), _NO_STYLE, glyphs)
-    return tuple(line[0].text for line in drawn)
+def _paired(
+    values: Sequence[float | None], top: float, cells: int, lines: int, glyphs: Glyphs
+) -> list[str]:
+    return area(values if glyphs.braille else peaks(values), top, (cells, lines), glyphs)
 
 
-_sparkline_drawn = lru_cache(maxsize=1024)(_draw)
+_remembered = lru_cache(maxsize=1024)(_paired)
 
 
 def peaks(values: Sequence[float | None]) -> list[float | None]:
@@ -102,3 +97,57 @@ def peaks(values: Sequence[float | None]) -> list[float | None]:
         left if right is None else right if left is None else max(left, right)
         for left, right in zip_longest(values[::2], values[1::2])
     ]
+
+
+BRAILLE = 0x2800
+"""The blank braille character, to which the bits of the dots are added."""
+_DOTS = 4
+"""Dots of a braille cell, one above the other."""
+_LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
+_RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
+"""The bits of the lowest 0 to 4 dots of each half of a cell."""
+
+
+def points_of(cells: int, glyphs: Glyphs) -> int:
+    """Return how many points a curve of this width shows."""
+    return 2 * cells if glyphs.braille else cells
+
+
+def area(
+    values: Sequence[float | None], top: float, size: tuple[int, int], glyphs: Glyphs
+) -> list[str]:
+    """Return `(cells, lines)` of the area below a curve, `top` as high as it; None is a gap."""
+    cells, lines = size
+    count = points_of(cells, glyphs)
+    shown = [None] * (count - len(values)) + list(values[-count:])
+    fine = _DOTS if glyphs.braille else len(glyphs.eighths) - 1
+    heights = [_height(value, top, lines * fine) for value in shown]
+    draw = _braille if glyphs.braille else _columns
+    return [draw(heights, line * fine, glyphs) for line in reversed(range(lines))]
+
+
+def height_style(steps: Sequence[Style], line: int, lines: int) -> Style:
+    """Return the colour of one line of an area, the last of the steps at the top."""
+    return steps[(lines - 1 - line) * len(steps) // lines]
+
+
+def _height(value: float | None, top: float, dots: int) -> int:
+    """Return the lit dots of a point: one at least for zero, none for what is not known."""
+    if value is None:
+        return 0
+    return max(1, round(min(value / top, 1.0) * dots)) if top > 0 else 1
+
+
+def _braille(heights: Sequence[int], floor: int, _glyphs: Glyphs) -> str:
+    pairs = zip(heights[::2], heights[1::2], strict=True)
+    dots = (_LEFT[_within(a, floor)] | _RIGHT[_within(b, floor)] for a, b in pairs)
+    return "".join(chr(BRAILLE + each) if each else " " for each in dots)
+
+
+def _within(height: int, floor: int) -> int:
+    return max(0, min(_DOTS, height - floor))
+
+
+def _columns(heights: Sequence[int], floor: int, glyphs: Glyphs) -> str:
+    full = len(glyphs.eighths) - 1
+    return "".join(glyphs.eighths[max(0, min(full, height - floor))] for height in heights)

@@ -14,11 +14,11 @@ from gpudash.analysis.labels import index_ranges
 from gpudash.model.device import Device
 from gpudash.model.text import pad, width
 from gpudash.model.units import Unit, short, span
+from gpudash.tui.draw.bars import BRAILLE, area, height_style, points_of
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.theme import Glyphs, Theme
 
-_CURVES_BRAILLE = 0x2800
-_CURVES_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The dots of a braille cell by line and column."""
 _PATTERNS = (1, 3, 2)
 """Every how many columns a curve has a dot where it runs level, so that shape tells it too."""
@@ -59,7 +59,7 @@ def overlaid(
 def _levels(curve: Curve, scale: Scale, size: tuple[int, int], glyphs: Glyphs) -> list[int | None]:
     """Return the height of each point in dots from the top, aligned to the right."""
     cells, lines = size
-    most = lines * (len(_CURVES_DOTS) if glyphs.braille else 1) - 1
+    most = lines * (len(_DOTS) if glyphs.braille else 1) - 1
     count = points_of(cells, glyphs)
     shown = [None] * (count - len(curve.values)) + list(curve.values[-count:])
     return [None if value is None else most - round(scale.share(value) * most) for value in shown]
@@ -78,8 +78,8 @@ def _dotted(
         if level is not None and (x % pattern == 0 or level != before):
             start = level if before is None or before == level else before
             for y in range(min(start, level), max(start, level) + 1):
-                line, cell = y // len(_CURVES_DOTS), x // 2
-                dots[line][cell] |= _CURVES_DOTS[y % len(_CURVES_DOTS)][x % 2]
+                line, cell = y // len(_DOTS), x // 2
+                dots[line][cell] |= _DOTS[y % len(_DOTS)][x % 2]
                 owners[line][cell] = curve
         before = level
 
@@ -93,63 +93,7 @@ def _marked(levels: Sequence[int | None], curve: Curve, owners: list[list[Curve 
 def _cell(bits: int, owner: Curve | None, blank: Style) -> Segment:
     if owner is None:
         return Segment(_BLANK, blank)
-    return Segment(chr(_CURVES_BRAILLE + bits) if bits else owner.mark, owner.style)
-
-
-_DOTS = 4
-"""Dots of a braille cell, one above the other."""
-
-_LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
-_RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
-_BRAILLE = 0x2800
-
-
-def points_of(cells: int, glyphs: Glyphs) -> int:
-    """Return how many points a curve of so many cells shows."""
-    return 2 * cells if glyphs.braille else cells
-
-
-def area(
-    values: Sequence[float | None],
-    most: float,
-    size: tuple[int, int],
-    steps: Sequence[Style],
-    glyphs: Glyphs,
-) -> list[Line]:
-    """Return `(cells, lines)` of a curve whose top is `most`, coloured by height; None is a gap."""
-    cells, lines = size
-    count = points_of(cells, glyphs)
-    shown = [None] * (count - len(values)) + list(values[-count:])
-    fine = _DOTS if glyphs.braille else len(glyphs.eighths) - 1
-    heights = [_height(value, most, lines * fine) for value in shown]
-    drawn = []
-    for line in range(lines):
-        floor = (lines - 1 - line) * fine
-        text = _braille(heights, floor) if glyphs.braille else _columns(heights, floor, glyphs)
-        drawn.append([Segment(text, steps[(lines - 1 - line) * len(steps) // lines])])
-    return drawn
-
-
-def _height(value: float | None, most: float, dots: int) -> int:
-    """Return the lit dots of a point: one at least for zero, none for what is not known."""
-    if value is None:
-        return 0
-    return max(1, round(min(value / most, 1.0) * dots)) if most > 0 else 1
-
-
-def _braille(heights: Sequence[int], floor: int) -> str:
-    pairs = zip(heights[::2], heights[1::2], strict=True)
-    dots = (_LEFT[_within(a, floor)] | _RIGHT[_within(b, floor)] for a, b in pairs)
-    return "".join(chr(_BRAILLE + each) if each else " " for each in dots)
-
-
-def _within(height: int, floor: int) -> int:
-    return max(0, min(_DOTS, height - floor))
-
-
-def _columns(heights: Sequence[int], floor: int, glyphs: Glyphs) -> str:
-    most = len(glyphs.eighths) - 1
-    return "".join(glyphs.eighths[max(0, min(most, height - floor))] for height in heights)
+    return Segment(chr(BRAILLE + bits) if bits else owner.mark, owner.style)
 
 
 _BYTES = frozenset({Unit.BYTE, Unit.BYTE_PER_SECOND})
@@ -313,7 +257,10 @@ def _canvas(chart: Chart, parts: Frame, theme: Theme) -> list[Line]:
         return overlaid(chart.curves, scale, size, theme.base, glyphs)
     values = [None if value is None else value - scale.low for value in chart.curves[0].values]
     steps = theme.memory if chart.is_memory else theme.utilization
-    return area(values, scale.high - scale.low, size, steps, glyphs)
+    texts = area(values, scale.high - scale.low, size, glyphs)
+    return [
+        [Segment(text, height_style(steps, line, parts.lines))] for line, text in enumerate(texts)
+    ]
 
 
 def _rows(named: Iterable[tuple[float, str]], parts: Frame) -> dict[int, str]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
 from rich.segment import Segment
+from rich.style import Style
 
 from gpudash.analysis.columns import DEVICE_COLUMNS
 from gpudash.analysis.columns.devices import status, status_level
 from gpudash.analysis.health.levels import Level
+from gpudash.analysis.history import History
 from gpudash.analysis.table import Column, DeviceRow
+from gpudash.model.snapshot import Finding, FindingLevel, Host
 from gpudash.model.text import cut, pad, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.draw.bars import bar, sparkline
 from gpudash.tui.draw.grid import MARGIN, Grid
-from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, joined
-from gpudash.tui.draw.main_charts import Trends
+from gpudash.tui.draw.header import host_line
+from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, joined, spread
+from gpudash.tui.draw.main_charts import Trends, charts
 from gpudash.tui.layout import Layout
 from gpudash.tui.theme import Theme
 
@@ -254,3 +258,79 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
         Segment(word, theme.level(status_level(row))),
         Segment(cut(reason, max(0, room - width(word)), mark=theme.glyphs.ellipsis), theme.dim),
     ]
+
+
+MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
+"""What stands before a finding, so that its level is not told by colour alone."""
+
+
+def worst(findings: Sequence[Finding], theme: Theme, cells: int, most: int) -> list[Line]:
+    """Return so many findings in a line each; the last says how many more there are."""
+    shown = findings[:most]
+    lines = [_headline(finding, theme, cells) for finding in shown]
+    left = len(findings) - len(shown)
+    if left and lines:
+        more = [Segment(f"  +{left} more: w ", theme.dim)]
+        lines[-1] = _headline(shown[-1], theme, cells - cells_of(more))
+        lines[-1] = spread(lines[-1], more, cells, theme.base)
+    return lines
+
+
+def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
+    text = f" {MARKS[finding.level]} {finding.sentence}"
+    mark = theme.glyphs.ellipsis
+    return [Segment(cut(text, max(0, cells - 1), mark=mark), level_style(finding, theme))]
+
+
+def level_style(finding: Finding, theme: Theme) -> Style:
+    """Return how a finding looks."""
+    return theme.base if finding.level == "info" else theme.level(finding.level)
+
+
+class Upper:
+    """Draws the upper part of the screen, with the past that belongs to it."""
+
+    def __init__(self, history: History) -> None:
+        self._trends = Trends(history)
+        self._devices = DeviceTable(self._trends)
+
+    def lines(
+        self,
+        host: Host,
+        rows: Sequence[DeviceRow],
+        wrong: Sequence[Finding],
+        theme: Theme,
+        cells: int,
+        plan: Layout,
+        *,
+        first: int,
+        cursor: int | None,
+        moment: float | None,
+        hidden: Collection[str],
+    ) -> list[Line]:
+        """Return as many lines as the plan has for it, devices from number `first` on."""
+        curves, blank = "sparklines" not in hidden, plan.spaces
+        self._trends.show(moment)
+        lines: list[Line] = []
+        if plan.host:
+            lines.append(host_line(host, self._trends if curves else None, theme, cells))
+        if blank > 1 + bool(plan.charts):
+            lines.append([])
+        table = self._devices.lines(
+            rows,
+            theme,
+            cells,
+            plan,
+            first=first,
+            cursor=cursor,
+            curves=curves,
+        )
+        lines += table + [[]] * (plan.headed - len(table))
+        if plan.findings:
+            told = worst(wrong, theme, cells, plan.findings)
+            lines += told + [[]] * (plan.findings - len(told))
+        if plan.charts:
+            devices = [row.device for row in rows]
+            drawn = charts(devices, self._trends, theme, cells, plan.charts)
+            lines += [[], *drawn, *[[]] * (plan.charts - len(drawn))]
+        return lines

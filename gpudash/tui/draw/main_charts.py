@@ -8,13 +8,12 @@ from statistics import fmean
 from typing import NamedTuple
 
 from rich.segment import Segment
-from rich.style import Style
 
 from gpudash.analysis.history import History, Key
 from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device
 from gpudash.model.units import celsius, duration, percent, short_size, watts
-from gpudash.tui.draw.bars import curve
+from gpudash.tui.draw.bars import curve, height_style
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.theme import Theme
 
@@ -266,7 +265,7 @@ def _drawn(
     return [
         _heading(chart.title, chart.text(now), span, room, theme),
         *(
-            [*_scale(chart, line, lines, theme), Segment(text, _step(steps, line, lines))]
+            [*_scale(chart, line, lines, theme), Segment(text, height_style(steps, line, lines))]
             for line, text in enumerate(texts)
         ),
     ]
@@ -289,8 +288,3 @@ def _scale(chart: _Chart, line: int, lines: int, theme: Theme) -> Line:
     elif line == lines // 2 and lines % 2 and lines > 4:
         text = chart.text(chart.most / 2)
     return [Segment(f"{text:>{_LABEL}} ", theme.faint)]
-
-
-def _step(steps: Sequence[Style], line: int, lines: int) -> Style:
-    """Return the colour of a line, the last of the steps at the top."""
-    return steps[(lines - 1 - line) * len(steps) // lines]

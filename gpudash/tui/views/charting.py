@@ -11,17 +11,8 @@ from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device
 from gpudash.model.device_fields import BY_NAME, DeviceField
 from gpudash.model.units import Unit
-from gpudash.tui.draw.chart import (
-    Chart,
-    Curve,
-    Numbers,
-    Scale,
-    Shown,
-    frame,
-    points_of,
-    scaled,
-    tight,
-)
+from gpudash.tui.draw.bars import points_of
+from gpudash.tui.draw.chart import Chart, Curve, Numbers, Scale, Shown, frame, scaled, tight
 from gpudash.tui.theme import Glyphs, Theme
 
 RANGES = (60, 300, 1800)

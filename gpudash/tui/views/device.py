@@ -24,7 +24,7 @@ from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import duration, readable
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.device_head import Tabs, tabs, trouble
-from gpudash.tui.draw.frame import worst
+from gpudash.tui.draw.devices import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted
 from gpudash.tui.draw.processes import HolderTable, holders, nobody_on
 from gpudash.tui.keymap import DEVICE_KEYS, Key, bindings

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 
+from gpudash.analysis.health.rule import LEFT_OUT, spoken
 from gpudash.analysis.usage import no_gpu
-from gpudash.model.snapshot import Finding
+from gpudash.model.device_fields import label
+from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.text import fold
+from gpudash.model.units import Unit, readable
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.frame import heading, whole
+from gpudash.tui.draw.devices import MARKS, level_style
 from gpudash.tui.draw.grid import MARGIN
-from gpudash.tui.draw.line import Line
+from gpudash.tui.draw.line import Line, highlighted
 from gpudash.tui.keymap import FINDINGS_KEYS, Key, bindings
+from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import View
 
 
@@ -191,3 +197,52 @@ class FindingsView(View):
         if self.first <= before < self.first + self._room:
             self.first += start - before if self.first else 0
             self._show()
+
+
+_INDENT = 4
+
+
+_UNITS = {unit.suffix: unit for unit in Unit}
+
+
+def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> list[Line]:
+    """Return a finding in full: its sentence, since when, the proof, and what to do."""
+    room = max(8, cells - _INDENT - 1)
+    lines: list[Line] = []
+    for number, text in enumerate(fold(finding.sentence, room)):
+        mark = MARKS[finding.level] if not number else "  "
+        lines.append([Segment(f" {mark} {text}", level_style(finding, theme))])
+    lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
+    if finding.held_seconds is not None:
+        lines.append(_indented(f"for {spoken(finding.held_seconds)}", theme.dim))
+    for of, proofs in groupby(finding.evidence, key=lambda proof: proof.of):
+        # A value may be a list with commas.
+        told = "; ".join(map(_proof_text, proofs))
+        text = f"{of}: {told}" if of else told
+        lines += [_indented(part, theme.dim) for part in fold(text, room)]
+    if under_cursor:
+        lines[0] = highlighted(lines[0], theme, cells)
+    return lines
+
+
+def _indented(text: str, style: Style) -> Line:
+    return [Segment(" " * _INDENT + text, style)]
+
+
+def _proof_text(proof: Evidence) -> str:
+    """Return a number as people read it: `Power usage 412.3 W`, a span as sentences tell it.
+
+    The number of those whose proof is left out ends the list: `and 18 more`.
+    """
+    if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
+        return f"{label(proof.name)} {spoken(proof.value)}"
+    if proof.name == LEFT_OUT:
+        return f"and {readable(proof.value, Unit.NONE)} more"
+    return f"{label(proof.name)} {readable(proof.value, _UNITS.get(proof.unit, Unit.NONE))}"
+
+
+def heading(findings: Sequence[Finding]) -> str:
+    """Return how many there are of each level: `2 critical, 1 warn, 3 info`."""
+    levels: tuple[FindingLevel, ...] = ("critical", "warn", "info")
+    counts = [(sum(each.level == level for each in findings), level) for level in levels]
+    return ", ".join(f"{count} {level}" for count, level in counts if count)

@@ -10,7 +10,7 @@ from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.frame import footer
+from gpudash.tui.draw.header import footer
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import VIEW_KEYS, Key, bindings
 from gpudash.tui.theme import Theme

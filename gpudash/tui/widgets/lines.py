@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from gpudash.tui.draw.frame import action_at
+from gpudash.tui.draw.header import action_at
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.keymap import Key
 from gpudash.tui.terminal.app import repaint

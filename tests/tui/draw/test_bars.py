@@ -1,9 +1,13 @@
+from __future__ import annotations
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from gpudash.tui.draw.bars import bar
+from gpudash.tui.draw.bars import area, bar, curve, height_style, peaks, points_of, sparkline
 from gpudash.tui.draw.line import cells_of
+from gpudash.tui.theme import ASCII, UNICODE, Glyphs
 
 STEPS = tuple(Style(color=color) for color in ("red", "green", "blue"))
 TRACK = Style(dim=True)
@@ -40,3 +44,71 @@ def test_unknown_share_is_blank_and_not_zero() -> None:
     assert text(0, 4) == "────"
     assert text(1, 4) == "━━━━"
     assert text(0.5, 5) == "━━╸──"
+
+
+VALUES = st.lists(st.none() | st.floats(0, 100), min_size=2, max_size=60).filter(
+    lambda values: len(values) % 2 == 0
+)
+
+
+def test_zero_is_a_dot_and_the_unknown_is_blank() -> None:
+    assert sparkline([None, None, 0, 0, 100, 50], 100, 3, UNICODE) == " ⣀⣧"
+
+
+def test_ascii_shows_the_higher_of_two_values() -> None:
+    assert sparkline([0, 100, 0, 0], 100, 2, ASCII).isascii()
+    assert peaks([0, 100, None, 3, None, None]) == [100, 3, None]
+
+
+def test_without_a_scale_it_is_blank() -> None:
+    assert sparkline([1, 2], None, 4, UNICODE) == "    "
+
+
+@given(VALUES, st.integers(1, 6), st.sampled_from([ASCII, UNICODE]))
+def test_every_line_is_as_wide_as_asked(
+    values: list[float | None], lines: int, glyphs: object
+) -> None:
+    assert isinstance(glyphs, type(ASCII))
+    cells = len(values) // 2
+    drawn = curve(values, 100.0, (cells, lines), glyphs)
+    assert [len(text) for text in drawn] == [cells] * lines
+
+
+def drawn(values: list[float | None], size: tuple[int, int], glyphs: Glyphs = UNICODE) -> list[str]:
+    return area(values, 100, size, glyphs)
+
+
+def test_full_empty_and_unknown_points_look_different() -> None:
+    assert drawn([100, 100, 0, 0, None, None], (3, 2)) == ["⣿  ", "⣿⣀ "]
+
+
+def test_two_points_stand_in_one_cell() -> None:
+    assert drawn([25, 100], (1, 1)) == ["⣸"]
+
+
+def test_ascii_has_a_column_for_each_point() -> None:
+    assert drawn([100, 50, 0, None], (4, 1), ASCII) == ["#-. "]
+    assert "".join(drawn([100, 50, 3], (3, 3), ASCII)).isascii()
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_newest_points_stand_at_the_right_and_older_ones_fall_out(glyphs: Glyphs) -> None:
+    count = points_of(4, glyphs)
+    few = drawn([100.0], (4, 1), glyphs)[0]
+    assert few[:3] == "   "
+    assert few[3] != " "
+    assert drawn([0.0] * 50 + [100.0] * count, (4, 1), glyphs) == drawn(
+        [100.0] * count, (4, 1), glyphs
+    )
+
+
+def test_values_beyond_the_top_stay_in_the_picture() -> None:
+    assert drawn([500, 500], (1, 2)) == drawn([100, 100], (1, 2))
+
+
+def test_a_top_of_zero_draws_a_line_at_the_bottom() -> None:
+    assert area([0, 0], 0, (1, 1), UNICODE) == ["⣀"]
+
+
+def test_colour_rises_with_the_height() -> None:
+    assert [height_style(STEPS, line, 3) for line in (2, 1, 0)] == list(STEPS)

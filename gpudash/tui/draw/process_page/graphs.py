@@ -8,7 +8,8 @@ from typing import NamedTuple
 from rich.segment import Segment
 
 from gpudash.model.units import Unit, readable
-from gpudash.tui.draw.chart import Chart, Curve, drawn, frame, points_of, scaled
+from gpudash.tui.draw.bars import points_of
+from gpudash.tui.draw.chart import Chart, Curve, drawn, frame, scaled
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, fitted, joined
 from gpudash.tui.draw.process_page.head import Sight

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.health.rule import LEFT_OUT, spoken
-from gpudash.analysis.history import History
-from gpudash.analysis.table import DeviceRow
 from gpudash.analysis.usage import shorter_summaries, summary
-from gpudash.model.device_fields import label
-from gpudash.model.snapshot import Evidence, Finding, FindingLevel, Host, Snapshot
+from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.text import cut, fold, width
-from gpudash.model.units import Unit, duration, percent, readable, short_size
+from gpudash.model.units import duration, percent, short_size
 from gpudash.tui.draw.bars import sparkline
-from gpudash.tui.draw.devices import DeviceTable
-from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread
-from gpudash.tui.draw.main_charts import Trends, charts
+from gpudash.tui.draw.line import Line, cells_of, fitted, spread
+from gpudash.tui.draw.main_charts import Trends
 from gpudash.tui.keymap import Key, labelled
-from gpudash.tui.layout import Layout
 from gpudash.tui.theme import Theme
 
 _WIDE = 100
@@ -142,7 +135,7 @@ def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[L
         return [_told(text, theme, cells) for text in _folded(notice, cells - 2, more)]
     told = cut(notice, max(0, cells - 2), mark=more)
     left: Line = [Segment(" ", theme.label)]
-    fitting, gap = _footer_fitting(keys, notice, cells)
+    fitting, gap = _fitting_keys(keys, notice, cells)
     for key in fitting:
         left += [Segment(key.shown, theme.key), Segment(f" {key.label}{' ' * gap}", theme.label)]
     right = [Segment(f" {told} ", theme.notice)] if told else []
@@ -163,7 +156,7 @@ def _told(text: str, theme: Theme, cells: int) -> Line:
 def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | None:
     """Return the action of the key under cell `x`, None to the right of all keys."""
     right = 1
-    fitting, gap = _footer_fitting(keys, notice, cells)
+    fitting, gap = _fitting_keys(keys, notice, cells)
     for key in fitting:
         right += _cells(key) + gap
         if x < right:
@@ -171,7 +164,7 @@ def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | Non
     return None
 
 
-def _footer_fitting(keys: Iterable[Key], notice: str, cells: int) -> tuple[list[Key], int]:
+def _fitting_keys(keys: Iterable[Key], notice: str, cells: int) -> tuple[list[Key], int]:
     """Return the labelled keys that fit whole beside a notice, and the gap behind each of them."""
     shown = labelled(keys)
     room = cells - (width(notice) + 2 if notice else 0)
@@ -201,7 +194,7 @@ def _cells(key: Key) -> int:
 
 
 _LEAST_CURVE, _MOST_CURVE = 6, 20
-_HOST_BETWEEN = 3
+_PART_GAP = 3
 
 
 class _Part(NamedTuple):
@@ -217,7 +210,7 @@ class _Part(NamedTuple):
 
 def host_line(host: Host, trends: Trends | None, theme: Theme, cells: int) -> Line:
     """Return as much as `cells` hold, curves only where all words fit; None leaves them out."""
-    parts = _host_parts(host)
+    parts = _facts(host)
     while parts and _width(parts) > cells:
         parts.pop()
     curves = [part for part in parts if part.field] if trends else []
@@ -225,7 +218,7 @@ def host_line(host: Host, trends: Trends | None, theme: Theme, cells: int) -> Li
     curve = min(room, _MOST_CURVE) if room >= _LEAST_CURVE else 0
     line: Line = []
     for number, part in enumerate(parts):
-        line.append(Segment(" " * _HOST_BETWEEN if number else " ", theme.base))
+        line.append(Segment(" " * _PART_GAP if number else " ", theme.base))
         line += _drawn(part, theme)
         if curve and part.field and trends:
             values = trends.values(None, part.field, curve)
@@ -234,7 +227,7 @@ def host_line(host: Host, trends: Trends | None, theme: Theme, cells: int) -> Li
     return line
 
 
-def _host_parts(host: Host) -> list[_Part]:
+def _facts(host: Host) -> list[_Part]:
     """Return what is known, the most important first."""
     cores = host.cpu_count
     parts = [_Part("CPU", f"{percent(host.cpu_percent):>4}", "", "cpu_percent", 100)]
@@ -265,131 +258,9 @@ def _drawn(part: _Part, theme: Theme) -> Line:
 
 def _width(parts: list[_Part]) -> int:
     texts = (Segment(f"{part.word} {part.value}{part.rest}") for part in parts)
-    return cells_of(texts) + _HOST_BETWEEN * (len(parts) - 1) + 2
+    return cells_of(texts) + _PART_GAP * (len(parts) - 1) + 2
 
 
 def _middle(theme: Theme, field: str) -> Style:
     steps = theme.memory if field == "memory_used_bytes" else theme.utilization
     return steps[len(steps) // 2]
-
-
-MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
-"""What stands before a finding, so that its level is not told by colour alone."""
-
-_INDENT = 4
-_UNITS = {unit.suffix: unit for unit in Unit}
-
-
-def worst(findings: Sequence[Finding], theme: Theme, cells: int, most: int) -> list[Line]:
-    """Return so many findings in a line each; the last says how many more there are."""
-    shown = findings[:most]
-    lines = [_headline(finding, theme, cells) for finding in shown]
-    left = len(findings) - len(shown)
-    if left and lines:
-        more = [Segment(f"  +{left} more: w ", theme.dim)]
-        lines[-1] = _headline(shown[-1], theme, cells - cells_of(more))
-        lines[-1] = spread(lines[-1], more, cells, theme.base)
-    return lines
-
-
-def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
-    text = f" {MARKS[finding.level]} {finding.sentence}"
-    mark = theme.glyphs.ellipsis
-    return [Segment(cut(text, max(0, cells - 1), mark=mark), level_style(finding, theme))]
-
-
-def level_style(finding: Finding, theme: Theme) -> Style:
-    """Return how a finding looks."""
-    return theme.base if finding.level == "info" else theme.level(finding.level)
-
-
-def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> list[Line]:
-    """Return a finding in full: its sentence, since when, the proof, and what to do."""
-    room = max(8, cells - _INDENT - 1)
-    lines: list[Line] = []
-    for number, text in enumerate(fold(finding.sentence, room)):
-        mark = MARKS[finding.level] if not number else "  "
-        lines.append([Segment(f" {mark} {text}", level_style(finding, theme))])
-    lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
-    if finding.held_seconds is not None:
-        lines.append(_indented(f"for {spoken(finding.held_seconds)}", theme.dim))
-    for of, proofs in groupby(finding.evidence, key=lambda proof: proof.of):
-        # A value may be a list with commas.
-        told = "; ".join(map(_findings_told, proofs))
-        text = f"{of}: {told}" if of else told
-        lines += [_indented(part, theme.dim) for part in fold(text, room)]
-    if under_cursor:
-        lines[0] = highlighted(lines[0], theme, cells)
-    return lines
-
-
-def _indented(text: str, style: Style) -> Line:
-    return [Segment(" " * _INDENT + text, style)]
-
-
-def _findings_told(proof: Evidence) -> str:
-    """Return a number as people read it: `Power usage 412.3 W`, a span as sentences tell it.
-
-    The number of those whose proof is left out ends the list: `and 18 more`.
-    """
-    if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
-        return f"{label(proof.name)} {spoken(proof.value)}"
-    if proof.name == LEFT_OUT:
-        return f"and {readable(proof.value, Unit.NONE)} more"
-    return f"{label(proof.name)} {readable(proof.value, _UNITS.get(proof.unit, Unit.NONE))}"
-
-
-def heading(findings: Sequence[Finding]) -> str:
-    """Return how many there are of each level: `2 critical, 1 warn, 3 info`."""
-    levels: tuple[FindingLevel, ...] = ("critical", "warn", "info")
-    counts = [(sum(each.level == level for each in findings), level) for level in levels]
-    return ", ".join(f"{count} {level}" for count, level in counts if count)
-
-
-class Upper:
-    """Draws the upper part of the screen, with the past that belongs to it."""
-
-    def __init__(self, history: History) -> None:
-        self._trends = Trends(history)
-        self._devices = DeviceTable(self._trends)
-
-    def lines(
-        self,
-        host: Host,
-        rows: Sequence[DeviceRow],
-        wrong: Sequence[Finding],
-        theme: Theme,
-        cells: int,
-        plan: Layout,
-        *,
-        first: int,
-        cursor: int | None,
-        moment: float | None,
-        hidden: Collection[str],
-    ) -> list[Line]:
-        """Return as many lines as the plan has for it, devices from number `first` on."""
-        curves, blank = "sparklines" not in hidden, plan.spaces
-        self._trends.show(moment)
-        lines: list[Line] = []
-        if plan.host:
-            lines.append(host_line(host, self._trends if curves else None, theme, cells))
-        if blank > 1 + bool(plan.charts):
-            lines.append([])
-        table = self._devices.lines(
-            rows,
-            theme,
-            cells,
-            plan,
-            first=first,
-            cursor=cursor,
-            curves=curves,
-        )
-        lines += table + [[]] * (plan.headed - len(table))
-        if plan.findings:
-            told = worst(wrong, theme, cells, plan.findings)
-            lines += told + [[]] * (plan.findings - len(told))
-        if plan.charts:
-            devices = [row.device for row in rows]
-            drawn = charts(devices, self._trends, theme, cells, plan.charts)
-            lines += [[], *drawn, *[[]] * (plan.charts - len(drawn))]
-        return lines
