@@ -1,18 +1,15 @@
-"""A GPU or a MIG instance: every metric there is, declared once.
-
-A Struct has one line of ancestors, so the parts of a device follow one another in the order of
-the document.
-"""
+"""A GPU or a MIG instance: every metric there is, declared once."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Mapping
+from functools import cache, partial
 from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from gpudash.model.fault import Fault, XidEvent
-from gpudash.model.fields import Group, metric
+from gpudash.model.fields import Field, Group, declared_fields, metric
 from gpudash.model.process import Holder
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
@@ -20,42 +17,53 @@ from gpudash.model.units import Unit
 DeviceState = Literal[
     "ok", "asleep", "resting", "not-answering", "lost", "reset-required", "failed"
 ]
+UtilizationSource = Literal["gpm", "kernel-time"]
 
 _identity = partial(metric, Group.IDENTITY)
 _state = partial(metric, Group.STATE)
 _memory = partial(metric, Group.MEMORY)
+_utilization = partial(metric, Group.UTILIZATION)
+_temperature = partial(metric, Group.TEMPERATURE)
+_power = partial(metric, Group.POWER)
+_clocks = partial(metric, Group.CLOCKS)
+_pcie = partial(metric, Group.PCIE)
+_nvlink = partial(metric, Group.NVLINK)
+_reliability = partial(metric, Group.RELIABILITY)
+_settings = partial(metric, Group.SETTINGS)
+_mig = partial(metric, Group.MIG)
 
 
-class DeviceIdentity(Struct, frozen=True, kw_only=True):
-    """The first part of a Device: identity, state and memory."""
+class Device(Struct, frozen=True, kw_only=True):
+    """A GPU, or a MIG instance of one, at one instant."""
 
     # fmt: off
     index: Annotated[int, _identity(Unit.NONE,
         "NVML's index, in PCI order; of a MIG instance its number within the parent.",
-        nvml="nvmlDeviceGetIndex")]
+        nvml="nvmlDeviceGetIndex", smi="index")]
     uuid: Annotated[SafeText | None, _identity(Unit.NONE,
         "Identity, stable over reboots; null only if the GPU was lost before it was read.",
-        nvml="nvmlDeviceGetUUID")] = None
+        nvml="nvmlDeviceGetUUID", smi="uuid gpu_uuid")] = None
     parent_uuid: Annotated[SafeText | None, _identity(Unit.NONE,
         "The GPU that a MIG instance is part of, else null.")] = None
     name: Annotated[SafeText | None, _identity(Unit.NONE,
-        "Product name.", nvml="nvmlDeviceGetName")] = None
+        "Product name.", nvml="nvmlDeviceGetName", smi="name gpu_name")] = None
     pci_bus_id: Annotated[SafeText | None, _identity(Unit.NONE,
-        "PCI address as domain:bus:device.function.", nvml="nvmlDeviceGetPciInfo")] = None
+        "PCI address as domain:bus:device.function.", nvml="nvmlDeviceGetPciInfo",
+        smi="pci.bus_id gpu_bus_id")] = None
     minor_number: Annotated[int | None, _identity(Unit.NONE,
         "N of the device node /dev/nvidiaN.", nvml="nvmlDeviceGetMinorNumber")] = None
     serial: Annotated[SafeText | None, _identity(Unit.NONE,
         "Serial number printed on the board; consumer boards have none.",
-        nvml="nvmlDeviceGetSerial")] = None
+        nvml="nvmlDeviceGetSerial", smi="serial gpu_serial")] = None
     board_part_number: Annotated[SafeText | None, _identity(Unit.NONE,
         "Part number programmed into the board.", nvml="nvmlDeviceGetBoardPartNumber")] = None
     vbios_version: Annotated[SafeText | None, _identity(Unit.NONE,
-        "Version of the VBIOS.", nvml="nvmlDeviceGetVbiosVersion")] = None
+        "Version of the VBIOS.", nvml="nvmlDeviceGetVbiosVersion", smi="vbios_version")] = None
     architecture: Annotated[str | None, _identity(Unit.NONE,
         "Chip architecture by name.", nvml="nvmlDeviceGetArchitecture")] = None
     compute_capability: Annotated[str | None, _identity(Unit.NONE,
         "CUDA compute capability as major.minor.",
-        nvml="nvmlDeviceGetCudaComputeCapability")] = None
+        nvml="nvmlDeviceGetCudaComputeCapability", smi="compute_cap")] = None
     core_count: Annotated[int | None, _identity(Unit.COUNT,
         "Number of CUDA cores.", nvml="nvmlDeviceGetNumGpuCores")] = None
 
@@ -67,23 +75,29 @@ class DeviceIdentity(Struct, frozen=True, kw_only=True):
         "Why the state is not ok, null if it is or if asleep.")] = None
 
     memory_total_bytes: Annotated[int | None, _memory(Unit.BYTE,
-        "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+        "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2", smi="memory.total")] = None
     memory_reserved_bytes: Annotated[int | None, _memory(Unit.BYTE,
         "Memory that driver and firmware keep for themselves.",
-        nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+        nvml="nvmlDeviceGetMemoryInfo_v2",
+        smi="memory.reserved", dcgm="DCGM_FI_DEV_FB_RESERVED")] = None
     memory_used_bytes: Annotated[int | None, _memory(Unit.BYTE,
         "Allocated memory; without the reserved part where the driver tells it apart.",
-        nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+        nvml="nvmlDeviceGetMemoryInfo_v2",
+        chart=True, limit="memory_total_bytes", smi="memory.used",
+        dcgm="DCGM_FI_DEV_FB_USED")] = None
     memory_free_bytes: Annotated[int | None, _memory(Unit.BYTE,
-        "Unallocated memory.", nvml="nvmlDeviceGetMemoryInfo_v2")] = None
+        "Unallocated memory.", nvml="nvmlDeviceGetMemoryInfo_v2",
+        smi="memory.free", dcgm="DCGM_FI_DEV_FB_FREE")] = None
     memory_unaccounted_bytes: Annotated[int | None, _memory(Unit.BYTE,
         "Used memory that no listed process owns: contexts, other namespaces, orphans; null if "
-        "the processes, their shares or the reserved part are not known.")] = None
+        "the processes, their shares or the reserved part are not known.",
+        chart=True, limit="memory_total_bytes")] = None
     bar1_total_bytes: Annotated[int | None, _memory(Unit.BYTE,
         "Size of the BAR1 window through which CPU and peers reach the memory.",
         nvml="nvmlDeviceGetBAR1MemoryInfo")] = None
     bar1_used_bytes: Annotated[int | None, _memory(Unit.BYTE,
-        "Mapped part of the BAR1 window.", nvml="nvmlDeviceGetBAR1MemoryInfo")] = None
+        "Mapped part of the BAR1 window.", nvml="nvmlDeviceGetBAR1MemoryInfo",
+        chart=True, limit="bar1_total_bytes")] = None
     unified_memory: Annotated[bool | None, _memory(Unit.NONE,
         "Whether GPU and CPUs share one memory (Jetson, GB10): its sizes are then the host's.",
         nvml="nvmlDeviceGetMemoryInfo_v2")] = None
@@ -96,75 +110,63 @@ class DeviceIdentity(Struct, frozen=True, kw_only=True):
     holders_complete: Annotated[bool | None, _memory(Unit.NONE,
         "Whether all processes of the host could be looked at for that; root outside of "
         "containers only.")] = None
-    # fmt: on
 
-
-UtilizationSource = Literal["gpm", "kernel-time"]
-
-_utilization = partial(metric, Group.UTILIZATION)
-
-
-class DeviceActivity(DeviceIdentity, frozen=True, kw_only=True):
-    """The part of a Device that tells what its engines do."""
-
-    # fmt: off
     utilization_source: Annotated[UtilizationSource | None, _utilization(Unit.NONE,
         "What says how busy it is: gpm, sm_active_percent as the SMs counted it (Hopper and "
         "newer), else kernel-time, gpu_utilization_percent.")] = None
     gpu_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which at least one kernel ran; 100 % may be one "
-        "block on one SM.", nvml="nvmlDeviceGetUtilizationRates")] = None
+        "block on one SM.", nvml="nvmlDeviceGetUtilizationRates",
+        chart=True, smi="utilization.gpu", dcgm="DCGM_FI_DEV_GPU_UTIL")] = None
     memory_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which memory was read or written: bandwidth, not "
-        "space.", nvml="nvmlDeviceGetUtilizationRates")] = None
+        "space.", nvml="nvmlDeviceGetUtilizationRates",
+        chart=True, smi="utilization.memory", dcgm="DCGM_FI_DEV_MEM_COPY_UTIL")] = None
     encoder_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
-        "Video encoder.", nvml="nvmlDeviceGetEncoderUtilization")] = None
+        "Video encoder.", nvml="nvmlDeviceGetEncoderUtilization",
+        chart=True, smi="utilization.encoder", dcgm="DCGM_FI_DEV_ENC_UTIL")] = None
     decoder_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
-        "Video decoder.", nvml="nvmlDeviceGetDecoderUtilization")] = None
+        "Video decoder.", nvml="nvmlDeviceGetDecoderUtilization",
+        chart=True, smi="utilization.decoder", dcgm="DCGM_FI_DEV_DEC_UTIL")] = None
     jpeg_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
-        "JPEG decoder.", nvml="nvmlDeviceGetJpgUtilization")] = None
+        "JPEG decoder.", nvml="nvmlDeviceGetJpgUtilization", smi="utilization.jpeg")] = None
     ofa_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
-        "Optical flow accelerator.", nvml="nvmlDeviceGetOfaUtilization")] = None
+        "Optical flow accelerator.", nvml="nvmlDeviceGetOfaUtilization",
+        smi="utilization.ofa")] = None
     sm_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
         "Share of the SMs that had work, averaged since the last sample (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_SM_UTIL")] = None
+        nvml="NVML_GPM_METRIC_SM_UTIL", chart=True, dcgm="DCGM_FI_PROF_SM_ACTIVE")] = None
     sm_occupancy_percent: Annotated[float | None, _utilization(Unit.PERCENT,
         "Warps on the SMs of the most that fit (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_SM_OCCUPANCY")] = None
+        nvml="NVML_GPM_METRIC_SM_OCCUPANCY", chart=True, dcgm="DCGM_FI_PROF_SM_OCCUPANCY")] = None
     tensor_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
         "Time in which the tensor cores worked (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_ANY_TENSOR_UTIL")] = None
+        nvml="NVML_GPM_METRIC_ANY_TENSOR_UTIL",
+        chart=True, dcgm="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE")] = None
     dram_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
         "Memory bandwidth used of the highest possible (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_DRAM_BW_UTIL")] = None
+        nvml="NVML_GPM_METRIC_DRAM_BW_UTIL", chart=True, dcgm="DCGM_FI_PROF_DRAM_ACTIVE")] = None
     fp64_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
         "Time in which the 64-bit floating point pipe worked (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_FP64_UTIL")] = None
+        nvml="NVML_GPM_METRIC_FP64_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP64_ACTIVE")] = None
     fp32_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
         "Time in which the 32-bit floating point pipe worked (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_FP32_UTIL")] = None
+        nvml="NVML_GPM_METRIC_FP32_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP32_ACTIVE")] = None
     fp16_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
         "Time in which the 16-bit floating point pipe worked (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_FP16_UTIL")] = None
-    # fmt: on
+        nvml="NVML_GPM_METRIC_FP16_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP16_ACTIVE")] = None
 
-
-_temperature = partial(metric, Group.TEMPERATURE)
-_power = partial(metric, Group.POWER)
-_clocks = partial(metric, Group.CLOCKS)
-
-
-class DevicePower(DeviceActivity, frozen=True, kw_only=True):
-    """The part of a Device about heat, power and clocks."""
-
-    # fmt: off
     temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "GPU die.", nvml="nvmlDeviceGetTemperatureV")] = None
+        "GPU die.", nvml="nvmlDeviceGetTemperatureV",
+        chart=True, limit="shutdown_temperature_celsius", smi="temperature.gpu",
+        dcgm="DCGM_FI_DEV_GPU_TEMP")] = None
     memory_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "Memory, on boards that measure it.", nvml="NVML_FI_DEV_MEMORY_TEMP")] = None
+        "Memory, on boards that measure it.", nvml="NVML_FI_DEV_MEMORY_TEMP",
+        chart=True, limit="max_memory_temperature_celsius", smi="temperature.memory",
+        dcgm="DCGM_FI_DEV_MEMORY_TEMP")] = None
     temperature_margin_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
         "Degrees left before the chip slows itself down (Ada and newer).",
-        nvml="nvmlDeviceGetMarginTemperature")] = None
+        nvml="nvmlDeviceGetMarginTemperature", smi="temperature.gpu.tlimit")] = None
     shutdown_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
         "Where the GPU turns itself off.", nvml="nvmlDeviceGetTemperatureThreshold")] = None
     slowdown_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
@@ -189,67 +191,83 @@ class DevicePower(DeviceActivity, frozen=True, kw_only=True):
         nvml="NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT")] = None
     fan_speed_percent: Annotated[int | None, _temperature(Unit.PERCENT,
         "Intended speed of the fan, of several the fastest; may exceed 100.",
-        nvml="nvmlDeviceGetFanSpeed")] = None
+        nvml="nvmlDeviceGetFanSpeed", chart=True, smi="fan.speed")] = None
     fan_speeds_percent: Annotated[tuple[int | None, ...] | None, _temperature(Unit.PERCENT,
         "Intended speed of each fan, null for one that fails.",
         nvml="nvmlDeviceGetFanSpeed_v2")] = None
 
     power_usage_mw: Annotated[int | None, _power(Unit.MILLIWATT,
         "Board power as nvidia-smi prints it: an average over 1 s since Ampere, else instant.",
-        nvml="nvmlDeviceGetPowerUsage")] = None
+        nvml="nvmlDeviceGetPowerUsage",
+        chart=True, limit="enforced_power_limit_mw", smi="power.draw",
+        dcgm="DCGM_FI_DEV_POWER_USAGE")] = None
     power_instant_mw: Annotated[int | None, _power(Unit.MILLIWATT,
-        "Board power at this instant.", nvml="NVML_FI_DEV_POWER_INSTANT")] = None
+        "Board power at this instant.", nvml="NVML_FI_DEV_POWER_INSTANT",
+        chart=True, limit="enforced_power_limit_mw", smi="power.draw.instant")] = None
     power_average_mw: Annotated[int | None, _power(Unit.MILLIWATT,
-        "Board power averaged over 1 s.", nvml="NVML_FI_DEV_POWER_AVERAGE")] = None
+        "Board power averaged over 1 s.", nvml="NVML_FI_DEV_POWER_AVERAGE",
+        smi="power.draw.average")] = None
     enforced_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
         "The limit in force, the lowest of all that apply.",
-        nvml="nvmlDeviceGetEnforcedPowerLimit")] = None
+        nvml="nvmlDeviceGetEnforcedPowerLimit", smi="enforced.power.limit")] = None
     power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
-        "The limit that an administrator set.", nvml="nvmlDeviceGetPowerManagementLimit")] = None
+        "The limit that an administrator set.", nvml="nvmlDeviceGetPowerManagementLimit",
+        smi="power.limit")] = None
     default_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
-        "The limit after a reboot.", nvml="nvmlDeviceGetPowerManagementDefaultLimit")] = None
+        "The limit after a reboot.", nvml="nvmlDeviceGetPowerManagementDefaultLimit",
+        smi="power.default_limit")] = None
     min_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
         "The lowest limit that can be set.",
-        nvml="nvmlDeviceGetPowerManagementLimitConstraints")] = None
+        nvml="nvmlDeviceGetPowerManagementLimitConstraints", smi="power.min_limit")] = None
     max_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
         "The highest limit that can be set.",
-        nvml="nvmlDeviceGetPowerManagementLimitConstraints")] = None
+        nvml="nvmlDeviceGetPowerManagementLimitConstraints", smi="power.max_limit")] = None
     total_energy_mj: Annotated[int | None, _power(Unit.MILLIJOULE,
-        "Energy since the driver was loaded.", nvml="nvmlDeviceGetTotalEnergyConsumption")] = None
+        "Energy since the driver was loaded.", nvml="nvmlDeviceGetTotalEnergyConsumption",
+        counter=True, dcgm="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")] = None
 
     graphics_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
-        "Graphics clock.", nvml="nvmlDeviceGetClockInfo")] = None
+        "Graphics clock.", nvml="nvmlDeviceGetClockInfo",
+        chart=True, limit="max_graphics_clock_mhz", smi="clocks.current.graphics clocks.gr")] = None
     sm_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
-        "SM clock.", nvml="nvmlDeviceGetClockInfo")] = None
+        "SM clock.", nvml="nvmlDeviceGetClockInfo",
+        chart=True, limit="max_sm_clock_mhz", smi="clocks.current.sm clocks.sm",
+        dcgm="DCGM_FI_DEV_SM_CLOCK")] = None
     memory_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
-        "Memory clock.", nvml="nvmlDeviceGetClockInfo")] = None
+        "Memory clock.", nvml="nvmlDeviceGetClockInfo",
+        chart=True, limit="max_memory_clock_mhz", smi="clocks.current.memory clocks.mem",
+        dcgm="DCGM_FI_DEV_MEM_CLOCK")] = None
     video_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
-        "Video encoder and decoder clock.", nvml="nvmlDeviceGetClockInfo")] = None
+        "Video encoder and decoder clock.", nvml="nvmlDeviceGetClockInfo",
+        chart=True, limit="max_video_clock_mhz", smi="clocks.current.video clocks.video")] = None
     max_graphics_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
-        "Highest graphics clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
+        "Highest graphics clock.", nvml="nvmlDeviceGetMaxClockInfo",
+        smi="clocks.max.graphics clocks.max.gr")] = None
     max_sm_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
-        "Highest SM clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
+        "Highest SM clock.", nvml="nvmlDeviceGetMaxClockInfo", smi="clocks.max.sm")] = None
     max_memory_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
-        "Highest memory clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
+        "Highest memory clock.", nvml="nvmlDeviceGetMaxClockInfo",
+        smi="clocks.max.memory clocks.max.mem")] = None
     max_video_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
         "Highest video clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
     performance_state: Annotated[int | None, _clocks(Unit.NONE,
-        "P-state, 0 the fastest to 15.", nvml="nvmlDeviceGetPerformanceState")] = None
+        "P-state, 0 the fastest to 15.", nvml="nvmlDeviceGetPerformanceState",
+        chart=True, limit=15, smi="pstate")] = None
     clocks_event_reasons: Annotated[tuple[str, ...] | None, _clocks(Unit.NONE,
         "Why the clocks are not higher, by name; empty when nothing holds them.",
         nvml="nvmlDeviceGetCurrentClocksEventReasons")] = None
     throttled_sw_power_cap_percent: Annotated[float | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which the power limit held the clocks.",
-        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP")] = None
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP", chart=True)] = None
     throttled_sw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which software, for heat, held the clocks.",
-        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN")] = None
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN", chart=True)] = None
     throttled_hw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which hardware, for heat, held the clocks.",
-        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN")] = None
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN", chart=True)] = None
     throttled_hw_power_brake_percent: Annotated[float | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which the power brake of the server held the clocks.",
-        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN")] = None
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN", chart=True)] = None
     throttled_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which a thermal limit of any kind held the clocks.",
         nvml="NVML_FI_DEV_PERF_POLICY_THERMAL")] = None
@@ -259,40 +277,24 @@ class DevicePower(DeviceActivity, frozen=True, kw_only=True):
     throttled_board_limit_percent: Annotated[float | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which a limit of the board held the clocks.",
         nvml="NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT")] = None
-    # fmt: on
 
-
-_pcie = partial(metric, Group.PCIE)
-_nvlink = partial(metric, Group.NVLINK)
-
-
-_PCIE_LANE = {1: 250e6, 2: 500e6, 3: 985e6, 4: 1969e6, 5: 3938e6, 6: 7563e6}
-"""Bytes per second and lane, each way, after the line code of the generation."""
-
-
-def pcie_capacity(generation: int | None, width: int | None) -> float | None:
-    """Return the bytes per second that such a PCIe link carries each way, None if unknown."""
-    lane = _PCIE_LANE.get(generation or 0)
-    return None if lane is None or not width else lane * width
-
-
-class DeviceLinks(DevicePower, frozen=True, kw_only=True):
-    """The part of a Device about its links."""
-
-    # fmt: off
     pcie_link_generation: Annotated[int | None, _pcie(Unit.NONE,
         "PCIe generation now; drops at idle to save power.",
-        nvml="nvmlDeviceGetCurrPcieLinkGeneration")] = None
+        nvml="nvmlDeviceGetCurrPcieLinkGeneration",
+        chart=True, limit="max_pcie_link_generation", smi="pcie.link.gen.current")] = None
     max_pcie_link_generation: Annotated[int | None, _pcie(Unit.NONE,
         "Highest PCIe generation of GPU and slot together.",
-        nvml="nvmlDeviceGetMaxPcieLinkGeneration")] = None
+        nvml="nvmlDeviceGetMaxPcieLinkGeneration", smi="pcie.link.gen.max")] = None
     pcie_link_width: Annotated[int | None, _pcie(Unit.COUNT,
-        "PCIe lanes now.", nvml="nvmlDeviceGetCurrPcieLinkWidth")] = None
+        "PCIe lanes now.", nvml="nvmlDeviceGetCurrPcieLinkWidth",
+        smi="pcie.link.width.current")] = None
     max_pcie_link_width: Annotated[int | None, _pcie(Unit.COUNT,
-        "Most PCIe lanes of GPU and slot together.", nvml="nvmlDeviceGetMaxPcieLinkWidth")] = None
+        "Most PCIe lanes of GPU and slot together.", nvml="nvmlDeviceGetMaxPcieLinkWidth",
+        smi="pcie.link.width.max")] = None
     pcie_replay_count: Annotated[int | None, _pcie(Unit.COUNT,
         "PCIe packets sent again since the driver was loaded.",
-        nvml="nvmlDeviceGetPcieReplayCounter")] = None
+        nvml="nvmlDeviceGetPcieReplayCounter",
+        counter=True, dcgm="DCGM_FI_DEV_PCIE_REPLAY_COUNTER")] = None
     pcie_replays_per_second: Annotated[float | None, _pcie(Unit.PER_SECOND,
         "PCIe packets sent again over the last seconds.",
         nvml="nvmlDeviceGetPcieReplayCounter")] = None
@@ -300,12 +302,12 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
         "What the GPU sent over PCIe since the last sample; null in a first one, and where a "
         "counter of 32 bits may have gone round more than once since then.",
         nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC, "
-        "nvmlDeviceGetPcieThroughput")] = None
+        "nvmlDeviceGetPcieThroughput", chart=True)] = None
     pcie_rx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
         "What the GPU received over PCIe since the last sample; null in a first one, and where a "
         "counter of 32 bits may have gone round more than once since then.",
         nvml="NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_GPM_METRIC_PCIE_RX_PER_SEC, "
-        "nvmlDeviceGetPcieThroughput")] = None
+        "nvmlDeviceGetPcieThroughput", chart=True)] = None
 
     nvlink_count: Annotated[int | None, _nvlink(Unit.COUNT,
         "NVLinks that are up; null on boards that have none.",
@@ -320,15 +322,15 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
     nvlink_tx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
         "Payload sent over all NVLinks since the last sample; null in a first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "
-        "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC")] = None
+        "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", chart=True)] = None
     nvlink_rx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
         "Payload received over all NVLinks since the last sample; null in a first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, "
-        "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC")] = None
+        "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", chart=True)] = None
     nvlink_crc_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
         "Packets that arrived damaged since the driver was loaded, over all NVLinks that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
-        "nvmlDeviceGetNvLinkErrorCounter")] = None
+        "nvmlDeviceGetNvLinkErrorCounter", counter=True)] = None
     nvlink_crc_errors_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
         "Packets that arrived damaged over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
@@ -336,7 +338,7 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
     nvlink_replay_count: Annotated[int | None, _nvlink(Unit.COUNT,
         "Packets sent again since the driver was loaded, over all NVLinks that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
-        "nvmlDeviceGetNvLinkErrorCounter")] = None
+        "nvmlDeviceGetNvLinkErrorCounter", counter=True)] = None
     nvlink_replays_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
         "Packets sent again over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
@@ -345,7 +347,7 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
         "Times that an NVLink was trained anew since the driver was loaded, over all that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
         "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
-        "nvmlDeviceGetNvLinkErrorCounter")] = None
+        "nvmlDeviceGetNvLinkErrorCounter", counter=True)] = None
     nvlink_recoveries_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
         "Times that a link was trained anew over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
@@ -353,7 +355,7 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
         "nvmlDeviceGetNvLinkErrorCounter")] = None
     nvlink_receive_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
         "Errors in what all NVLinks received since the driver was loaded (Blackwell and newer).",
-        nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS")] = None
+        nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS", counter=True)] = None
     nvlink_receive_errors_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
         "Errors in what all NVLinks received over the last seconds (Blackwell and newer).",
         nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS")] = None
@@ -375,53 +377,54 @@ class DeviceLinks(DevicePower, frozen=True, kw_only=True):
     fabric_clique_id: Annotated[int | None, _nvlink(Unit.NONE,
         "Part of that domain whose GPUs reach each other over NVLink.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
-    # fmt: on
 
-
-_reliability = partial(metric, Group.RELIABILITY)
-
-
-class DeviceReliability(DeviceLinks, frozen=True, kw_only=True):
-    """The part of a Device about errors and repairs."""
-
-    # fmt: off
     ecc_mode: Annotated[bool | None, _reliability(Unit.NONE,
-        "Whether ECC protects the memory.", nvml="nvmlDeviceGetEccMode")] = None
+        "Whether ECC protects the memory.", nvml="nvmlDeviceGetEccMode",
+        smi="ecc.mode.current")] = None
     pending_ecc_mode: Annotated[bool | None, _reliability(Unit.NONE,
-        "Whether ECC will protect it after a reboot.", nvml="nvmlDeviceGetEccMode")] = None
+        "Whether ECC will protect it after a reboot.", nvml="nvmlDeviceGetEccMode",
+        smi="ecc.mode.pending")] = None
     ecc_corrected_volatile_count: Annotated[int | None, _reliability(Unit.COUNT,
         "Corrected memory errors since the driver was loaded.",
-        nvml="nvmlDeviceGetTotalEccErrors")] = None
+        nvml="nvmlDeviceGetTotalEccErrors",
+        counter=True, smi="ecc.errors.corrected.volatile.total")] = None
     ecc_uncorrected_volatile_count: Annotated[int | None, _reliability(Unit.COUNT,
         "Uncorrected memory errors since the driver was loaded.",
-        nvml="nvmlDeviceGetTotalEccErrors")] = None
+        nvml="nvmlDeviceGetTotalEccErrors",
+        counter=True, smi="ecc.errors.uncorrected.volatile.total")] = None
     ecc_corrected_aggregate_count: Annotated[int | None, _reliability(Unit.COUNT,
         "Corrected memory errors in the life of the board.",
-        nvml="nvmlDeviceGetTotalEccErrors")] = None
+        nvml="nvmlDeviceGetTotalEccErrors",
+        counter=True, smi="ecc.errors.corrected.aggregate.total")] = None
     ecc_uncorrected_aggregate_count: Annotated[int | None, _reliability(Unit.COUNT,
         "Uncorrected memory errors in the life of the board.",
-        nvml="nvmlDeviceGetTotalEccErrors")] = None
+        nvml="nvmlDeviceGetTotalEccErrors",
+        counter=True, smi="ecc.errors.uncorrected.aggregate.total")] = None
     retired_pages_single_bit_count: Annotated[int | None, _reliability(Unit.COUNT,
         "Pages retired for many corrected errors (before Ampere).",
-        nvml="nvmlDeviceGetRetiredPages")] = None
+        nvml="nvmlDeviceGetRetiredPages",
+        counter=True, smi="retired_pages.single_bit_ecc.count retired_pages.sbe")] = None
     retired_pages_double_bit_count: Annotated[int | None, _reliability(Unit.COUNT,
         "Pages retired for an uncorrected error (before Ampere).",
-        nvml="nvmlDeviceGetRetiredPages")] = None
+        nvml="nvmlDeviceGetRetiredPages",
+        counter=True, smi="retired_pages.double_bit.count retired_pages.dbe")] = None
     retired_pages_pending: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether pages wait for a reboot to be retired.",
-        nvml="nvmlDeviceGetRetiredPagesPendingStatus")] = None
+        nvml="nvmlDeviceGetRetiredPagesPendingStatus", smi="retired_pages.pending")] = None
     remapped_rows_corrected_count: Annotated[int | None, _reliability(Unit.COUNT,
         "Memory rows replaced for corrected errors (Ampere and newer).",
-        nvml="nvmlDeviceGetRemappedRows")] = None
+        nvml="nvmlDeviceGetRemappedRows",
+        counter=True, dcgm="DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS")] = None
     remapped_rows_uncorrected_count: Annotated[int | None, _reliability(Unit.COUNT,
         "Memory rows replaced for uncorrected errors (Ampere and newer).",
-        nvml="nvmlDeviceGetRemappedRows")] = None
+        nvml="nvmlDeviceGetRemappedRows",
+        counter=True, dcgm="DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS")] = None
     remapped_rows_pending: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether rows wait for a GPU reset to be replaced.",
         nvml="nvmlDeviceGetRemappedRows")] = None
     remapped_rows_failed: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether replacing a row has failed: the board is worn out.",
-        nvml="nvmlDeviceGetRemappedRows")] = None
+        nvml="nvmlDeviceGetRemappedRows", dcgm="DCGM_FI_DEV_ROW_REMAP_FAILURE")] = None
     recovery_action: Annotated[str | None, _reliability(Unit.NONE,
         "What the driver asks for to mend the GPU: none, gpu-reset, node-reboot, drain-p2p, "
         "drain-and-reset, recover-imex-domain, bus-reset or system-reboot.",
@@ -429,34 +432,29 @@ class DeviceReliability(DeviceLinks, frozen=True, kw_only=True):
     xid_events: Annotated[tuple[XidEvent, ...] | None, _reliability(Unit.NONE,
         "The last XID errors since gpudash began to watch, those alike as one, the newest last; "
         "null where the driver reports none.", nvml="nvmlEventSetWait_v2")] = None
-    # fmt: on
 
-
-_settings = partial(metric, Group.SETTINGS)
-_mig = partial(metric, Group.MIG)
-
-
-class Device(DeviceReliability, frozen=True, kw_only=True):
-    """A GPU, or a MIG instance of one, at one instant."""
-
-    # fmt: off
     compute_mode: Annotated[str | None, _settings(Unit.NONE,
         "default, exclusive-thread, prohibited or exclusive-process.",
-        nvml="nvmlDeviceGetComputeMode")] = None
+        nvml="nvmlDeviceGetComputeMode", smi="compute_mode")] = None
     persistence_mode: Annotated[bool | None, _settings(Unit.NONE,
         "Whether the driver keeps the GPU ready when nobody uses it.",
-        nvml="nvmlDeviceGetPersistenceMode")] = None
+        nvml="nvmlDeviceGetPersistenceMode", smi="persistence_mode")] = None
     display_active: Annotated[bool | None, _settings(Unit.NONE,
-        "Whether a display is driven from this GPU.", nvml="nvmlDeviceGetDisplayActive")] = None
+        "Whether a display is driven from this GPU.", nvml="nvmlDeviceGetDisplayActive",
+        smi="display_active")] = None
     display_attached: Annotated[bool | None, _settings(Unit.NONE,
-        "Whether a monitor is plugged in.", nvml="nvmlDeviceGetDisplayMode")] = None
+        "Whether a monitor is plugged in.", nvml="nvmlDeviceGetDisplayMode",
+        smi="display_mode")] = None
     driver_model: Annotated[str | None, _settings(Unit.NONE,
-        "WDDM, TCC or MCDM; Windows only.", nvml="nvmlDeviceGetDriverModel")] = None
+        "WDDM, TCC or MCDM; Windows only.", nvml="nvmlDeviceGetDriverModel",
+        smi="driver_model.current")] = None
 
     mig_mode: Annotated[bool | None, _mig(Unit.NONE,
-        "Whether the GPU is split into MIG instances.", nvml="nvmlDeviceGetMigMode")] = None
+        "Whether the GPU is split into MIG instances.", nvml="nvmlDeviceGetMigMode",
+        smi="mig.mode.current")] = None
     pending_mig_mode: Annotated[bool | None, _mig(Unit.NONE,
-        "MIG mode after the next reset.", nvml="nvmlDeviceGetMigMode")] = None
+        "MIG mode after the next reset.", nvml="nvmlDeviceGetMigMode",
+        smi="mig.mode.pending")] = None
     gpu_instance_id: Annotated[int | None, _mig(Unit.NONE,
         "GPU instance of this MIG device.", nvml="nvmlDeviceGetGpuInstanceId")] = None
     compute_instance_id: Annotated[int | None, _mig(Unit.NONE,
@@ -474,3 +472,19 @@ class Device(DeviceReliability, frozen=True, kw_only=True):
     def is_mig(self) -> bool:
         """Whether this is a MIG instance of another device."""
         return self.parent_uuid is not None
+
+
+@cache
+def device_fields() -> Mapping[str, Field]:
+    """Return what is declared of every metric, by name; built on first use, it takes a while."""
+    return {field.name: field for field in declared_fields(Device)}
+
+
+_PCIE_LANE = {1: 250e6, 2: 500e6, 3: 985e6, 4: 1969e6, 5: 3938e6, 6: 7563e6}
+"""Bytes per second and lane, each way, after the line code of the generation."""
+
+
+def pcie_capacity(generation: int | None, width: int | None) -> float | None:
+    """Return the bytes per second that such a PCIe link carries each way, None if unknown."""
+    lane = _PCIE_LANE.get(generation or 0)
+    return None if lane is None or not width else lane * width

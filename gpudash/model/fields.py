@@ -1,12 +1,33 @@
-"""What a declared field carries beside its type: group, unit, help and the NVML call it is from."""
+"""The declaration of a metric, and what is derived from it.
+
+A field of a snapshot carries beside its type its group, unit, help and NVML call, and the names
+under which other programs know it. JSON Schema, CSV, detail view, charts, nvidia-smi's queries,
+the exporter and README follow from these.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple, get_type_hints
 
 import msgspec
 
 from gpudash.model.units import Unit
+
+_UNIT_WORDS = ("bytes_per_second", "bytes", "percent", "celsius", "mw", "mj", "mhz", "seconds")
+_SPELLED = {
+    "pcie": "PCIe",
+    "nvlink": "NVLink",
+    "nvlinks": "NVLinks",
+    "tlimit": "T-limit",
+    "vbios": "VBIOS",
+    "gpus": "GPUs",
+}
+_COUNTED = frozenset({"gpu", "core", "multiprocessor", "nvlink", "replay", "error", "recovery"})
+_INITIALS = frozenset(
+    {"gpu", "sm", "uuid", "pci", "id", "bar1", "jpeg", "ofa", "dram", "fp64", "fp32", "fp16"}
+    | {"cpu", "p2p", "tx", "rx", "ecc", "mig", "sw", "hw", "crc", "xid"}
+)
 
 
 class Group(Enum):
@@ -32,19 +53,90 @@ class Group(Enum):
     LEASE = "Lease"
 
 
-def metric(group: Group, unit: Unit, help: str, *, nvml: str | None = None) -> msgspec.Meta:
-    """Declare one field: `field: Annotated[int | None, metric(Group.POWER, Unit.MILLIWATT, ...)]`.
+class Field(NamedTuple):
+    """What is declared of one field."""
 
-    `help` is one sentence for people; `nvml` names the call that answers it. JSON Schema, detail
-    screen, CSV and README are generated from these.
+    name: str
+    """The attribute, and the name in JSON, CSV and the exporter."""
+    label: str
+    """The name for people, without the unit."""
+    group: Group
+    unit: Unit
+    help: str
+    """One sentence for people."""
+    nvml: str | None
+    """The NVML calls or field values that answer it, None for what is computed."""
+    chart: bool
+    """Whether its history is kept, so that it can be charted."""
+    limit: str | float | None
+    """How high a chart of it goes: a number, or the field that holds it; None if unlimited."""
+    counter: bool
+    """Whether it only rises until the driver is loaded again: a counter for Prometheus."""
+    smi: tuple[str, ...]
+    """Its names in nvidia-smi's --query-gpu, the one of the heading first."""
+    dcgm: str | None
+    """Its name in DCGM's exporter."""
+
+
+def metric(
+    group: Group,
+    unit: Unit,
+    help: str,
+    *,
+    nvml: str | None = None,
+    label: str | None = None,
+    chart: bool = False,
+    limit: str | float | None = None,
+    counter: bool = False,
+    smi: str = "",
+    dcgm: str | None = None,
+) -> msgspec.Meta:
+    """Declare a field: `field: Annotated[int | None, metric(Group.POWER, Unit.MILLIWATT, ...)]`.
+
+    The parameters are those of `Field`. A label is only given where the one derived from the
+    name is wrong, and the names of nvidia-smi are separated by spaces.
     """
     schema: dict[str, str] = {"x-group": group.value}
     if unit is not Unit.NONE:
         schema["x-unit"] = unit.suffix
     if nvml is not None:
         schema["x-nvml"] = nvml
-    return msgspec.Meta(
-        description=help,
-        extra_json_schema=schema,
-        extra={"group": group, "unit": unit, "nvml": nvml},
-    )
+    declared = {
+        "label": label,
+        "group": group,
+        "unit": unit,
+        "nvml": nvml,
+        "chart": chart,
+        "limit": limit,
+        "counter": counter,
+        "smi": tuple(smi.split()),
+        "dcgm": dcgm,
+    }
+    return msgspec.Meta(description=help, extra_json_schema=schema, extra=declared)
+
+
+def declared_fields(kind: type[msgspec.Struct]) -> tuple[Field, ...]:
+    """Return what is declared of each field of a Struct, in the order of declaration."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = []
+    for name in kind.__struct_fields__:
+        meta = next(meta for meta in hints[name].__metadata__ if meta.extra)
+        declared = {**meta.extra, "label": meta.extra["label"] or label(name)}
+        fields.append(Field(name=name, help=meta.description, **declared))
+    return tuple(fields)
+
+
+def label(name: str) -> str:
+    """Return a field's name as people write it, the unit left out: `GPU utilization`."""
+    for word in _UNIT_WORDS:
+        name = name.removesuffix(f"_{word}")
+    if name.endswith("_count"):
+        name = name.removesuffix("_count")
+        if name.rpartition("_")[2] in _COUNTED:
+            name = f"{name[:-1]}ies" if name.endswith("ry") else f"{name}s"
+    text = " ".join(_word(word) for word in name.split("_"))
+    return text[:1].upper() + text[1:]
+
+
+def _word(word: str) -> str:
+    return word.upper() if word in _INITIALS else _SPELLED.get(word, word)

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from gpudash.model.device_fields import DEVICE_FIELDS
+from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
 
@@ -16,10 +16,10 @@ def render(snapshot: Snapshot) -> str:
     """Return a heading and a row per GPU and MIG instance; what is not known is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["taken_at", "hostname", *(field.name for field in DEVICE_FIELDS)])
+    writer.writerow(["taken_at", "hostname", *Device.__struct_fields__])
     taken_at = snapshot.taken_at.isoformat()
     for device in snapshot.devices:
-        values = (_text(getattr(device, field.name)) for field in DEVICE_FIELDS)
+        values = (_text(getattr(device, name)) for name in Device.__struct_fields__)
         writer.writerow([taken_at, snapshot.host.hostname, *values])
     return out.getvalue()
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, get_args
 
-from gpudash.model.device import Device, DeviceState
-from gpudash.model.device_fields import DEVICE_FIELDS, DeviceField
+from gpudash.model.device import Device, DeviceState, device_fields
+from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
 
 _MIB = 1 << 20
@@ -84,7 +84,7 @@ def render(snapshot: Snapshot) -> str:
     labels = {device.key: _labels(device, snapshot) for device in snapshot.devices}
     troubles = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
     lines = [f"{_UP}{int(troubles <= {_NO_GPU})}", *_states(snapshot, labels)]
-    for field in DEVICE_FIELDS:
+    for field in device_fields().values():
         lines += _native(field, snapshot, labels)
     for prefix, metrics in (("DCGM_FI_DEV_", _DCGM), ("DCGM_FI_PROF_", _PROFILE)):
         for metric in metrics:
@@ -103,7 +103,7 @@ def _states(snapshot: Snapshot, labels: dict[str, str]) -> Iterator[str]:
             yield f'gpudash_gpu_state{{{labels[device.key]},state="{state}"}} {is_in}'
 
 
-def _native(field: DeviceField, snapshot: Snapshot, labels: dict[str, str]) -> Iterator[str]:
+def _native(field: Field, snapshot: Snapshot, labels: dict[str, str]) -> Iterator[str]:
     if field.name in _IDENTITY:
         return
     values = ((device, getattr(device, field.name)) for device in snapshot.devices)

@@ -3,7 +3,7 @@ import io
 
 from hypothesis import given
 
-from gpudash.model.device_fields import DEVICE_FIELDS
+from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.csv import render
 from tests.factories import make_device, make_snapshot
@@ -29,4 +29,4 @@ def test_a_row_per_device_under_our_names() -> None:
 def test_any_snapshot_is_a_table(snapshot: Snapshot) -> None:
     rows = read(snapshot)
     assert len(rows) == len(snapshot.devices)
-    assert all(len(row) == len(DEVICE_FIELDS) + 2 for row in rows)
+    assert all(len(row) == len(Device.__struct_fields__) + 2 for row in rows)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from gpudash.analysis.history.metrics import DEVICE_METRICS
-from gpudash.model.device_fields import DEVICE_FIELDS
+from gpudash.model.device import device_fields
 from gpudash.model.fault import Fault
 from gpudash.model.fields import Group
 from gpudash.model.text import clean
@@ -53,7 +53,7 @@ async def test_every_metric_can_be_scrolled_to_and_is_explained() -> None:
             await pilot.press("pagedown")
             await pilot.pause()
         seen += text_of(app)
-        for field in DEVICE_FIELDS:
+        for field in device_fields().values():
             if field.name not in ("fault", "parent_uuid"):
                 assert field.label[:24] in seen
                 assert field.help.split()[-1] in seen
@@ -227,7 +227,7 @@ def test_each_group_that_a_device_has_is_named() -> None:
     details = Details(make_device(), "", (), True)
     lines = sheet(details, 200, PLAIN).lines
     text = "\n".join("".join(segment.text for segment in line) for line in lines)
-    groups = {field.group for field in DEVICE_FIELDS}
+    groups = {field.group for field in device_fields().values()}
     assert len(groups) == 12
     assert Group.PROCESS not in groups
     for group in groups:

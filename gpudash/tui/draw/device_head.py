@@ -11,7 +11,7 @@ from gpudash.analysis.columns.devices import status, status_level
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device
-from gpudash.model.device_fields import DeviceField
+from gpudash.model.fields import Field
 from gpudash.model.text import fold, width
 from gpudash.model.units import readable, short
 from gpudash.tui.draw.chart import Numbers, Shown
@@ -80,7 +80,7 @@ def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
 
 
 def title(
-    field: DeviceField, device: Device, numbers: Numbers | None, time: str, theme: Theme, cells: int
+    field: Field, device: Device, numbers: Numbers | None, time: str, theme: Theme, cells: int
 ) -> Line:
     """Return what is charted, its numbers over that time, and which time that is."""
     now = readable(getattr(device, field.name), field.unit)
@@ -104,7 +104,7 @@ def _gap(taken: int, count: int, room: int) -> int:
 
 
 def legend(
-    shown: Sequence[Shown], asked: int, field: DeviceField, theme: Theme, cells: int
+    shown: Sequence[Shown], asked: int, field: Field, theme: Theme, cells: int
 ) -> list[Line]:
     """Return each curve's label in its colour and its value now, in two lines at most.
 
@@ -122,6 +122,6 @@ def legend(
     return lines
 
 
-def _entry(each: Shown, field: DeviceField, theme: Theme) -> Line:
+def _entry(each: Shown, field: Field, theme: Theme) -> Line:
     value = short(getattr(each.device, field.name), field.unit)
     return [Segment(f" {each.label} ", each.style), Segment(f"{value} ", theme.dim)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from gpudash.analysis.table import DeviceRow, device_rows
-from gpudash.model.device_fields import BY_NAME, DeviceField
+from gpudash.model.device import device_fields
+from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import readable, span
 from gpudash.tui.dashboard import DashboardModel
@@ -120,7 +121,7 @@ class ChartedView(View):
         if row is None:
             return
         current = self.charting.field(row.device).name
-        fields = [BY_NAME[name] for name in self.charting.fields(row.device)]
+        fields = [device_fields()[name] for name in self.charting.fields(row.device)]
         choices = [_choice(field, row, current) for field in fields]
         look = self.dashboard.theme
         screen = ChooseScreen("Chart", choices, look, current=current)
@@ -177,7 +178,7 @@ class ChartedView(View):
         self.draw()
 
 
-def _choice(field: DeviceField, row: DeviceRow, current: str) -> Choice:
+def _choice(field: Field, row: DeviceRow, current: str) -> Choice:
     value = readable(getattr(row.device, field.name), field.unit)
     return Choice(field.name, field.label, value, field.name == current)
 

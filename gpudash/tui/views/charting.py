@@ -8,8 +8,8 @@ from typing import NamedTuple
 from gpudash.analysis.history import History
 from gpudash.analysis.history.metrics import DEVICE_METRICS
 from gpudash.analysis.table import DeviceRow
-from gpudash.model.device import Device
-from gpudash.model.device_fields import BY_NAME, DeviceField
+from gpudash.model.device import Device, device_fields
+from gpudash.model.fields import Field
 from gpudash.model.units import Unit
 from gpudash.tui.draw.bars import points_of
 from gpudash.tui.draw.chart import Chart, Curve, Numbers, Scale, Shown, frame, scaled, tight
@@ -69,10 +69,10 @@ class Charting:
         known = [name for name in DEVICE_METRICS if getattr(device, name) is not None]
         return known or list(DEVICE_METRICS)
 
-    def field(self, device: Device) -> DeviceField:
+    def field(self, device: Device) -> Field:
         """Return the metric that is charted of a device."""
         known = self.fields(device)
-        return BY_NAME[self.wanted if self.wanted in known else known[0]]
+        return device_fields()[self.wanted if self.wanted in known else known[0]]
 
     def step_field(self, device: Device, step: int) -> None:
         """Choose the next metric of a device."""
@@ -111,7 +111,7 @@ class Charting:
         ]
 
     def legible(
-        self, shown: Sequence[Shown], key: str, field: DeviceField, until: float | None
+        self, shown: Sequence[Shown], key: str, field: Field, until: float | None
     ) -> Sequence[Shown]:
         """Return the device `key` and as many others as can be told apart, the highest of all."""
         if len(shown) <= _MOST_CURVES:
@@ -126,7 +126,7 @@ class Charting:
 
     def chart(
         self,
-        field: DeviceField,
+        field: Field,
         shown: Sequence[Shown],
         time: Time,
         size: tuple[int, int],
@@ -156,7 +156,7 @@ class Charting:
         return Numbers(low, mean, high)
 
     def _scale(
-        self, field: DeviceField, shown: Sequence[Shown], numbers: Sequence[Numbers], lines: int
+        self, field: Field, shown: Sequence[Shown], numbers: Sequence[Numbers], lines: int
     ) -> Scale:
         low = min((each.low for each in numbers), default=0.0)
         high = max((each.high for each in numbers), default=0.0)
@@ -173,7 +173,7 @@ class Charting:
         return scaled(bottom, max(top, high), field.unit, count)
 
 
-def _top(field: DeviceField, devices: Iterable[Device]) -> float | None:
+def _top(field: Field, devices: Iterable[Device]) -> float | None:
     """Return how high the metric can be, None if only what was seen tells."""
     name = _LIMITS.get(field.name)
     limits = [getattr(device, name) for device in devices] if name else []

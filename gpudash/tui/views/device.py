@@ -15,9 +15,8 @@ from gpudash.analysis.health.levels import Level
 from gpudash.analysis.history.metrics import DEVICE_METRICS
 from gpudash.analysis.labels import whose
 from gpudash.analysis.usage import no_gpu
-from gpudash.model.device import Device
-from gpudash.model.device_fields import DEVICE_FIELDS, DeviceField
-from gpudash.model.fields import Group
+from gpudash.model.device import Device, device_fields
+from gpudash.model.fields import Field, Group
 from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import cut, fold, pad, width
@@ -56,7 +55,7 @@ class Details(NamedTuple):
     """Whether each metric has its help sentence beside it, absent ones too."""
 
 
-def rows(field: DeviceField, details: Details, room: int, theme: Theme) -> list[Row]:
+def rows(field: Field, details: Details, room: int, theme: Theme) -> list[Row]:
     """Return one metric in as many lines as it needs."""
     charted = field.name == details.charted
     mark = Segment(f"{theme.glyphs.tag} " if charted else "  ", theme.title)
@@ -73,7 +72,7 @@ def rows(field: DeviceField, details: Details, room: int, theme: Theme) -> list[
     return [([blank if number else mark, *line], chartable) for number, line in enumerate(lines)]
 
 
-def _style(field: DeviceField, device: Device, theme: Theme) -> Style:
+def _style(field: Field, device: Device, theme: Theme) -> Style:
     if getattr(device, field.name) is None:
         return theme.faint
     level = _LEVELS.get(field.name)
@@ -93,7 +92,7 @@ def _plain(
 
 
 def _explained(
-    field: DeviceField, text: str, room: int, styles: tuple[Style, Style], theme: Theme
+    field: Field, text: str, room: int, styles: tuple[Style, Style], theme: Theme
 ) -> list[Line]:
     """Return label and value, and the help sentence beside them."""
     label = min(_LABEL, max(1, room // 3))
@@ -164,7 +163,7 @@ def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
     """Return all metrics that a device has, its identity over the whole width, absent ones last."""
     least = _EXPLAINED if details.explained else _COLUMN
     across = max(1, cells // least)
-    shown = [field for field in DEVICE_FIELDS if field.name != _TOLD_ELSEWHERE]
+    shown = [field for field in device_fields().values() if field.name != _TOLD_ELSEWHERE]
     if not details.explained:
         shown = [field for field in shown if getattr(details.device, field.name) is not None]
     room = cells // across - _GAP
@@ -180,7 +179,7 @@ def missing(details: Details, cells: int, theme: Theme) -> list[Line]:
     """Return in a few lines which metrics the device does not have."""
     absent = [
         field.label
-        for field in DEVICE_FIELDS
+        for field in device_fields().values()
         if field.name not in (_TOLD_ELSEWHERE, _OF_INSTANCES)
         and getattr(details.device, field.name) is None
     ]
@@ -193,7 +192,7 @@ def missing(details: Details, cells: int, theme: Theme) -> list[Line]:
 
 
 def _block(
-    group: Group, fields: Iterable[DeviceField], details: Details, room: int, theme: Theme
+    group: Group, fields: Iterable[Field], details: Details, room: int, theme: Theme
 ) -> list[Row]:
     """Return a heading and the metrics of one group, followed by a blank line."""
     lines: list[Row] = []
@@ -205,7 +204,7 @@ def _block(
 
 
 def _identity(
-    fields: Iterable[DeviceField], details: Details, cells: int, theme: Theme, out: Sheet
+    fields: Iterable[Field], details: Details, cells: int, theme: Theme, out: Sheet
 ) -> None:
     """Add what the device is, in columns that a UUID fits into."""
     across = 1 if details.explained else max(1, cells // _UUID_COLUMN)

@@ -13,7 +13,7 @@ from textual.message import Message
 
 from gpudash.analysis.health.rule import LEFT_OUT, spoken
 from gpudash.analysis.usage import no_gpu
-from gpudash.model.device_fields import label
+from gpudash.model.fields import label
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.text import fold
 from gpudash.model.units import Unit, readable

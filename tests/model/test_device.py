@@ -1,16 +1,15 @@
-from gpudash.model.device import Device
-from gpudash.model.device_fields import BY_NAME, DEVICE_FIELDS
+from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Group
 from gpudash.model.units import Unit
 
 
 def test_every_field_of_a_device_is_there_in_its_order() -> None:
-    assert tuple(field.name for field in DEVICE_FIELDS) == Device.__struct_fields__
-    assert len({field.label for field in DEVICE_FIELDS}) == len(DEVICE_FIELDS)
+    assert tuple(field.name for field in device_fields().values()) == Device.__struct_fields__
+    assert len({field.label for field in device_fields().values()}) == len(device_fields())
 
 
 def test_fields_carry_what_they_declare() -> None:
-    power = BY_NAME["power_usage_mw"]
+    power = device_fields()["power_usage_mw"]
     assert (power.label, power.group, power.unit) == ("Power usage", Group.POWER, Unit.MILLIWATT)
     assert power.help.startswith("Board power")
 
@@ -30,4 +29,4 @@ def test_labels_leave_the_unit_out_and_spell_short_words() -> None:
         "pcie_replay_count": "PCIe replays",
         "pci_bus_id": "PCI bus ID",
     }
-    assert {name: BY_NAME[name].label for name in named} == named
+    assert {name: device_fields()[name].label for name in named} == named
