@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling
 
 from gpudash.system import processes
 from tests.fakenvml.build import CompilerError, build
@@ -23,11 +23,16 @@ settings.load_profile("patient")
 
 @pytest.fixture(scope="session")
 def fakenvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in libnvidia-ml.so.1, compiled; its folder is what LD_LIBRARY_PATH takes."""
-    try:
-        return build(tmp_path_factory.mktemp("fakenvml"))
-    except CompilerError as error:
-        pytest.fail(str(error), pytrace=False)
+    """The stand-in libnvidia-ml.so.1, compiled once for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with (folder / "fakenvml.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            return build(folder / "fakenvml")
+        except CompilerError as error:
+            pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture(autouse=True)
@@ -76,15 +81,3 @@ def gpu_holder(holders: Callable[..., list[Holder]]) -> Callable[..., Holder]:
         return holder
 
     return start
-
-
-class InARow(LoadScopeScheduling):
-    """Deals single tests out to the workers, but those of real processes all to one of them."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return "real processes" if nodeid.startswith("tests/e2e/") else nodeid
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InARow:
-    """Run tests that measure time beside others, never beside each other."""
-    return InARow(config, log)

@@ -1,4 +1,4 @@
-"""No test reads or writes the settings of whoever runs it, or fails for a stalled machine."""
+"""No test reads or writes the settings of whoever runs it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,11 +21,3 @@ def nobody(fakenvml: Path) -> Iterator[Nobody]:
     """Another user without rights; skips where that cannot be."""
     with become_nobody(fakenvml) as user:
         yield user
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run a test of real processes again when it failed: a deadline may be missed under load."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=2))

@@ -11,8 +11,8 @@ import pytest
 
 from gpudash.model.snapshot import Snapshot
 from tests.e2e.run import complete
-from tests.e2e.test_screen import STALE, Holders, watching
-from tests.e2e.test_stream import streaming
+from tests.e2e.screen import STALE, Holders, watching
+from tests.e2e.stream import streaming
 from tests.fakenvml.build import CLOCK, build
 
 pytestmark = pytest.mark.e2e

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.run import GPUDASH
+from tests.e2e.screen import watching
 from tests.e2e.terminal import Terminal
-from tests.e2e.test_screen import watching
 from tests.fakenvml.build import environment
 from tests.holders import pid_list
 

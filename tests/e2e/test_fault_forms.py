@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS, TIMEOUT
 from tests.e2e.run import GPUDASH, complete, gpudash
+from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
-from tests.e2e.test_fault_table import BEYOND, BROKEN, DEVICES, FAULTS, TIMEOUT
-from tests.e2e.test_stream import streaming
 from tests.fakenvml.build import environment
 
 pytestmark = pytest.mark.e2e
@@ -103,6 +103,7 @@ def test_a_terminal_of_an_unknown_kind_shows_the_screen(fakenvml: Path) -> None:
         assert terminal.wait_exit() == 0
 
 
+@pytest.mark.sweep
 def test_a_document_of_a_thousand_processes_is_there_within_a_second(fakenvml: Path) -> None:
     gpudash("--once", "--json", library=fakenvml)
     best = min(

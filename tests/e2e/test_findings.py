@@ -11,8 +11,7 @@ import pytest
 
 from gpudash.model.snapshot import Snapshot
 from tests.e2e.run import gpudash, tell
-from tests.e2e.test_stream import streaming
-from tests.e2e.test_survival import drain
+from tests.e2e.stream import drain, streaming
 from tests.holders import Holder
 
 pytestmark = pytest.mark.e2e

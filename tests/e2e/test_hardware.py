@@ -8,7 +8,7 @@ import pytest
 
 from gpudash.model.device import Device
 from tests.e2e.run import gpudash, tell
-from tests.e2e.test_stream import streaming
+from tests.e2e.stream import streaming
 
 pytestmark = pytest.mark.e2e
 

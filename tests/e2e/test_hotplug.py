@@ -15,8 +15,8 @@ import pytest
 from gpudash.model.snapshot import Snapshot
 from tests.e2e import leasing
 from tests.e2e.run import GPUDASH, complete, tell
+from tests.e2e.stream import Stream
 from tests.e2e.terminal import Terminal
-from tests.e2e.test_stream import Stream
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.screen import collectors
 from tests.e2e.terminal import Terminal
-from tests.e2e.test_screen import collectors
 
 pytestmark = pytest.mark.e2e
 

@@ -13,19 +13,25 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from gpudash.model.wire import decode, encode
 from tests.e2e.nobody import Nobody
 from tests.e2e.run import GPUDASH, complete
+from tests.e2e.screen import collectors, watching
+from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
-from tests.e2e.test_screen import collectors, watching
-from tests.e2e.test_stream import streaming
 from tests.factories import make_process, make_snapshot
 from tests.fakenvml.build import environment
 
 pytestmark = pytest.mark.e2e
 
 REFUSED = "gpudash: the system refuses: {}; ulimit -a shows the limits"
+
+
+def swept(value: int) -> ParameterSet:
+    """Return a parameter of the long sweep alone."""
+    return pytest.param(value, marks=pytest.mark.sweep)
 
 
 def limited(limit: str, argv: Sequence[str]) -> list[str]:
@@ -82,7 +88,7 @@ def test_without_memory_it_ends_with_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("pick",), ("wait",), ("record", "a"), ("run", "true")])
-@pytest.mark.parametrize("files", range(6, 9))
+@pytest.mark.parametrize("files", [6, swept(7), swept(8)])
 def test_collector_without_files_to_open_ends_with_one_line(
     fakenvml: Path, tmp_path: Path, command: tuple[str, ...], files: int
 ) -> None:
@@ -100,7 +106,7 @@ def test_collector_without_files_to_open_ends_with_one_line(
     assert run.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("files", range(6, 11))
+@pytest.mark.parametrize("files", [6, 8, swept(7), swept(9), swept(10)])
 def test_screen_with_few_files_to_open_ends_with_one_line_or_can_be_left(
     fakenvml: Path, files: int
 ) -> None:

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,37 +15,12 @@ import psutil
 import pytest
 
 from tests.e2e.run import GPUDASH, no_library, tell
+from tests.e2e.screen import SIZES, STALE, Holders, collectors, shown_pids, watching
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.holders import Holder, pid_list
+from tests.holders import pid_list
 
 pytestmark = pytest.mark.e2e
-
-Holders = Callable[..., list[Holder]]
-
-SIZES = [(80, 24), (140, 40)]
-STALE = re.compile("stale", re.IGNORECASE)
-
-
-def watching(
-    library: Path,
-    *arguments: str,
-    size: tuple[int, int] = (80, 24),
-    **told: Any,
-) -> Terminal:
-    argv = [*GPUDASH, "--interval", "0.2", *arguments]
-    return Terminal(argv, env=environment(library, **told), columns=size[0], rows=size[1])
-
-
-def shown_pids(terminal: Terminal, held: Sequence[Holder]) -> set[int]:
-    """The holders whose PIDs stand on the screen."""
-    words = set(re.findall(r"\d+", terminal.text))
-    return {holder.pid for holder in held if str(holder.pid) in words}
-
-
-def collectors(terminal: Terminal) -> list[psutil.Process]:
-    """Those that look at the driver."""
-    return [each for each in terminal.processes() if each.name() == "nvml-collector"]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -237,7 +212,7 @@ def test_without_a_terminal_it_names_the_one_shot(fakenvml: Path) -> None:
 def test_simulated_hosts_are_shown_without_a_driver(tmp_path: Path, demo: str) -> None:
     with watching(no_library(tmp_path), f"--demo={demo}") as terminal:
         terminal.wait_for(re.compile(r"(?m)^\W*0\b.*(\d+C|asleep)"))
-        assert "DEMO" in terminal.text
+        terminal.wait_for("DEMO")
         terminal.send("q")
         assert terminal.wait_exit(3) == 0
 

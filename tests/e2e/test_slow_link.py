@@ -96,6 +96,7 @@ def without(mark: str) -> re.Pattern[str]:
     return re.compile(rf"(?s)^(?!.*{mark})")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("place", PLACES)
 def test_picture_is_of_now_and_keys_answer(fakenvml: Path, place: str) -> None:
     with slow(fakenvml) as terminal:
@@ -108,6 +109,7 @@ def test_picture_is_of_now_and_keys_answer(fakenvml: Path, place: str) -> None:
             assert answer_seconds(terminal, "p", re.compile("PAUSED")) < KEY_SECONDS
 
 
+@pytest.mark.sweep
 def test_views_open_and_close_while_the_last_picture_is_still_sent(large: SlowTerminal) -> None:
     limit = CLOCK_SECONDS + 1.0 + LINK_SECONDS
     large.wait_for(lambda text: "quit" in text and large.age < limit, 30)
@@ -131,7 +133,7 @@ def test_views_open_and_close_while_the_last_picture_is_still_sent(large: SlowTe
     assert {way: seconds for way, seconds in age.items() if seconds > limit} == {}
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.sweep)])
 def test_screen_is_what_it_would_be_if_it_were_sent_anew(fakenvml: Path, seed: int) -> None:
     rng = random.Random(seed)
     keys = [*VIEWS, *"jjkzrpC>", *["escape"] * 4, "f2", "tab", "pagedown"]
@@ -170,6 +172,7 @@ def looks(terminal: SlowTerminal) -> list[list[tuple[object, ...]]]:
     ]
 
 
+@pytest.mark.sweep
 def test_link_without_buffers_is_no_worse(fakenvml: Path) -> None:
     with slow(fakenvml, buffer=False) as terminal:
         go(terminal, "overview")
@@ -177,6 +180,7 @@ def test_link_without_buffers_is_no_worse(fakenvml: Path) -> None:
         assert answer_seconds(terminal, "p", re.compile("PAUSED")) < LINK_SECONDS
 
 
+@pytest.mark.sweep
 def test_terminal_that_answers_nothing_is_late_by_what_the_kernel_holds(fakenvml: Path) -> None:
     limit = LIMIT + DEAF_SECONDS
     with slow(fakenvml, buffer=False, mute=True) as terminal:

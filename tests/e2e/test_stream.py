@@ -7,77 +7,20 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO
 
 import pytest
 
 from gpudash.feed import collector
-from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
 from tests.e2e.run import GPUDASH, no_library, tell
+from tests.e2e.stream import DEADLINE, pipe, streaming
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
 
 pytestmark = pytest.mark.e2e
-
-DEADLINE = 20.0
-NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
-
-
-class Stream:
-    """A running `gpudash --json` whose lines are read with a deadline."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-        self._pending = b""
-
-    def next(self, timeout: float = DEADLINE) -> Snapshot:
-        """Return the next snapshot; AssertionError when none comes in time."""
-        deadline = time.monotonic() + timeout
-        out = _pipe(self.process.stdout)
-        while b"\n" not in self._pending:
-            ready, _, _ = select.select([out], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, "no line came in time"
-            chunk = os.read(out.fileno(), 1 << 16)
-            assert chunk, f"the stream ended: {_pipe(self.process.stderr).read()!r}"
-            self._pending += chunk
-        line, _, self._pending = self._pending.partition(b"\n")
-        return decode(line)
-
-    def until(self, condition: Callable[[Snapshot], object]) -> Snapshot:
-        """Return the first snapshot of which something holds."""
-        deadline = time.monotonic() + DEADLINE
-        while True:
-            snapshot = self.next(deadline - time.monotonic())
-            if condition(snapshot):
-                return snapshot
-
-
-@contextmanager
-def streaming(
-    library: Path,
-    *arguments: str,
-    stdin: int = subprocess.DEVNULL,
-    variables: Mapping[str, str] = NO_VARIABLES,
-    **told: object,
-) -> Iterator[Stream]:
-    process = subprocess.Popen(
-        [*GPUDASH, "--json", "--interval", "0.1", *arguments],
-        env={**environment(library, **told), **variables},
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield Stream(process)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_one_document_a_line_every_interval(fakenvml: Path) -> None:
@@ -97,10 +40,10 @@ def test_interval_that_is_told_counts_at_once_and_goes_on_when_nobody_tells_any_
         # The second one is never late, whatever the interval.
         stream.next()
         stream.next()
-        os.write(_pipe(stream.process.stdin).fileno(), collector.told(0.1))
+        os.write(pipe(stream.process.stdin).fileno(), collector.told(0.1))
         for _ in range(3):
             stream.next()
-        _pipe(stream.process.stdin).close()
+        pipe(stream.process.stdin).close()
         stream.process.stdin = None
         for _ in range(3):
             stream.next()
@@ -119,16 +62,16 @@ def test_cpu_share_is_of_the_last_interval(
 def test_reader_that_goes_away_ends_it_quietly(fakenvml: Path) -> None:
     with streaming(fakenvml, DEVICES=1) as stream:
         stream.next()
-        _pipe(stream.process.stdout).close()
+        pipe(stream.process.stdout).close()
         assert stream.process.wait(DEADLINE) == 141
-        assert _pipe(stream.process.stderr).read() == b""
+        assert pipe(stream.process.stderr).read() == b""
         stream.process.stdout = None
 
 
 def test_reader_that_goes_away_ends_it_before_the_next_sample(fakenvml: Path) -> None:
     with streaming(fakenvml, "--interval", "3600", DEVICES=1) as stream:
         stream.next()
-        _pipe(stream.process.stdout).close()
+        pipe(stream.process.stdout).close()
         assert stream.process.wait(DEADLINE) == 141
         stream.process.stdout = None
 
@@ -150,7 +93,7 @@ def test_signal_ends_it_quietly(fakenvml: Path, number: signal.Signals) -> None:
         stream.next()
         stream.process.send_signal(number)
         assert stream.process.wait(DEADLINE) in (-number, 128 + number)
-        assert _pipe(stream.process.stderr).read() == b""
+        assert pipe(stream.process.stderr).read() == b""
 
 
 def test_works_with_stdin_closed(fakenvml: Path) -> None:
@@ -231,8 +174,3 @@ def _calls(counts: Path, function: str) -> int:
         return 0
     table = dict(line.split() for line in counts.read_text().splitlines() if line.count(" "))
     return int(table.get(function, 0))
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None
-    return pipe

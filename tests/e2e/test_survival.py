@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.e2e.run import GPUDASH, tell
+from tests.e2e.screen import STALE, collectors, watching
+from tests.e2e.stream import drain, streaming, uses
 from tests.e2e.terminal import Terminal
-from tests.e2e.test_screen import STALE, collectors, watching
-from tests.e2e.test_stream import Stream, streaming
 from tests.fakenvml.build import environment
 from tests.undying import undying
 
@@ -23,16 +22,6 @@ pytestmark = pytest.mark.e2e
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 SILENT = re.compile(r"(?m)^ *1 .*NO ANSWER +driver not answering (\d+) s")
 HANG = "nvmlDeviceGetUtilizationRates:1:600"
-
-
-def uses(file: Path, *processes: psutil.Process) -> list[int]:
-    """Return which of these processes have a file open."""
-    found = []
-    for process in processes:
-        for link in Path(f"/proc/{process.pid}/fd").iterdir():
-            if os.path.exists(link) and os.path.samefile(link, file):
-                found.append(process.pid)
-    return found
 
 
 def test_gpu_that_hangs_says_so_and_the_others_go_on(fakenvml: Path, tmp_path: Path) -> None:
@@ -254,19 +243,6 @@ def test_stream_lets_go_and_takes_back(fakenvml: Path, tmp_path: Path) -> None:
         drain(stream, device, process)
         process.send_signal(signal.SIGUSR1)
         assert [gpu.state for gpu in stream.next().devices] == ["ok", "ok"]
-
-
-def drain(stream: Stream, device: Path, process: psutil.Process) -> None:
-    """Wait until the GPUs are let go of, and read what was printed before."""
-    deadline = time.monotonic() + 10
-    while uses(device, process):
-        assert time.monotonic() < deadline
-    silent = False
-    while not silent:
-        try:
-            stream.next(0.5)
-        except AssertionError:
-            silent = True
 
 
 def test_second_sample_comes_soon_for_the_sake_of_rates(fakenvml: Path) -> None:

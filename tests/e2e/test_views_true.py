@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.run import GPUDASH, no_library
+from tests.e2e.screen import collectors, watching
 from tests.e2e.terminal import Terminal
-from tests.e2e.test_screen import collectors, watching
 
 pytestmark = pytest.mark.e2e
 

@@ -1,0 +1,76 @@
+"""What may be wrong with a driver or a GPU, and what a look at it must come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+DEVICES = 4
+
+BROKEN = 2
+
+TIMEOUT = 1.0
+
+BEYOND = 3.0
+"""Seconds beyond the timeout in which an answer must be there."""
+
+
+class Fault(NamedTuple):
+    """What is wrong, and what a look at it must come to."""
+
+    told: Mapping[str, object]
+    status: int
+    line: str = ""
+    """Pattern of the one line on stderr, empty for silence."""
+    state: str = "ok"
+    """Of GPU 2; the others are healthy."""
+    error: str = ""
+    """Pattern of an error in the document."""
+    document: bool = True
+
+
+def of_driver(status: int, line: str, **told: object) -> Fault:
+    return Fault(told, status, line, document=False)
+
+
+FAULTS = {
+    "healthy": Fault({}, 0),
+    "lost when looked up": Fault({"LOST": 2}, 15, state="lost"),
+    "lost while it is read": Fault({"LOST": "2:20"}, 15, state="lost"),
+    "reset required": Fault({"FAIL": "*:2:16"}, 16, state="reset-required"),
+    "no power cable": Fault({"FAIL": "nvmlDeviceGetHandleByIndex:2:8"}, 8, state="failed"),
+    "no permission on one": Fault({"FAIL": "nvmlDeviceGetHandleByIndex:2:4"}, 4, state="failed"),
+    "processes not permitted": Fault(
+        {"FAIL": "nvmlDeviceGetComputeRunningProcesses:2:4"},
+        0,
+        error="GPU 2: processes unknown: no permission",
+    ),
+    "processes fail": Fault(
+        {"FAIL": "nvmlDeviceGetComputeRunningProcesses:2:999"},
+        0,
+        error="GPU 2: processes unknown: unknown error",
+    ),
+    "old driver": Fault({"FAIL": "nvmlDeviceGetMemoryInfo_v2:*:13"}, 0),
+    "driver not loaded": of_driver(9, "not loaded.*modprobe", INIT_ERR=9),
+    "no permission": of_driver(4, "permission.*/dev/nvidia", INIT_ERR=4),
+    "versions differ": of_driver(18, "error 18.*reboot, or reload the module", INIT_ERR=18),
+    "unknown error": of_driver(231, "NVML error 999", INIT_ERR=999),
+    "hangs when opened": of_driver(10, "nvmlInitWithFlags", HANG="nvmlInitWithFlags:*:inf"),
+    "hangs when counted": of_driver(10, "nvmlDeviceGetCount", HANG="nvmlDeviceGetCount:*:inf"),
+    "hangs when looked up": Fault(
+        {"HANG": "nvmlDeviceGetHandleByIndex:2:inf"}, 10, "GPU 2: .* 1 s", "not-answering"
+    ),
+    "hangs in one getter": Fault(
+        {"HANG": "nvmlDeviceGetPowerUsage:2:inf"}, 10, "GPU 2: .* 1 s", "not-answering"
+    ),
+    "hangs in the processes": Fault(
+        {"HANG": "nvmlDeviceGetComputeRunningProcesses:2:inf"},
+        *(10, "GPU 2: .* 1 s", "not-answering", "GPU 2: processes unknown"),
+    ),
+    "hangs in the topology": Fault(
+        {"HANG": "nvmlDeviceGetP2PStatus:2:inf"}, 10, "topology unknown: .* 1 s", error="topology"
+    ),
+    "slow getter": Fault({"HANG": "nvmlDeviceGetPowerUsage:2:0.7"}, 0),
+    "cold driver": Fault({"INIT_MS": 500}, 0),
+    "a thousand processes": Fault({"PROCS_PER_DEVICE": 250}, 0),
+}

@@ -1,0 +1,103 @@
+"""`gpudash --json` as a running process whose lines are read with a deadline."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO
+
+import psutil
+
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import decode
+from tests.e2e.run import GPUDASH
+from tests.fakenvml.build import environment
+
+DEADLINE = 20.0
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
+class Stream:
+    """A running `gpudash --json` whose lines are read with a deadline."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._pending = b""
+
+    def next(self, timeout: float = DEADLINE) -> Snapshot:
+        """Return the next snapshot; AssertionError when none comes in time."""
+        deadline = time.monotonic() + timeout
+        out = pipe(self.process.stdout)
+        while b"\n" not in self._pending:
+            ready, _, _ = select.select([out], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, "no line came in time"
+            chunk = os.read(out.fileno(), 1 << 16)
+            assert chunk, f"the stream ended: {pipe(self.process.stderr).read()!r}"
+            self._pending += chunk
+        line, _, self._pending = self._pending.partition(b"\n")
+        return decode(line)
+
+    def until(self, condition: Callable[[Snapshot], object]) -> Snapshot:
+        """Return the first snapshot of which something holds."""
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            snapshot = self.next(deadline - time.monotonic())
+            if condition(snapshot):
+                return snapshot
+
+
+@contextmanager
+def streaming(
+    library: Path,
+    *arguments: str,
+    stdin: int = subprocess.DEVNULL,
+    variables: Mapping[str, str] = NO_VARIABLES,
+    **told: object,
+) -> Iterator[Stream]:
+    process = subprocess.Popen(
+        [*GPUDASH, "--json", "--interval", "0.1", *arguments],
+        env={**environment(library, **told), **variables},
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield Stream(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe
+
+
+def drain(stream: Stream, device: Path, process: psutil.Process) -> None:
+    """Wait until the GPUs are let go of, and read what was printed before."""
+    deadline = time.monotonic() + 10
+    while uses(device, process):
+        assert time.monotonic() < deadline
+    silent = False
+    while not silent:
+        try:
+            stream.next(0.5)
+        except AssertionError:
+            silent = True
+
+
+def uses(file: Path, *processes: psutil.Process) -> list[int]:
+    """Return which of these processes have a file open."""
+    found = []
+    for process in processes:
+        for link in Path(f"/proc/{process.pid}/fd").iterdir():
+            if os.path.exists(link) and os.path.samefile(link, file):
+                found.append(process.pid)
+    return found
