@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.feed import collector
 from gpudash.feed.collector import Child, reap, spawn
+from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.model import xid_handover as keepsake
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
@@ -78,16 +78,6 @@ _DYING_SECONDS = 0.1
 """As long as one that was killed may take to die, unless the driver holds it."""
 
 
-class FeedState(Enum):
-    """Whether what the feed delivered last is what the host looks like now."""
-
-    STARTING = "starting"
-    LIVE = "live"
-    STALE = "stale"
-    RESTARTING = "restarting"
-    RELEASED = "released"
-
-
 class Feed:
     """The snapshots of one collector command, which is started again when it dies or hangs.
 
@@ -126,7 +116,7 @@ class Feed:
         self._started_at = self._heard_at = clock()
         self._loop: AbstractEventLoop | None = None
         self._timers = Timers()
-        self._on_snapshot: Callable[[Snapshot], None] = _ignore
+        self._on_snapshots: OnSnapshots = _ignore
         self._on_change: Callable[[], None] = _nothing
 
     def start(self) -> None:
@@ -140,6 +130,15 @@ class Feed:
         except OSError as error:
             self._child, self.error, self.exit_status = None, f"collector: {error}", None
 
+    @property
+    def collector(self) -> Feed:
+        """This feed has a collector."""
+        return self
+
+    @property
+    def player(self) -> None:
+        """This feed is no recording."""
+
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
         """Return the last snapshot that arrives before `attach`, waiting so long at most."""
         if self._loop is None and self._child is not None:
@@ -152,11 +151,11 @@ class Feed:
     def attach(
         self,
         loop: AbstractEventLoop,
-        on_snapshot: Callable[[Snapshot], None],
+        on_snapshots: OnSnapshots,
         on_change: Callable[[], None],
     ) -> None:
-        """Deliver snapshots on this loop from now on, and tell when state or error changed."""
-        self._loop, self._on_snapshot, self._on_change = loop, on_snapshot, on_change
+        """Deliver each snapshot on this loop from now on, and report changes of state or error."""
+        self._loop, self._on_snapshots, self._on_change = loop, on_snapshots, on_change
         self._timers.attach(loop)
         self._listen()
 
@@ -207,7 +206,7 @@ class Feed:
     def stop(self) -> None:
         """Kill the collector, wait a moment at most for it to die, and deliver nothing more."""
         self._timers.cancel_all()
-        self._on_snapshot, self._on_change = _ignore, _nothing
+        self._on_snapshots, self._on_change = _ignore, _nothing
         self._abandon()
         reap(_DYING_SECONDS)
 
@@ -244,7 +243,7 @@ class Feed:
         self._recovering = False
         self._retry, self._patience = self._first_retry, self._first_patience
         self.error = self.exit_status = None
-        self._on_snapshot(snapshot)
+        self._on_snapshots([snapshot], False)
 
     def _count_bad(self, count: int, reason: str) -> None:
         if count:
@@ -316,7 +315,7 @@ class Feed:
         child.abandon()
 
 
-def _ignore(_snapshot: Snapshot) -> None:
+def _ignore(_snapshots: Sequence[Snapshot], _after_jump: bool) -> None:
     """Stand in for a listener before one is attached."""
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gpudash.feed.feed import FeedState
+from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.feed.recording.reader import Sample, Tape
 from gpudash.feed.recording.samples import Shot, around, back, elapsed, following, stepped
 from gpudash.model.errors import GpudashError
@@ -48,10 +48,6 @@ class Playback:
         self.tape = tape
         self.speed = speed
         self.paused = self.ended = False
-        self.on_samples: Callable[[Sequence[Snapshot], bool], None] | None = None
-        """Takes the next samples, and whether what came before is not their past."""
-        self.on_told: Callable[[], None] = _nothing
-        """Is called when there is something else to say: a gap, the end, an error."""
         self._repeats = repeats
         self._head = start
         self._first: list[Shot] = []
@@ -60,7 +56,8 @@ class Playback:
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._on_snapshot: Callable[[Snapshot], None] | None = None
+        self._on_snapshots: OnSnapshots | None = None
+        self._on_change: Callable[[], None] = _nothing
 
     def start(self) -> None:
         """Read the first sample and its past; raises WireError where none can be read."""
@@ -76,13 +73,13 @@ class Playback:
     def attach(
         self,
         loop: AbstractEventLoop,
-        on_snapshot: Callable[[Snapshot], None],
+        on_snapshots: OnSnapshots,
         on_change: Callable[[], None],
     ) -> None:
-        """Deliver samples on this loop from now on; its state, unlike a collector's, is one."""
-        self._loop, self._on_snapshot = loop, on_snapshot
+        """Deliver samples on this loop, and report a gap, the end or an error by `on_change`."""
+        self._loop, self._on_snapshots, self._on_change = loop, on_snapshots, on_change
         threading.Thread(target=self._work, name="playback", daemon=True).start()
-        self._deliver(self._first, afresh=True)
+        self._deliver(self._first, after_jump=True)
         self._go_on()
 
     def stop(self) -> None:
@@ -102,8 +99,27 @@ class Playback:
         return 0.0
 
     @property
+    def collector(self) -> None:
+        """A recording has no collector."""
+
+    @property
+    def player(self) -> Playback:
+        """This feed is a recording."""
+        return self
+
+    @property
+    def extent(self) -> tuple[datetime, datetime]:
+        """When the first and the last sample were taken."""
+        return self.tape.first.taken_at, self.tape.last.taken_at
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it is paused or at its end."""
+        return self.paused or self.ended
+
+    @property
     def marks(self) -> list[str]:
-        """What the header says of it."""
+        """The state of the playback for the header."""
         if self.ended:
             return ["REPLAY END"]
         if self.paused:
@@ -111,8 +127,8 @@ class Playback:
         return [f"REPLAY GAP {duration(self._gap)}" if self._gap else "REPLAY"]
 
     @property
-    def told(self) -> str:
-        """What there is to say of it."""
+    def message(self) -> str:
+        """A gap, the end, or a note on the sample shown; empty for none."""
         if self.ended:
             return "the recording ends here: p plays it again"
         if self._gap and not self.paused:
@@ -163,16 +179,16 @@ class Playback:
             self.speed = next((each for each in SPEEDS if each > self.speed), self.speed)
         else:
             self.speed = next((each for each in reversed(SPEEDS) if each < self.speed), self.speed)
-        if not (self.paused or self.ended):
+        if not self.is_stopped:
             self.play()
 
     def _arrive(self, shots: list[Shot]) -> None:
-        self._deliver(shots, afresh=True)
+        self._deliver(shots, after_jump=True)
         self._go_on()
 
     def _continue(self, shots: list[Shot]) -> None:
         if shots:
-            self._deliver(shots, afresh=False)
+            self._deliver(shots, after_jump=False)
         else:
             self._end()
 
@@ -194,10 +210,10 @@ class Playback:
         if gap > max(_GAP_SECONDS, _GAP_INTERVALS * self.interval):
             self._gap = gap
             delay = min(delay, _GAP_PAUSE_SECONDS)
-            self.on_told()
+            self._on_change()
 
         def due() -> None:
-            self._deliver(shots, afresh=False)
+            self._deliver(shots, after_jump=False)
             self._go_on()
 
         self._timer = self._loop.call_later(delay, due)
@@ -207,15 +223,13 @@ class Playback:
             self.seek(self.tape.first.taken_at)
             return
         self.ended = True
-        self.on_told()
+        self._on_change()
 
-    def _deliver(self, shots: list[Shot], *, afresh: bool) -> None:
+    def _deliver(self, shots: list[Shot], *, after_jump: bool) -> None:
         self._gap, self.error = 0.0, None
         self._take_head(shots)
-        if self.on_samples is not None:
-            self.on_samples([shot.snapshot for shot in shots], afresh)
-        elif self._on_snapshot is not None:
-            self._on_snapshot(shots[-1].snapshot)
+        if self._on_snapshots is not None:
+            self._on_snapshots([shot.snapshot for shot in shots], after_jump)
 
     def _take_head(self, shots: list[Shot]) -> None:
         before = shots[-2].snapshot if len(shots) > 1 else self.latest
@@ -244,7 +258,7 @@ class Playback:
                 then(shots)
             else:
                 self.error = error
-                self.on_told()
+                self._on_change()
 
         def job() -> None:
             found: list[Shot] = []

@@ -1,20 +1,37 @@
-"""What the screen asks of whatever brings its snapshots."""
+"""The interface between the screen and whatever brings its snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from gpudash.feed.feed import FeedState
-from gpudash.feed.playback import Playback
 from gpudash.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-class LiveSupply(Protocol):
-    """Snapshots of the present, as `gpudash.feed.feed.Feed` brings them from a collector."""
+class FeedState(Enum):
+    """Whether the last snapshot is what the host looks like now."""
+
+    STARTING = "starting"
+    LIVE = "live"
+    STALE = "stale"
+    RESTARTING = "restarting"
+    RELEASED = "released"
+
+
+OnSnapshots = Callable[[Sequence[Snapshot], bool], None]
+"""Takes new snapshots, and whether they follow a jump: then those before are not their past."""
+
+
+class SnapshotFeed(Protocol):
+    """Snapshots of a host, from a collector or a recording.
+
+    What only one of the two can do is behind `collector` or `player`; the other one is None.
+    """
 
     latest: Snapshot | None
     error: str | None
@@ -32,8 +49,16 @@ class LiveSupply(Protocol):
     def age(self) -> float:
         """Seconds since the last snapshot arrived, or since the start if none did."""
 
+    @property
+    def collector(self) -> CollectorControl | None:
+        """Controls of the collector, None for a recording."""
+
+    @property
+    def player(self) -> Player | None:
+        """Controls of the recording, None for a live host."""
+
     def start(self) -> None:
-        """Begin to collect."""
+        """Begin to collect or to read."""
 
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
         """Return the last snapshot that arrives before `attach`, waiting so long at most."""
@@ -41,10 +66,17 @@ class LiveSupply(Protocol):
     def attach(
         self,
         loop: AbstractEventLoop,
-        on_snapshot: Callable[[Snapshot], None],
+        on_snapshots: OnSnapshots,
         on_change: Callable[[], None],
     ) -> None:
-        """Deliver snapshots on this loop from now on, and tell when state or error changed."""
+        """Deliver snapshots on this loop, and report changes of anything else by `on_change`."""
+
+    def stop(self) -> None:
+        """Deliver nothing more."""
+
+
+class CollectorControl(Protocol):
+    """What can be asked of a collector."""
 
     def change_interval(self, seconds: float) -> None:
         """Sample at another interval."""
@@ -53,11 +85,45 @@ class LiveSupply(Protocol):
         """Let go of the GPUs until `resume`."""
 
     def resume(self) -> None:
-        """Collect again, or anew at once."""
-
-    def stop(self) -> None:
-        """Deliver nothing more."""
+        """Collect again after `release`; else replace the collector at once."""
 
 
-Supply = LiveSupply | Playback
-"""Where the snapshots of a screen come from."""
+class Player(Protocol):
+    """What can be asked of a recording."""
+
+    speed: float
+    """Recorded seconds in one second."""
+
+    @property
+    def extent(self) -> tuple[datetime, datetime]:
+        """When the first and the last sample were taken."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it is paused or at its end."""
+
+    @property
+    def marks(self) -> list[str]:
+        """The state of the playback for the header."""
+
+    @property
+    def message(self) -> str:
+        """A gap, the end, or a note on the sample shown; empty for none."""
+
+    def toggle(self) -> None:
+        """Pause, or play on; from the start where it has ended."""
+
+    def pause(self) -> None:
+        """Stop at the sample shown."""
+
+    def play_from(self, moment: datetime) -> None:
+        """Play on from an instant."""
+
+    def seek(self, moment: datetime) -> None:
+        """Go to an instant, and play on from there unless it was paused."""
+
+    def step(self, count: int, since: datetime) -> None:
+        """Pause `count` samples after, or with a negative count before, the one of an instant."""
+
+    def change_speed(self, step: int) -> None:
+        """Play faster (1) or slower (-1)."""

@@ -9,9 +9,7 @@ from gpudash.analysis.health.engine import findings
 from gpudash.analysis.history import History
 from gpudash.analysis.table import DeviceRow, process_rows
 from gpudash.analysis.usage import nobody
-from gpudash.feed.feed import FeedState
-from gpudash.feed.playback import Playback
-from gpudash.feed.protocol import Supply
+from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.draw.devices import Upper
 from gpudash.tui.draw.header import footer, header
@@ -75,7 +73,7 @@ class Panels(NamedTuple):
 class DashboardModel:
     """What is to be seen of a feed: a snapshot, how it is ordered and which part is in view."""
 
-    def __init__(self, feed: Supply, theme: Theme) -> None:
+    def __init__(self, feed: SnapshotFeed, theme: Theme) -> None:
         self.snapshot: Snapshot = EMPTY
         self.history = History()
         self.playhead = Playhead(self.history)
@@ -92,7 +90,7 @@ class DashboardModel:
         self.enlarged = False
         """Whether the part that has the focus has the terminal for itself."""
         self.theme = theme
-        self.recorded = isinstance(feed, Playback)
+        self.recorded = feed.player is not None
         """Whether all this is of another time."""
         self._feed = feed
         self._faded = faded(theme)
@@ -147,9 +145,9 @@ class DashboardModel:
         self.take(snapshot)
         return True
 
-    def replay(self, snapshots: Sequence[Snapshot], afresh: bool) -> None:
-        """Take the next samples of a recording, `afresh` if those before are not their past."""
-        if afresh:
+    def replay(self, snapshots: Sequence[Snapshot], after_jump: bool) -> None:
+        """Take samples of a recording; `after_jump` if those before are not their past."""
+        if after_jump:
             self.history.clear()
         for snapshot in snapshots:
             self.history.push(snapshot)

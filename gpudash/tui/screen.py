@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,8 +16,7 @@ from textual.events import Resize
 from textual.geometry import Size
 from textual.screen import Screen
 
-from gpudash.feed.feed import FeedState
-from gpudash.feed.protocol import Supply
+from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import startup as quick
@@ -56,7 +56,7 @@ class LiveApp(TerminalApp):
 
     def __init__(
         self,
-        feed: Supply,
+        feed: SnapshotFeed,
         *,
         driver_class: type[Driver] | None = None,
         no_color: bool = False,
@@ -111,7 +111,7 @@ class LiveApp(TerminalApp):
         if self.feed.latest is not None:
             self.dashboard.receive(self.feed.latest)
         self._fit_panels()
-        self.feed.attach(loop, self._receive, self._tick)
+        self.feed.attach(loop, self._receive, self._feed_changed)
 
     def on_ready(self) -> None:
         """Show the screen, and keep the garbage collector off what start-up left for good."""
@@ -241,10 +241,20 @@ class LiveApp(TerminalApp):
 
         self.preferences.save(failed)
 
-    def _receive(self, snapshot: Snapshot) -> None:
-        """Take a snapshot; while paused it is only kept for later."""
-        if self.dashboard.receive(snapshot):
+    def _receive(self, snapshots: Sequence[Snapshot], after_jump: bool) -> None:
+        """Take what the feed brings; while a live screen is paused it is only kept for later."""
+        if self.feed.player is not None:
+            self.dashboard.replay(snapshots, after_jump)
             self.redraw()
+        elif self.dashboard.receive(snapshots[-1]):
+            self.redraw()
+
+    def _feed_changed(self) -> None:
+        """Show a change of a recording at once, as its snapshots do not age."""
+        if self.feed.player is not None:
+            self.redraw()
+        else:
+            self._tick()
 
     def _tick(self) -> None:
         """Keep ages true while no snapshot does, and leave if there will never be one."""

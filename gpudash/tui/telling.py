@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable
 
 from gpudash.feed.collector import lingering
-from gpudash.feed.feed import FeedState
-from gpudash.feed.playback import Playback
-from gpudash.feed.protocol import Supply
+from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.device import Device
 from gpudash.model.units import duration
 
@@ -23,25 +21,25 @@ _MARKS = {
 """The states in which what is shown is old."""
 
 
-def pace_text(feed: Supply) -> str:
+def pace_text(feed: SnapshotFeed) -> str:
     """Return how often there is a sample, or how fast a recording plays."""
-    return f"{feed.speed:g}x" if isinstance(feed, Playback) else f"every {feed.interval:g}s"
+    return f"{feed.player.speed:g}x" if feed.player else f"every {feed.interval:g}s"
 
 
-def is_stopped(feed: Supply) -> bool:
+def is_stopped(feed: SnapshotFeed) -> bool:
     """Return whether it is a recording that does not play."""
-    return isinstance(feed, Playback) and (feed.paused or feed.ended)
+    return feed.player is not None and feed.player.is_stopped
 
 
-def state_marks(feed: Supply) -> list[str]:
+def state_marks(feed: SnapshotFeed) -> list[str]:
     """Return `STALE 14 s` or the like, nothing while the feed is live."""
-    if isinstance(feed, Playback):
-        return feed.marks
+    if feed.player is not None:
+        return feed.player.marks
     mark = _MARKS.get(feed.state)
     return [] if mark is None else [f"{mark} {duration(feed.age)}"]
 
 
-def error_text(feed: Supply, device: Device | None) -> str:
+def error_text(feed: SnapshotFeed, device: Device | None) -> str:
     """Return what keeps the screen from being right, or the fault of the device pointed at."""
     if feed.state is FeedState.RELEASED:
         if lingering():
@@ -49,8 +47,8 @@ def error_text(feed: Supply, device: Device | None) -> str:
         return "GPUs released: X or kill -USR1 takes them back"
     if feed.error is not None:
         return feed.error
-    if isinstance(feed, Playback) and feed.told:
-        return feed.told
+    if feed.player is not None and feed.player.message:
+        return feed.player.message
     if device is not None and device.fault is not None:
         return device.fault.message
     if feed.latest:

@@ -3,7 +3,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -11,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.feed.collector import lingering
-from gpudash.feed.feed import Feed, FeedState
+from gpudash.feed.feed import Feed
+from gpudash.feed.protocol import FeedState
 from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
 from gpudash.model.snapshot import Host, Snapshot
@@ -45,11 +46,15 @@ class Listener:
 
     async def __aenter__(self) -> "Listener":
         self.feed.start()
-        self.feed.attach(asyncio.get_running_loop(), self.snapshots.append, self._change)
+        self.feed.attach(asyncio.get_running_loop(), self.take, self._change)
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         self.feed.stop()
+
+    def take(self, snapshots: Sequence[Snapshot], after_jump: bool) -> None:
+        assert not after_jump
+        self.snapshots += snapshots
 
     def _change(self) -> None:
         self.changes += 1
@@ -66,7 +71,7 @@ async def test_a_collector_that_runs_already_is_the_first_and_a_command_the_next
     feed = Feed(collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, forked=forked)
     seen: list[str | None] = []
     feed.start()
-    feed.attach(asyncio.get_running_loop(), lambda told: seen.append(told.host.hostname), int)
+    feed.attach(asyncio.get_running_loop(), lambda new, _: seen.append(new[0].host.hostname), int)
     await until(lambda: "next" in seen)
     assert seen[0] == "first"
     assert feed.restarts == 1
@@ -84,7 +89,7 @@ async def test_keeps_what_was_printed_before_it_was_attached() -> None:
     feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 1)
     feed.start()
     got: list[Snapshot] = []
-    feed.attach(asyncio.get_running_loop(), got.append, lambda: None)
+    feed.attach(asyncio.get_running_loop(), lambda new, _: got.extend(new), lambda: None)
     await until(lambda: got)
     feed.stop()
 
@@ -170,7 +175,7 @@ async def test_backs_off_from_a_collector_that_keeps_dying() -> None:
 async def test_missing_command_is_an_error_line_and_is_tried_again() -> None:
     feed = Feed(["/nonexistent/collector"], 1, retry_seconds=0.01)
     feed.start()
-    feed.attach(asyncio.get_running_loop(), lambda _snapshot: None, lambda: None)
+    feed.attach(asyncio.get_running_loop(), lambda _new, _: None, lambda: None)
     await until(lambda: feed.restarts >= 2)
     assert feed.error is not None
     assert "/nonexistent/collector" in feed.error
@@ -201,7 +206,7 @@ async def test_slow_interval_is_not_taken_for_silence() -> None:
     feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 10.0, clock=clock)
     feed.start()
     got: list[Snapshot] = []
-    feed.attach(asyncio.get_running_loop(), got.append, lambda: None)
+    feed.attach(asyncio.get_running_loop(), lambda new, _: got.extend(new), lambda: None)
     await until(lambda: got)
     clock.now += 29
     assert feed.state is FeedState.LIVE
@@ -256,7 +261,7 @@ async def test_line_beyond_the_limit_is_dropped() -> None:
     listener.feed.start()
     assert listener.feed._child is not None
     listener.feed._child._line_limit = 100_000
-    listener.feed.attach(asyncio.get_running_loop(), listener.snapshots.append, lambda: None)
+    listener.feed.attach(asyncio.get_running_loop(), listener.take, lambda: None)
     await until(lambda: listener.snapshots)
     assert listener.feed.bad_lines == 1
     listener.feed.stop()
@@ -295,7 +300,7 @@ async def test_one_that_is_started_later_has_the_interval_that_was_chosen() -> N
     feed = Feed([*collector(body), "--interval", "0.1"], 0.1)
     hosts: list[str | None] = []
     feed.start()
-    feed.attach(asyncio.get_running_loop(), lambda told: hosts.append(told.host.hostname), int)
+    feed.attach(asyncio.get_running_loop(), lambda new, _: hosts.append(new[0].host.hostname), int)
     await until(lambda: hosts)
     feed.change_interval(0.5)
     feed.resume()
@@ -309,7 +314,7 @@ async def fallen_silent(interval: float, *, stale_seconds: float) -> tuple[Feed,
     feed = Feed(collector("print(LINE, flush=True)" + SLEEP), interval, stale_seconds=stale_seconds)
     feed.start()
     loop = asyncio.get_running_loop()
-    feed.attach(loop, lambda _snapshot: None, lambda: told.append(feed.state))
+    feed.attach(loop, lambda _new, _: None, lambda: told.append(feed.state))
     await until(lambda: feed.latest)
     return feed, told
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.feed.feed import FeedState
 from gpudash.feed.playback import Playback
+from gpudash.feed.protocol import FeedState
 from gpudash.feed.recording.reader import Tape
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
@@ -16,17 +16,19 @@ from tests.feed.recording.lines import START, line, write
 class Watcher:
     """Plays lines, and keeps what was delivered as seconds since the start."""
 
-    def __init__(self, path: Path, lines: Iterable[bytes], **told: object) -> None:
+    def __init__(self, path: Path, lines: Iterable[bytes], **options: object) -> None:
         tape = Tape(str(write(path, lines)))
-        self.playback = Playback(tape, tape.first, **told)  # type: ignore[arg-type]
+        self.playback = Playback(tape, tape.first, **options)  # type: ignore[arg-type]
         self.seen: list[tuple[list[float], bool]] = []
-        self.told: list[str] = []
-        self.playback.on_samples = self._take
-        self.playback.on_told = lambda: self.told.append(self.playback.told)
+        self.messages: list[str] = []
 
     def begin(self) -> None:
         self.playback.start()
-        self.playback.attach(asyncio.get_running_loop(), lambda _: None, lambda: None)
+        self.playback.attach(
+            asyncio.get_running_loop(),
+            self._take,
+            lambda: self.messages.append(self.playback.message),
+        )
 
     async def until(self, condition: Callable[[], object]) -> None:
         deadline = asyncio.get_running_loop().time() + 10
@@ -39,8 +41,8 @@ class Watcher:
         assert self.playback.latest is not None
         return _second(self.playback.latest)
 
-    def _take(self, snapshots: Iterable[Snapshot], afresh: bool) -> None:
-        self.seen.append(([_second(each) for each in snapshots], afresh))
+    def _take(self, snapshots: Iterable[Snapshot], after_jump: bool) -> None:
+        self.seen.append(([_second(each) for each in snapshots], after_jump))
 
 
 def _second(snapshot: Snapshot) -> float:
@@ -52,8 +54,10 @@ async def test_every_sample_is_delivered_once_and_in_order(tmp_path: Path) -> No
     watcher.begin()
     await watcher.until(lambda: watcher.playback.ended)
     assert [each for seconds, _ in watcher.seen for each in seconds] == list(range(50))
-    assert [afresh for _, afresh in watcher.seen] == [True] + [False] * (len(watcher.seen) - 1)
-    assert "ends here" in watcher.told[-1]
+    assert [after_jump for _, after_jump in watcher.seen] == [True] + [False] * (
+        len(watcher.seen) - 1
+    )
+    assert "ends here" in watcher.messages[-1]
     assert watcher.playback.marks == ["REPLAY END"]
     watcher.playback.stop()
 
@@ -90,8 +94,8 @@ async def test_seeking_brings_the_past_of_that_time(tmp_path: Path) -> None:
     watcher.playback.pause()
     watcher.playback.seek(START + timedelta(seconds=1500.5))
     await watcher.until(lambda: watcher.now == 1500)
-    seconds, afresh = watcher.seen[-1]
-    assert afresh
+    seconds, after_jump = watcher.seen[-1]
+    assert after_jump
     assert seconds == list(range(900, 1501))
     watcher.playback.stop()
 
@@ -111,14 +115,14 @@ async def test_a_gap_is_told(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path / "a", map(line, [0, 1, 100]), speed=50.0)
     watcher.begin()
     await watcher.until(lambda: watcher.playback.ended)
-    assert watcher.told[0] == "nothing was recorded for 1m39s"
+    assert watcher.messages[0] == "nothing was recorded for 1m39s"
     watcher.playback.stop()
 
 
 async def test_it_repeats(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path / "a", map(line, range(5)), speed=100.0, repeats=True)
     watcher.begin()
-    await watcher.until(lambda: sum(afresh for _, afresh in watcher.seen) == 3)
+    await watcher.until(lambda: sum(after_jump for _, after_jump in watcher.seen) == 3)
     assert not watcher.playback.ended
     watcher.playback.stop()
 

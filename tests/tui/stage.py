@@ -10,14 +10,14 @@ from typing import Any
 import pyte
 from textual.drivers.headless_driver import HeadlessDriver
 
-from gpudash.feed.feed import FeedState
+from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
 from tests.factories import GIB, gpu_uuid, make_process, make_process_device, make_snapshot
 
 
 class HandFeed:
-    """A supply of snapshots whose collector is a test: it gives them, and says how all is."""
+    """A feed of snapshots whose collector is a test: it gives them, and says how all is."""
 
     def __init__(self) -> None:
         self.latest: Snapshot | None = None
@@ -27,6 +27,11 @@ class HandFeed:
         self.state = FeedState.LIVE
         self.age = 0.0
         self.stopped = False
+        self.player = None
+
+    @property
+    def collector(self) -> HandFeed:
+        return self
 
     def start(self) -> None: ...
 
@@ -36,10 +41,10 @@ class HandFeed:
     def attach(
         self,
         loop: AbstractEventLoop,
-        on_snapshot: Callable[[Snapshot], None],
+        on_snapshots: OnSnapshots,
         on_change: Callable[[], None],
     ) -> None:
-        self._on_snapshot, self._on_change = on_snapshot, on_change
+        self._on_snapshots, self._on_change = on_snapshots, on_change
 
     def change_interval(self, seconds: float) -> None:
         self.interval = seconds
@@ -56,7 +61,7 @@ class HandFeed:
     def give(self, snapshot: Snapshot) -> None:
         """Let a snapshot arrive."""
         self.latest = snapshot
-        self._on_snapshot(snapshot)
+        self._on_snapshots([snapshot], False)
 
     def change(self, state: FeedState, seconds: float = 0.0) -> None:
         """Let it be in a state, so many seconds after the last snapshot."""

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from gpudash.feed.feed import FeedState
+from gpudash.feed.protocol import FeedState
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.text import clean

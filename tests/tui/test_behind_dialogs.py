@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from gpudash.feed.feed import FeedState
+from gpudash.feed.protocol import FeedState
 from gpudash.tui.app import GpudashApp
 from tests.factories import make_snapshot
 from tests.tui.stage import (

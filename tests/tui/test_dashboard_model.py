@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.color import ColorSystem
 
-from gpudash.feed.feed import FeedState
+from gpudash.feed.protocol import FeedState
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.process import Process

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.feed.feed import FeedState
+from gpudash.feed.protocol import FeedState
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
 from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, text_of, updated

@@ -19,7 +19,7 @@ from gpudash.model.errors import UsageError
 from gpudash.system import startup as quick
 
 if TYPE_CHECKING:
-    from gpudash.feed.protocol import Supply
+    from gpudash.feed.protocol import SnapshotFeed
     from gpudash.system.fork import Forked
     from gpudash.tui.preferences import Preferences
     from gpudash.tui.terminal.screen_buffer import ScreenBuffer
@@ -58,10 +58,10 @@ def run(
     first one goes on from this process, at once. `feed_argv` is the command of those after it.
     """
 
-    def start_collecting() -> Callable[[float], Supply]:
+    def start_collecting() -> Callable[[float], SnapshotFeed]:
         forked = _forked(lambda: collect(lambda: _interval(config, for_this_run)))
 
-        def open_feed(interval: float) -> Supply:
+        def open_feed(interval: float) -> SnapshotFeed:
             from gpudash.feed.feed import Feed
 
             return Feed([*feed_argv, "--interval", str(interval)], interval, forked=forked)
@@ -72,7 +72,7 @@ def run(
 
 
 def show(
-    start_collecting: Callable[[], Callable[[float], Supply]],
+    start_collecting: Callable[[], Callable[[float], SnapshotFeed]],
     *,
     config: bool = True,
     instead: str = "gpudash --once",
@@ -192,7 +192,7 @@ def _preferences(path: str | None, for_this_run: dict[str, Any]) -> Preferences:
 
 
 def _first_frame(
-    feed: Supply, size: os.terminal_size, no_color: bool, preferences: Preferences
+    feed: SnapshotFeed, size: os.terminal_size, no_color: bool, preferences: Preferences
 ) -> tuple[ScreenBuffer | None, int]:
     """Import the screen, and show the first snapshot as soon as there is one.
 

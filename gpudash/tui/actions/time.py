@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from gpudash.feed.feed import FeedState
-from gpudash.feed.playback import Playback
-from gpudash.model.snapshot import Snapshot
+from gpudash.feed.protocol import FeedState
 from gpudash.model.state import is_left_alone
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.preferences import SHORTEST_KEPT, next_interval
@@ -35,14 +32,15 @@ class Timing(LiveApp):
 
         What costs a host much is for this session only.
         """
-        assert not isinstance(self.feed, Playback)
+        collector = self.feed.collector
+        assert collector is not None
         seconds = next_interval(self.feed.interval, step)
         if seconds == self.feed.interval:
             self.show_message(
                 f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval"
             )
             return
-        self.feed.change_interval(seconds)
+        collector.change_interval(seconds)
         told = f"a sample every {seconds:g} s"
         if seconds >= SHORTEST_KEPT:
             self.prefer(interval=seconds)
@@ -58,56 +56,51 @@ _MOST_CHOICES = 400
 class Replaying(Timing):
     """Does with the keys of time what they mean on a recording."""
 
-    def on_mount(self) -> None:
-        """Take the samples of a recording with their past."""
-        if isinstance(self.feed, Playback):
-            self.feed.on_samples, self.feed.on_told = self._replayed, self.redraw
-
     def action_pause(self) -> None:
         """Stop, or play on from what is shown."""
-        feed, playhead = self.feed, self.dashboard.playhead
-        if not isinstance(feed, Playback):
+        player, playhead = self.feed.player, self.dashboard.playhead
+        if player is None:
             super().action_pause()
             return
         if playhead.moment is None:
-            feed.toggle()
+            player.toggle()
         else:
-            feed.play_from(self.dashboard.snapshot.taken_at)
+            player.play_from(self.dashboard.snapshot.taken_at)
         self.show_message("")
 
     def action_step(self, samples: int) -> None:
         """Stop at an earlier or later sample, out of the file where it was not shown yet."""
-        feed, dashboard = self.feed, self.dashboard
-        if not isinstance(feed, Playback):
+        player, dashboard = self.feed.player, self.dashboard
+        if player is None:
             super().action_step(samples)
             return
-        feed.pause()
+        player.pause()
         shown = dashboard.playhead.moment
         moments = dashboard.history.moments
         place = moments.index(shown) if shown in moments else len(moments) - 1
         if place + samples < 0 or (shown is None and samples > 0):
-            feed.step(samples, dashboard.snapshot.taken_at)
+            player.step(samples, dashboard.snapshot.taken_at)
         else:
             dashboard.step(samples)
         self.show_message("")
 
     def action_interval(self, step: int) -> None:
         """Play faster (1) or slower (-1)."""
-        if not isinstance(self.feed, Playback):
+        if self.feed.player is None:
             super().action_interval(step)
             return
-        self.feed.change_speed(step)
+        self.feed.player.change_speed(step)
         self.show_message("")
 
     def action_seek(self) -> None:
         """Choose another time, from a list that typing narrows down."""
-        feed = self.feed
-        if not isinstance(feed, Playback):
+        player = self.feed.player
+        if player is None:
             self.show_message("only a recording can be taken to another time")
             return
         from gpudash.tui.dialogs.choose import ChooseScreen
 
-        choices = times(feed.tape.first.taken_at, feed.tape.last.taken_at)
+        choices = times(*player.extent)
         now = self.dashboard.snapshot.taken_at
         current = [each.value for each in choices if datetime.fromisoformat(each.value) <= now]
         screen = ChooseScreen(
@@ -116,13 +109,9 @@ class Replaying(Timing):
         put_above(self, screen, self._sought)
 
     def _sought(self, value: str | None) -> None:
-        if value is not None and isinstance(self.feed, Playback):
-            self.feed.seek(datetime.fromisoformat(value))
+        if value is not None and self.feed.player is not None:
+            self.feed.player.seek(datetime.fromisoformat(value))
         self.show_message("")
-
-    def _replayed(self, snapshots: Sequence[Snapshot], afresh: bool) -> None:
-        self.dashboard.replay(snapshots, afresh)
-        self.redraw()
 
 
 def times(first: datetime, last: datetime) -> list[Choice]:
@@ -152,23 +141,25 @@ class Driving(LiveApp):
 
     def action_release(self) -> None:
         """Let go of the GPUs, or take them back."""
-        if isinstance(self.feed, Playback):
+        collector = self.feed.collector
+        if collector is None:
             self.show_message("a recording holds no GPU that it could let go of")
             return
         if self.feed.state is FeedState.RELEASED:
-            self.feed.resume()
+            collector.resume()
         else:
-            self.feed.release()
+            collector.release()
         self.show_message("")
 
     def action_wake(self) -> None:
         """Look again at GPUs that are left alone so that they can fall asleep."""
-        if isinstance(self.feed, Playback):
+        collector = self.feed.collector
+        if collector is None:
             self.show_message("this is a recording: it has no GPU that could be looked at")
             return
         latest = self.feed.latest
         if latest is None or not any(map(is_left_alone, latest.devices)):
             self.show_message("no GPU is known to be left alone on battery")
             return
-        self.feed.resume()
+        collector.resume()
         self.show_message("")

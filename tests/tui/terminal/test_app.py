@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual._styles_cache import StylesCache
 
-from gpudash.feed.feed import FeedState
+from gpudash.feed.protocol import FeedState
 from gpudash.tui import terminal
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.terminal import PRIVATE
