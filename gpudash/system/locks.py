@@ -11,6 +11,8 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 
+from gpudash.system.files import read_start
+
 _SYSFS = "/sys/bus/pci/devices"
 _LOCKS = "/proc/locks"
 _LOCKS_BYTES = 1 << 22
@@ -80,12 +82,8 @@ def holders() -> dict[Key, int]:
 
     0 stands for a holder that this PID namespace does not see.
     """
-    try:
-        with open(_LOCKS, "rb") as file:
-            text = file.read(_LOCKS_BYTES).decode("latin-1")
-    except OSError:
-        return {}
-    return parse(text.splitlines())
+    text = read_start(_LOCKS, _LOCKS_BYTES) or b""
+    return parse(text.decode("latin-1").splitlines())
 
 
 def may_be_leases(holders: Mapping[Key, int]) -> bool:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gpudash.model.text import SafeText, clean, clean_bytes
+from gpudash.system.files import read_link, read_start
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -102,7 +103,7 @@ def watch(pid: int) -> Watched | None:
 
 def line(pid: int) -> bytes | None:
     """Return the stat line, for `parse`; None if /proc does not show a process of that PID."""
-    return _read(f"/proc/{pid}/stat")
+    return read_start(f"/proc/{pid}/stat", _READ_BYTES)
 
 
 def pids() -> tuple[int, ...]:
@@ -144,7 +145,9 @@ def threads(pid: int) -> tuple[ProcStat, ...]:
         identifiers = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return ()
-    lines = (_read(f"/proc/{pid}/task/{identifier}/stat") for identifier in identifiers)
+    lines = (
+        read_start(f"/proc/{pid}/task/{identifier}/stat", _READ_BYTES) for identifier in identifiers
+    )
     return tuple(stat for line in lines if line and (stat := parse(line)))
 
 
@@ -166,7 +169,7 @@ def resident_memory_bytes(pid: int) -> int | None:
 
     statm, since the rss of the stat line lags behind by up to megabytes on many cores.
     """
-    fields = (_read(f"/proc/{pid}/statm") or b"").split()
+    fields = (read_start(f"/proc/{pid}/statm", _READ_BYTES) or b"").split()
     return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else None
 
 
@@ -180,19 +183,6 @@ def boot_time() -> float | None:
     except OSError:
         pass
     return None
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return os.read(descriptor, _READ_BYTES)
-    except OSError:  # ESRCH: it ended between open and read
-        return None
-    finally:
-        os.close(descriptor)
 
 
 _STATUS_BYTES = 65536
@@ -264,7 +254,7 @@ def holds_a_device(pid: int) -> bool | None:
         descriptors = os.listdir(folder)
     except OSError:
         return None
-    return any(_link(f"{folder}/{each}").startswith(_DEVICE_NODES) for each in descriptors)
+    return any(read_link(f"{folder}/{each}").startswith(_DEVICE_NODES) for each in descriptors)
 
 
 def login_id(pid: int) -> int | None:
@@ -281,15 +271,12 @@ def waits_in(pid: int) -> SafeText | None:
 
 def in_first_pid_namespace() -> bool:
     """Whether the PIDs of here are those of the host, as its driver tells them."""
-    return _link("/proc/self/ns/pid") in ("", _FIRST_PID_NAMESPACE)
+    return read_link("/proc/self/ns/pid") in ("", _FIRST_PID_NAMESPACE)
 
 
 def read_file(pid: int, file: str, limit: int) -> bytes | None:
     """Return the beginning of a file of a process, None if it cannot be read."""
-    try:
-        return read_file_start(pid, file, limit)
-    except OSError:
-        return None
+    return read_start(f"/proc/{pid}/{file}", limit)
 
 
 def read_file_start(pid: int, file: str, limit: int) -> bytes:
@@ -301,10 +288,3 @@ def read_file_start(pid: int, file: str, limit: int) -> bytes:
 def _words(status: bytes, field: bytes) -> list[bytes]:
     # The name comes first and cannot hold a newline that is not escaped.
     return status.partition(b"\n" + field + b":")[2].partition(b"\n")[0].split()
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
