@@ -10,7 +10,8 @@ from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.theme import PLAIN
-from gpudash.tui.views.device import Details, DeviceView, missing, sheet
+from gpudash.tui.views.device import DeviceView
+from gpudash.tui.views.device.details import Details, missing, sheet
 from tests.factories import (
     GIB,
     gpu_uuid,

@@ -6,7 +6,7 @@ from rich.color import ColorSystem
 from gpudash.model.process import Lease
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.theme import look
-from gpudash.tui.views.device import lease_lines
+from gpudash.tui.views.device.details import lease_lines
 from tests.factories import gpu_uuid, make_snapshot
 
 THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)

@@ -1,34 +1,30 @@
-"""The view of one device: a chart of any metric, its processes, and every metric there is."""
+"""All that is known of a device: who holds it, its lease, and its metrics in columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
+from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
-from textual.events import Click
 
 from gpudash.analysis import health
-from gpudash.analysis.health.levels import Level
-from gpudash.analysis.history.metrics import DEVICE_METRICS
+from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.health.levels import Level, memory_share
 from gpudash.analysis.labels import whose
-from gpudash.analysis.usage import no_gpu
+from gpudash.analysis.table import ProcessRow, process_rows
+from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field, Group
-from gpudash.model.process import Lease
+from gpudash.model.process import Lease, Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import duration, readable
-from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.device_head import Tabs, tabs, trouble
-from gpudash.tui.draw.devices import worst
-from gpudash.tui.draw.line import Line, cells_of, fitted
-from gpudash.tui.draw.processes import HolderTable, holders, nobody_on
-from gpudash.tui.keymap import DEVICE_KEYS, Key, bindings
+from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.tui.draw.line import Line, cells_of, fitted, joined
 from gpudash.tui.theme import Theme
-from gpudash.tui.views.charted import ChartedView
 
 _LEVELS: Mapping[str, Callable[[Device], Level]] = {
     "gpu_utilization_percent": health.utilization_level,
@@ -39,7 +35,6 @@ _LEVELS: Mapping[str, Callable[[Device], Level]] = {
 _UNIT = 5
 _LABEL, _VALUE = 32, 14
 _NUMBER = frozenset("0123456789.-")
-
 Row = tuple[Line, str | None]
 """A line and the field that it shows."""
 
@@ -135,7 +130,6 @@ _ORDER = (
     Group.IDENTITY,
 )
 """The groups, what changes and matters most first."""
-
 _TOLD_ELSEWHERE = "fault"
 _OF_INSTANCES = "parent_uuid"
 """What no whole GPU has, so that it is not missed there."""
@@ -259,93 +253,65 @@ def _holder(lease: Lease, now: float) -> str:
     return f"{whose(lease.name, lease.username, lease.pid)}{since}"
 
 
-_ROOMY = 30
-"""Lines from which the processes stand above the metrics."""
-_FEW, _MANY = 4, 12
-"""Processes shown above the metrics, and below them."""
+_HOLDERS_ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
 
-class DeviceView(ChartedView):
-    """Shows everything about a GPU or a MIG instance, and turns to the others."""
+def shares_of(process: Process, device: Device) -> tuple[ProcessDevice, ...]:
+    """Return what a process has of a device: of a GPU its MIG instances too."""
+    return tuple(
+        share
+        for share in process.devices
+        if share.uuid == device.uuid or (not device.is_mig and share.index == device.index)
+    )
 
-    KEYS: ClassVar[tuple[Key, ...]] = DEVICE_KEYS
-    BINDINGS: ClassVar[list[Any]] = bindings(DEVICE_KEYS)
 
-    def __init__(self, dashboard: DashboardModel, key: str | None = None) -> None:
-        super().__init__(dashboard, key)
-        self.explained = False
-        self._tabs = Tabs([], [])
-        self._chart_lines = range(0)
-        self._pinned = 0
-        self._sheet = Sheet([], [])
-        self._sheet_line = 0
-        self._table = HolderTable()
+def holders(
+    snapshot: Snapshot, device: Device, idle_seconds: Callable[[Process], float | None]
+) -> list[ProcessRow]:
+    """Return the processes on a device, in the order of the snapshot."""
+    present = tuple(process for process in snapshot.processes if shares_of(process, device))
+    here = replace(snapshot, processes=present)
+    rows = []
+    for row in process_rows(here, idle_seconds):
+        process = replace(row.process, devices=shares_of(row.process, device))
+        used, total = process.used_gpu_memory_bytes, device.memory_total_bytes
+        percent = None if used is None or not total else 100 * used / total
+        rows.append(row._replace(process=process, gpu_memory_percent=percent))
+    return rows
 
-    def pinned(self, cells: int, height: int) -> Sequence[Line]:
-        """Return the devices, what is wrong with this one, and the chart."""
-        theme, row = self.dashboard.value_theme, self.row()
-        if row is None:
-            self._tabs, self._pinned, self._chart_lines = Tabs([], []), 0, range(0)
-            return ()
-        self._tabs = tabs(self.rows(), row.device.key, theme, cells)
-        above = [self._tabs.line, *trouble(row, theme, cells)]
-        if row.device.state == "ok" and not self.large:
-            above += worst(row.findings, theme, cells, 3 if height >= _ROOMY else 1)
-        lines = [*above, *self.charted(row, cells, height - len(above))][:height]
-        self._chart_lines = range(len(above), len(lines))
-        self._pinned = len(lines)
-        return lines
 
-    def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return the metrics, the processes above them where there is room, else below."""
-        theme, row = self.dashboard.value_theme, self.row()
-        if row is None:
-            return [[], [Segment(" " + no_gpu(self.dashboard.snapshot), theme.dim)]]
-        if self.large:
-            return []
-        field = self.charting.field(row.device)
-        details = Details(row.device, field.name, DEVICE_METRICS, self.explained)
-        self._sheet = sheet(details, cells, theme)
-        held = holders(self.dashboard.snapshot, row.device, self.dashboard.playhead.idle_seconds)
-        roomy = height >= _ROOMY
-        leased = lease_lines(self.dashboard.snapshot, row.device, theme, cells)
-        few = _FEW if roomy else _MANY
-        nobody = nobody_on(row.device, self.dashboard.snapshot)
-        listed = leased + self._table.lines(held, nobody, theme, cells, few)
-        before, after = (listed, []) if roomy else ([], listed)
-        self._sheet_line = len(before)
-        return [*before, *self._sheet.lines, *after, *missing(details, cells, theme)]
+class HolderTable:
+    """Draws the first few processes of a device under their headings."""
 
-    # Keys
+    def __init__(self) -> None:
+        self._grid = Grid(PROCESS_COLUMNS, _HOLDERS_ROLES)
 
-    def action_turn(self, step: int) -> None:
-        """Show another device."""
-        rows = self.rows()
-        if rows:
-            self._show(rows[(self.place + step) % len(rows)].device.key)
+    def lines(
+        self, rows: list[ProcessRow], nobody: str, theme: Theme, cells: int, most: int
+    ) -> list[Line]:
+        """Return at most `most` processes, how many more there are, and a blank line.
 
-    def action_explain(self) -> None:
-        """Show what each metric means, or only its value."""
-        self.explained = not self.explained
-        self.draw()
+        `nobody` are the words for none.
+        """
+        if not rows:
+            return [[Segment(f" {nobody}", theme.dim)], []]
+        shown = rows[:most] if len(rows) <= most else rows[: most - 1]
+        lines: list[Line] = []
+        for _attempt in range(2):
+            self._grid.fit(rows, tuple(row.process.key for row in rows), cells)
+            lines = [joined(self._grid.draw(row, theme)) for row in shown]
+            if not self._grid.outgrown:
+                break
+        if len(shown) < len(rows):
+            more = f"{len(rows) - len(shown)} more"
+            lines.append([Segment(" " * MARGIN + more, theme.dim)])
+        return [self._grid.heading(theme), *lines, []]
 
-    def on_click(self, event: Click) -> None:
-        """Turn to the device that was clicked, or chart the metric."""
-        region = self.body.region
-        if not region.contains(event.screen_x, event.screen_y):
-            return
-        x, y = event.screen_x - region.x, event.screen_y - region.y
-        if y == 0:
-            key = self._tabs.key_at(x)
-            if key is not None:
-                self._show(key)
-        elif y in self._chart_lines:
-            self.action_list_metrics()
-        else:
-            name = self._sheet.field_at(x, y - self._pinned + self.first - self._sheet_line)
-            if y >= self._pinned and name is not None:
-                self.chart_metric(name)
 
-    def _show(self, key: str) -> None:
-        self.key = key
-        self.draw()
+def nobody_on(device: Device, snapshot: Snapshot) -> str:
+    """Return that no process is listed, and whether memory is held all the same."""
+    if is_unlisted(device, snapshot):
+        return "Which processes are on it is not known"
+    if (memory_share(device) or 0) >= 0.05:
+        return "No process is listed on it, though its memory is in use"
+    return "No process is on it"

@@ -1,24 +1,35 @@
-"""What the chart of a device shows: which metric, over which time, of which devices."""
+"""The chart of a device: which metric, over which time, of which devices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from rich.segment import Segment
+
 from gpudash.analysis.history import History
 from gpudash.analysis.history.metrics import DEVICE_METRICS
 from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field
-from gpudash.model.units import Unit
+from gpudash.model.units import Unit, readable, short
 from gpudash.tui.draw.bars import points_of
-from gpudash.tui.draw.chart import Chart, Curve, Numbers, Scale, Shown, frame, scaled, tight
+from gpudash.tui.draw.chart import (
+    Chart,
+    Curve,
+    Numbers,
+    Scale,
+    Shown,
+    frame,
+    scaled,
+    tight,
+)
+from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.theme import Glyphs, Theme
 
 RANGES = (60, 300, 1800)
 """Seconds that one key goes through; zooming has more steps."""
 ZOOMS = (15, 30, 60, 120, 300, 600, 900, 1800)
-
 _POINTS = 120
 """Points from which the numbers beside the chart are taken."""
 _MOST_CURVES = 8
@@ -185,3 +196,54 @@ def _top(field: Field, devices: Iterable[Device]) -> float | None:
     if field.name == "performance_state":
         return float(_SLOWEST_STATE)
     return 100.0 if field.unit is Unit.PERCENT else None
+
+
+_MOST_LEGEND = 2
+
+
+def title(
+    field: Field, device: Device, numbers: Numbers | None, time: str, theme: Theme, cells: int
+) -> Line:
+    """Return what is charted, its numbers over that time, and which time that is."""
+    now = readable(getattr(device, field.name), field.unit)
+    head = [Segment(f" {field.label}  ", theme.title), Segment(now, theme.strong)]
+    right = [Segment(f" {time} ", theme.dim)]
+    parts = [
+        [Segment(f"{name} ", theme.dim), Segment(short(value, field.unit), theme.base)]
+        for name, value in zip(("min", "mean", "max"), numbers or (), strict=False)
+    ]
+    room = cells - cells_of(head) - cells_of(right)
+    gap = _gap(sum(map(cells_of, parts)), len(parts), room)
+    while parts and sum(cells_of(part) + gap for part in parts) > room:
+        parts.pop()
+    line = [segment for part in parts for segment in (Segment(" " * gap, theme.dim), *part)]
+    return spread([*head, *line], right, cells, theme.base)
+
+
+def _gap(taken: int, count: int, room: int) -> int:
+    """Return how far apart numbers stand: less where there is no room for more."""
+    return next((gap for gap in (3, 2) if taken + count * gap <= room), 1)
+
+
+def legend(
+    shown: Sequence[Shown], asked: int, field: Field, theme: Theme, cells: int
+) -> list[Line]:
+    """Return each curve's label in its colour and its value now, in two lines at most.
+
+    Of more GPUs than can be shown, `asked`, it says how many these are.
+    """
+    lines: list[Line] = [[Segment(" GPU ", theme.heading)]]
+    if len(shown) < asked:
+        lines[0].append(Segment(f" highest {len(shown)} of {asked}: ", theme.dim))
+    for part in (_entry(each, field, theme) for each in shown):
+        if cells_of(lines[-1]) + cells_of(part) > cells:
+            if len(lines) == _MOST_LEGEND:
+                break
+            lines.append([Segment("     ", theme.heading)])
+        lines[-1] += part
+    return lines
+
+
+def _entry(each: Shown, field: Field, theme: Theme) -> Line:
+    value = short(getattr(each.device, field.name), field.unit)
+    return [Segment(f" {each.label} ", each.style), Segment(f"{value} ", theme.dim)]

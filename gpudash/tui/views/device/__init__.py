@@ -1,0 +1,358 @@
+"""The view of one device: a chart of any metric, its processes, and every metric there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, NamedTuple
+
+from rich.segment import Segment
+from textual.events import Click
+
+from gpudash.analysis.columns.devices import status, status_level
+from gpudash.analysis.history.metrics import DEVICE_METRICS
+from gpudash.analysis.labels import short_name
+from gpudash.analysis.table import DeviceRow, device_rows
+from gpudash.analysis.usage import no_gpu
+from gpudash.model.device import device_fields
+from gpudash.model.fields import Field
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import fold, width
+from gpudash.model.units import readable, span
+from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.dialogs.choose import Choice
+from gpudash.tui.draw.chart import Chart, drawn
+from gpudash.tui.draw.devices import worst
+from gpudash.tui.draw.line import Line, cells_of, spread
+from gpudash.tui.keymap import DEVICE_KEYS, Key, bindings
+from gpudash.tui.theme import Theme
+from gpudash.tui.views.device.chart import Charting, Time, legend, title
+from gpudash.tui.views.device.details import (
+    Details,
+    HolderTable,
+    Sheet,
+    holders,
+    lease_lines,
+    missing,
+    nobody_on,
+    shares_of,
+    sheet,
+)
+from gpudash.tui.views.view import View, put_above
+
+_ASLEEP = "Powered down: it is not woken to be read"
+_MAX_FAULT_LINES = 3
+
+
+class Tabs(NamedTuple):
+    """The line of the devices, and where each of them stands."""
+
+    line: Line
+    ends: list[tuple[int, str]]
+    """The cell at which each tab ends, and the key of its device."""
+
+    def key_at(self, x: int) -> str | None:
+        """Return the device under a cell."""
+        return next((key for end, key in self.ends if x < end), None) if x else None
+
+
+def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
+    """Return the labels of the devices around the one looked at, its name and status at the end."""
+    place = next(number for number, row in enumerate(rows) if row.device.key == key)
+    device = rows[place].device
+    right = [
+        Segment(f" {short_name(device)}  ", theme.base),
+        Segment(f"{status(rows[place])} ", theme.level(status_level(rows[place]))),
+    ]
+    line: Line = [Segment(" GPU ", theme.heading)]
+    room = max(0, cells - cells_of(right) - cells_of(line) - 2)
+    first, last = _window([width(row.label) + 2 for row in rows], place, room)
+    line.append(Segment("<" if first else " ", theme.dim))
+    ends = []
+    for row in rows[first:last]:
+        chosen = row.device.key == key
+        style = theme.button_focused if chosen else theme.base
+        line.append(Segment(f"[{row.label}]" if chosen else f" {row.label} ", style))
+        ends.append((cells_of(line), row.device.key))
+    line.append(Segment(">" if last < len(rows) else " ", theme.dim))
+    return Tabs(spread(line, right, cells, theme.base), ends)
+
+
+def _window(widths: Sequence[int], place: int, room: int) -> tuple[int, int]:
+    """Return the stretch around `place` that fits, as far to the left as it can be."""
+    first = 0
+    while sum(widths[first : place + 1]) > room and first < place:
+        first += 1
+    last = place + 1
+    while last < len(widths) and sum(widths[first : last + 1]) <= room:
+        last += 1
+    return first, last
+
+
+def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
+    """Return in words why a device tells nothing, no line for one that does."""
+    device = row.device
+    if device.state == "ok":
+        return []
+    told = device.fault.message if device.fault else _ASLEEP
+    style = theme.level(status_level(row))
+    texts = fold(f"{status(row)}: {told}", max(1, cells - 2))[:_MAX_FAULT_LINES]
+    return [[Segment(f" {text}", style)] for text in texts]
+
+
+_ROOMY = 30
+"""Lines from which the processes stand above the metrics, and a blank line below the chart."""
+_FEW, _MANY = 4, 12
+"""Processes shown above the metrics, and below them."""
+_MAX_CHART = 22
+_MIN_BELOW = 5
+"""Lines that the metrics have before any of the chart."""
+
+
+class DeviceView(View):
+    """Shows everything about a GPU or a MIG instance, a metric of it charted beside that of others.
+
+    It turns to the other devices.
+    """
+
+    KEYS: ClassVar[tuple[Key, ...]] = DEVICE_KEYS
+    BINDINGS: ClassVar[list[Any]] = bindings(DEVICE_KEYS)
+
+    def __init__(self, dashboard: DashboardModel, key: str | None = None) -> None:
+        """Show the device of this key, else the one under the cursor or of the process there."""
+        super().__init__(dashboard)
+        self.charting = Charting(dashboard.history)
+        self.large = False
+        """Whether the chart takes all the room."""
+        self.explained = False
+        """Whether each metric has its help sentence beside it."""
+        self.key = key or _device_under_cursor(dashboard)
+        self.index = 0
+        """Number of the device that is shown in the list of all."""
+        self._rows_of: Snapshot | None = None
+        self._all: list[DeviceRow] = []
+        self._tabs = Tabs([], [])
+        self._chart_lines = range(0)
+        self._pinned = 0
+        self._sheet = Sheet([], [])
+        self._sheet_line = 0
+        self._table = HolderTable()
+
+    def rows(self) -> list[DeviceRow]:
+        """Return the devices, looked up once a snapshot."""
+        snapshot = self.dashboard.snapshot
+        if self._rows_of is not snapshot:
+            self._rows_of, self._all = snapshot, device_rows(snapshot)
+        return self._all
+
+    def row(self) -> DeviceRow | None:
+        """Return the device looked at, or the one in its place once it is gone."""
+        rows = self.rows()
+        if not rows:
+            return None
+        keys = [row.device.key for row in rows]
+        if self.key in keys:
+            self.index = keys.index(self.key)
+        self.index = min(self.index, len(rows) - 1)
+        return rows[self.index]
+
+    def pinned(self, cells: int, height: int) -> Sequence[Line]:
+        """Return the devices, what is wrong with this one, and the chart."""
+        theme, row = self.dashboard.value_theme, self.row()
+        if row is None:
+            self._tabs, self._pinned, self._chart_lines = Tabs([], []), 0, range(0)
+            return ()
+        self._tabs = tabs(self.rows(), row.device.key, theme, cells)
+        above = [self._tabs.line, *trouble(row, theme, cells)]
+        if row.device.state == "ok" and not self.large:
+            above += worst(row.findings, theme, cells, 3 if height >= _ROOMY else 1)
+        lines = [*above, *self.charted(row, cells, height - len(above))][:height]
+        self._chart_lines = range(len(above), len(lines))
+        self._pinned = len(lines)
+        return lines
+
+    def lines(self, cells: int, height: int) -> Sequence[Line]:
+        """Return the metrics, the processes above them where there is room, else below."""
+        theme, row = self.dashboard.value_theme, self.row()
+        if row is None:
+            return [[], [Segment(" " + no_gpu(self.dashboard.snapshot), theme.dim)]]
+        if self.large:
+            return []
+        field = self.charting.field(row.device)
+        details = Details(row.device, field.name, DEVICE_METRICS, self.explained)
+        self._sheet = sheet(details, cells, theme)
+        held = holders(self.dashboard.snapshot, row.device, self.dashboard.playhead.idle_seconds)
+        roomy = height >= _ROOMY
+        leased = lease_lines(self.dashboard.snapshot, row.device, theme, cells)
+        few = _FEW if roomy else _MANY
+        nobody = nobody_on(row.device, self.dashboard.snapshot)
+        listed = leased + self._table.lines(held, nobody, theme, cells, few)
+        before, after = (listed, []) if roomy else ([], listed)
+        self._sheet_line = len(before)
+        return [*before, *self._sheet.lines, *after, *missing(details, cells, theme)]
+
+    def charted(self, row: DeviceRow, cells: int, height: int) -> list[Line]:
+        """Return title, chart and legend in as many lines as they may have."""
+        theme, charting = self.dashboard.value_theme, self.charting
+        field = charting.field(row.device)
+        time = self._time()
+        asked = charting.shown(self.rows(), row.device.key, theme)
+        shown = charting.legible(asked, row.device.key, field, time.until)
+        below = legend(shown, len(asked), field, theme, cells) if len(shown) > 1 else []
+        if height >= _ROOMY and not self.large:
+            below.append([])
+        room = height - 1 - len(below)
+        lines = room if self.large else min(_MAX_CHART, (2 * height + 2) // 5, room - _MIN_BELOW)
+        size = (cells, max(0, lines))
+        order = sorted(shown, key=lambda each: each.device.key == row.device.key)
+        chart, told = charting.chart(field, order, time, size, theme.glyphs)
+        heading = title(field, row.device, told[-1], self._range(), theme, cells)
+        return [heading, *self._drawn(chart, size), *below]
+
+    def _drawn(self, chart: Chart, size: tuple[int, int]) -> list[Line]:
+        """Draw the chart, a large one by plotext if that can be had."""
+        theme = self.dashboard.value_theme
+        if self.large:
+            from gpudash.tui.draw.plot import plotted
+
+            with suppress(ImportError):
+                return drawn(chart, *size, theme, plotted)
+        return drawn(chart, *size, theme)
+
+    def _time(self) -> Time:
+        """Return the instant of what is shown, which a pause keeps from being now."""
+        dashboard = self.dashboard
+        if not dashboard.playhead.paused:
+            return Time(None, "now")
+        taken_at, history = dashboard.snapshot.taken_at, dashboard.history
+        until = history.now - (history.latest.taken_at - taken_at).total_seconds()
+        moment = until if dashboard.playhead.moment is None else dashboard.playhead.moment
+        return Time(moment, taken_at.astimezone().strftime("%H:%M:%S"))
+
+    def _range(self) -> str:
+        return f"{'close-up of ' if self.charting.fits else ''}last {span(self.charting.seconds)}"
+
+    def chart_metric(self, name: str | None) -> None:
+        """Chart a metric by its name; None leaves it as it is."""
+        if name is not None:
+            self.charting.wanted = name
+        self.draw()
+
+    # Keys
+
+    def action_metric(self, step: int) -> None:
+        """Chart another metric."""
+        row = self.row()
+        if row is not None:
+            self.charting.step_field(row.device, step)
+            self._changed()
+
+    def action_list_metrics(self) -> None:
+        """Choose the metric from a list."""
+        from gpudash.tui.dialogs.choose import ChooseScreen
+
+        row = self.row()
+        if row is None:
+            return
+        current = self.charting.field(row.device).name
+        fields = [device_fields()[name] for name in self.charting.fields(row.device)]
+        choices = [_choice(field, row, current) for field in fields]
+        look = self.dashboard.theme
+        screen = ChooseScreen("Chart", choices, look, current=current)
+        put_above(self.app, screen, self.chart_metric)
+
+    def action_range(self) -> None:
+        """Show the next range of time."""
+        self.charting.step_range()
+        self._changed()
+
+    def action_zoom(self, step: int) -> None:
+        """Show a longer or a shorter time."""
+        self.charting.zoom(step)
+        self._changed()
+
+    def action_overlay_all(self) -> None:
+        """Show the curves of all devices, or of one alone again."""
+        self.charting.toggle(row.device.key for row in self.rows())
+        self._changed()
+
+    def action_overlay_shared(self) -> None:
+        """Show the curves of all devices that the processes of this one use."""
+        row, snapshot = self.row(), self.dashboard.snapshot
+        if row is None:
+            return
+        mine = [p for p in snapshot.processes if shares_of(p, row.device)]
+        devices = (d for d in snapshot.devices if any(shares_of(p, d) for p in mine))
+        others = {device.key for device in devices} - {row.device.key}
+        if others:
+            self.charting.narrow(others, row.device.key)
+            self._changed()
+        else:
+            self._changed("its processes use no other GPU" if mine else "no process is on this GPU")
+
+    def action_overlay(self, index: int) -> None:
+        """Show the curve of a GPU beside the one looked at."""
+        found = [d for d in self.dashboard.snapshot.devices if d.index == index and not d.is_mig]
+        self.charting.toggle(device.key for device in found)
+        self._changed("" if found else f"there is no GPU {index}")
+
+    def action_fit(self) -> None:
+        """Spread the values that occur over the whole height, or show the whole scale."""
+        self.charting.fits = not self.charting.fits
+        self._changed()
+
+    def action_large(self) -> None:
+        """Show the chart alone, or with everything else."""
+        self.large = not self.large
+        self._changed()
+
+    def _changed(self, notice: str = "") -> None:
+        """Draw, and tell what came of a key."""
+        self.dashboard.message = notice
+        self.draw()
+
+    def action_turn(self, step: int) -> None:
+        """Show another device."""
+        rows = self.rows()
+        if rows:
+            self._show(rows[(self.index + step) % len(rows)].device.key)
+
+    def action_explain(self) -> None:
+        """Show what each metric means, or only its value."""
+        self.explained = not self.explained
+        self.draw()
+
+    def on_click(self, event: Click) -> None:
+        """Turn to the device that was clicked, or chart the metric."""
+        region = self.body.region
+        if not region.contains(event.screen_x, event.screen_y):
+            return
+        x, y = event.screen_x - region.x, event.screen_y - region.y
+        if y == 0:
+            key = self._tabs.key_at(x)
+            if key is not None:
+                self._show(key)
+        elif y in self._chart_lines:
+            self.action_list_metrics()
+        else:
+            name = self._sheet.field_at(x, y - self._pinned + self.first - self._sheet_line)
+            if y >= self._pinned and name is not None:
+                self.chart_metric(name)
+
+    def _show(self, key: str) -> None:
+        self.key = key
+        self.draw()
+
+
+def _choice(field: Field, row: DeviceRow, current: str) -> Choice:
+    value = readable(getattr(row.device, field.name), field.unit)
+    return Choice(field.name, field.label, value, field.name == current)
+
+
+def _device_under_cursor(dashboard: DashboardModel) -> str | None:
+    """Return the first device of the selected process, None if there is none."""
+    row = dashboard.listing.selected
+    if row is None:
+        return None
+    devices = dashboard.snapshot.devices
+    return next((d.key for d in devices if shares_of(row.process, d)), None)
