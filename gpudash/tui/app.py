@@ -9,7 +9,8 @@ from gpudash.tui.actions.navigation import Filtering, Moving, Pointing
 from gpudash.tui.actions.panels import Copying, Showing
 from gpudash.tui.actions.signalling import Signalling
 from gpudash.tui.actions.time import Driving, Replaying
-from gpudash.tui.keymap import OVERVIEW_KEYS, bindings
+from gpudash.tui.bindings import bindings
+from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.views.view import View
 
 

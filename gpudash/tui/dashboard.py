@@ -11,12 +11,13 @@ from gpudash.analysis.table import DeviceRow, process_rows
 from gpudash.analysis.usage import nobody
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
+from gpudash.tui.bindings import keys_on_devices, keys_while_stopped
 from gpudash.tui.draw.devices import Upper
 from gpudash.tui.draw.header import footer, header
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.main_charts import any_chart
 from gpudash.tui.draw.processes import ProcessTable
-from gpudash.tui.keymap import OVERVIEW_KEYS, Key, keys_on_devices, keys_while_stopped
+from gpudash.tui.keymap import OVERVIEW_KEYS, Key
 from gpudash.tui.layout import Layout, compute_layout
 from gpudash.tui.listing import Listing
 from gpudash.tui.playhead import Playhead

@@ -18,8 +18,8 @@ from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.config.file import load, save
 from gpudash.config.settings import Choices, Settings
 from gpudash.model.errors import SettingsError
+from gpudash.tui.bindings import actions, clashes, key_names, keys_in_force
 from gpudash.tui.listing import starts_largest
-from gpudash.tui.remapping import actions, clashes, key_names, keys_in_force
 
 if TYPE_CHECKING:
     from rich.color import ColorSystem

@@ -20,10 +20,10 @@ from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import startup as quick
+from gpudash.tui.bindings import remap
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.prompt import Prompt
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.remapping import remap
 from gpudash.tui.terminal.app import TerminalApp
 from gpudash.tui.terminal.driver import QuietDriver
 from gpudash.tui.terminal.screen_buffer import color_system

@@ -18,9 +18,9 @@ from gpudash.config.settings import Declared, declared, plain
 from gpudash.model import wire
 from gpudash.model.errors import MEANINGS
 from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS
+from gpudash.tui.bindings import actions
 from gpudash.tui.keymap import KEYS, Key
 from gpudash.tui.preferences import choices
-from gpudash.tui.remapping import actions
 
 README = Path(__file__).parents[2] / "README.md"
 

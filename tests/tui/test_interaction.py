@@ -4,9 +4,9 @@ import pytest
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.bindings import live_keys
 from gpudash.tui.dialogs.choose import ChooseScreen
 from gpudash.tui.keymap import KEYS
-from gpudash.tui.keymap.recorded import live_keys
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.screen import Overview
 from gpudash.tui.views.view import View

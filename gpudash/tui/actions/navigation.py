@@ -398,11 +398,6 @@ class Moving(LiveApp):
         count = len(dashboard.rows if dashboard.devices.focused else dashboard.listing.rows)
         self.action_move(count if index else -count)
 
-    def action_scroll_devices(self, pages: int) -> None:
-        """Show other devices where not all fit."""
-        self.dashboard.scroll_devices(pages * self.dashboard.layout.seen)
-        self.redraw()
-
     def action_scroll_command(self, steps: int) -> None:
         """Show later or earlier parts of the command lines; move between columns of devices."""
         dashboard = self.dashboard

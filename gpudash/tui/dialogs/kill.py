@@ -14,8 +14,9 @@ from textual.screen import ModalScreen
 from gpudash.actions.kill.signals import Signal, find_signal, signals
 from gpudash.tui.actions.kill.aim import Aim
 from gpudash.tui.actions.kill.question import question
+from gpudash.tui.bindings import bindings
 from gpudash.tui.draw.question import ACT, CANCEL, Drawing, QuestionBox, box_width, draw
-from gpudash.tui.keymap import KILL_KEYS, bindings
+from gpudash.tui.keymap import KILL_KEYS
 from gpudash.tui.terminal.app import TerminalApp
 from gpudash.tui.terminal.input import has_use_for
 from gpudash.tui.theme import Theme

@@ -9,21 +9,6 @@ from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.keymap import Key
 
 _LEFT_OUT = frozenset({"screen.palette"})
-_ALSO = {
-    "screen.theme": "colors appearance",
-    "screen.redraw": "refresh",
-    "time.pause": "stop",
-    "time.back": "history past rewind",
-    "view.device": "details metrics",
-    "view.findings": "problems warnings",
-    "view.links": "topology nvlink pcie numa",
-    "filter.open": "search find",
-    "gpus.choose": "devices",
-    "process.kill": "sigkill signal end",
-    "process.terminate": "signal",
-    "process.interrupt": "signal",
-}
-"""Words that people know an action by elsewhere."""
 
 
 class Entry(NamedTuple):
@@ -50,5 +35,6 @@ def entries(overview: Iterable[Key], view: Iterable[Key] = ()) -> dict[str, Entr
 
 def _choice(key: Key) -> Choice:
     """Return how an action is listed; its name in the settings finds it, too."""
-    words = f"{key.id} {key.label} {_ALSO.get(key.id, '')}"
-    return Choice(key.id, f"{key.group}: {key.help}", key.shown, words=words)
+    text = key.help.partition(" (")[0]
+    words = f"{key.id} {key.group} {key.label} {key.words}"
+    return Choice(key.id, text[:1].upper() + text[1:], key.shown, words=words)

@@ -12,10 +12,11 @@ from gpudash.analysis.usage import shorter_summaries, summary
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.text import cut, fold, width
 from gpudash.model.units import duration, percent, short_size
+from gpudash.tui.bindings import labelled
 from gpudash.tui.draw.bars import sparkline
 from gpudash.tui.draw.line import Line, cells_of, fitted, spread
 from gpudash.tui.draw.main_charts import Trends
-from gpudash.tui.keymap import Key, labelled
+from gpudash.tui.keymap import Key
 from gpudash.tui.theme import Theme
 
 _WIDE = 100

@@ -17,11 +17,12 @@ from gpudash.model.fields import label
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.text import fold
 from gpudash.model.units import Unit, readable
+from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.devices import MARKS, level_style
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, highlighted
-from gpudash.tui.keymap import FINDINGS_KEYS, Key, bindings
+from gpudash.tui.keymap import FINDINGS_KEYS, Key
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import View
 

@@ -29,12 +29,13 @@ from gpudash.analysis.table import Column, fit, taken
 from gpudash.model.snapshot import Topology
 from gpudash.model.text import pad, width, wrap
 from gpudash.model.units import ABSENT
+from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.bars import sparkline
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, joined
 from gpudash.tui.draw.main_charts import Trends
-from gpudash.tui.keymap import LINKS_KEYS, Key, bindings
+from gpudash.tui.keymap import LINKS_KEYS, Key
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import View
 

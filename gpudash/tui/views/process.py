@@ -14,10 +14,11 @@ from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
+from gpudash.tui.bindings import bindings, signalling_keys
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.process_page import Page, Sight, page, span_of
-from gpudash.tui.keymap import PROCESS_KEYS, Key, bindings, signalling_keys
+from gpudash.tui.keymap import PROCESS_KEYS, Key
 from gpudash.tui.views.view import View
 
 _OVERDUE_SECONDS = 2.0

@@ -14,10 +14,11 @@ from gpudash.analysis.filter.terms import quoted
 from gpudash.analysis.usage import User, everyone, is_unlisted, nobody, unowned_memory_bytes, users
 from gpudash.model.snapshot import EMPTY, Snapshot, are_untold
 from gpudash.model.units import size
+from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, fitted, joined, spread
-from gpudash.tui.keymap import USERS_KEYS, Key, bindings
+from gpudash.tui.keymap import USERS_KEYS, Key
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import View

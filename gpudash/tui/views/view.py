@@ -9,10 +9,11 @@ from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
+from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.header import footer
 from gpudash.tui.draw.line import Line
-from gpudash.tui.keymap import VIEW_KEYS, Key, bindings
+from gpudash.tui.keymap import VIEW_KEYS, Key
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Footer, Lines, Wheel
 

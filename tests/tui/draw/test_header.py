@@ -6,11 +6,17 @@ from hypothesis import strategies as st
 from rich.color import ColorSystem
 
 from gpudash.model.snapshot import Host, Snapshot
+from gpudash.tui.bindings import (
+    keys_on_devices,
+    keys_while_stopped,
+    labelled,
+    live_keys,
+    recorded_keys,
+)
 from gpudash.tui.draw.header import action_at, footer, header, host_line
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.draw.main_charts import Trends
-from gpudash.tui.keymap import OVERVIEW_KEYS, keys_on_devices, keys_while_stopped, labelled
-from gpudash.tui.keymap.recorded import live_keys, recorded_keys
+from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.theme import look
 from tests.factories import (
     GIB,

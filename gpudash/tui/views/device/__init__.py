@@ -19,12 +19,13 @@ from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import fold, width
 from gpudash.model.units import readable, span
+from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.draw.chart import Chart, drawn
 from gpudash.tui.draw.devices import worst
 from gpudash.tui.draw.line import Line, cells_of, spread
-from gpudash.tui.keymap import DEVICE_KEYS, Key, bindings
+from gpudash.tui.keymap import DEVICE_KEYS, Key
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.device.chart import Charting, Time, legend, title
 from gpudash.tui.views.device.details import (

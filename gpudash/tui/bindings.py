@@ -1,4 +1,4 @@
-"""Keys that a person gave to other actions, and those that a read-only screen does without."""
+"""Keys as they work: as Textual binds them, as the user set them, as the footer shows them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,44 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpudash.tui.keymap import KEYS, SCREENS, Key
-from gpudash.tui.keymap.recorded import live_keys, recorded_keys
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.binding import Binding
+
+
+def bindings(keys: Iterable[Key]) -> list[Binding]:
+    """Return Textual's bindings for keys; `{key}` in an action is the key that was pressed."""
+    from textual.binding import Binding
+
+    found: list[Binding] = []
+    for key in keys:
+        if "{key}" in key.action:
+            each = [(name, key.action.format(key=name)) for name in key.keys.split(",")]
+            found += [Binding(name, action, key.help, show=False) for name, action in each]
+        else:
+            found.append(Binding(key.keys, key.action, key.help, show=False, id=key.id))
+    return found
+
+
+def recorded_keys(keys: Iterable[Key]) -> list[Key]:
+    """Return keys as they work on a recording, whose processes nothing can be sent to."""
+    return [
+        key._replace(help=key.recorded_help or key.help, label=key.recorded_label or key.label)
+        for key in keys
+        if key.only != "live" and not key.signals
+    ]
+
+
+def live_keys(keys: Iterable[Key]) -> list[Key]:
+    """Return keys as they work on a host."""
+    return [key for key in keys if key.only != "recording"]
+
+
+def signalling_keys(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Return those that signal a process, for a view of one to show and the app to carry out."""
+    return tuple(each._replace(action=f"app.{each.action}") for each in keys if each.signals)
+
 
 _RENAMED = {
     "solidus": "slash",
@@ -131,3 +165,59 @@ def _shown(key: str) -> str:
     if key[:1] == "f" and key[1:].isdecimal():
         return key.upper()
     return _BY_CHARACTER.get(key, key)
+
+
+_FOOTER = (
+    "view.back",
+    "screen.quit",
+    "screen.help",
+    "filter.open",
+    "sort.choose",
+    "process.kill",
+    "view.process",
+    "view.device",
+    "view.findings",
+    "view.links",
+    "view.users",
+    "move.turn",
+    "time.pause",
+)
+"""What a footer shows first; what has no room is left out from the end."""
+
+_PAUSED_FOOTER = (*_FOOTER[:3], "time.pause", *_FOOTER[3:-1])
+"""The same while time stands still, which one key ends."""
+
+_RECORDED_FOOTER = (
+    *_PAUSED_FOOTER[:4],
+    "time.back",
+    "time.forward",
+    "time.seek",
+    "time.longer",
+    *_FOOTER[3:-1],
+)
+"""What that of a recording shows first."""
+
+_LIVE = "live"
+"""What the key that stops time is called while it stands still."""
+
+
+def labelled(keys: Iterable[Key]) -> list[Key]:
+    """Return the keys of a footer, the most important first."""
+    shown = [each for each in keys if each.label]
+    recorded = any(each.id == "time.seek" for each in shown)
+    paused = any(each.label == _LIVE for each in shown)
+    order = _RECORDED_FOOTER if recorded else _PAUSED_FOOTER if paused else _FOOTER
+    rank = {name: index for index, name in enumerate(order)}
+    return sorted(shown, key=lambda each: rank.get(each.id, len(rank)))
+
+
+def keys_on_devices(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Return the keys of a footer while the GPUs have the focus: nothing that needs a process."""
+    turned = (each._replace(label="processes") if each.id == "move.turn" else each for each in keys)
+    return tuple(each for each in turned if not each.signals)
+
+
+def keys_while_stopped(keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return the keys of a footer while time stands still, where one key lets it go on."""
+    on = "play" if any(each.id == "time.seek" for each in keys) else _LIVE
+    return tuple(each._replace(label=on) if each.id == "time.pause" else each for each in keys)

@@ -1,8 +1,8 @@
 import pytest
 from textual.keys import _character_to_key
 
+from gpudash.tui.bindings import actions, clashes, keys_in_force
 from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS, SCREENS
-from gpudash.tui.remapping import actions, clashes, keys_in_force
 
 
 def by_id(**remapped: list[str]) -> dict[str, list[str]]:

@@ -1,0 +1,422 @@
+"""Every key in one table, which bindings, footer, help, palette, settings and README read.
+
+A key costs a line here and its action: `action_NAME` of the app, or of the view that has the key.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DIGITS = ",".join("0123456789")
+
+
+class Key(NamedTuple):
+    """An action with the keys that start it, the first of which is shown."""
+
+    id: str
+    """What settings call it, to give it other keys; its first half is the group."""
+    keys: str
+    """Textual's names of the keys, separated by commas."""
+    shown: str
+    action: str
+    help: str
+    """What it does, in words that make sense without its group."""
+    label: str = ""
+    """One word for the footer, empty for a key that only the help screen names."""
+    words: str = ""
+    """Other words by which the palette finds it."""
+    group: str = ""
+    """The heading of the help screen that it stands under."""
+    signals: bool = False
+    """Whether it may end a process: a read-only screen does without."""
+    only: str = ""
+    """`live` or `recording` where it works on such a screen alone."""
+    recorded_help: str = ""
+    """What it does on a recording, empty where that is the same."""
+    recorded_label: str = ""
+
+
+def key(
+    id: str,
+    keys: str,
+    shown: str,
+    action: str,
+    help: str,
+    label: str = "",
+    words: str = "",
+    *,
+    only: str = "",
+    signals: bool = False,
+    recorded_help: str = "",
+    recorded_label: str = "",
+) -> Key:
+    """Declare a key, whose group is the first half of its id."""
+    group = id.partition(".")[0].capitalize().replace("Gpus", "GPUs")
+    recorded = recorded_help, recorded_label
+    return Key(id, keys, shown, action, help, label, words, group, signals, only, *recorded)
+
+
+def _under(group: str, *keys: Key) -> tuple[Key, ...]:
+    """Return keys under another heading of the help screen."""
+    return tuple(each._replace(group=group) for each in keys)
+
+
+OVERVIEW_KEYS: tuple[Key, ...] = (
+    key("screen.quit", "q,ctrl+c,f10", "q", "leave", "quit (also Ctrl-C, F10)", "quit"),
+    key("screen.help", "h,question_mark,f1", "h", "help", "show all keys (also ?, F1)", "help"),
+    key("screen.palette", "colon,ctrl+p", ":", "palette", "choose an action by name (also ^P)"),
+    key(
+        "screen.theme",
+        "f2",
+        "F2",
+        "choose_theme",
+        "choose the colours",
+        words="theme colors appearance",
+    ),
+    key("screen.mistakes", "exclamation_mark", "!", "mistakes", "show mistakes in the settings"),
+    key(
+        "screen.redraw", "ctrl+l,f5", "^L", "redraw", "redraw the screen (also F5)", words="refresh"
+    ),
+    key("screen.suspend", "ctrl+z", "^Z", "suspend_process", "suspend gpudash; fg resumes it"),
+    key(
+        "time.pause",
+        "p",
+        "p",
+        "pause",
+        "freeze the screen; sampling goes on",
+        "pause",
+        "stop",
+        recorded_help="stop playing, or play on",
+        recorded_label="stop",
+    ),
+    key(
+        "time.back",
+        "left_square_bracket",
+        "[",
+        "step(-1)",
+        "show the previous sample",
+        words="history past rewind",
+        recorded_label="back",
+    ),
+    key(
+        "time.forward",
+        "right_square_bracket",
+        "]",
+        "step(1)",
+        "show the next sample, or the present",
+        recorded_help="show the next sample",
+        recorded_label="next",
+    ),
+    key("time.back_far", "left_curly_bracket", "{", "step(-15)", "go 15 samples back"),
+    key("time.forward_far", "right_curly_bracket", "}", "step(15)", "go 15 samples forward"),
+    key(
+        "time.longer",
+        "plus,equals_sign",
+        "+",
+        "interval(1)",
+        "lengthen the interval between samples",
+        recorded_help="play faster",
+        recorded_label="faster",
+    ),
+    key(
+        "time.shorter",
+        "minus",
+        "-",
+        "interval(-1)",
+        "shorten the interval between samples",
+        recorded_help="play slower",
+    ),
+    key(
+        "time.seek",
+        "at",
+        "@",
+        "seek",
+        "go to another time of the recording",
+        "time",
+        only="recording",
+    ),
+    key(
+        "driver.release",
+        "X",
+        "X",
+        "release",
+        "release the GPUs, for a reset, or take them back",
+        only="live",
+    ),
+    key("driver.wake", "W", "W", "wake", "read GPUs that are left alone on battery", only="live"),
+    key(
+        "view.device",
+        "d",
+        "d",
+        "view_device",
+        "show everything about a GPU, with charts",
+        "GPU",
+        "details metrics",
+    ),
+    key(
+        "view.findings",
+        "w",
+        "w",
+        "view_findings",
+        "show what is wrong, why, what to do",
+        "why",
+        "problems warnings findings",
+    ),
+    key(
+        "view.links",
+        "m",
+        "m",
+        "view_links",
+        "show the links of the GPUs, and P2P",
+        "links",
+        "topology nvlink pcie numa",
+    ),
+    key("view.users", "u", "u", "view_users", "show how much each user holds", "users", "who"),
+    key("view.process", "enter", "⏎", "open", "open the process or GPU under the cursor", "open"),
+    key("view.tree", "t", "t", "view_process('tree')", "show parents and children of a process"),
+    key(
+        "view.environment",
+        "e",
+        "e",
+        "view_process('environment')",
+        "show the environment of a process",
+    ),
+    key("move.down", "down,j", "j ↓", "move(1)", "go to the next process or GPU"),
+    key("move.up", "up,k", "k ↑", "move(-1)", "go to the previous process or GPU"),
+    key("move.page_down", "pagedown", "PgDn", "page(1)", "go a page down"),
+    key("move.page_up", "pageup", "PgUp", "page(-1)", "go a page up"),
+    key("move.first", "home", "Home", "move_to(0)", "go to the first process or GPU"),
+    key("move.last", "end", "End", "move_to(-1)", "go to the last process or GPU"),
+    key(
+        "move.turn",
+        "tab,shift+tab",
+        "Tab",
+        "turn",
+        "switch between GPUs and processes",
+        "GPUs",
+        "focus",
+    ),
+    key("move.enlarge", "z", "z", "enlarge", "show GPUs or processes alone, or all again"),
+    key("move.command_right", "right", "→", "scroll_command(1)", "scroll the command lines right"),
+    key("move.command_left", "left", "←", "scroll_command(-1)", "scroll the command lines left"),
+    key(
+        "move.command_start",
+        "circumflex_accent,ctrl+a",
+        "^",
+        "scroll_command_to(0)",
+        "scroll to the start of the commands (also ^A)",
+    ),
+    key(
+        "move.command_end",
+        "dollar_sign,ctrl+e",
+        "$",
+        "scroll_command_to(-1)",
+        "scroll to the end of the commands (also ^E)",
+    ),
+    key(
+        "filter.open",
+        "slash,f",
+        "/",
+        "filter",
+        "filter the processes (also f)",
+        "filter",
+        words="search find",
+    ),
+    key(
+        "filter.clear",
+        "escape",
+        "Esc",
+        "clear",
+        "resume; then clear tags, filter, GPU selection",
+        recorded_help="clear tags, then filter, then GPU selection",
+    ),
+    key("gpus.toggle", DIGITS, "0-9", "toggle_device({key})", "hide that GPU, or show it again"),
+    key(
+        "gpus.choose",
+        "g",
+        "g",
+        "choose_devices",
+        "choose which GPUs are shown",
+        words="devices hide",
+    ),
+    key("panels.host", "o", "o", "toggle_panel('host')", "show or hide the line of the host"),
+    key("panels.history", "c", "c", "toggle_panel('history')", "show or hide the charts"),
+    key("panels.sparklines", "v", "v", "toggle_panel('sparklines')", "show or hide the sparklines"),
+    key("panels.columns", "C", "C", "choose_columns", "choose the columns of the processes"),
+    key(
+        "sort.choose", "s,f6", "s", "choose_sort", "choose the column to sort by (also F6)", "sort"
+    ),
+    key(
+        "sort.next",
+        "greater_than_sign,full_stop",
+        ">",
+        "sort(1)",
+        "sort by the next column (also .)",
+    ),
+    key(
+        "sort.previous",
+        "less_than_sign,comma",
+        "<",
+        "sort(-1)",
+        "sort by the previous column (also ,)",
+    ),
+    key("sort.reverse", "r", "r", "reverse", "reverse the sort order"),
+    key("process.tag", "space", "Space", "tag", "tag the process, and go to the next"),
+    key("process.copy_pid", "y", "y", "copy_pid", "copy the PID"),
+    key("process.copy_command", "Y", "Y", "copy_command", "copy the command line"),
+    key(
+        "process.kill",
+        "K,f9",
+        "K",
+        "kill('KILL')",
+        "kill the process, or all tagged ones (also F9)",
+        "kill",
+        "sigkill signal end",
+        signals=True,
+    ),
+    key(
+        "process.terminate",
+        "T",
+        "T",
+        "kill('TERM')",
+        "end it, with SIGTERM first",
+        words="signal terminate process",
+        signals=True,
+    ),
+    key(
+        "process.interrupt",
+        "I",
+        "I",
+        "kill('INT')",
+        "interrupt it, with SIGINT first",
+        words="signal process",
+        signals=True,
+    ),
+)
+"""The keys of the overview, in the order of the help screen; the footer shows the labelled."""
+
+VIEW_KEYS: tuple[Key, ...] = _under(
+    "In all views",
+    key(
+        "view.back",
+        "escape,q,backspace",
+        "q",
+        "back",
+        "go back (also Esc, Backspace)",
+        "back",
+        "overview",
+    ),
+    key("view.down", "down,j", "j ↓", "scroll_lines(1)", "scroll down"),
+    key("view.up", "up,k", "k ↑", "scroll_lines(-1)", "scroll up"),
+    key("view.page_down", "pagedown,space", "PgDn", "scroll_pages(1)", "scroll a page down"),
+    key("view.page_up", "pageup", "PgUp", "scroll_pages(-1)", "scroll a page up"),
+    key("view.top", "home", "Home", "scroll_ends(0)", "scroll to the top"),
+    key("view.bottom", "end", "End", "scroll_ends(1)", "scroll to the bottom"),
+)
+"""What all views above the overview share."""
+
+DEVICE_KEYS: tuple[Key, ...] = (
+    *VIEW_KEYS,
+    *_under(
+        "In the view of a GPU",
+        key("device.next", "right,n", "→", "turn(1)", "show the next GPU (also n)", "next"),
+        key("device.previous", "left,b", "←", "turn(-1)", "show the previous GPU (also b)"),
+        key("device.metric", "tab", "Tab", "metric(1)", "chart the next metric", "metric"),
+        key(
+            "device.metric_before", "shift+tab", "S-Tab", "metric(-1)", "chart the previous metric"
+        ),
+        key("device.list", "l", "l", "list_metrics", "choose the metric by name", "list"),
+        key("device.range", "r", "r", "range", "chart the last 1, 5 or 30 minutes", "range"),
+        key("device.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
+        key("device.zoom_out", "minus", "-", "zoom(1)", "chart a longer time"),
+        key("device.all", "a", "a", "overlay_all", "chart all GPUs (the 8 highest), or one", "all"),
+        key("device.shared", "o", "o", "overlay_shared", "chart all GPUs that its processes use"),
+        key("device.toggle", DIGITS, "0-9", "overlay({key})", "chart that GPU as well, or not"),
+        key("device.fit", "v", "v", "fit", "fit the scale to the values, or show all of it"),
+        key("device.large", "z", "z", "large", "show the chart alone, or all again", "large"),
+        key("device.explain", "x", "x", "explain", "explain each metric, or not", "explain"),
+    ),
+)
+"""The keys of the view of a device."""
+
+FINDINGS_KEYS: tuple[Key, ...] = (
+    *VIEW_KEYS,
+    *_under(
+        "Findings",
+        key(
+            "findings.open", "enter", "⏎", "open", "open the process or GPU of the finding", "open"
+        ),
+    ),
+)
+"""The keys of the view of the findings."""
+
+LINKS_KEYS: tuple[Key, ...] = (
+    *VIEW_KEYS,
+    key("links.next", "tab", "Tab", "matrix(1)", "show links, P2P read, write, ...", "matrix"),
+    key("links.previous", "shift+tab", "S-Tab", "matrix(-1)", "show the previous matrix"),
+    key("links.right", "right", "→", "scroll_columns(8)", "scroll the matrix right"),
+    key("links.left", "left", "←", "scroll_columns(-8)", "scroll the matrix left"),
+)
+"""The keys of the view of the links."""
+
+USERS_KEYS: tuple[Key, ...] = (
+    *VIEW_KEYS,
+    key("users.choose", "enter", "⏎", "choose", "show only this user's processes", "filter"),
+    key(
+        "users.next", "greater_than_sign,full_stop", ">", "sort(1)", "sort users by the next column"
+    ),
+    key(
+        "users.previous",
+        "less_than_sign,comma",
+        "<",
+        "sort(-1)",
+        "sort users by the previous column",
+    ),
+    key("users.reverse", "r", "r", "reverse", "reverse the sort order of users", "reverse"),
+)
+"""The keys of the view of the users."""
+
+PROCESS_KEYS: tuple[Key, ...] = (
+    *VIEW_KEYS,
+    *_under(
+        "In the view of a process",
+        key("process.tree", "t", "t", "to('tree')", "go to its parents and children", "tree"),
+        key("process.environment", "e", "e", "to('environment')", "go to its environment", "env"),
+        key("process.reveal", "x", "x", "reveal", "show or hide secret values", "secrets"),
+    ),
+)
+"""The keys of the view of a process."""
+
+KILL_KEYS: tuple[Key, ...] = tuple(
+    each._replace(signals=True)
+    for each in (
+        key("kill.answer", "y", "y", "answer", "send the signal"),
+        key("kill.cancel", "escape,n,q,ctrl+c", "n", "cancel", "send nothing (also Esc, q)"),
+        key("kill.press", "enter", "⏎", "press", "press the button in focus, at first Cancel"),
+        key("kill.turn", "tab,shift+tab", "Tab", "turn", "focus the other button"),
+        key("kill.next", "right,l", "→", "next_signal(1)", "choose the next signal"),
+        key("kill.previous", "left,h", "←", "next_signal(-1)", "choose the previous signal"),
+        key("kill.signal", "s", "s", "choose_signal", "choose any signal, by name or number"),
+        key("kill.tree", "t", "t", "tree", "include its children, or not"),
+        key("kill.down", "down,j", "j ↓", "scroll_lines(1)", "scroll a long command down"),
+        key("kill.up", "up,k", "k ↑", "scroll_lines(-1)", "scroll a long command up"),
+        key("kill.page_down", "pagedown,space", "PgDn", "scroll_pages(1)", "scroll a page down"),
+        key("kill.page_up", "pageup", "PgUp", "scroll_pages(-1)", "scroll a page up"),
+    )
+)
+"""The keys of the question before a signal."""
+
+SCREENS: tuple[tuple[Key, ...], ...] = (
+    OVERVIEW_KEYS,
+    VIEW_KEYS,
+    DEVICE_KEYS,
+    FINDINGS_KEYS,
+    LINKS_KEYS,
+    USERS_KEYS,
+    PROCESS_KEYS,
+    KILL_KEYS,
+)
+"""The keys of each screen."""
+
+KEYS: tuple[Key, ...] = tuple(dict.fromkeys(key for keys in SCREENS for key in keys))
+"""Every key there is."""
