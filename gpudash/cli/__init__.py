@@ -97,7 +97,7 @@ def _stream(options: argparse.Namespace, interval: Callable[[], float], *, is_le
     given.begin()
     if is_led:
         fork.end_with_parent(os.getppid())
-        fork.take_name(_COLLECTOR)
+        fork.set_process_name(_COLLECTOR)
     from gpudash.cli.verbs import stream
 
     return stream.run(

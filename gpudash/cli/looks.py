@@ -34,7 +34,7 @@ def look(options: argparse.Namespace, command: _Look) -> int:
         return command(options, alive)
 
     try:
-        return fork.run(work, options.timeout or DEFAULT_TIMEOUT)
+        return fork.run_isolated(work, options.timeout or DEFAULT_TIMEOUT)
     except GpudashError:
         if options.format == "prometheus" and not stdout.has_written():
             from gpudash.output import prometheus

@@ -14,7 +14,7 @@ from math import inf
 
 from gpudash.model.errors import GpudashError, ResourceError, is_exhausted
 from gpudash.model.text import SafeText, clean_bytes
-from gpudash.system.fork import Forked
+from gpudash.system.fork import ForkedProcess
 
 _VARIABLE = "GPUDASH_LED"
 LED: Mapping[str, str] = {_VARIABLE: "1"}
@@ -72,7 +72,7 @@ _READ_AT_ONCE = 1 << 22
 _ERROR_LIMIT, _ERROR_READS = 8192, 16
 _PAUSE_SECONDS = 0.005
 
-_unreaped: list[subprocess.Popen[bytes] | Forked] = []
+_unreaped: list[subprocess.Popen[bytes] | ForkedProcess] = []
 """Killed children that have not died yet, in uninterruptible sleep perhaps for ever."""
 
 
@@ -98,7 +98,7 @@ class Child:
     """A process in a session of its own with its pipes at hand."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes] | Forked, line_limit: int = LINE_LIMIT
+        self, process: subprocess.Popen[bytes] | ForkedProcess, line_limit: int = LINE_LIMIT
     ) -> None:
         reap()
         assert process.stdout is not None

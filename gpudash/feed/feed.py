@@ -17,7 +17,7 @@ from gpudash.model import xid_handover as keepsake
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
-from gpudash.system.fork import Forked
+from gpudash.system.fork import ForkedProcess
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
@@ -89,7 +89,7 @@ class Feed:
         argv: Sequence[str],
         interval: float,
         *,
-        forked: Forked | None = None,
+        forked: ForkedProcess | None = None,
         clock: Callable[[], float] = time.monotonic,
         retry_seconds: float = _RETRY_SECONDS,
         stale_seconds: float = _STALE_SECONDS,

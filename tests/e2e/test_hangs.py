@@ -185,7 +185,7 @@ def test_a_stopped_child_does_not_hold_the_prompt(fakenvml: Path) -> None:
     ("number", "words"),
     [
         (signal.SIGSEGV, "the driver's library crashed with SIGSEGV\n"),
-        (signal.SIGKILL, "ended by SIGKILL; sudo dmesg tells whether memory was short\n"),
+        (signal.SIGKILL, "ended by SIGKILL; sudo dmesg shows whether memory was short\n"),
         (signal.SIGTERM, "ended by SIGTERM\n"),
         (signal.SIGRTMIN + 3, f"ended by signal {signal.SIGRTMIN + 3}\n"),
     ],

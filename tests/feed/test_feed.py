@@ -17,7 +17,7 @@ from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.wire import decode, encode
-from gpudash.system.fork import Forked
+from gpudash.system.fork import ForkedProcess
 from tests.undying import undying
 
 
@@ -67,7 +67,7 @@ async def test_a_collector_that_runs_already_is_the_first_and_a_command_the_next
     def speak() -> None:
         os.write(1, f"{line('first')}\n".encode())
 
-    forked = Forked(speak)
+    forked = ForkedProcess(speak)
     feed = Feed(collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, forked=forked)
     seen: list[str | None] = []
     feed.start()

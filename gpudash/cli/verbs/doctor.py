@@ -15,9 +15,8 @@ from gpudash.doctor import environment as surroundings
 from gpudash.doctor.check import failed
 from gpudash.doctor.environment import Machine
 from gpudash.model.errors import ExitStatus
-from gpudash.system import fork as errand
 from gpudash.system import terminal as stdout
-from gpudash.system.fork import Reply
+from gpudash.system.fork import Reply, call_isolated
 
 
 def run(*, json: bool, timeout: float, ascii: bool, color: bool, config: bool) -> int:
@@ -36,7 +35,7 @@ def run(*, json: bool, timeout: float, ascii: bool, color: bool, config: bool) -
 
 def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> list[Check]:
     """Return all checks; those of one kind that take longer than `timeout` are one that failed."""
-    (reply,) = errand.results(
+    (reply,) = call_isolated(
         [lambda: msgspec.json.encode(driver.answer(open_once(None, 0.6 * timeout), machine))],
         timeout,
     )
@@ -48,7 +47,7 @@ def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> li
         "gpudash": lambda: installation.checks(_mistakes(config)),
         "terminal": lambda: _terminal(machine.environ, utf8),
     }
-    found = errand.results([_encoded(group) for group in groups.values()], timeout)
+    found = call_isolated([_encoded(group) for group in groups.values()], timeout)
     kernels, *others = (
         msgspec.json.decode(reply, type=list[Check])
         if isinstance(reply, bytes)

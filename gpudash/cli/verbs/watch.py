@@ -20,7 +20,7 @@ from gpudash.system import startup as quick
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import SnapshotFeed
-    from gpudash.system.fork import Forked
+    from gpudash.system.fork import ForkedProcess
     from gpudash.tui.preferences import Preferences
     from gpudash.tui.terminal.screen_buffer import ScreenBuffer
 
@@ -118,15 +118,15 @@ def show(
     return app.return_code or 0
 
 
-def _forked(collect: Callable[[], NoReturn]) -> Forked | None:
+def _forked(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
     """Return a collector that goes on from here, None where the system gives no process or file.
 
     The feed tries to start one by its command then, and tells why if that fails, too.
     """
-    from gpudash.system.fork import Forked
+    from gpudash.system.fork import ForkedProcess
 
     try:
-        return Forked(collect)
+        return ForkedProcess(collect)
     except OSError:
         return None
 

@@ -15,7 +15,7 @@ from gpudash.model.process import Process
 from gpudash.model.snapshot import Host
 from gpudash.system import processes
 from gpudash.system import processes as proc_stat
-from gpudash.system.fork import Forked
+from gpudash.system.fork import ForkedProcess
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process
 from tests.holders import Holder
@@ -181,7 +181,7 @@ def test_the_collector_of_gpudash_is_refused(holders: Holders, words: tuple[str,
 
 
 def test_the_collector_that_went_on_from_us_is_refused() -> None:
-    collector = Forked(signal.pause)
+    collector = ForkedProcess(signal.pause)
     with collector.stdin, collector.stdout, collector.stderr:
         assert "own collector" in refusal(shown(collector.pid))
         collector.kill()
