@@ -17,8 +17,9 @@ from gpudash.model.units import duration
 from gpudash.tui.bindings import bindings, signalling_keys
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
-from gpudash.tui.draw.process_page import Page, Sight, page, span_of
 from gpudash.tui.keymap import PROCESS_KEYS, Key
+from gpudash.tui.views.process.facts import Details, span_of
+from gpudash.tui.views.process.page import Page, page
 from gpudash.tui.views.view import View
 
 _OVERDUE_SECONDS = 2.0
@@ -132,7 +133,7 @@ class ProcessView(View):
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the page about the process as it is, or as it was last seen."""
         self._follow()
-        self._page = page(self._sight(), self.dashboard.value_theme, cells, height)
+        self._page = page(self._details(), self.dashboard.value_theme, cells, height)
         return self._page.lines
 
     def action_to(self, section: str) -> None:
@@ -218,7 +219,7 @@ class ProcessView(View):
     def _is_it(self, row: ProcessRow) -> bool:
         return row.process.key == self._row.process.key
 
-    def _sight(self) -> Sight:
+    def _details(self) -> Details:
         history, process = self.dashboard.history, self._row.process
         inspector, until = self._inspector, self.dashboard.playhead.view_time
         end = history.now if until is None else until
@@ -228,7 +229,7 @@ class ProcessView(View):
         def series(field: str, points: int) -> list[float | None]:
             return history.series(process.key, field, span, points, until)
 
-        return Sight(
+        return Details(
             row=self._row,
             snapshot=self.dashboard.snapshot,
             mark=self._mark(),

@@ -16,10 +16,9 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, width
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.line import Line
-from gpudash.tui.draw.process_page import Page, Sight, page
-from gpudash.tui.draw.process_page.family import branches
-from gpudash.tui.draw.process_page.graphs import graphs
 from gpudash.tui.theme import ASCII, look
+from gpudash.tui.views.process.facts import Details
+from gpudash.tui.views.process.page import Page, branches, graphs, page
 from tests.factories import make_process, make_process_device, make_snapshot
 
 THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
@@ -59,26 +58,26 @@ def inspected(snapshot: Snapshot, **overrides: Any) -> Inspection:
     return Inspection(**{**fields, **overrides})
 
 
-def sight(process: Process | None = None, **overrides: Any) -> Sight:
+def details_of(process: Process | None = None, **overrides: Any) -> Details:
     snapshot = snapshot_with(process or make_process())
     fields: dict[str, Any] = {
         "row": process_rows(snapshot)[0],
         "snapshot": snapshot,
         "inspection": inspected(snapshot),
     }
-    return Sight(**{**fields, **overrides})
+    return Details(**{**fields, **overrides})
 
 
 def texts(lines: Iterable[Line]) -> list[str]:
     return ["".join(segment.text for segment in line) for line in lines]
 
 
-def shown(seen: Sight, cells: int = 80, height: int = 22, theme: Any = THEME) -> str:
+def shown(seen: Details, cells: int = 80, height: int = 22, theme: Any = THEME) -> str:
     return "\n".join(texts(page(seen, theme, cells, height).lines))
 
 
 def test_head_says_who_it_is_and_how_it_is_doing() -> None:
-    text = shown(sight())
+    text = shown(details_of())
     for words in ("4242", "python", "of alice", "100 %", "6.0 GiB", "34", "112", "/home/alice"):
         assert words in text
     assert "python train.py --batch 32" in text
@@ -89,7 +88,7 @@ def test_each_device_has_a_line_with_all_that_is_known() -> None:
         make_process_device(index=1, encoder_utilization_percent=7),
         make_process_device(index=3, used_gpu_memory_bytes=None, type="C+G"),
     )
-    lines = texts(page(sight(make_process(devices=shares)), THEME, 120, 38).lines)
+    lines = texts(page(details_of(make_process(devices=shares)), THEME, 120, 38).lines)
     first = next(line for line in lines if line.startswith(" 1 "))
     second = next(line for line in lines if line.startswith(" 3 "))
     for words in ("H100", "40.0G", "50%", "85%", "40%", "7%"):
@@ -99,9 +98,9 @@ def test_each_device_has_a_line_with_all_that_is_known() -> None:
 
 
 def test_idle_time_is_said_in_words_and_only_where_it_is_long() -> None:
-    assert "idle: it has held 40.0 GiB for 12m00s" in shown(sight(idle_seconds=720))
-    assert "idle:" not in shown(sight(idle_seconds=2))
-    assert "idle:" not in shown(sight(idle_seconds=None))
+    assert "idle: it has held 40.0 GiB for 12m00s" in shown(details_of(idle_seconds=720))
+    assert "idle:" not in shown(details_of(idle_seconds=2))
+    assert "idle:" not in shown(details_of(idle_seconds=None))
 
 
 @pytest.mark.parametrize(
@@ -112,14 +111,14 @@ def test_sm_time_of_many_gpus_is_drawn_on_a_scale_that_fits(highest: int, named:
     shares = tuple(
         make_process_device(index=n, sm_utilization_percent=0 if n else highest) for n in range(8)
     )
-    seen = sight(make_process(devices=shares), series=lambda field, count: [0, float(highest)])
+    seen = details_of(make_process(devices=shares), series=lambda field, count: [0, float(highest)])
     lines = texts(graphs(seen, THEME, 80, 4, stacked=True))
     scale = lines[lines.index(next(line for line in lines if "SM " in line)) + 1]
     assert scale.split()[0] == named
 
 
 def test_tree_is_drawn_around_the_process() -> None:
-    lines = shown(sight(), theme=THEME).split("\n")
+    lines = shown(details_of(), theme=THEME).split("\n")
     start = next(number for number, line in enumerate(lines) if "FAMILY" in line)
     assert [line.removesuffix("40.0 GiB ").rstrip() for line in lines[start + 1 : start + 7]] == [
         " 1 p1",
@@ -134,10 +133,10 @@ def test_tree_is_drawn_around_the_process() -> None:
 def test_memory_of_children_stands_beside_them() -> None:
     child = make_process(pid=5000, command_line=("p5000",))
     both = make_snapshot(4, processes=(make_process(), child))
-    text = shown(sight()._replace(snapshot=both))
+    text = shown(details_of()._replace(snapshot=both))
     assert any("5000 p5000" in line and "40.0 GiB" in line for line in text.split("\n"))
     stranger = make_snapshot(4, processes=(make_process(pid=5000, create_time=1.0),))
-    text = shown(sight()._replace(snapshot=stranger))
+    text = shown(details_of()._replace(snapshot=stranger))
     assert not any("5000 p5000" in line and "GiB" in line for line in text.split("\n"))
 
 
@@ -153,7 +152,7 @@ def test_every_branch_ends_at_its_own_depth(steps: list[int]) -> None:
 
 def test_secrets_are_hidden_until_asked_for() -> None:
     process = make_process(command_line=("serve", "--api-key", "hunter2", "--port=1"))
-    hidden, revealed = sight(process), sight(process, shows_secrets=True)
+    hidden, revealed = details_of(process), details_of(process, shows_secrets=True)
     assert "hunter2" not in shown(hidden)
     assert "••••••" in shown(hidden)
     assert "******" in shown(hidden, theme=PLAIN)
@@ -165,15 +164,15 @@ def test_secrets_are_hidden_until_asked_for() -> None:
 def test_environment_is_sorted_and_long_values_are_whole() -> None:
     long = "".join(f"/opt/{number}/bin:" for number in range(100))
     variables = (variable("PATH", long), variable("HOME", "/root"))
-    seen = sight()
+    seen = details_of()
     assert seen.inspection is not None
-    text = shown(sight(inspection=inspected(seen.snapshot, environment=variables)))
+    text = shown(details_of(inspection=inspected(seen.snapshot, environment=variables)))
     assert text.index("HOME") < text.index("PATH")
     assert long in "".join(line[14:] for line in text[text.index("PATH") - 1 :].split("\n"))
 
 
 def test_cuda_devices_are_named_as_the_process_sees_them() -> None:
-    text = shown(sight())
+    text = shown(details_of())
     assert "CUDA_VISIBLE_DEVICES = 2,0" in text
     assert "CUDA 0 = GPU 2 (H100 80GB HBM3)" in text
     assert "CUDA 1 = GPU 0 (H100 80GB HBM3)" in text
@@ -185,24 +184,24 @@ def test_a_guessed_order_says_so() -> None:
     doubtful = visible_devices(
         {"CUDA_VISIBLE_DEVICES": "1", "NVIDIA_VISIBLE_DEVICES": "2,3"}, snapshot.devices
     )
-    text = shown(sight(inspection=inspected(snapshot, visible=doubtful)))
+    text = shown(details_of(inspection=inspected(snapshot, visible=doubtful)))
     assert "(a guess)" in text
     assert "in a container" in text
 
 
 def test_what_is_not_read_yet_or_cannot_be_says_so() -> None:
-    assert "reading…" in shown(sight(inspection=None, waiting="reading"))
+    assert "reading…" in shown(details_of(inspection=None, waiting="reading"))
     nothing = Inspection(pid=4242, taken_at=1.0, reason="the host is simulated")
-    assert "the host is simulated" in shown(sight(inspection=nothing))
+    assert "the host is simulated" in shown(details_of(inspection=nothing))
     snapshot = snapshot_with(make_process())
     partly = inspected(snapshot, environment=None, visible=None, reason="not permitted")
-    text = shown(sight(inspection=partly))
+    text = shown(details_of(inspection=partly))
     assert "5000 p5000" in text
     assert "not permitted" in text
 
 
 def test_a_process_that_is_gone_is_marked_and_recedes() -> None:
-    lines = page(sight(mark="EXITED 12s AGO", idle_seconds=900), THEME, 80, 22).lines
+    lines = page(details_of(mark="EXITED 12s AGO", idle_seconds=900), THEME, 80, 22).lines
     assert "EXITED 12s AGO" in texts(lines)[0]
     assert not any("idle:" in text for text in texts(lines))
     styles = {segment.style for line in lines[1:] for segment in line}
@@ -211,27 +210,27 @@ def test_a_process_that_is_gone_is_marked_and_recedes() -> None:
 
 def test_a_long_command_line_is_shown_whole_further_below() -> None:
     words = tuple(f"--option-{number}=value" for number in range(60))
-    text = shown(sight(make_process(command_line=("python", *words))))
+    text = shown(details_of(make_process(command_line=("python", *words))))
     assert "COMMAND LINE" in text
     assert text.count("--option-59=value") == 1
-    assert "COMMAND LINE" not in shown(sight())
+    assert "COMMAND LINE" not in shown(details_of())
 
 
 def test_wide_screens_show_the_family_beside() -> None:
-    seen = page(sight(), THEME, 200, 58)
+    seen = page(details_of(), THEME, 200, 58)
     assert "FAMILY" in texts(seen.lines)[0]
     assert "4242" in texts(seen.lines)[0]
     assert "ENVIRONMENT" in texts(seen.lines)[seen.environment]
 
 
 def test_jumps_lead_to_the_headings() -> None:
-    seen = page(sight(), THEME, 80, 22)
+    seen = page(details_of(), THEME, 80, 22)
     assert "FAMILY" in texts(seen.lines)[seen.tree]
     assert "ENVIRONMENT" in texts(seen.lines)[seen.environment]
 
 
 def test_ascii_is_all_that_is_needed() -> None:
-    seen = sight(series=lambda _field, points: [50.0] * points, idle_seconds=99)
+    seen = details_of(series=lambda _field, points: [50.0] * points, idle_seconds=99)
     unread = seen._replace(inspection=None, waiting="reading")
     for cells, height in SIZES:
         for each in (seen, unread):
@@ -250,7 +249,7 @@ def test_any_text_fits_any_size(size: tuple[int, int], words: list[str], values:
     snapshot = snapshot_with(process)
     variables = tuple(variable(value[:9] or "N", value) for value in values)
     seen = inspected(snapshot, environment=variables, descendants=(relative(7, 1, name=None),))
-    drawn: Page = page(sight(process, inspection=seen), THEME, *size)
+    drawn: Page = page(details_of(process, inspection=seen), THEME, *size)
     assert all(text.isprintable() for text in texts(drawn.lines))
     if size[0] >= 40:
         environment = texts(drawn.lines[drawn.environment :])
@@ -261,7 +260,7 @@ def test_hundreds_of_relatives_stay_on_the_page() -> None:
     below = tuple(relative(6000 + number, number % 40 + 1) for number in range(500))
     above = tuple(relative(10 + number, number - 200) for number in range(200))
     seen = inspected(snapshot_with(make_process()), ancestors=above, descendants=below)
-    drawn = texts(page(sight(inspection=seen), THEME, 80, 22).lines)
+    drawn = texts(page(details_of(inspection=seen), THEME, 80, 22).lines)
     assert any("500 below it  195 more above" in text for text in drawn)
     assert all(any(f" {6000 + number} p" in text for text in drawn) for number in (0, 250, 499))
 
@@ -269,7 +268,7 @@ def test_hundreds_of_relatives_stay_on_the_page() -> None:
 def test_scale_of_memory_holds_what_a_lost_gpu_had() -> None:
     share = make_process_device(used_gpu_memory_bytes=None, uuid="GPU-gone")
     history = [float(40 << 30), None]
-    seen = sight(
+    seen = details_of(
         make_process(devices=(share,)),
         series=lambda field, points: (
             history * (points // 2) if "memory" in field else [None] * points

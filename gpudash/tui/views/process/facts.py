@@ -1,0 +1,354 @@
+"""What is known of a process: who it is, how it is doing, its devices, what CUDA sees of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec.structs import replace
+from rich.segment import Segment
+
+from gpudash.analysis.health.levels import Level
+from gpudash.analysis.inspection import Inspection
+from gpudash.analysis.labels import (
+    VisibleDevices,
+    command,
+    device_labels,
+    short_command,
+    short_name,
+)
+from gpudash.analysis.table import Column, ProcessRow
+from gpudash.model.device import Device
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.secrets import mask_arguments
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import cut, fold, pad
+from gpudash.model.units import ABSENT, Unit, duration, percent, readable, short_size, size
+from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.tui.draw.line import Line, joined, spread
+from gpudash.tui.theme import Theme
+
+SPANS = (60.0, 120.0, 300.0)
+"""How far back the curves may reach, in seconds."""
+
+
+def span_of(seen_seconds: float) -> float:
+    """Return how far back they reach for a process that was seen for so long."""
+    return next((span for span in SPANS if seen_seconds <= span), SPANS[-1])
+
+
+class Details(NamedTuple):
+    """A process as it was seen last, and what is known beside its row."""
+
+    row: ProcessRow
+    snapshot: Snapshot
+    mark: str = ""
+    """Why the numbers of the row are not those of now, empty if they are."""
+    idle_seconds: float | None = None
+    series: Callable[[str, int], Sequence[float | None]] = lambda _field, points: [None] * points
+    """Gives so many points of a number of PROCESS_METRICS over the last `span` seconds."""
+    span: float = SPANS[-1]
+    inspection: Inspection | None = None
+    waiting: str = ""
+    """That the first look is still awaited, or the next one overdue; else empty."""
+    disk_rates: tuple[float | None, float | None] = (None, None)
+    """Bytes read and written per second."""
+    shows_secrets: bool = False
+    reveal_key: str = "x"
+    """The key that shows and hides them."""
+
+    def command(self, process: Process, *, short: bool = False) -> str:
+        """Return a command line, secrets in it hidden until asked for."""
+        if process.command_line:
+            process = replace(process, command_line=self._arguments(process))
+        return short_command(process) if short else command(process)
+
+    def _arguments(self, process: Process) -> tuple[str, ...]:
+        line = tuple(process.command_line or ())
+        if not self.shows_secrets:
+            return _masked(line)
+        if self.inspection is None or process.key != self.row.process.key:
+            return line
+        # A snapshot holds no secrets, what was read here does.
+        return self.inspection.command_line or line
+
+
+@lru_cache(maxsize=512)
+def _masked(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    return mask_arguments(arguments)
+
+
+_LABEL = 9
+_FACT = 26
+"""Cells of a label and a short value."""
+_MAX_ACROSS = 4
+_MAX_COMMAND_LINES = 3
+Fact = tuple[str, str]
+
+
+def head(details: Details, theme: Theme, cells: int) -> list[Line]:
+    """Return the name and all facts that are numbers or short texts."""
+    room = cells - 2 * MARGIN
+    across = max(1, min(_MAX_ACROSS, room // _FACT))
+    facts = _facts(details)
+    lines = [_title(details, theme, cells), []]
+    for start in range(0, len(facts), across):
+        lines.append(_beside(facts[start : start + across], room // across, theme))
+    for label, text in _locations(details):
+        lines.append(_labelled(label, cut(text, room - _LABEL, mark=theme.glyphs.ellipsis), theme))
+    for number, text in enumerate(_shown_command(details, room - _LABEL, theme)):
+        lines.append(_labelled("" if number else "command", text, theme))
+    return lines
+
+
+def command_is_cut(details: Details, cells: int) -> bool:
+    """Whether the head of that width shows only the beginning of the command line."""
+    return len(_command_lines(details, cells - 2 * MARGIN - _LABEL)) > _MAX_COMMAND_LINES
+
+
+def _title(details: Details, theme: Theme, cells: int) -> Line:
+    process = details.row.process
+    name = (process.command_line or ("",))[0].rpartition("/")[2].partition(" ")[0]
+    left = [
+        Segment(" " * MARGIN, theme.base),
+        Segment(str(process.pid), theme.strong),
+        Segment("  ", theme.base),
+        Segment(process.name or name or ABSENT, theme.title),
+    ]
+    if process.username:
+        left += [Segment(" of ", theme.dim), Segment(process.username, theme.owner)]
+    left.append(Segment(f"  on GPU {details.row.gpus}", theme.dim))
+    right: Line = []
+    if details.mark:
+        right = [Segment(f" {details.mark} ", theme.mark)]
+    elif details.waiting:
+        right = [Segment(details.waiting + theme.glyphs.ellipsis, theme.dim)]
+    return spread(left, [*right, Segment(" " * MARGIN, theme.base)], cells, theme.base)
+
+
+def _facts(details: Details) -> list[Fact]:
+    process, seen = details.row.process, details.inspection
+    read, written = details.disk_rates
+    facts = [
+        ("state", process.status or ABSENT),
+        ("age", duration(details.row.age_seconds)),
+        ("cpu", readable(process.cpu_percent, Unit.PERCENT)),
+        ("resident", size(process.resident_memory_bytes)),
+    ]
+    if seen is None or seen.thread_count is not None or seen.open_file_count is not None:
+        facts += [
+            ("threads", readable(seen and seen.thread_count)),
+            ("files", readable(seen and seen.open_file_count)),
+            ("reads", readable(read, Unit.BYTE_PER_SECOND)),
+            ("writes", readable(written, Unit.BYTE_PER_SECOND)),
+        ]
+    return facts
+
+
+def _locations(details: Details) -> list[Fact]:
+    """Return what it belongs to and where it runs, as far as that is known."""
+    places = []
+    if details.row.process.job is not None:
+        places.append(("job", details.row.process.job.label))
+    if details.inspection is not None and details.inspection.working_directory is not None:
+        places.append(("folder", str(details.inspection.working_directory)))
+    return places
+
+
+def _shown_command(details: Details, cells: int, theme: Theme) -> list[str]:
+    lines = _command_lines(details, cells)
+    shown = lines[:_MAX_COMMAND_LINES]
+    if len(lines) > _MAX_COMMAND_LINES:
+        mark = theme.glyphs.ellipsis
+        shown[-1] = (
+            cut(f"{shown[-1]} {lines[_MAX_COMMAND_LINES]}", max(0, cells - 1), mark="") + mark
+        )
+    return shown
+
+
+def _command_lines(details: Details, cells: int) -> list[str]:
+    return fold(details.command(details.row.process), cells)
+
+
+def _beside(facts: Sequence[Fact], cells: int, theme: Theme) -> Line:
+    line = [Segment(" " * MARGIN, theme.base)]
+    for label, text in facts:
+        value, unit = text.rsplit(" ", 1) if " " in text else (text, "")
+        style = theme.faint if text == ABSENT else theme.base
+        taken = len(value) + len(unit) + bool(unit)
+        line += [
+            Segment(pad(label, _LABEL), theme.dim),
+            Segment(value, style),
+            Segment(f" {unit}" if unit else "", theme.dim),
+            Segment(" " * max(1, cells - _LABEL - taken), theme.base),
+        ]
+    return line
+
+
+def _labelled(label: str, text: str, theme: Theme) -> Line:
+    return [
+        Segment(" " * MARGIN, theme.base),
+        Segment(pad(label, _LABEL), theme.dim),
+        Segment(text, theme.base),
+    ]
+
+
+_VARIABLE = "CUDA_VISIBLE_DEVICES"
+_VISIBLE_CELLS = 40
+"""Cells that are enough for one device, of which several stand side by side."""
+
+
+def cuda(details: Details, theme: Theme, cells: int) -> list[Line]:
+    """Return the variable and the devices that it means; nothing while it is not known."""
+    seen = details.inspection
+    if seen is None or seen.visible is None:
+        return []
+    visible, room = seen.visible, cells - 2 * MARGIN
+    lines: list[Line] = [_cuda_title(visible, theme)]
+    names = _visible_names(visible, details)
+    across = max(1, room // _VISIBLE_CELLS)
+    for start in range(0, len(names), across):
+        line = [Segment(" " * MARGIN, theme.base)]
+        for number, name in names[start : start + across]:
+            line += [
+                Segment(number, theme.strong),
+                Segment(f" = {name}".ljust(_VISIBLE_CELLS - len(number)), theme.base),
+            ]
+        lines.append(line)
+    for remark in visible.remarks:
+        lines += [[Segment(" " * MARGIN + text, theme.warn)] for text in fold(remark, max(1, room))]
+    return lines
+
+
+def _cuda_title(visible: VisibleDevices, theme: Theme) -> Line:
+    value = "is not set: CUDA sees every GPU" if visible.value is None else f"= {visible.value}"
+    title = [
+        Segment(" " * MARGIN + _VARIABLE, theme.heading),
+        Segment(f" {value}", theme.dim if visible.value is None else theme.base),
+    ]
+    return [*title, Segment("  (a guess)", theme.warn)] if visible.is_guess else title
+
+
+def _visible_names(visible: VisibleDevices, details: Details) -> list[tuple[str, str]]:
+    labels = device_labels(details.snapshot.devices)
+    return [
+        (f"CUDA {number}", f"GPU {labels.get(device.key, '?')} ({short_name(device)})")
+        for number, device in enumerate(visible.devices)
+    ]
+
+
+_MIN_BAR = 5
+_MIN_IDLE_SECONDS = 10
+"""Seconds without work that are worth a sentence."""
+
+
+class Share(NamedTuple):
+    """What the process has of a device; the device itself where the snapshot knows it."""
+
+    label: str
+    device: Device | None
+    used: ProcessDevice
+
+
+def _share(share: Share) -> float | None:
+    used = share.used.used_gpu_memory_bytes
+    total = share.device.memory_total_bytes if share.device else None
+    return None if used is None or not total else used / total
+
+
+def _share_percent(share: Share) -> str:
+    part = _share(share)
+    return percent(None if part is None else 100 * part)
+
+
+def _sm_level(share: Share) -> Level:
+    value = share.used.sm_utilization_percent
+    return "unknown" if value is None else "ok" if value else "warn"
+
+
+def _percent_column(key: str, header: str, width: int, priority: int = 0) -> Column[Share]:
+    """Return the column of a percentage."""
+    return Column(
+        key=key,
+        header=header,
+        text=lambda share: percent(getattr(share.used, f"{key}_utilization_percent")),
+        sort_key=lambda _share: 0,
+        width=width,
+        align=">",
+        priority=priority,
+        level=_sm_level if key == "sm" else None,
+    )
+
+
+_SHARE_COLUMNS: tuple[Column[Share], ...] = (
+    Column(key="index", header="GPU", text=lambda s: s.label, sort_key=lambda _s: 0, width=6),
+    Column(
+        key="name",
+        header="NAME",
+        text=lambda s: short_name(s.device) if s.device else ABSENT,
+        sort_key=lambda _s: 0,
+        width=24,
+        priority=5,
+    ),
+    Column(key="type", header="TYPE", text=lambda s: s.used.type, sort_key=lambda _s: 0, width=5),
+    Column(
+        key="memory",
+        header="GPU-MEM",
+        text=lambda s: short_size(s.used.used_gpu_memory_bytes),
+        sort_key=lambda _s: 0,
+        width=7,
+        align=">",
+        share=_share,
+    ),
+    Column(
+        key="part",
+        header="SHARE",
+        text=_share_percent,
+        sort_key=lambda _s: 0,
+        width=5,
+        align=">",
+        priority=3,
+    ),
+    _percent_column("sm", "SM", 4),
+    _percent_column("memory", "MEM-BW", 6, 1),
+    _percent_column("encoder", "ENC", 4, 4),
+    _percent_column("decoder", "DEC", 4, 4),
+)
+
+
+def shares(details: Details, theme: Theme, cells: int) -> list[Line]:
+    """Return headings, devices, and a sentence about a process that holds them for nothing."""
+    found = _shares(details)
+    grid = Grid(_SHARE_COLUMNS, {"index": "strong", "type": "dim"}, bar=_MIN_BAR)
+    drawn: list[Line] = []
+    for _attempt in range(2):
+        grid.fit(found, (), cells)
+        drawn = [joined(grid.draw(share, theme)) for share in found]
+        if not grid.outgrown:
+            break
+    lines = [grid.heading(theme), *drawn]
+    for text in fold(_idle_text(details), cells - 2 * MARGIN):
+        lines += [[Segment(" " * MARGIN + text, theme.warn)]] if text else []
+    return lines
+
+
+def _shares(details: Details) -> Sequence[Share]:
+    labels = device_labels(details.snapshot.devices)
+    devices = {device.key: device for device in details.snapshot.devices}
+    return [
+        Share(
+            labels.get(used.uuid or "", str(used.index)),
+            devices.get(used.uuid or ""),
+            used,
+        )
+        for used in details.row.process.devices
+    ]
+
+
+def _idle_text(details: Details) -> str:
+    if details.mark or details.idle_seconds is None or details.idle_seconds < _MIN_IDLE_SECONDS:
+        return ""
+    held = details.row.process.used_gpu_memory_bytes
+    what = "its GPU" if held is None else size(held)
+    return f"idle: it has held {what} for {duration(details.idle_seconds)} without using the SMs"

@@ -1,0 +1,336 @@
+"""The page about one process: all that is known of it, in one column or two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import zip_longest
+from typing import NamedTuple
+
+from rich.segment import Segment
+
+from gpudash.analysis.inspection import Variable
+from gpudash.model.process import Process
+from gpudash.model.text import cut, fold, pad, width
+from gpudash.model.units import Unit, readable, size
+from gpudash.system.process_tree import Relative
+from gpudash.tui.draw.bars import points_of
+from gpudash.tui.draw.chart import Chart, Curve, drawn, frame, scaled
+from gpudash.tui.draw.grid import MARGIN
+from gpudash.tui.draw.line import Line, fitted, joined, spread
+from gpudash.tui.theme import Theme, faded
+from gpudash.tui.views.process.facts import Details, command_is_cut, cuda, head, shares
+
+_WIDE = 150
+"""Cells from which family and environment stand beside the rest."""
+_COLUMN_GAP = 3
+_MIN_GRAPH, _MAX_GRAPH = 3, 14
+_TITLE_AND_AXIS = 2
+"""Lines of a graph beside its height."""
+
+
+class Page(NamedTuple):
+    """All lines of the page, and where two of its parts begin."""
+
+    lines: list[Line]
+    tree: int
+    environment: int
+
+
+def page(details: Details, theme: Theme, cells: int, height: int) -> Page:
+    """Return the page in lines of `cells`; the graphs are as high as `height` permits."""
+    main_theme = faded(theme) if details.mark else theme
+    if cells < _WIDE:
+        main = _main(details, main_theme, cells, height, stacked=False)
+        tree, rest = _below(details, main_theme, theme, cells)
+        return Page([*main, *tree, *rest], len(main), len(main) + len(tree))
+    left = (cells - _COLUMN_GAP) // 2
+    main = _main(details, main_theme, left, height, stacked=True)
+    tree, rest = _below(details, main_theme, theme, cells - left - _COLUMN_GAP)
+    return Page(_columns(main, [*tree, *rest], left, theme), 0, len(tree))
+
+
+def _columns(left: list[Line], right: list[Line], cells: int, theme: Theme) -> list[Line]:
+    """Return lines side by side, the left ones in `cells` and a gap."""
+    gap = Segment(" " * _COLUMN_GAP, theme.base)
+    return [
+        joined([*fitted(one or [], cells, theme.base), gap, *(other or [])])
+        for one, other in zip_longest(left, right)
+    ]
+
+
+def _main(details: Details, theme: Theme, cells: int, height: int, *, stacked: bool) -> list[Line]:
+    """Return what changes, the head, the devices and the graphs; and what CUDA sees."""
+    above = _spaced(head(details, theme, cells), shares(details, theme, cells))
+    below = _spaced(cuda(details, theme, cells), _whole_command(details, theme, cells))
+    spare = height - len(above) - len(below)
+    # Graphs side by side leave room for the beginning of what follows.
+    room = (spare - 1) // 3 - _TITLE_AND_AXIS if stacked else spare // 3
+    graph_height = max(_MIN_GRAPH, min(room, _MAX_GRAPH))
+    return [*above, *_spaced(graphs(details, theme, cells, graph_height, stacked=stacked)), *below]
+
+
+def _spaced(*parts: list[Line]) -> list[Line]:
+    """Return the lines of all parts, a blank one after each that has any."""
+    return [line for part in parts if part for line in [*part, []]]
+
+
+def _below(
+    details: Details, theme: Theme, plain: Theme, cells: int
+) -> tuple[list[Line], list[Line]]:
+    """Return the tree and the environment, or why they are not to be seen."""
+    seen = details.inspection
+    tree = family(details, theme, cells)
+    tree = [*tree, []] if tree else []
+    if seen is None:
+        return tree, [
+            _remark("FAMILY AND ENVIRONMENT", details.waiting + plain.glyphs.ellipsis, plain)
+        ]
+    if seen.environment is None:
+        title = "ENVIRONMENT" if tree else "FAMILY AND ENVIRONMENT"
+        return tree, _reason(title, seen.reason or "", plain, cells)
+    return tree, environment(seen.environment, details, theme, cells)
+
+
+def _whole_command(details: Details, theme: Theme, cells: int) -> list[Line]:
+    """Return the whole command line where the head shows only its beginning."""
+    if not command_is_cut(details, cells):
+        return []
+    texts = fold(details.command(details.row.process), cells - 2 * MARGIN)
+    title = [Segment(" " * MARGIN + "COMMAND LINE", theme.heading)]
+    return [title, *([Segment(" " * MARGIN + text, theme.base)] for text in texts)]
+
+
+def _remark(title: str, text: str, theme: Theme) -> Line:
+    return [
+        Segment(" " * MARGIN + title, theme.heading),
+        Segment(f"  {text}", theme.dim),
+    ]
+
+
+def _reason(title: str, reason: str, theme: Theme, cells: int) -> list[Line]:
+    texts = fold(reason, max(1, cells - 2 * MARGIN))
+    heading = [Segment(" " * MARGIN + title, theme.heading)]
+    return [heading, *([Segment(" " * MARGIN + text, theme.dim)] for text in texts)]
+
+
+_GRAPH_GAP = 2
+_MIN_GRAPH_CELLS = 22
+"""Cells below which a graph does not stand beside others."""
+_ROUND_TOPS = (1, 2, 4, 5, 10)
+"""Tops of a scale, in hundreds of percent, whose halves are named by round numbers, too."""
+_SCALE_POINTS = 60
+"""Points that are enough to find the highest."""
+
+
+class _Graph(NamedTuple):
+    title: str
+    field: str
+    unit: Unit
+    now: float | None
+    most: float | None
+    """What the top stands for at least; None is a round number of percent."""
+    is_memory: bool = False
+
+
+def graphs(details: Details, theme: Theme, cells: int, height: int, *, stacked: bool) -> list[Line]:
+    """Return the three graphs, each `height` lines below its title."""
+    room = cells - 2 * MARGIN
+    across = 1 if stacked or room < 3 * _MIN_GRAPH_CELLS + 2 * _GRAPH_GAP else 3
+    width = max(1, (room - _GRAPH_GAP * (across - 1)) // across)
+    blocks = [_graph(graph, details, theme, width, height) for graph in _graphs(details)]
+    if across == 1:
+        lines = [line for block in blocks for line in block]
+    else:
+        gap = Segment(" " * _GRAPH_GAP, theme.base)
+        lines = [
+            joined(segment for part in parts for segment in [*(part or []), gap])
+            for parts in zip_longest(*blocks)
+        ]
+    return [[Segment(" " * MARGIN, theme.base), *line] for line in lines]
+
+
+def _graph(graph: _Graph, details: Details, theme: Theme, width: int, height: int) -> list[Line]:
+    title = [
+        Segment(f"{graph.title}  ", theme.heading),
+        Segment(readable(graph.now, graph.unit), theme.strong),
+    ]
+    # What it was before a GPU was lost may be more than there is of those that are left.
+    highest = max(
+        (v for v in details.series(graph.field, _SCALE_POINTS) if v is not None), default=0.0
+    )
+    most = max(graph.most, highest) if graph.most else _round_percent(highest)
+    scale = scaled(0, most, graph.unit, max(1, height // 2))
+    empty = Chart((), scale, details.span, "now", graph.is_memory)
+    points = points_of(max(1, frame(empty, width, height + 1).cells), theme.glyphs)
+    line = Curve("", "", details.series(graph.field, points), theme.base)
+    chart = empty._replace(curves=(line,))
+    return [fitted(title, width, theme.base), *drawn(chart, width, height + 1, theme)]
+
+
+def _graphs(details: Details) -> list[_Graph]:
+    process = details.row.process
+    sm, cpu = process.sm_utilization_percent, process.cpu_percent
+    held = process.used_gpu_memory_bytes
+    memory = max(_memory_of_devices(details), held or 1)
+    return [
+        _Graph("GPU MEMORY", "used_gpu_memory_bytes", Unit.BYTE, held, memory, True),
+        _Graph("SM", "sm_utilization_percent", Unit.PERCENT, sm, None),
+        _Graph("CPU", "cpu_percent", Unit.PERCENT, cpu, None),
+    ]
+
+
+def _memory_of_devices(details: Details) -> int:
+    """Return all memory of its devices, 0 if that of none is known."""
+    used = {device.uuid for device in details.row.process.devices}
+    return sum(d.memory_total_bytes or 0 for d in details.snapshot.devices if d.uuid in used)
+
+
+def _round_percent(highest: float) -> float:
+    """Return the least top of a scale that holds a value and can be halved in round steps."""
+    power = 100
+    while highest > 10 * power:
+        power *= 10
+    return next(top * power for top in _ROUND_TOPS if highest <= top * power)
+
+
+_MAX_ANCESTORS = 5
+_MAX_INDENT = 10
+"""Steps of indentation; what lies deeper stands no further to the right."""
+
+
+def family(details: Details, theme: Theme, cells: int) -> list[Line]:
+    """Return a title and the tree; nothing while it is not known."""
+    seen = details.inspection
+    if seen is None or not (seen.ancestors or seen.descendants):
+        return []
+    relatives = _flattened(details.row.process, seen.ancestors, seen.descendants)
+    left_out = max(0, len(seen.ancestors) - _MAX_ANCESTORS)
+    note = f"  {len(seen.descendants)} below it" if seen.descendants else ""
+    if left_out:
+        note += f"  {left_out} more above"
+    lines: list[Line] = [
+        [Segment(" " * MARGIN + "FAMILY", theme.heading), Segment(note, theme.dim)]
+    ]
+    listed = {process.pid: process for process in details.snapshot.processes}
+    stems = branches([depth for _process, depth in relatives], theme)
+    for (process, _depth), stem in zip(relatives, stems, strict=True):
+        lines.append(_relative_line(process, stem, listed, details, theme, cells))
+    return lines
+
+
+def branches(depths: Sequence[int], theme: Theme) -> list[str]:
+    """Return what stands before each line of a tree that is given by depths, the root's being 0."""
+    glyphs = theme.glyphs
+    open_below: set[int] = set()
+    stems = []
+    for depth in reversed(depths):
+        open_below = {each for each in open_below if each <= depth}
+        trunks = [
+            glyphs.trunk if step in open_below else " " * len(glyphs.trunk)
+            for step in range(1, depth)
+        ]
+        own = (glyphs.branch if depth in open_below else glyphs.last_branch) if depth else ""
+        stems.append("".join([*trunks, own]))
+        open_below.add(depth)
+    return stems[::-1]
+
+
+def _flattened(
+    process: Process, ancestors: Sequence[Relative], descendants: Sequence[Relative]
+) -> list[tuple[Process, int]]:
+    """Return the nearest ancestors, the process and all below it with depths from 0 on."""
+    above = [relative.process for relative in ancestors[-_MAX_ANCESTORS:]]
+    place = len(above)
+    below = [
+        (relative.process, min(place + relative.depth, _MAX_INDENT)) for relative in descendants
+    ]
+    return [*((each, depth) for depth, each in enumerate(above)), (process, place), *below]
+
+
+def _relative_line(
+    process: Process,
+    stem: str,
+    listed: Mapping[int, Process],
+    details: Details,
+    theme: Theme,
+    cells: int,
+) -> Line:
+    me = details.row.process
+    is_me = process.pid == me.pid
+    left = [
+        Segment(" " * MARGIN, theme.base),
+        Segment(stem, theme.faint),
+        Segment(f"{theme.glyphs.pointer} " if is_me else "", theme.sorted),
+        Segment(str(process.pid), theme.strong if is_me else theme.dim),
+        Segment(" ", theme.base),
+    ]
+    if process.username and process.username != me.username:
+        left.append(Segment(f"{process.username} ", theme.owner))
+    right = _held_memory(process, listed, theme)
+    taken = sum(width(segment.text) for segment in [*left, *right])
+    name = details.command(process, short=True)
+    text = cut(name, max(0, cells - taken - MARGIN), mark=theme.glyphs.ellipsis)
+    left.append(Segment(text, theme.base if is_me else theme.dim))
+    return spread(left, [*right, Segment(" " * MARGIN, theme.base)], cells, theme.base)
+
+
+def _held_memory(process: Process, listed: Mapping[int, Process], theme: Theme) -> Line:
+    """Return the GPU memory that it holds, if the snapshot lists it."""
+    known = listed.get(process.pid)
+    if known is None or known.key != process.key:
+        return []
+    return [Segment(f"  {size(known.used_gpu_memory_bytes)}", theme.base)]
+
+
+_MIN_NAME, _MAX_NAME = 12, 28
+_GPU_PREFIXES = ("CUDA_", "NVIDIA_", "NCCL_")
+"""Names that begin so have to do with GPUs and stand out."""
+
+
+def environment(
+    variables: Sequence[Variable], details: Details, theme: Theme, cells: int
+) -> list[Line]:
+    """Return a title and all variables, their values whole."""
+    secret = sum(variable.is_secret for variable in variables)
+    note = f"  {len(variables)} variables"
+    if secret:
+        effect = "hides" if details.shows_secrets else "shows"
+        note += f", {secret} secret: {details.reveal_key} {effect} them"
+    title = [Segment(" " * MARGIN + "ENVIRONMENT", theme.heading), Segment(note, theme.dim)]
+    return [title, *_variables(tuple(variables), theme, cells, details.shows_secrets)]
+
+
+@lru_cache(maxsize=2)
+def _variables(
+    variables: tuple[Variable, ...], theme: Theme, cells: int, shows_secrets: bool
+) -> list[Line]:
+    """Return the lines of the variables, which are the same for as long as it runs."""
+    ordered = sorted(variables, key=lambda variable: variable.name)
+    widest = max((width(variable.name) for variable in ordered), default=0)
+    name_cells = max(_MIN_NAME, min(widest, _MAX_NAME, cells // 3))
+    return [
+        line
+        for variable in ordered
+        for line in _variable(variable, theme, (name_cells, cells), shows_secrets)
+    ]
+
+
+def _variable(
+    variable: Variable, theme: Theme, cells: tuple[int, int], shows_secrets: bool
+) -> list[Line]:
+    name_cells, room = cells
+    hidden = variable.is_secret and not shows_secrets
+    role = theme.title if variable.name.startswith(_GPU_PREFIXES) else theme.dim
+    value = theme.glyphs.secret if hidden else variable.value
+    style = theme.warn if variable.is_secret else theme.base
+    texts = fold(value, max(1, room - 2 * MARGIN - name_cells - 1))
+    name = pad(variable.name, name_cells, mark=theme.glyphs.ellipsis)
+    return [
+        [
+            Segment(" " * MARGIN, theme.base),
+            Segment(f"{' ' * name_cells if number else name} ", role),
+            Segment(text, style),
+        ]
+        for number, text in enumerate(texts)
+    ]

@@ -1,0 +1,471 @@
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from rich.color import ColorSystem
+
+from gpudash.analysis.history.metrics import DEVICE_METRICS
+from gpudash.model.device import device_fields
+from gpudash.model.fault import Fault
+from gpudash.model.fields import Group
+from gpudash.model.process import Lease
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.draw.line import cells_of
+from gpudash.tui.theme import PLAIN, look
+from gpudash.tui.views.device import DeviceView
+from gpudash.tui.views.device.details import Details, lease_lines, missing, sheet
+from tests.factories import (
+    GIB,
+    gpu_uuid,
+    make_device,
+    make_host,
+    make_process,
+    make_process_device,
+    make_snapshot,
+)
+from tests.tui.stage import HandFeed, screen_lines, text_of
+
+
+def later(snapshot: Snapshot, seconds: float, **changes: Any) -> Snapshot:
+    """The same host after some seconds."""
+    uptime = (snapshot.host.uptime_seconds or 0) + seconds
+    return replace(
+        snapshot,
+        taken_at=snapshot.taken_at + timedelta(seconds=seconds),
+        host=make_host(uptime_seconds=uptime),
+        **changes,
+    )
+
+
+def varied(count: int = 8, **overrides: Any) -> Snapshot:
+    """GPUs that differ in utilization."""
+    devices = tuple(make_device(index=n, gpu_utilization_percent=10 * n) for n in range(count))
+    return make_snapshot(count, devices=devices, **overrides)
+
+
+def title(app: GpudashApp) -> str:
+    return screen_lines(app)[2]
+
+
+def place_of(app: GpudashApp, text: str) -> tuple[int, int]:
+    for y, line in enumerate(screen_lines(app)):
+        if text in line:
+            return line.index(text) + len(text) // 2, y
+    raise AssertionError(f"{text!r} is not shown")
+
+
+async def test_shows_the_gpu_of_the_selected_process() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    share = make_process_device(index=2)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied(processes=(make_process(devices=(share,)),)))
+        await pilot.press("d")
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert "[2]" in lines[1]
+        assert "H100 80GB HBM3" in lines[1]
+        assert "GPU utilization  20 %" in lines[2]
+        assert lines[3].startswith(" 100%")
+        assert "Utilization" in text_of(app)
+        assert "Memory used" in text_of(app)
+        assert "back" in lines[-1]
+
+
+async def test_every_metric_can_be_scrolled_to_and_is_explained() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(140, 40)) as pilot:
+        feed.give(varied())
+        await pilot.press("d", "x")
+        seen = ""
+        for _page in range(12):
+            seen += text_of(app)
+            await pilot.press("pagedown")
+            await pilot.pause()
+        seen += text_of(app)
+        for field in device_fields().values():
+            if field.name not in ("fault", "parent_uuid"):
+                assert field.label[:24] in seen
+                assert field.help.split()[-1] in seen
+
+
+async def test_keys_turn_to_other_gpus_and_around() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied(3))
+        await pilot.press("d", "right")
+        assert "[1]" in screen_lines(app)[1]
+        await pilot.press("n", "n")
+        assert "[0]" in screen_lines(app)[1]
+        await pilot.press("left")
+        assert "[2]" in screen_lines(app)[1]
+        assert "GPU utilization  20 %" in title(app)
+
+
+async def test_click_turns_to_a_gpu_and_charts_a_metric() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(varied())
+        await pilot.press("d")
+        await pilot.pause()
+        await pilot.click(offset=place_of(app, " 5 "))
+        await pilot.pause()
+        assert "[5]" in screen_lines(app)[1]
+        await pilot.click(offset=place_of(app, "Power usage"))
+        await pilot.pause()
+        assert "Power usage  412.3 W" in title(app)
+        await pilot.click(offset=place_of(app, "Enforced power limit"))
+        await pilot.pause()
+        assert "Power usage" in title(app)
+
+
+async def test_click_finds_the_metric_also_when_scrolled() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied())
+        await pilot.press("d", "j", "j", "j", "j", "j")
+        await pilot.pause()
+        await pilot.click(offset=place_of(app, "SM clock"))
+        await pilot.pause()
+        assert "SM clock  1755 MHz" in title(app)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [("lost", "LOST: fell off the bus"), ("asleep", "asleep: Powered down")]
+)
+async def test_fault_is_told_in_words(state: Any, said: str) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    fault = Fault(source="nvml", message=clean("fell off the bus"))
+    gone = make_device(state=state, fault=fault if state == "lost" else None)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(make_snapshot(1, devices=(gone,), processes=()))
+        await pilot.press("d")
+        await pilot.pause()
+        assert said in screen_lines(app)[2]
+
+
+async def test_gpu_that_vanishes_gives_way_to_the_one_in_its_place() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        first = varied(3)
+        feed.give(first)
+        await pilot.press("d", "left")
+        feed.give(later(first, 1, devices=first.devices[:2]))
+        await pilot.pause()
+        assert "[1]" in screen_lines(app)[1]
+        feed.give(later(first, 2, devices=(), processes=()))
+        await pilot.pause()
+        assert "There is no GPU" in text_of(app)
+        await pilot.press("right", "tab", "l", "a", "o", "0", "z", "x", "r")
+        await pilot.click(offset=(10, 5))
+        assert "There is no GPU" in text_of(app)
+
+
+async def test_mig_instance_is_a_device_of_its_own() -> None:
+    parent = make_device(index=0, mig_mode=True, gpu_utilization_percent=None)
+    part = make_device(
+        index=1,
+        uuid="MIG-1",
+        parent_uuid=gpu_uuid(0),
+        name="NVIDIA H100 MIG 3g.40gb",
+        gpu_utilization_percent=None,
+        memory_utilization_percent=None,
+        memory_used_bytes=5 * GIB,
+    )
+    holder = make_process(devices=(make_process_device(uuid="MIG-1"),))
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 40)) as pilot:
+        feed.give(make_snapshot(1, devices=(parent, part), processes=(holder,)))
+        await pilot.press("d", "right")
+        await pilot.pause()
+        assert "[0:1]" in screen_lines(app)[1]
+        assert "MIG 3g.40gb" in screen_lines(app)[1]
+        assert "Memory used  5.0 GiB" in title(app)
+        assert "train.py" in text_of(app)
+
+
+async def test_hostile_names_are_harmless() -> None:
+    hostile = clean("\x1b]0;owned\x07[/x]\u202e")
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    process = make_process(command_line=(hostile,), username=hostile)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(make_snapshot(1, devices=(make_device(name=hostile),), processes=(process,)))
+        await pilot.press("d", "l", "escape")
+        await pilot.pause()
+        assert "\\x1b]0;owned" in text_of(app)
+        assert not {"\x1b", "\x07", "\u202e"} & set(text_of(app))
+
+
+@pytest.mark.parametrize("keys", [(), ("a", "z"), ("x",)])
+async def test_any_size_and_back(keys: tuple[str, ...]) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(200, 60)) as pilot:
+        feed.give(varied(64))
+        await pilot.press("d", *keys)
+        for size in ((40, 10), (10, 3), (1, 1), (300, 100), (80, 24), (200, 60)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert isinstance(app.screen, DeviceView)
+            assert {len(line) for line in screen_lines(app)} == {size[0]}
+        assert "[0]" in text_of(app)
+        await pilot.press(*["right"] * 60)
+        await pilot.pause()
+        assert "[60]" in screen_lines(app)[1]
+
+
+async def test_unchanged_sample_changes_no_line_but_the_clock() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        first = varied()
+        feed.give(first)
+        await pilot.press("d")
+        feed.give(later(first, 60))
+        feed.give(later(first, 120))
+        await pilot.pause()
+        before = screen_lines(app)
+        feed.give(later(first, 121))
+        await pilot.pause()
+        assert screen_lines(app)[12:] == before[12:]
+
+
+@pytest.mark.parametrize("cells", [1, 20, 38, 80, 120, 200])
+@pytest.mark.parametrize("explained", [False, True])
+def test_each_present_metric_stands_once_at_any_width(cells: int, explained: bool) -> None:
+    details = Details(make_device(), "power_usage_mw", DEVICE_METRICS, explained)
+    drawn = sheet(details, cells, PLAIN)
+    assert len(drawn.lines) == len(drawn.places)
+    assert all(cells_of(line) <= max(cells, 1) for line in drawn.lines)
+    text = "\n".join("".join(segment.text for segment in line) for line in drawn.lines)
+    if cells >= 80:
+        assert text.count("Memory temperature") == 1
+        assert text.count("412.3 W") == 1
+        assert gpu_uuid(0) in text
+    missed = missing(details, cells, PLAIN)
+    assert bool(missed) is not explained
+
+
+def test_each_group_that_a_device_has_is_named() -> None:
+    details = Details(make_device(), "", (), True)
+    lines = sheet(details, 200, PLAIN).lines
+    text = "\n".join("".join(segment.text for segment in line) for line in lines)
+    groups = {field.group for field in device_fields().values()}
+    assert len(groups) == 12
+    assert Group.PROCESS not in groups
+    for group in groups:
+        assert f" {group.value} " in text
+
+
+async def test_metric_is_cycled_and_chosen_by_name() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied())
+        await pilot.press("d", "tab")
+        assert "Memory utilization" in title(app)
+        await pilot.press("shift+tab", "shift+tab")
+        assert "PCIe link generation" in title(app)
+        await pilot.press("l", *"mem temp", "enter")
+        await pilot.pause()
+        assert "Memory temperature  70 °C" in title(app)
+
+
+async def test_metric_that_begins_with_what_was_typed_is_chosen() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(make_snapshot(devices=(make_device(throttled_sw_power_cap_percent=5.0),)))
+        await pilot.press("d", "l", *"power", "enter")
+        await pilot.pause()
+        assert "Power usage" in title(app)
+
+
+async def test_range_and_zoom() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied())
+        await pilot.press("d")
+        ranges = []
+        for key in ("r", "r", "r", "plus", "plus", "plus", "minus"):
+            ranges.append(title(app).split()[-1])
+            await pilot.press(key)
+        assert ranges == ["1m", "5m", "30m", "1m", "30s", "15s", "15s"]
+        assert title(app).split()[-1] == "30s"
+        assert "-30s" in text_of(app)
+
+
+async def test_numbers_tell_the_past_of_the_chart() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        first = make_snapshot(1, devices=(make_device(gpu_utilization_percent=20),))
+        feed.give(first)
+        busy = (make_device(gpu_utilization_percent=90),)
+        feed.give(later(first, 10, devices=busy))
+        await pilot.press("d")
+        await pilot.pause()
+        assert "90 %   min 20%   mean" in title(app)
+        assert "max 90%" in title(app)
+
+
+async def test_pause_keeps_the_chart_where_it_was() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        first = varied(1)
+        feed.give(first)
+        feed.give(later(first, 5))
+        await pilot.press("d", "p")
+        await pilot.pause()
+        before = screen_lines(app)[2:]
+        assert "now" not in text_of(app)
+        feed.give(later(first, 30, devices=(make_device(gpu_utilization_percent=99),)))
+        await pilot.press("v", "v")
+        await pilot.pause()
+        assert screen_lines(app)[2:] == before
+
+
+async def test_curves_of_several_gpus_are_told_apart_by_label() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed, no_color=True)
+    shares = (make_process_device(index=0), make_process_device(index=3))
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(varied(processes=(make_process(devices=shares),), topology=None))
+        await pilot.press("d", "5")
+        await pilot.pause()
+        legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))
+        assert legend.split() == ["GPU", "0", "0%", "5", "50%"]
+        await pilot.press("o", "5")
+        await pilot.pause()
+        legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))
+        assert legend.split() == ["GPU", "0", "0%", "3", "30%"]
+        assert any(line.rstrip().endswith(" 3") for line in screen_lines(app)[3:14])
+        await pilot.press("a")
+        await pilot.pause()
+        assert "7 70%" in text_of(app)
+        await pilot.press("a")
+        await pilot.pause()
+        assert not any(line.startswith(" GPU ") for line in screen_lines(app)[3:])
+
+
+async def test_large_chart_takes_the_screen() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied())
+        await pilot.press("d", "z")
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert "Memory used" not in text_of(app)
+        assert lines[-2].split()[0] == "-1m"
+        await pilot.press("z")
+        await pilot.pause()
+        assert "Memory used" in text_of(app)
+
+
+async def test_close_up_names_the_values_that_occur() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied())
+        await pilot.press("d", "5", "v")
+        assert "close-up" in title(app)
+        assert " 100%" not in screen_lines(app)[3]
+
+
+async def test_of_many_gpus_the_highest_are_compared() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    devices = tuple(make_device(index=n, gpu_utilization_percent=n) for n in range(64))
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(make_snapshot(64, devices=devices, topology=None))
+        await pilot.press("d", "a")
+        await pilot.pause()
+        lines = screen_lines(app)
+        place = next(n for n, line in enumerate(lines) if n > 2 and line.startswith(" GPU "))
+        told = f"{lines[place]} {lines[place + 1]}".split()
+        shown = [0, *range(57, 64)]
+        values = [word for n in shown for word in (str(n), f"{n}%")]
+        assert told[:21] == ["GPU", "highest", "8", "of", "64:", *values]
+
+
+async def test_curves_of_its_processes_are_kept_of_all_or_told_to_be_none() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    shares = (make_process_device(index=0), make_process_device(index=3))
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(varied(processes=(make_process(devices=shares),), topology=None))
+        await pilot.press("d", "a", "o")
+        await pilot.pause()
+        legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))
+        assert legend.split() == ["GPU", "0", "0%", "3", "30%"]
+        await pilot.press("n", "o")
+        await pilot.pause()
+        assert "no process is on this GPU" in screen_lines(app)[-1]
+        feed.give(varied(processes=(make_process(devices=shares[:1]),), topology=None))
+        await pilot.press("b", "o")
+        await pilot.pause()
+        assert "its processes use no other GPU" in screen_lines(app)[-1]
+
+
+async def test_heading_of_a_close_up_keeps_its_numbers_whole() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied(1))
+        await pilot.press("d", "v")
+        await pilot.pause()
+        assert re.search(r"min \S+ +mean \S+ +max \d+\S* +close-up", title(app))
+
+
+THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+
+
+def text(cells: int = 80, **overrides: Any) -> str:
+    snapshot = make_snapshot(2)
+    fields: dict[str, Any] = {
+        "pid": 77,
+        "username": "bob",
+        "name": "python",
+        "create_time": snapshot.taken_at.timestamp() - 7500,
+        "is_used": False,
+    }
+    lease = Lease(uuid=gpu_uuid(1), index=1, **{**fields, **overrides})
+    leased = make_snapshot(2, leases=(lease,))
+    assert lease_lines(leased, leased.devices[0], THEME, cells) == []
+    (line,) = lease_lines(leased, leased.devices[1], THEME, cells)
+    assert cells_of(line) <= cells
+    return "".join(segment.text for segment in line)
+
+
+def test_who_since_when_and_whether_it_is_used() -> None:
+    assert text() == " Leased by bob's python (PID 77) for 2h05m: not used"
+    assert text(is_used=True).endswith(": used")
+    assert text(is_used=None).endswith(": whether it is used cannot be seen")
+
+
+def test_a_holder_that_cannot_be_named() -> None:
+    unseen = text(pid=None, username=None, name=None, create_time=None)
+    assert unseen.startswith(" Leased by a process of another PID namespace: ")
+    assert text(username=None, name=None, create_time=None).startswith(
+        " Leased by process (PID 77): "
+    )
+
+
+@pytest.mark.parametrize("cells", [0, 1, 7, 40, 60])
+def test_any_width(cells: int) -> None:
+    text(cells)
