@@ -68,7 +68,7 @@ class Field(NamedTuple):
     """The NVML calls or field values that answer it, None for what is computed."""
     chart: bool
     """Whether its history is kept, so that it can be charted."""
-    limit: str | float | None
+    limit: str | int | None
     """How high a chart of it goes: a number, or the field that holds it; None if unlimited."""
     counter: bool
     """Whether it only rises until the driver is loaded again: a counter for Prometheus."""
@@ -86,7 +86,7 @@ def metric(
     nvml: str | None = None,
     label: str | None = None,
     chart: bool = False,
-    limit: str | float | None = None,
+    limit: str | int | None = None,
     counter: bool = False,
     smi: str = "",
     dcgm: str | None = None,

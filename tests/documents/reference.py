@@ -17,7 +17,7 @@ from gpudash.config.file import rendered
 from gpudash.config.settings import Declared, declared, plain
 from gpudash.model import wire
 from gpudash.model.errors import MEANINGS
-from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS
+from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
 from gpudash.tui.bindings import actions
 from gpudash.tui.keymap import KEYS, Key
 from gpudash.tui.preferences import choices

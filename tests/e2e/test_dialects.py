@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS
+from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
 from tests.e2e.run import GPUDASH, gpudash
 from tests.fakenvml.build import environment
 

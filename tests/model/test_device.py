@@ -1,3 +1,5 @@
+import re
+
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Group
 from gpudash.model.units import Unit
@@ -30,3 +32,25 @@ def test_labels_leave_the_unit_out_and_spell_short_words() -> None:
         "pci_bus_id": "PCI bus ID",
     }
     assert {name: device_fields()[name].label for name in named} == named
+
+
+def test_the_names_elsewhere_are_unique() -> None:
+    fields = device_fields().values()
+    smi = [name for field in fields for name in field.smi]
+    dcgm = [field.dcgm for field in fields if field.dcgm]
+    assert len(set(smi)) == len(smi)
+    assert len(set(dcgm)) == len(dcgm)
+
+
+def test_a_limit_is_a_number_or_a_field_of_the_same_unit_and_only_charts_have_one() -> None:
+    for field in device_fields().values():
+        if field.limit is not None:
+            assert field.chart
+        if isinstance(field.limit, str):
+            assert device_fields()[field.limit].unit is field.unit
+
+
+def test_what_is_charted_or_counted_is_a_number() -> None:
+    for field in device_fields().values():
+        if field.chart or field.counter or field.dcgm:
+            assert re.match("int|float|bool", Device.__annotations__[field.name][10:])

@@ -1,6 +1,7 @@
 from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpudash.model.device import Device, device_fields
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.prometheus import render
@@ -56,3 +57,22 @@ def test_hostile_labels_stay_labels() -> None:
 @given(snapshots())
 def test_any_snapshot_can_be_scraped(snapshot: Snapshot) -> None:
     assert "gpudash_up" in read(snapshot)
+
+
+def test_every_declared_name_of_dcgm_is_exported_with_its_type() -> None:
+    known = {field.name: 7 for field in device_fields().values() if field.dcgm}
+    lines = render(make_snapshot(devices=(Device(index=0, **known),))).splitlines()
+    for field in device_fields().values():
+        if field.dcgm is not None:
+            kind = "counter" if field.counter else "gauge"
+            assert f"# TYPE {field.dcgm} {kind}" in lines
+    exported = {line.split()[2] for line in lines if line.startswith("# TYPE DCGM")}
+    assert exported == {field.dcgm for field in device_fields().values() if field.dcgm}
+
+
+def test_dcgm_has_units_of_its_own() -> None:
+    device = make_device(power_usage_mw=412_300, memory_used_bytes=3 << 20, sm_active_percent=50.0)
+    found = read(make_snapshot(devices=(device,)))
+    assert found["DCGM_FI_DEV_POWER_USAGE"][0][1] == 412.3
+    assert found["DCGM_FI_DEV_FB_USED"][0][1] == 3
+    assert found["DCGM_FI_PROF_SM_ACTIVE"][0][1] == 0.5

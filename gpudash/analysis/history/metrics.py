@@ -5,47 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from gpudash.model.device import Device
+from gpudash.model.device import Device, device_fields
 from gpudash.model.snapshot import Host
+from gpudash.model.units import Unit
 
 Row = Sequence[float | None]
 
-DEVICE_METRICS = (
-    "gpu_utilization_percent",
-    "memory_utilization_percent",
-    "encoder_utilization_percent",
-    "decoder_utilization_percent",
-    "sm_active_percent",
-    "sm_occupancy_percent",
-    "tensor_active_percent",
-    "dram_active_percent",
-    "fp64_active_percent",
-    "fp32_active_percent",
-    "fp16_active_percent",
-    "throttled_sw_power_cap_percent",
-    "throttled_sw_thermal_percent",
-    "throttled_hw_thermal_percent",
-    "throttled_hw_power_brake_percent",
-    "memory_used_bytes",
-    "memory_unaccounted_bytes",
-    "bar1_used_bytes",
-    "temperature_celsius",
-    "memory_temperature_celsius",
-    "fan_speed_percent",
-    "power_usage_mw",
-    "power_instant_mw",
-    "graphics_clock_mhz",
-    "sm_clock_mhz",
-    "memory_clock_mhz",
-    "video_clock_mhz",
-    "performance_state",
-    "pcie_link_generation",
-    "pcie_tx_bytes_per_second",
-    "pcie_rx_bytes_per_second",
-    "nvlink_tx_bytes_per_second",
-    "nvlink_rx_bytes_per_second",
+_charted = [field for field in device_fields().values() if field.chart]
+DEVICE_METRICS = tuple(
+    field.name for field in sorted(_charted, key=lambda field: field.unit is not Unit.PERCENT)
 )
-"""The fields of a device that change while one looks."""
+"""What is kept of a device, the percentages first."""
 
 PROCESS_METRICS = ("used_gpu_memory_bytes", "sm_utilization_percent", "cpu_percent")
 """What is kept of a process, over all its devices."""

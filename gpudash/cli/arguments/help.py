@@ -93,7 +93,7 @@ class GpuFields(_Print):
 
     def text(self, parser: argparse.ArgumentParser) -> str:
         """Return a line per field, with its other names."""
-        from gpudash.output.smi.fields import GPU_FIELDS
+        from gpudash.output.smi import GPU_FIELDS
 
         return _listed(GPU_FIELDS)
 
@@ -103,7 +103,7 @@ class AppFields(_Print):
 
     def text(self, parser: argparse.ArgumentParser) -> str:
         """Return a line per field, with its other names."""
-        from gpudash.output.smi.fields import APP_FIELDS
+        from gpudash.output.smi import APP_FIELDS
 
         return _listed(APP_FIELDS)
 

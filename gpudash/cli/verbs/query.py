@@ -15,7 +15,7 @@ from gpudash.feed.sampler import Survey
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
-from gpudash.output.smi.csv import Csv, listing
+from gpudash.output.smi import Csv, listing
 from gpudash.system import terminal as stdout
 
 

@@ -1,8 +1,8 @@
-from __future__ import annotations
+from gpudash.analysis.history.metrics import DEVICE_METRICS, device_row
+from gpudash.model.device import device_fields
+from tests.factories import make_device
 
-from gpudash.analysis.history.metrics import DEVICE_METRICS
-from gpudash.model.device import Device
 
-
-def test_the_metrics_of_devices_are_fields_of_devices() -> None:
-    assert set(DEVICE_METRICS) <= set(Device.__struct_fields__)
+def test_every_declared_chart_is_kept_and_nothing_else() -> None:
+    assert set(DEVICE_METRICS) == {field.name for field in device_fields().values() if field.chart}
+    assert len(device_row(make_device())) == len(DEVICE_METRICS)

@@ -36,22 +36,6 @@ _MOST_CURVES = 8
 """Curves that can be told apart on one canvas."""
 _LINES_PER_TICK = 4
 _COOL_CELSIUS, _HOT_CELSIUS = 20, 100
-_SLOWEST_STATE = 15
-_LIMITS = {
-    "memory_used_bytes": "memory_total_bytes",
-    "memory_unaccounted_bytes": "memory_total_bytes",
-    "bar1_used_bytes": "bar1_total_bytes",
-    "temperature_celsius": "shutdown_temperature_celsius",
-    "memory_temperature_celsius": "max_memory_temperature_celsius",
-    "power_usage_mw": "enforced_power_limit_mw",
-    "power_instant_mw": "enforced_power_limit_mw",
-    "graphics_clock_mhz": "max_graphics_clock_mhz",
-    "sm_clock_mhz": "max_sm_clock_mhz",
-    "memory_clock_mhz": "max_memory_clock_mhz",
-    "video_clock_mhz": "max_video_clock_mhz",
-    "pcie_link_generation": "max_pcie_link_generation",
-}
-"""The field that says how high a metric can be."""
 
 
 class Time(NamedTuple):
@@ -185,16 +169,16 @@ class Charting:
 
 
 def _top(field: Field, devices: Iterable[Device]) -> float | None:
-    """Return how high the metric can be, None if only what was seen tells."""
-    name = _LIMITS.get(field.name)
-    limits = [getattr(device, name) for device in devices] if name else []
-    known = [float(limit) for limit in limits if limit]
-    if known:
-        return max(known)
+    """Return how high the metric can be, None if no limit is known."""
+    if isinstance(field.limit, str):
+        limits = [getattr(device, field.limit) for device in devices]
+        known = [float(limit) for limit in limits if limit]
+        if known:
+            return max(known)
+    elif field.limit is not None:
+        return field.limit
     if field.unit is Unit.CELSIUS:
         return float(_HOT_CELSIUS)
-    if field.name == "performance_state":
-        return float(_SLOWEST_STATE)
     return 100.0 if field.unit is Unit.PERCENT else None
 
 

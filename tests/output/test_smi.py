@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from gpudash.model.device import device_fields
 from gpudash.model.errors import UsageError
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
-from gpudash.output.smi.csv import listing, query
-from gpudash.output.smi.fields import APP_FIELDS, GPU_FIELDS
+from gpudash.output.smi import APP_FIELDS, GPU_FIELDS, listing, query
 from tests.factories import make_device, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 
@@ -104,8 +104,8 @@ def test_compute_processes_in_the_order_of_the_gpus() -> None:
         ("name", None, None, "needs --format=csv"),
         ("name", None, "json", "choose csv"),
         ("name", None, "csv,nohead", "'nohead'"),
-        (None, "memory.used", "csv", "is no field"),
-        ("\x1b[2J", None, "csv", "is no field"),
+        (None, "memory.used", "csv", "unknown query field"),
+        ("\x1b[2J", None, "csv", "unknown query field"),
     ],
 )
 def test_a_wrong_query_is_told_in_a_line(
@@ -124,3 +124,20 @@ def test_any_snapshot_has_as_many_cells_as_fields(snapshot: Snapshot) -> None:
             assert found.isprintable()
             assert found.count(",") == len(fields) - 1
     assert all(line.isprintable() for line in listing(snapshot))
+
+
+def test_every_declared_name_can_be_queried_under_its_heading() -> None:
+    for field in device_fields().values():
+        for name in field.smi:
+            assert query(name, None, "csv").heading().partition(" ")[0] == field.smi[0]
+
+
+def test_a_metric_has_its_names_at_its_declaration_alone() -> None:
+    computed = {name for name, field in GPU_FIELDS.items() if field.name not in _declared()}
+    prefixes = ("pci.", "clocks_event_reasons.", "clocks_throttle_reasons.")
+    others = {name for name in computed if not name.startswith(prefixes)}
+    assert others == {"timestamp", "driver_version", "count"}
+
+
+def _declared() -> set[str]:
+    return {field.smi[0] for field in device_fields().values() if field.smi}
