@@ -11,10 +11,11 @@ from gpudash.tui.actions.panels import Suspending
 from gpudash.tui.dialogs.prompt import Prompt, advice, complaint, remark, typed
 from gpudash.tui.draw.processes import share
 from gpudash.tui.listing import Key
+from gpudash.tui.views import view_class
 from gpudash.tui.views.view import View
 
 if TYPE_CHECKING:
-    from gpudash.tui.views.users import UsersView
+    pass
 from typing import TYPE_CHECKING
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
@@ -27,10 +28,7 @@ from gpudash.tui.widgets.lines import Footer
 from gpudash.tui.widgets.processes import Processes
 
 if TYPE_CHECKING:
-    from gpudash.model.device import Device
-    from gpudash.model.snapshot import Finding
     from gpudash.tui.theme import Theme
-    from gpudash.tui.views.findings import FindingsView
 
 
 class Opening(LiveApp):
@@ -81,52 +79,20 @@ class Opening(LiveApp):
         screen = ChooseScreen("Colours", choices, look, current=current, pointed=self._try_on)
         put_above(self, screen, chosen)
 
-    def action_view_device(self) -> None:
-        """Show everything about a GPU: the one under the cursor while the GPUs have the focus."""
-        from gpudash.tui.views.device import DeviceView
-
-        dashboard = self.dashboard
-        row = dashboard.device if dashboard.devices.focused else None
-        self._open(DeviceView(dashboard, row.device.key if row else None))
+    def action_view(self, name: str) -> None:
+        """Open a view by the name of its module, such as `users`."""
+        self._open(view_class(name)(self.dashboard))
 
     def action_open(self) -> None:
         """Show what is under the cursor."""
         if self.dashboard.devices.focused:
-            self.action_view_device()
+            self.action_view("device")
         else:
             self.action_view_process()
 
-    def action_view_findings(self) -> None:
-        """Show what is wrong or wasteful, why, and what to do."""
-        from gpudash.tui.views.findings import FindingsView
-
-        self._open(FindingsView(self.dashboard))
-
-    def on_findings_view_chosen(self, message: FindingsView.Chosen) -> None:
-        """Show the process that a finding is about, else its GPU."""
-        from gpudash.tui.views.device import DeviceView
-        from gpudash.tui.views.process import ProcessView
-
-        finding, dashboard = message.finding, self.dashboard
-        rows = {row.process.pid: row for row in dashboard.listing.everything}
-        row = next((rows[pid] for pid in finding.pids if pid in rows), None)
-        keys = [each.device.key for each in dashboard.rows if _is_about(finding, each.device)]
-        if row is not None:
-            self._open(ProcessView(dashboard, row))
-        elif keys:
-            self._open(DeviceView(dashboard, keys[0]))
-
-    def action_view_links(self) -> None:
-        """Show how the GPUs are connected."""
-        from gpudash.tui.views.links import LinksView
-
-        self._open(LinksView(self.dashboard))
-
-    def action_view_users(self) -> None:
-        """Show who holds how much."""
-        from gpudash.tui.views.users import UsersView
-
-        self._open(UsersView(self.dashboard))
+    def on_view_open(self, message: View.Open) -> None:
+        """Open the view that another one asks for."""
+        self._open(message.view)
 
     def action_mistakes(self) -> None:
         """Show all that is wrong in the file of settings."""
@@ -165,11 +131,6 @@ class Opening(LiveApp):
             self.apply_theme()
         self.redraw()
         return self.dashboard.theme
-
-
-def _is_about(finding: Finding, device: Device) -> bool:
-    """Whether a finding, perhaps one of a moment ago, concerns a device."""
-    return device.uuid in finding.uuids if device.uuid else device.index in finding.indices
 
 
 class Sorting(LiveApp):
@@ -325,10 +286,10 @@ class Filtering(Suspending):
         elif self.suspends(message.key):
             self.action_suspend_process()
 
-    def on_users_view_chosen(self, message: UsersView.Chosen) -> None:
-        """Show a user's processes alone."""
+    def on_view_filter(self, message: View.Filter) -> None:
+        """Show the processes that a view asks for alone."""
         try:
-            self.filter_by(message.filter)
+            self.filter_by(message.text)
         except FilterError as error:
             self.show_message(str(error))
 
@@ -451,7 +412,7 @@ class Pointing(Sorting, Opening):
         """Select a device, or open it with a second click."""
         dashboard = self.dashboard
         if dashboard.is_finding(message.line):
-            self.action_view_findings()
+            self.action_view("findings")
             return
         row = dashboard.device_at(message.x, message.line)
         if row is None:
@@ -461,7 +422,7 @@ class Pointing(Sorting, Opening):
         dashboard.devices.select(row)
         self.show_message("")
         if self._is_second(row.device.key) and before == row:
-            self.action_view_device()
+            self.action_view("device")
 
     def _is_second(self, identity: object) -> bool:
         """Note what was clicked; return whether it was clicked before, and nothing else since."""

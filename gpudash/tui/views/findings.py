@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
-from textual.message import Message
 
 from gpudash.analysis.health.rule import LEFT_OUT, spoken
 from gpudash.analysis.usage import no_gpu
+from gpudash.model.device import Device
 from gpudash.model.fields import label
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.text import fold
@@ -24,6 +24,8 @@ from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, highlighted
 from gpudash.tui.keymap import FINDINGS_KEYS, Key
 from gpudash.tui.theme import Theme
+from gpudash.tui.views.device import DeviceView
+from gpudash.tui.views.process import ProcessView
 from gpudash.tui.views.view import View
 
 
@@ -91,6 +93,11 @@ def _common(one: Sequence[object], other: Sequence[object]) -> int:
     return len({*one} & {*other})
 
 
+def _is_about(finding: Finding, device: Device) -> bool:
+    """Whether a finding, perhaps one of a moment ago, concerns a device."""
+    return device.uuid in finding.uuids if device.uuid else device.index in finding.indices
+
+
 _NOTHING = "Nothing is wrong with these GPUs, as far as their driver tells"
 
 
@@ -99,13 +106,6 @@ class FindingsView(View):
 
     KEYS: ClassVar[tuple[Key, ...]] = FINDINGS_KEYS
     BINDINGS: ClassVar[list[Any]] = bindings(FINDINGS_KEYS)
-
-    class Chosen(Message):
-        """What a finding is about is asked for."""
-
-        def __init__(self, finding: Finding) -> None:
-            super().__init__()
-            self.finding = finding
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)
@@ -156,9 +156,17 @@ class FindingsView(View):
         super().action_scroll_lines(lines)
 
     def action_open(self) -> None:
-        """Ask for what the finding under the cursor is about."""
-        if self._cursor.finding is not None:
-            self.post_message(self.Chosen(self._cursor.finding))
+        """Open the process that the finding under the cursor is about, else its GPU."""
+        finding, dashboard = self._cursor.finding, self.dashboard
+        if finding is None:
+            return
+        rows = {row.process.pid: row for row in dashboard.listing.everything}
+        row = next((rows[pid] for pid in finding.pids if pid in rows), None)
+        keys = [each.device.key for each in dashboard.rows if _is_about(finding, each.device)]
+        if row is not None:
+            self.post_message(self.Open(ProcessView(dashboard, row)))
+        elif keys:
+            self.post_message(self.Open(DeviceView(dashboard, keys[0])))
 
     def on_click(self, event: Click) -> None:
         """Move to the finding that was clicked and open it."""

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from rich.segment import Segment
 from textual.events import Click
-from textual.message import Message
 
 from gpudash.analysis.columns.users import USER_COLUMNS
 from gpudash.analysis.filter.terms import quoted
@@ -94,13 +93,6 @@ class UsersView(View):
     KEYS: ClassVar[tuple[Key, ...]] = USERS_KEYS
     BINDINGS: ClassVar[list[Any]] = bindings(USERS_KEYS)
 
-    class Chosen(Message):
-        """The processes that a filter fits are asked for."""
-
-        def __init__(self, filter: str) -> None:
-            super().__init__()
-            self.filter = filter
-
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard)
         self._ranking = Ranking(USER_COLUMNS, lambda user: user.name, "memory")
@@ -163,7 +155,7 @@ class UsersView(View):
             self.dashboard.message = "the owner of these processes is not known"
             self.draw()
             return
-        self.post_message(self.Chosen(f"user={quoted(user.name)}"))
+        self.post_message(self.Filter(f"user={quoted(user.name)}"))
 
     def on_click(self, event: Click) -> None:
         """Sort by a heading, or choose the user who was clicked."""

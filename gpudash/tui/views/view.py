@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
+from textual.message import Message
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from gpudash.tui.bindings import bindings
@@ -41,11 +42,25 @@ def put_above(
 
 
 class View(Wheel, Closing[None]):
-    """A whole screen about one thing; subclasses say its lines, the app says when to draw.
+    """A whole screen about one thing: subclasses return its lines, the app has them drawn.
 
-    A subclass with keys of its own sets `KEYS` to `VIEW_KEYS + ...` (declared in `keymap`) and
+    A subclass with keys of its own sets `KEYS` (declared in `keymap`, `VIEW_KEYS` first) and
     `BINDINGS` to `bindings(KEYS)`.
     """
+
+    class Open(Message):
+        """Another view is to be opened above this one."""
+
+        def __init__(self, view: View) -> None:
+            super().__init__()
+            self.view = view
+
+    class Filter(Message):
+        """The overview is to be shown with this filter, in the words of a user."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
 
     DEFAULT_CSS = """
     View { layout: vertical; overflow: hidden; }

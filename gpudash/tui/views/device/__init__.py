@@ -351,7 +351,9 @@ def _choice(field: Field, row: DeviceRow, current: str) -> Choice:
 
 
 def _device_under_cursor(dashboard: DashboardModel) -> str | None:
-    """Return the first device of the selected process, None if there is none."""
+    """Return the key of the device under the cursor, else of the first of the process there."""
+    if dashboard.devices.focused and dashboard.device is not None:
+        return dashboard.device.device.key
     row = dashboard.listing.selected
     if row is None:
         return None
