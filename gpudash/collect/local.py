@@ -173,9 +173,9 @@ def open_source(
 
 def _kept() -> dict[str, Device]:
     """Return what an earlier collector left to this one."""
-    from gpudash.model import xid_handover as keepsake
+    from gpudash.model import xid_handover
 
-    return keepsake.found_in(os.environ)
+    return xid_handover.decode_handover(os.environ)
 
 
 def open_once(

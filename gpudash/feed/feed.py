@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpudash.feed import collector
 from gpudash.feed.collector import Child, reap, spawn
 from gpudash.feed.protocol import FeedState, OnSnapshots
-from gpudash.model import xid_handover as keepsake
+from gpudash.model import xid_handover
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
@@ -123,7 +123,7 @@ class Feed:
         """Spawn the collector; what it prints waits in its pipe until `attach`."""
         self._abandon()
         self._started_at = self._clock()
-        self._left = keepsake.left_by(self.latest, self._left)
+        self._left = xid_handover.encode_handover(self.latest, self._left)
         forked, self._forked = self._forked, None
         try:
             self._child = Child(forked) if forked else self._spawn()

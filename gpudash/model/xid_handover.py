@@ -1,7 +1,7 @@
-"""What one collector leaves to the next: the XIDs that it was told of, which nobody tells again.
+"""XID events handed to the next collector; the driver reports each only once.
 
-A screen starts another collector after a release of the GPUs, and when one hangs or has ended.
-The next one is given, in its environment, what was reported and what tells of a reset.
+A collector is replaced after a release of the GPUs, and when it hangs or has ended. The next one
+is given, in its environment, the events reported so far and what shows a reset since.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 
-_VARIABLE = "GPUDASH_KEEPSAKE"
+_VARIABLE = "GPUDASH_XID_HANDOVER"
 _KEPT = (
     "index",
     "uuid",
@@ -27,28 +27,31 @@ _KEPT = (
     "recovery_action",
 )
 _NOTHING: Mapping[str, str] = {}
-_MOST_EVENTS = 8
-_MOST_BYTES = 100_000
-"""A variable of 128 KiB, or one that the locale cannot spell, would keep it from being started."""
+_MAX_EVENTS = 8
+_MAX_BYTES = 100_000
+"""Below the 128 KiB of a variable, beyond which no process can be started."""
 
 
-def left_by(snapshot: Snapshot | None, before: Mapping[str, str] = _NOTHING) -> dict[str, str]:
-    """Return what the last snapshot leaves as a variable, none where nothing was reported.
+def encode_handover(
+    snapshot: Snapshot | None, before: Mapping[str, str] = _NOTHING
+) -> dict[str, str]:
+    """Return the variable that hands over the events of the last snapshot, none without events.
 
-    Of a GPU of which it tells nothing that is what was left `before`: its collector may not have
-    come so far as to read it.
+    A GPU whose events the snapshot does not have keeps those handed over `before`: its collector
+    may have ended before it read that GPU.
     """
     devices = snapshot.devices if snapshot is not None else ()
-    told = {device.uuid for device in devices if device.xid_events is not None}
-    untold = (device for uuid, device in found_in(before).items() if uuid not in told)
-    kept = [_kept(each) for each in (*devices, *untold) if each.uuid and each.xid_events]
+    known = {device.uuid for device in devices if device.xid_events is not None}
+    earlier = (device for uuid, device in decode_handover(before).items() if uuid not in known)
+    kept = [_kept(each) for each in (*devices, *earlier) if each.uuid and each.xid_events]
     text = msgspec.json.encode(kept).decode() if kept else ""
-    is_carried = text.isascii() and 0 < len(text) <= _MOST_BYTES
+    # The locale may be unable to encode a text that is not ASCII.
+    is_carried = text.isascii() and 0 < len(text) <= _MAX_BYTES
     return {_VARIABLE: text} if is_carried else {}
 
 
-def found_in(environ: Mapping[str, str]) -> dict[str, Device]:
-    """Return what a collector before left, by UUID; what is not that is nothing."""
+def decode_handover(environ: Mapping[str, str]) -> dict[str, Device]:
+    """Return the devices that were handed over, by UUID; none if the variable is malformed."""
     text = environ.get(_VARIABLE)
     if not text:
         return {}
@@ -61,4 +64,4 @@ def found_in(environ: Mapping[str, str]) -> dict[str, Device]:
 
 def _kept(device: Device) -> dict[str, Any]:
     fields = {name: getattr(device, name) for name in _KEPT}
-    return {**fields, "xid_events": (device.xid_events or ())[-_MOST_EVENTS:]}
+    return {**fields, "xid_events": (device.xid_events or ())[-_MAX_EVENTS:]}

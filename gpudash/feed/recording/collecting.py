@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from gpudash.feed.collector import Child, not_started, spawn
-from gpudash.model import xid_handover as keepsake
+from gpudash.model import xid_handover
 from gpudash.model.errors import GpudashError, WireError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
@@ -107,7 +107,7 @@ class Collecting:
         Raises GpudashError before.
         """
         self._started_at = self._clock()
-        self._left = keepsake.left_by(self._last(), self._left)
+        self._left = xid_handover.encode_handover(self._last(), self._left)
         try:
             return spawn(self._argv, given=self._left)
         except OSError as error:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpudash.collect.nvml import calls as readings
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.bus import Identity
-from gpudash.model import xid_handover as keepsake
+from gpudash.model import xid_handover
 from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
 from tests.collect.nvml.tampering import Machine
@@ -270,7 +270,9 @@ def test_a_gpu_that_was_out_until_another_collector_came_has_its_xids_behind_it(
     before = Reported(79)
     (device,) = kept(before).values()
     out = Device(index=0, uuid=device.uuid, state=state, xid_events=device.xid_events)  # type: ignore[arg-type]
-    found = keepsake.found_in(keepsake.left_by(make_snapshot(devices=(out,))))
+    found = xid_handover.decode_handover(
+        xid_handover.encode_handover(make_snapshot(devices=(out,)))
+    )
     after = Machine("single", kept=found)
     after.now = before.now
     assert over(after) == [(79, is_over)]

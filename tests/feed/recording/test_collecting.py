@@ -131,7 +131,7 @@ def test_another_collector_is_given_what_the_last_one_reported(
     sample.write_bytes(
         encode(make_snapshot(devices=(make_device(xid_events=(event,)),), processes=())) + b"\n"
     )
-    collecting = start(f'[ "$GPUDASH_KEEPSAKE" ] && echo heir || cat {sample}; exec sleep 60')
+    collecting = start(f'[ "$GPUDASH_XID_HANDOVER" ] && echo heir || cat {sample}; exec sleep 60')
     heard(collecting, silent, lambda lines: len(lines) == 1)
     collecting.turn()
     collecting.turn()
