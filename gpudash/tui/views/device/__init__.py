@@ -231,7 +231,7 @@ class DeviceView(View):
         return Time(moment, taken_at.astimezone().strftime("%H:%M:%S"))
 
     def _range(self) -> str:
-        return f"{'close-up of ' if self.charting.fits else ''}last {span(self.charting.seconds)}"
+        return f"last {span(self.charting.seconds)}"
 
     def chart_metric(self, name: str | None) -> None:
         """Chart a metric by its name; None leaves it as it is."""
@@ -277,30 +277,11 @@ class DeviceView(View):
         self.charting.toggle(row.device.key for row in self.rows())
         self._changed()
 
-    def action_overlay_shared(self) -> None:
-        """Show the curves of all devices that the processes of this one use."""
-        row, snapshot = self.row(), self.dashboard.snapshot
-        if row is None:
-            return
-        mine = [p for p in snapshot.processes if shares_of(p, row.device)]
-        devices = (d for d in snapshot.devices if any(shares_of(p, d) for p in mine))
-        others = {device.key for device in devices} - {row.device.key}
-        if others:
-            self.charting.narrow(others, row.device.key)
-            self._changed()
-        else:
-            self._changed("its processes use no other GPU" if mine else "no process is on this GPU")
-
     def action_overlay(self, index: int) -> None:
         """Show the curve of a GPU beside the one looked at."""
         found = [d for d in self.dashboard.snapshot.devices if d.index == index and not d.is_mig]
         self.charting.toggle(device.key for device in found)
         self._changed("" if found else f"there is no GPU {index}")
-
-    def action_fit(self) -> None:
-        """Spread the values that occur over the whole height, or show the whole scale."""
-        self.charting.fits = not self.charting.fits
-        self._changed()
 
     def action_large(self) -> None:
         """Show the chart alone, or with everything else."""

@@ -56,7 +56,6 @@ class Charting:
         self.seconds = RANGES[0] if seen <= RANGES[0] else RANGES[1]
         self.overlaid: set[str] = set()
         """The keys of the devices shown beside the one looked at."""
-        self.fits = False
         self._history = history
 
     def fields(self, device: Device) -> list[str]:
@@ -91,11 +90,6 @@ class Charting:
             self.overlaid -= asked
         else:
             self.overlaid |= asked
-
-    def narrow(self, keys: Iterable[str], looked_at: str) -> None:
-        """Overlay devices, alone if more are; take them away if just they are overlaid."""
-        asked, now = set(keys), self.overlaid - {looked_at}
-        self.overlaid = set() if asked == now else asked if asked < now else asked | now
 
     def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[Shown]:
         """Return the devices of the chart in their order, each with a look that stays its own."""
@@ -157,11 +151,6 @@ class Charting:
         high = max((each.high for each in numbers), default=0.0)
         count = max(1, lines // _LINES_PER_TICK)
         top = _top(field, [each.device for each in shown])
-        if self.fits and numbers:
-            close = tight((low, high), field.unit, count)
-            if top is not None and high <= top < close.high:
-                return scaled(close.low, top, field.unit, count)
-            return close
         bottom = min(float(_COOL_CELSIUS), low) if field.unit is Unit.CELSIUS else min(0.0, low)
         if top is None:
             return tight((bottom, high), field.unit, count)
