@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpudash.collect.nvml.bus import PciBus
+from gpudash.collect.nvml.bus import IdlePolicy, PciBus
 from gpudash.collect.nvml.library import Library, load
-from gpudash.collect.nvml.power_saving import Rest
 from gpudash.collect.nvml.reader import NvmlReader
 from gpudash.collect.nvml.worker import (
     STREAM_TIMEOUTS,
@@ -165,9 +164,9 @@ def open_source(
     host = LinuxReader(show_secrets=show_secrets)
     # The kernel answers while pynvml is imported, which takes as long.
     host.begin()
-    library = Library(load(), pcie_throughput=pcie_throughput, single_look=single_look)
+    library = Library(load(), pcie_throughput=pcie_throughput, single_sample=single_look)
     kept = {} if single_look else _kept()
-    nvml = NvmlReader(library, PciBus(), worker=worker, rest=Rest(), kept=kept)
+    nvml = NvmlReader(library, PciBus(), worker=worker, idle_policy=IdlePolicy(), handed_over=kept)
     return LocalSource(nvml, host)
 
 

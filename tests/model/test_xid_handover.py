@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudash.collect.nvml import device as resets
+from gpudash.collect.nvml import gpu as resets
 from gpudash.model import xid_handover
 from gpudash.model.fault import XidEvent
 from tests.factories import make_device, make_snapshot

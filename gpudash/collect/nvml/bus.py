@@ -1,13 +1,14 @@
-"""The PCI bus as the kernel shows it: which NVIDIA GPUs there are and which of them sleep.
+"""The PCI bus as the kernel shows it: which NVIDIA GPUs there are, which sleep, and which may.
 
-The files of sysfs wake nothing, while any NVML call on a runtime-suspended GPU powers it up. That
-of the driver tells what is cached, but some drivers power the GPU up for it (open kernel modules
-515.43.04, nv-procfs.c): once is enough.
+The files of sysfs wake nothing, while any NVML call on a runtime-suspended GPU powers it up. The
+driver's own files show what is cached, but some drivers power the GPU up to answer (open kernel
+modules 515.43.04, nv-procfs.c): they are read once.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -16,10 +17,14 @@ from msgspec import Struct
 from gpudash.model.text import clean
 
 _DISPLAY_CLASS = "0x03"
+SUSPENDED = frozenset({"suspended", "suspending"})
+
+PowerStates = Mapping[str, str]
+"""Runtime power status by PCI address."""
 
 
 class Identity(Struct, frozen=True):
-    """What the kernel module tells of a GPU without NVML; None where it does not know."""
+    """A GPU by the kernel module, without NVML; None where it does not know."""
 
     name: str | None
     uuid: str | None
@@ -36,11 +41,11 @@ class Bus(Protocol):
         ...
 
     def identity(self, address: str) -> Identity:
-        """Return name and UUID of a GPU without NVML; not to be asked in every tick."""
+        """Return name and UUID of a GPU without NVML; not for every tick."""
         ...
 
     def driver_load(self) -> int | None:
-        """Return a number that is another after the driver was loaded anew, None if unknown."""
+        """Return a number that changes when the driver is loaded again, None if unknown."""
         ...
 
 
@@ -98,6 +103,86 @@ def kernel_address(bus_id: str | bytes | None) -> str | None:
         return f"{int(domain, 16):04x}:{rest.lower()}"
     except ValueError:
         return None
+
+
+_QUIET_SECONDS = 30.0
+"""For how long nothing must have happened before the GPUs are left alone."""
+_FALL_ASLEEP_SECONDS = 30.0
+"""A GPU that is awake for longer is kept awake by others: leaving it alone gains nothing."""
+_RETRY_SECONDS = 600.0
+
+
+class IdlePolicy:
+    """When the GPUs of a laptop are left alone: on battery, with nothing to do, so that they sleep.
+
+    Being a client of the driver is enough to keep a GPU awake, which costs some watts. The files
+    that are read here wake nothing.
+    """
+
+    def __init__(
+        self, supplies: str = "/sys/class/power_supply", devices: str = "/sys/bus/pci/devices"
+    ) -> None:
+        self._supplies = supplies
+        self._devices = devices
+        self._quiet_since: float | None = None
+        self._since: float | None = None
+        self._has_slept = False
+        self._not_before = float("-inf")
+
+    def begins(self, states: PowerStates, is_idle: bool, now: float) -> bool:
+        """Return whether the GPUs are left alone from now on."""
+        if not is_idle or not states or now < self._not_before:
+            self._quiet_since = None
+            return False
+        if self._quiet_since is None:
+            self._quiet_since = now
+        if now - self._quiet_since < _QUIET_SECONDS or not self._may_sleep(states):
+            return False
+        self._since, self._has_slept = now, False
+        return True
+
+    def lasts(self, states: PowerStates, now: float) -> bool:
+        """Return whether they are still left alone: none was woken, and it is of use."""
+        if self._since is None:
+            return False
+        sleeping = any(state in SUSPENDED for state in states.values())
+        woken = self._has_slept and not sleeping
+        useless = not sleeping and now - self._since > _FALL_ASLEEP_SECONDS
+        self._has_slept = self._has_slept or sleeping
+        if woken or useless or not _on_battery(self._supplies):
+            self._since = self._quiet_since = None
+            self._not_before = now + _RETRY_SECONDS if useless else now
+            return False
+        return True
+
+    def _may_sleep(self, states: PowerStates) -> bool:
+        return _on_battery(self._supplies) and any(
+            state == "active" and _read(f"{self._devices}/{address}/power/control") == "auto"
+            for address, state in states.items()
+        )
+
+
+def _on_battery(supplies: str) -> bool:
+    """Whether the machine, and not only a mouse, draws on a battery."""
+    names = _names(supplies)
+    kinds = {name: _read(f"{supplies}/{name}/type") for name in names}
+    if any(
+        kinds[name] != "Battery" and _read(f"{supplies}/{name}/online") == "1" for name in names
+    ):
+        return False
+    return any(
+        kinds[name] == "Battery"
+        and _read(f"{supplies}/{name}/scope") != "Device"
+        and _read(f"{supplies}/{name}/status") == "Discharging"
+        for name in names
+    )
+
+
+def _names(folder: str) -> Sequence[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return ()
 
 
 def _read(path: str) -> str | None:

@@ -1,37 +1,42 @@
-"""Which NVML call fills which fields of a device, and how often it is asked.
+"""Which NVML call fills which fields of a device, and how often it is made.
 
-One line a call; `paces` says what the lanes cost. A MIG instance's facts are read whenever it is
-looked whether it is still the same.
+One line a call. A MIG instance's facts are read whenever it is checked that it is still the same.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from msgspec import Struct
 
+from gpudash.collect.nvml import codes
 from gpudash.collect.nvml import values as v
+
+if TYPE_CHECKING:
+    from gpudash.collect.nvml.library import Library
 
 STATIC_SECONDS = float("inf")
 FAST_SECONDS = 0.0
 STEADY_SECONDS = 1.9
 INSTANCE_SECONDS = 4.9
-ASKED_SECONDS = 4.9
+PCIE_SECONDS = 4.9
 SLOW_SECONDS = 9.9
 """Just under a whole number of one-second ticks, so that one that comes early still meets it."""
 
 RETRY_SECONDS = 10.0
-"""How long what failed is left alone before it is asked again: a fact, or a whole GPU."""
+"""How long what failed is left alone before it is tried again: a fact, or a whole GPU."""
 
-LOOK_AGAIN_MAX_SECONDS = 600.0
-"""How long at most until NVML is opened anew for a GPU that is gone, where no bus can be seen."""
+MAX_REOPEN_SECONDS = 600.0
+"""The longest pause between two reopenings for a GPU that is gone, where no bus can be seen."""
 
 LONG_SECONDS = 0.25
 """A call that takes longer is a slow one; most take microseconds."""
-LONG_SHARE = 3
-"""A slow one is left alone for so many times as long as it took."""
+_LONG_PAUSES = 3
+"""A slow call pauses for that many times as long as it took."""
 
 
-class Pace:
-    """When something is due: at once, and then every so many seconds."""
+class Timer:
+    """When something is due: at once, and then every that many seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -45,22 +50,22 @@ class Pace:
         return True
 
 
-MEMORY_V2 = 0x02000028
+_MEMORY_V2 = 0x02000028
 """Version word of nvmlMemory_v2_t."""
 
 
-class Reading(Struct, frozen=True):
+class NvmlCall(Struct, frozen=True):
     """One NVML call, its arguments after the handle, and the fields that its answer fills."""
 
-    call: str
+    name: str
     arguments: tuple[int, ...]
     fields: tuple[tuple[str, v.Convert], ...]
-    fallback: Reading | None = None
-    """Asked instead when the driver lacks the call."""
+    fallback: NvmlCall | None = None
+    """Made instead when the driver lacks the call."""
 
 
 class FieldValue(Struct, frozen=True):
-    """One id of the field-values batch and the field that it fills."""
+    """One id of the batch of field values, and the field that it fills."""
 
     id: int
     field: str
@@ -68,126 +73,126 @@ class FieldValue(Struct, frozen=True):
     seconds: float
 
 
-def _read(
-    call: str, *arguments: int, fallback: Reading | None = None, **fields: v.Convert
-) -> Reading:
-    return Reading(f"nvmlDeviceGet{call}", arguments, tuple(fields.items()), fallback)
+def _call(
+    metric: str, *arguments: int, fallback: NvmlCall | None = None, **fields: v.Convert
+) -> NvmlCall:
+    return NvmlCall(f"nvmlDeviceGet{metric}", arguments, tuple(fields.items()), fallback)
 
 
 STATIC = (
-    _read("UUID", uuid=v.string),
-    _read("Name", name=v.string),
-    _read("PciInfo", pci_bus_id=v.attribute("busId", v.string)),
-    _read("MinorNumber", minor_number=v.small_count),
-    _read("Serial", serial=v.string),
-    _read("BoardPartNumber", board_part_number=v.string),
-    _read("VbiosVersion", vbios_version=v.string),
-    _read("Architecture", architecture=v.named(v.ARCHITECTURES)),
-    _read("CudaComputeCapability", compute_capability=v.compute_capability),
-    _read("NumGpuCores", core_count=v.small_count),
-    _read("MaxClockInfo", 0, max_graphics_clock_mhz=v.megahertz),
-    _read("MaxClockInfo", 1, max_sm_clock_mhz=v.megahertz),
-    _read("MaxClockInfo", 2, max_memory_clock_mhz=v.megahertz),
-    _read("MaxClockInfo", 3, max_video_clock_mhz=v.megahertz),
-    _read("MaxPcieLinkGeneration", max_pcie_link_generation=v.small_count),
-    _read("MaxPcieLinkWidth", max_pcie_link_width=v.small_count),
-    _read("TemperatureThreshold", 0, shutdown_temperature_celsius=v.celsius),
-    _read("TemperatureThreshold", 1, slowdown_temperature_celsius=v.celsius),
-    _read("TemperatureThreshold", 2, max_memory_temperature_celsius=v.celsius),
-    _read("TemperatureThreshold", 3, max_operating_temperature_celsius=v.celsius),
-    _read("PowerManagementDefaultLimit", default_power_limit_mw=v.milliwatts),
-    _read(
+    _call("UUID", uuid=v.string),
+    _call("Name", name=v.string),
+    _call("PciInfo", pci_bus_id=v.attribute("busId", v.string)),
+    _call("MinorNumber", minor_number=v.small_count),
+    _call("Serial", serial=v.string),
+    _call("BoardPartNumber", board_part_number=v.string),
+    _call("VbiosVersion", vbios_version=v.string),
+    _call("Architecture", architecture=v.named(v.ARCHITECTURES)),
+    _call("CudaComputeCapability", compute_capability=v.compute_capability),
+    _call("NumGpuCores", core_count=v.small_count),
+    _call("MaxClockInfo", 0, max_graphics_clock_mhz=v.megahertz),
+    _call("MaxClockInfo", 1, max_sm_clock_mhz=v.megahertz),
+    _call("MaxClockInfo", 2, max_memory_clock_mhz=v.megahertz),
+    _call("MaxClockInfo", 3, max_video_clock_mhz=v.megahertz),
+    _call("MaxPcieLinkGeneration", max_pcie_link_generation=v.small_count),
+    _call("MaxPcieLinkWidth", max_pcie_link_width=v.small_count),
+    _call("TemperatureThreshold", 0, shutdown_temperature_celsius=v.celsius),
+    _call("TemperatureThreshold", 1, slowdown_temperature_celsius=v.celsius),
+    _call("TemperatureThreshold", 2, max_memory_temperature_celsius=v.celsius),
+    _call("TemperatureThreshold", 3, max_operating_temperature_celsius=v.celsius),
+    _call("PowerManagementDefaultLimit", default_power_limit_mw=v.milliwatts),
+    _call(
         "PowerManagementLimitConstraints",
         min_power_limit_mw=v.item(0, v.milliwatts),
         max_power_limit_mw=v.item(1, v.milliwatts),
     ),
-    _read("AddressingMode", addressing_mode=v.named(v.ADDRESSING_MODES)),
-    _read(
+    _call("AddressingMode", addressing_mode=v.named(v.ADDRESSING_MODES)),
+    _call(
         "DriverModel",
         driver_model=v.item(0, v.named(v.DRIVER_MODELS)),
-        fallback=_read("DriverModel_v1", driver_model=v.item(0, v.named(v.DRIVER_MODELS))),
+        fallback=_call("DriverModel_v1", driver_model=v.item(0, v.named(v.DRIVER_MODELS))),
     ),
 )
 
 FAST = (
-    _read(
+    _call(
         "UtilizationRates",
         gpu_utilization_percent=v.attribute("gpu", v.percent),
         memory_utilization_percent=v.attribute("memory", v.percent),
     ),
-    _read(
+    _call(
         "MemoryInfo",
-        MEMORY_V2,
+        _MEMORY_V2,
         memory_total_bytes=v.attribute("total", v.positive),
         memory_reserved_bytes=v.attribute("reserved", v.size),
         memory_used_bytes=v.attribute("used", v.size),
         memory_free_bytes=v.attribute("free", v.size),
-        fallback=_read(
+        fallback=_call(
             "MemoryInfo",
             memory_total_bytes=v.attribute("total", v.positive),
             memory_used_bytes=v.attribute("used", v.size),
             memory_free_bytes=v.attribute("free", v.size),
         ),
     ),
-    _read(
+    _call(
         "TemperatureV",
         0,
         temperature_celsius=v.celsius,
-        fallback=_read("Temperature", 0, temperature_celsius=v.celsius),
+        fallback=_call("Temperature", 0, temperature_celsius=v.celsius),
     ),
-    _read("PowerUsage", power_usage_mw=v.milliwatts),
-    _read("ClockInfo", 0, graphics_clock_mhz=v.megahertz),
-    _read("ClockInfo", 1, sm_clock_mhz=v.megahertz),
-    _read("ClockInfo", 2, memory_clock_mhz=v.megahertz),
-    _read("PerformanceState", performance_state=v.performance_state),
-    _read(
+    _call("PowerUsage", power_usage_mw=v.milliwatts),
+    _call("ClockInfo", 0, graphics_clock_mhz=v.megahertz),
+    _call("ClockInfo", 1, sm_clock_mhz=v.megahertz),
+    _call("ClockInfo", 2, memory_clock_mhz=v.megahertz),
+    _call("PerformanceState", performance_state=v.performance_state),
+    _call(
         "CurrentClocksEventReasons",
         clocks_event_reasons=v.event_reasons,
-        fallback=_read("CurrentClocksThrottleReasons", clocks_event_reasons=v.event_reasons),
+        fallback=_call("CurrentClocksThrottleReasons", clocks_event_reasons=v.event_reasons),
     ),
 )
 
 STEADY = (
-    _read("EncoderUtilization", encoder_utilization_percent=v.item(0, v.percent)),
-    _read("DecoderUtilization", decoder_utilization_percent=v.item(0, v.percent)),
-    _read("JpgUtilization", jpeg_utilization_percent=v.item(0, v.percent)),
-    _read("OfaUtilization", ofa_utilization_percent=v.item(0, v.percent)),
-    _read("ClockInfo", 3, video_clock_mhz=v.megahertz),
-    _read("MarginTemperature", temperature_margin_celsius=v.celsius),
-    _read("FanSpeed", fan_speed_percent=v.fan_percent),
+    _call("EncoderUtilization", encoder_utilization_percent=v.item(0, v.percent)),
+    _call("DecoderUtilization", decoder_utilization_percent=v.item(0, v.percent)),
+    _call("JpgUtilization", jpeg_utilization_percent=v.item(0, v.percent)),
+    _call("OfaUtilization", ofa_utilization_percent=v.item(0, v.percent)),
+    _call("ClockInfo", 3, video_clock_mhz=v.megahertz),
+    _call("MarginTemperature", temperature_margin_celsius=v.celsius),
+    _call("FanSpeed", fan_speed_percent=v.fan_percent),
 )
 
 SLOW = (
-    _read("EnforcedPowerLimit", enforced_power_limit_mw=v.milliwatts),
-    _read("PowerManagementLimit", power_limit_mw=v.milliwatts),
-    _read("CurrPcieLinkGeneration", pcie_link_generation=v.small_count),
-    _read("CurrPcieLinkWidth", pcie_link_width=v.small_count),
-    _read("PcieReplayCounter", pcie_replay_count=v.small_count),
-    _read(
+    _call("EnforcedPowerLimit", enforced_power_limit_mw=v.milliwatts),
+    _call("PowerManagementLimit", power_limit_mw=v.milliwatts),
+    _call("CurrPcieLinkGeneration", pcie_link_generation=v.small_count),
+    _call("CurrPcieLinkWidth", pcie_link_width=v.small_count),
+    _call("PcieReplayCounter", pcie_replay_count=v.small_count),
+    _call(
         "BAR1MemoryInfo",
         bar1_total_bytes=v.attribute("bar1Total", v.positive),
         bar1_used_bytes=v.attribute("bar1Used", v.size),
     ),
-    _read("EccMode", ecc_mode=v.item(0, v.flag), pending_ecc_mode=v.item(1, v.flag)),
-    _read("TotalEccErrors", 0, 0, ecc_corrected_volatile_count=v.count),
-    _read("TotalEccErrors", 1, 0, ecc_uncorrected_volatile_count=v.count),
-    _read("TotalEccErrors", 0, 1, ecc_corrected_aggregate_count=v.count),
-    _read("TotalEccErrors", 1, 1, ecc_uncorrected_aggregate_count=v.count),
-    _read("RetiredPages", 0, retired_pages_single_bit_count=len),
-    _read("RetiredPages", 1, retired_pages_double_bit_count=len),
-    _read("RetiredPagesPendingStatus", retired_pages_pending=v.flag),
-    _read(
+    _call("EccMode", ecc_mode=v.item(0, v.flag), pending_ecc_mode=v.item(1, v.flag)),
+    _call("TotalEccErrors", 0, 0, ecc_corrected_volatile_count=v.count),
+    _call("TotalEccErrors", 1, 0, ecc_uncorrected_volatile_count=v.count),
+    _call("TotalEccErrors", 0, 1, ecc_corrected_aggregate_count=v.count),
+    _call("TotalEccErrors", 1, 1, ecc_uncorrected_aggregate_count=v.count),
+    _call("RetiredPages", 0, retired_pages_single_bit_count=len),
+    _call("RetiredPages", 1, retired_pages_double_bit_count=len),
+    _call("RetiredPagesPendingStatus", retired_pages_pending=v.flag),
+    _call(
         "RemappedRows",
         remapped_rows_corrected_count=v.item(0, v.small_count),
         remapped_rows_uncorrected_count=v.item(1, v.small_count),
         remapped_rows_pending=v.item(2, v.flag),
         remapped_rows_failed=v.item(3, v.flag),
     ),
-    _read("ComputeMode", compute_mode=v.named(v.COMPUTE_MODES)),
-    _read("PersistenceMode", persistence_mode=v.flag),
-    _read("DisplayActive", display_active=v.flag),
-    _read("DisplayMode", display_attached=v.flag),
-    _read("MigMode", mig_mode=v.item(0, v.flag), pending_mig_mode=v.item(1, v.flag)),
+    _call("ComputeMode", compute_mode=v.named(v.COMPUTE_MODES)),
+    _call("PersistenceMode", persistence_mode=v.flag),
+    _call("DisplayActive", display_active=v.flag),
+    _call("DisplayMode", display_attached=v.flag),
+    _call("MigMode", mig_mode=v.item(0, v.flag), pending_mig_mode=v.item(1, v.flag)),
 )
 
 FIELD_VALUES = (
@@ -202,7 +207,7 @@ FIELD_VALUES = (
     FieldValue(230, "recovery_action", v.named(v.RECOVERY_ACTIONS), SLOW_SECONDS),
 )
 
-LANES = (
+POLL_GROUPS = (
     (STATIC, STATIC_SECONDS),
     (FAST, FAST_SECONDS),
     (STEADY, STEADY_SECONDS),
@@ -211,12 +216,83 @@ LANES = (
 
 _MEMORY = FAST[1]
 _INSTANCE = (
-    _read("UUID", uuid=v.string),
-    _read("Name", name=v.string),
-    _read("GpuInstanceId", gpu_instance_id=v.small_count),
-    _read("ComputeInstanceId", compute_instance_id=v.small_count),
-    _read("Attributes", multiprocessor_count=v.attribute("multiprocessorCount", v.small_count)),
+    _call("UUID", uuid=v.string),
+    _call("Name", name=v.string),
+    _call("GpuInstanceId", gpu_instance_id=v.small_count),
+    _call("ComputeInstanceId", compute_instance_id=v.small_count),
+    _call("Attributes", multiprocessor_count=v.attribute("multiprocessorCount", v.small_count)),
 )
 
-MIG_LANES = ((_INSTANCE, INSTANCE_SECONDS), ((_MEMORY,), FAST_SECONDS))
+INSTANCE_POLL_GROUPS = ((_INSTANCE, INSTANCE_SECONDS), ((_MEMORY,), FAST_SECONDS))
 """What a MIG instance answers; utilization, power and clocks are its parent's alone."""
+
+
+class PollGroup:
+    """Calls made at the same interval; one that the device does not support drops out for good.
+
+    A fact that never changes drops out too, once it is known. A call that is slow is made more
+    rarely, so that it does not hold up the others in every tick, and its fields are unknown in
+    between. Only the facts of a MIG instance are read whenever they are due: without them another
+    instance would be taken for it.
+    """
+
+    def __init__(self, calls: tuple[NvmlCall, ...], seconds: float) -> None:
+        self.seconds = seconds
+        self._calls = list(calls)
+        self._due = 0.0
+        self._slow: dict[NvmlCall, float] = {}
+        """When each call that was slow the last time may be made again."""
+        self._may_pause = seconds != INSTANCE_SECONDS
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time to read."""
+        return now >= self._due
+
+    def read(self, library: Library, handle: Any, values: dict[str, Any], now: float) -> list[int]:
+        """Fill the fields into `values`, and return NVML's code of each call that is supported.
+
+        Raises DeviceLost when the device is gone.
+        """
+        is_static = self.seconds == STATIC_SECONDS
+        kept: list[NvmlCall] = []
+        answered: list[int] = []
+        began = library.stopwatch()
+        for first in self._calls:
+            if self._slow and now < self._slow.get(first, now):
+                kept.append(first)
+                values.update(dict.fromkeys(field for field, _ in first.fields))
+                continue
+            call, code = _make(library, handle, first, values)
+            ended = library.stopwatch()
+            took, began = ended - began, ended
+            if call is None:
+                continue
+            self._note_duration(call, took, now)
+            answered.append(code)
+            if code or not is_static:
+                kept.append(call)
+        self._calls = kept
+        self._due = now + (RETRY_SECONDS if is_static and kept else self.seconds)
+        return answered
+
+    def _note_duration(self, call: NvmlCall, took: float, now: float) -> None:
+        """Pause a call that was slow twice in a row; once may be a GPU that had to wake up."""
+        if took > LONG_SECONDS and self._may_pause:
+            pause = max(SLOW_SECONDS, _LONG_PAUSES * took) if call in self._slow else 0.0
+            self._slow[call] = now + pause
+        elif self._slow:
+            self._slow.pop(call, None)
+
+
+def _make(
+    library: Library, handle: Any, call: NvmlCall | None, values: dict[str, Any]
+) -> tuple[NvmlCall | None, int]:
+    """Make a call or the first of its fallbacks that is supported; return it and NVML's code."""
+    while call is not None:
+        value, code = library.call_device(call.name, handle, *call.arguments)
+        for field, convert in call.fields:
+            values[field] = None if code else convert(value)
+        if code not in codes.PERMANENT:
+            return call, code
+        call = call.fallback
+    return None, codes.SUCCESS

@@ -93,7 +93,7 @@ def device_message(index: int, code: int) -> str:
 
 
 def driver_message(code: int) -> str:
-    """Return the line that says why NVML cannot be used and what to do about it."""
+    """Return why NVML cannot be used and what to do about it, in one line."""
     advice = _ADVICE.get(code)
     return f"{text(code)} (NVML error {code})" + (f"; {advice}" if advice else "")
 
@@ -104,8 +104,8 @@ _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc")
 _VERSION = re.compile(r"\b\d{3,4}(?:\.\d{1,4}){1,3}\b")
 
 
-def refusal(code: int, root: str = "/", environ: Mapping[str, str] = os.environ) -> str:
-    """Return the line that says why NVML cannot be used and what to do about it."""
+def init_error(code: int, root: str = "/", environ: Mapping[str, str] = os.environ) -> str:
+    """Return why NVML could not be initialised here and what to do about it, in one line."""
     if code == LIB_RM_VERSION_MISMATCH:
         return _mismatch(root) or driver_message(code)
     if code == UNKNOWN and _is_container(root, environ):

@@ -1,122 +1,110 @@
-"""One GPU from tick to tick: what it answers, and what is kept of it when it is gone."""
+"""What one GPU answers through one handle, each value at its interval."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.calls import RETRY_SECONDS, STATIC
-from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.poll import DeviceLost
-from gpudash.model.device import Device, DeviceState
-from gpudash.model.fault import Fault, XidEvent
-from gpudash.model.text import clean
-
-if TYPE_CHECKING:
-    from gpudash.collect.nvml.xids import XidWatch
-from typing import TYPE_CHECKING
-
-from gpudash.collect.nvml.calls import FIELD_VALUES, STATIC_SECONDS, FieldValue
-from gpudash.collect.nvml.library import FieldAnswers
-from gpudash.collect.nvml.rates import Counters
-
-if TYPE_CHECKING:
-    from gpudash.collect.nvml.links import LinkErrors
-    from gpudash.collect.nvml.rates import Throttling
-from collections.abc import Mapping
-
 from gpudash.collect.nvml.calls import (
     FAST_SECONDS,
-    LANES,
+    FIELD_VALUES,
+    POLL_GROUPS,
+    RETRY_SECONDS,
     SLOW_SECONDS,
+    STATIC_SECONDS,
     STEADY_SECONDS,
+    FieldValue,
+    PollGroup,
 )
 from gpudash.collect.nvml.gpm import Gpm
-from gpudash.collect.nvml.library import FieldAnswer
-from gpudash.collect.nvml.links import Fabric, NvLinks
-from gpudash.collect.nvml.poll import Lane
-from gpudash.collect.nvml.rates import COUNTERS, PcieThroughput, Slopes
+from gpudash.collect.nvml.library import DeviceLost, FieldAnswer, FieldAnswers, Library, Scoped
+from gpudash.collect.nvml.links import Fabric, LinkErrors, NvLinks
+from gpudash.collect.nvml.rates import (
+    COUNTERS,
+    ByteCounters,
+    PcieThroughput,
+    RateTracker,
+    Throttling,
+)
 from gpudash.collect.nvml.values import fan_percent, small_count
-from gpudash.model.device import UtilizationSource, pcie_capacity
+from gpudash.model.device import pcie_capacity
+
+if TYPE_CHECKING:
+    from gpudash.model.device import UtilizationSource
 
 _COUNTED = frozenset(counter.field for counter in COUNTERS)
 
 
-class HandleFacts:
-    """A device as one handle of it answers; what it once refused is not asked again."""
+class DeviceSampler:
+    """A GPU through one handle; what the device once refused is not asked for again."""
 
     def __init__(self, library: Library, handle: Any) -> None:
         self.values: dict[str, Any] = {}
-        """The fields of the device that are known, as they were when they were due."""
-        self.reads = 0
-        """How often it was read."""
+        """The fields of the device that are known, as of when they were due."""
+        self.samples = 0
+        """How often it was sampled."""
         self.is_outdated = False
         """Whether its MIG mode has changed, and with it what it supports."""
         self._library = library
         self._handle = handle
-        self._lanes = [Lane(readings, seconds) for readings, seconds in LANES]
-        self._fields = Fields(library)
-        self._fans = Fans(library)
-        self._links = NvLinks(library)
-        self._fabric = Fabric(library)
+        self._groups = [PollGroup(calls, seconds) for calls, seconds in POLL_GROUPS]
+        self._batch = FieldBatch(library, handle)
+        self._fans = Fans(library, handle)
+        self._links = NvLinks(library, handle)
+        self._fabric = Fabric(library, handle)
         self._gpm = Gpm(library)
-        self._pcie = PcieThroughput(library) if library.pcie_throughput else None
-        self._slopes = Slopes()
+        self._pcie = PcieThroughput(library, handle) if library.pcie_throughput else None
+        self._rates = RateTracker()
         self._mig_mode: bool | None = None
 
-    def read(self, now: float) -> None:
-        """Ask for what is due.
+    def sample(self, now: float) -> None:
+        """Read what is due at `now`.
 
         Raises DeviceLost when the device says that it is gone, or fails in all that is fast.
         """
-        if self.reads:
-            self._fields.start_slow()
-        self.reads += 1
-        for lane in self._lanes:
-            if lane.is_due(now):
-                self._read_lane(lane, now)
-        self.values.update(self._fields.read(self._handle, now))
+        if self.samples:
+            self._batch.add_error_counters()
+        self.samples += 1
+        for group in self._groups:
+            if group.is_due(now):
+                self._read(group, now)
+        self.values.update(self._batch.read(now))
         for field, value in self._gpm.read(self._handle, now).items():
             if field not in _COUNTED or self.values.get(field) is None:
                 self.values[field] = value
         if self._pcie is not None:
-            self.values.update(self._pcie.missing(self._handle, self.values, now))
+            self.values.update(self._pcie.missing(self.values, now))
         self.values["utilization_source"] = self._utilization_source()
 
     def close(self) -> None:
-        """Give back what NVML lent, while it is still open."""
+        """Free what NVML allocated, while it is still open."""
         self._gpm.close()
 
-    def _read_lane(self, lane: Lane, now: float) -> None:
-        seen = lane.read(self._library, self._handle, self.values, now)
-        if lane.seconds == STATIC_SECONDS:
+    def _read(self, group: PollGroup, now: float) -> None:
+        answered = group.read(self._library, self._handle, self.values, now)
+        if group.seconds == STATIC_SECONDS:
             generation = self.values.get("max_pcie_link_generation")
             width = self.values.get("max_pcie_link_width")
-            self._fields.bound_pcie(pcie_capacity(generation, width))
-        if lane.seconds == FAST_SECONDS:
-            if seen and all(seen):
-                raise DeviceLost(seen[0])
-            self.values.update(memory_facts(self.values))
-        if lane.seconds == STEADY_SECONDS:
-            self.values["fan_speeds_percent"] = self._fans.speeds(self._handle)
-        if lane.seconds == SLOW_SECONDS:
-            self._take(*self._links.facts(self._handle))
-            self._fields.follow_links(self._links.active)
-            self._take(*self._fabric.facts(self._handle))
-            self._take_replays(now)
+            self._batch.limit_pcie(pcie_capacity(generation, width))
+        if group.seconds == FAST_SECONDS:
+            if answered and all(answered):
+                raise DeviceLost(answered[0])
+            self.values.update(memory_values(self.values))
+        if group.seconds == STEADY_SECONDS:
+            self.values["fan_speeds_percent"] = self._fans.speeds()
+        if group.seconds == SLOW_SECONDS:
+            self.values.update(self._links.values())
+            self._batch.follow_links(self._links.active)
+            self.values.update(self._fabric.values())
+            self.values["pcie_replays_per_second"] = self._replays_per_second(now)
             self._compare_mig_mode()
 
-    def _take(self, facts: dict[str, Any], code: int) -> None:
-        if code in codes.DEAD:
-            raise DeviceLost(code)
-        self.values.update(facts)
-
-    def _take_replays(self, now: float) -> None:
+    def _replays_per_second(self, now: float) -> float | None:
         count = self.values.get("pcie_replay_count")
         answer = None if count is None else FieldAnswer(count, int(now * 1e6))
-        slope = self._slopes.per_second("pcie_replay_count", answer, now)
-        self.values["pcie_replays_per_second"] = None if slope is None else round(slope, 3)
+        rate = self._rates.per_second("pcie_replay_count", answer, now)
+        return None if rate is None else round(rate, 3)
 
     def _compare_mig_mode(self) -> None:
         mode = self.values["mig_mode"]
@@ -129,229 +117,77 @@ class HandleFacts:
         return None if self.values.get("gpu_utilization_percent") is None else "kernel-time"
 
 
-_IDENTITY = frozenset(field for reading in STATIC for field, _ in reading.fields)
+class _BatchPart(Protocol):
+    """Some field values of the batch, and what they say of the device."""
+
+    def wanted(self, now: float) -> list[Scoped]:
+        """Return what the next batch has to bring."""
+        ...
+
+    def values(self, answers: FieldAnswers, now: float) -> Mapping[str, Any]:
+        """Return the fields of the device that the batch fills."""
+        ...
 
 
-class DeviceReader:
-    """A GPU by its NVML index; keeps its identity when it stops answering."""
+_NO_ANSWERS = FieldAnswers({}, frozenset())
 
-    def __init__(self, library: Library, index: int, wall_clock: Callable[[], float]) -> None:
-        self.index = index
-        self.handle: Any = None
-        self.openings = 0
-        """How often its handle was asked for: what an earlier one refused, a later one may not."""
-        self.kept: dict[str, Device] = {}
-        """What an earlier collector left of each GPU, by UUID."""
+
+class FieldBatch:
+    """The field values of one GPU, all that is due in one call."""
+
+    def __init__(self, library: Library, handle: Any) -> None:
         self._library = library
-        self._wall_clock = wall_clock
-        self._asked: HandleFacts | None = None
-        self._put_aside: list[HandleFacts] = []
-        """What was asked of earlier handles, and holds what NVML lent until it may be asked."""
-        self._known: dict[str, Any] = {}
-        self._xids: XidWatch | None = None
-        self._left: dict[str, Any] = {}
-        """What earlier handles told last, once it may be worth a comparison."""
-        self._out_by = codes.SUCCESS
-        """By what the GPU was out of order when its handle was last asked for."""
-        self._retry_at = 0.0
-        self._state: DeviceState = "ok"
-        self._fault: Fault | None = None
-
-    def read(self, now: float) -> Device:
-        """Read what is due at `now` (monotonic seconds); never raises."""
-        is_outdated = self._asked is not None and self._asked.is_outdated
-        if is_outdated or (self._asked is None and now >= self._retry_at):
-            self._open(now)
-        if self._asked is not None:
-            self._read(self._asked, now)
-        values = self._known if self._asked is None else self._asked.values
-        return Device(
-            index=self.index,
-            state=self._state,
-            fault=self._fault,
-            **{**values, "xid_events": self._xid_events},
-        )
-
-    def identity(self) -> dict[str, Any]:
-        """Return what is true of it whatever it does now, also while a call is under way."""
-        asked = self._asked
-        values = self._known if asked is None else asked.values
-        return {**_identity(values), "xid_events": self._xid_events}
-
-    def asleep(self, bus_id: str | None, name: str | None, uuid: str | None) -> Device:
-        """Return the GPU as suspended, without any call: it would wake it, or hang."""
-        identity: dict[str, Any] = {"pci_bus_id": bus_id, "name": name, "uuid": uuid}
-        identity.update(self.identity())
-        self._forget_handle()
-        return Device(index=self.index, state="asleep", **identity)
-
-    def reopen(self, index: int) -> None:
-        """Ask for the handle again at the next read: the old one died with the driver."""
-        self.index = index
-        self._forget_handle()
-
-    def close(self) -> None:
-        """Give back what NVML lent, while it is still open."""
-        for asked in (*self._put_aside, self._asked):
-            if asked is not None:
-                asked.close()
-        self._put_aside.clear()
-        if self._xids is not None:
-            self._xids.close()
-
-    def begin_anew(self) -> None:
-        """Take note that the driver was loaded anew: what was reported before is over."""
-        if self._xids is not None:
-            self._xids.put_behind()
-
-    def fail(self, code: int, now: float) -> None:
-        """Mark the GPU as failed for `code`; it is asked again after a while."""
-        self._forget_handle()
-        self.close()
-        self._retry_at = now + RETRY_SECONDS
-        self._state = _state(code)
-        self._fault = Fault(
-            source="nvml",
-            code=code,
-            uuid=self._known.get("uuid"),
-            message=clean(codes.device_message(self.index, code)),
-        )
-
-    @property
-    def _xid_events(self) -> tuple[XidEvent, ...] | None:
-        return None if self._xids is None else self._xids.events
-
-    def _open(self, now: float) -> None:
-        handle, code = self._library.ask("nvmlDeviceGetHandleByIndex", self.index)
-        if code:
-            self.fail(code, now)
-            return
-        self._forget_handle()
-        self.close()
-        self._out_by = (self._fault.code if self._fault else None) or codes.SUCCESS
-        self.handle, self._state, self._fault = handle, "ok", None
-        self.openings += 1
-        self._asked = HandleFacts(self._library, handle)
-
-    def _forget_handle(self) -> None:
-        asked = self._asked
-        if asked is not None:
-            self._known = _identity(asked.values) or self._known
-            self._put_aside.append(asked)
-            if self._xids is not None:
-                told = asked.values.items()
-                self._left.update((name, value) for name, value in told if value is not None)
-        self.handle, self._asked = None, None
-        self._retry_at = 0.0
-
-    def _read(self, asked: HandleFacts, now: float) -> None:
-        is_new = not asked.reads
-        if not is_new:
-            self._watch_xids(asked, now)
-        try:
-            asked.read(now)
-        except DeviceLost as lost:
-            self.fail(lost.code, now)
-            return
-        kept = self.kept.pop(asked.values.get("uuid") or "", None) if is_new and self.kept else None
-        if kept is not None:
-            self._recall(kept)
-        if is_new and self._xids is not None:
-            self._settle_xids(self._xids, asked)
-            self._watch_xids(asked, now)
-
-    def _recall(self, kept: Device) -> None:
-        """Go on from where an earlier collector ended."""
-        from gpudash.collect.nvml.xids import XidWatch
-
-        self._xids = self._xids or XidWatch(self._library, self._wall_clock, kept.xid_events)
-        told = {name: getattr(kept, name) for name in kept.__struct_fields__}
-        self._left = {name: value for name, value in told.items() if value is not None}
-
-    def _settle_xids(self, xids: XidWatch, asked: HandleFacts) -> None:
-        """Put behind what was reported before a reset, if there was one since the last handle."""
-
-        if self._out_by in CAME_BACK or was_reset(self._left, asked.values):
-            xids.put_behind()
-        # Told by an earlier collector, and settled now; handles tell none.
-        self._left.pop("state", None)
-
-    def _watch_xids(self, asked: HandleFacts, now: float) -> None:
-        """Fetch the XIDs from the second tick on: a first one may be the only one."""
-        if self._xids is None and asked.reads:
-            from gpudash.collect.nvml.xids import XidWatch
-
-            self._xids = XidWatch(self._library, self._wall_clock)
-        if self._xids is not None:
-            self._xids.fetch(self.handle, now)
-
-
-def _identity(values: dict[str, Any]) -> dict[str, Any]:
-    return {field: values[field] for field in _IDENTITY & values.keys()}
-
-
-def _state(code: int) -> DeviceState:
-    if code == codes.GPU_IS_LOST:
-        return "lost"
-    return "reset-required" if code == codes.RESET_REQUIRED else "failed"
-
-
-_NOT_ASKED = FieldAnswers({}, frozenset(), codes.SUCCESS)
-
-
-class Fields:
-    """The field values of one GPU, each on its pace, with all that counts in the same batch."""
-
-    def __init__(self, library: Library) -> None:
-        self._counters = Counters()
-        self._throttling: Throttling | None = None
-        self._link_errors: LinkErrors | None = None
-        self._library = library
-        self._due = dict.fromkeys(FIELD_VALUES, 0.0)
-        self._has_call = True
+        self._handle = handle
+        self._counters = ByteCounters()
+        self._link_errors = LinkErrors(library, handle)
+        self._parts: list[_BatchPart] = [_FieldValues()]
+        if not library.single_sample:
+            self._parts.append(self._counters)
+        self._is_supported = True
 
     def follow_links(self, active: tuple[int, ...]) -> None:
-        """Count what goes over these NVLinks, those that are up."""
-        self._counters.links = active
+        """Read the counters of these NVLinks."""
+        self._counters.links = self._link_errors.links = active
 
-    def bound_pcie(self, most_bytes_per_second: float | None) -> None:
-        """Take note of what the PCIe link carries each way at its best, None if unknown."""
-        self._counters.pcie_ceiling = most_bytes_per_second
+    def limit_pcie(self, max_bytes_per_second: float | None) -> None:
+        """Take no PCIe rate for true that is above what the link carries, None if unknown."""
+        self._counters.max_pcie_bytes_per_second = max_bytes_per_second
 
-    def start_slow(self) -> None:
-        """Begin with what tells nothing in a first tick, which may be the only one."""
-        if self._throttling is None:
-            from gpudash.collect.nvml.links import LinkErrors
-            from gpudash.collect.nvml.rates import Throttling
+    def add_error_counters(self) -> None:
+        """Begin with what says nothing in the first tick, which may be the only one."""
+        if self._link_errors not in self._parts:
+            self._parts += [Throttling(), self._link_errors]
 
-            self._throttling, self._link_errors = Throttling(), LinkErrors(self._library)
-
-    def read(self, handle: Any, now: float) -> dict[str, Any]:
-        """Return the fields that were due; those of the counters at each read.
-
-        Raises DeviceLost when the device says that it is gone.
-        """
-        wanted = [field for field, due in self._due.items() if now >= due]
-        batch = [(field.id, 0) for field in wanted]
-        if not self._library.single_look:
-            batch += self._counters.wanted()
-        if self._throttling is not None and self._link_errors is not None:
-            self._link_errors.links = self._counters.links
-            batch += self._throttling.wanted(now) + self._link_errors.wanted(now)
-        answers = _NOT_ASKED
-        if batch and self._has_call:
-            answers = self._library.fields(handle, batch)
+    def read(self, now: float) -> dict[str, Any]:
+        """Return the fields that were due; raises DeviceLost when the device is gone."""
+        batch = [scope for part in self._parts for scope in part.wanted(now)]
+        answers = _NO_ANSWERS
+        if batch and self._is_supported:
+            answers = self._library.fields(self._handle, batch)
         if answers.code in codes.DEAD:
             raise DeviceLost(answers.code)
-        self._has_call = self._has_call and answers.code not in codes.PERMANENT
-        facts = {field.field: self._take(field, answers, now) for field in wanted}
-        facts.update(self._counters.rates(answers.values, answers.refused, now))
-        if self._throttling is not None and self._link_errors is not None:
-            facts.update(self._throttling.facts(answers, now))
-            facts.update(self._link_errors.facts(answers, handle, now))
-        return facts
+        self._is_supported = self._is_supported and answers.code not in codes.PERMANENT
+        values: dict[str, Any] = {}
+        for part in self._parts:
+            values.update(part.values(answers, now))
+        return values
 
-    def _take(self, field: FieldValue, answers: FieldAnswers, now: float) -> Any:
+
+class _FieldValues:
+    """The plain field values of the table, each at its interval until it is refused."""
+
+    def __init__(self) -> None:
+        self._due = dict.fromkeys(FIELD_VALUES, 0.0)
+        self._wanted: list[FieldValue] = []
+
+    def wanted(self, now: float) -> list[Scoped]:
+        self._wanted = [field for field, due in self._due.items() if now >= due]
+        return [(field.id, 0) for field in self._wanted]
+
+    def values(self, answers: FieldAnswers, now: float) -> dict[str, Any]:
+        return {field.field: self._value(field, answers, now) for field in self._wanted}
+
+    def _value(self, field: FieldValue, answers: FieldAnswers, now: float) -> Any:
         scope = field.id, 0
         answer = answers.values.get(scope)
         if scope in answers.refused:
@@ -367,77 +203,47 @@ _MAX_FANS = 16
 
 
 class Fans:
-    """How many fans a GPU has, asked until it is known, and their speeds."""
+    """The fans of a GPU, counted until their number is known."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, handle: Any) -> None:
         self._library = library
+        self._handle = handle
         self._count: int | None = None
 
-    def speeds(self, handle: Any) -> tuple[int | None, ...] | None:
+    def speeds(self) -> tuple[int | None, ...] | None:
         """Return the speed of each fan in percent; None if there is none or none answers.
 
         Raises DeviceLost when the device says that it is gone.
         """
+        call = self._library.call_device
         if self._count is None:
-            count, code = self._ask("nvmlDeviceGetNumFans", handle)
+            count, code = call("nvmlDeviceGetNumFans", self._handle)
             if code in codes.PERMANENT:
                 self._count = 0
             elif (number := small_count(count)) is not None:
                 self._count = min(number, _MAX_FANS)
         answers = [
-            self._ask("nvmlDeviceGetFanSpeed_v2", handle, fan) for fan in range(self._count or 0)
+            call("nvmlDeviceGetFanSpeed_v2", self._handle, fan) for fan in range(self._count or 0)
         ]
         if answers and all(code in codes.PERMANENT for _, code in answers):
             self._count = 0
         speeds = tuple(fan_percent(speed) for speed, _ in answers)
         return speeds if any(speed is not None for speed in speeds) else None
 
-    def _ask(self, call: str, *arguments: Any) -> tuple[Any, int]:
-        value, code = self._library.ask(call, *arguments)
-        if code in codes.DEAD:
-            raise DeviceLost(code)
-        return value, code
-
 
 _INTEGRATED = frozenset({"gb10", "orin", "thor", "xavier", "tegra", "nvgpu", "n1x"})
 _SIZES = ("memory_total_bytes", "memory_reserved_bytes", "memory_used_bytes", "memory_free_bytes")
 
 
-def memory_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whether the memory is the host's, and no size where NVML has none to tell.
+def memory_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whether the memory is the host's, and no sizes where NVML has none.
 
     Such a chip answers NOT_SUPPORTED, or 0 bytes in total. So may a lost GPU, or a MIG parent
     without rights: only the name, or page tables shared with the CPU, tell them apart.
     """
-    if facts.get("memory_total_bytes") is not None:
+    if values.get("memory_total_bytes") is not None:
         return {"unified_memory": False}
-    words = (facts.get("name") or "").lower().replace("(", " ").replace(")", " ").split()
-    is_integrated = not _INTEGRATED.isdisjoint(words) or facts.get("addressing_mode") == "ats"
-    is_unified = is_integrated and not facts.get("mig_mode")
+    words = (values.get("name") or "").lower().replace("(", " ").replace(")", " ").split()
+    is_integrated = not _INTEGRATED.isdisjoint(words) or values.get("addressing_mode") == "ats"
+    is_unified = is_integrated and not values.get("mig_mode")
     return {**dict.fromkeys(_SIZES), "unified_memory": True if is_unified else None}
-
-
-CAME_BACK = frozenset({codes.GPU_IS_LOST, codes.RESET_REQUIRED, codes.UNINITIALIZED})
-"""What a GPU answers that can be read again only after a reset, or another load of the driver."""
-
-_RISING = ("total_energy_mj", "pcie_replay_count")
-"""Counters since the driver took the GPU over, which nobody else sets back."""
-_MENDED = ("remapped_rows_pending", "retired_pages_pending")
-"""What waits for a reset."""
-_OUT = frozenset({"lost", "reset-required"})
-"""States from which the same brings a GPU back."""
-_RESETS = frozenset({"gpu-reset", "drain-and-reset", "bus-reset", "node-reboot", "system-reboot"})
-
-
-def was_reset(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether the values of a new handle are those of a GPU that began anew since `before`."""
-    return (
-        before.get("state") in _OUT
-        or any(_fell(before.get(name), after.get(name)) for name in _RISING)
-        or any(before.get(name) is True and after.get(name) is False for name in _MENDED)
-        or (before.get("recovery_action") in _RESETS and after.get("recovery_action") == "none")
-    )
-
-
-def _fell(before: int | None, after: int | None) -> bool:
-    return before is not None and after is not None and after < before

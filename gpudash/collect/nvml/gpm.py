@@ -1,7 +1,7 @@
-"""What the SMs really do, from NVML's GPU performance monitoring (Hopper and newer).
+"""How busy the SMs are, from NVML's GPU performance monitoring (Hopper and newer).
 
-Each value is the average between two samples, so that the sample of the tick before is kept and
-nothing ever waits. It takes no rights outside of MIG and disturbs no profiler.
+Each value is the average between two samples: that of the previous tick is kept, so that nothing
+ever waits. It needs no rights outside of MIG and disturbs no profiler.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Gpm:
         self._values = _NONE
 
     def read(self, handle: Any, now: float) -> Values:
-        """Return the averages since the last read, None each in a first one or if not supported.
+        """Return the averages since the last read, None each in the first or if not supported.
 
         `handle` is the whole GPU's, also for a MIG instance.
         """
@@ -66,31 +66,31 @@ class Gpm:
         return self._values
 
     def close(self) -> None:
-        """Give the samples back: the handle that they were taken with is gone."""
+        """Free the samples: the handle that they were taken with is gone."""
         for sample in (self._before, self._spare):
             if sample is not None:
-                self._library.ask("nvmlGpmSampleFree", sample)
+                self._library.call("nvmlGpmSampleFree", sample)
         self._before = self._spare = self._supported = None
         self._values = _NONE
 
     def _is_supported(self, handle: Any) -> bool:
-        if self._library.single_look:
+        if self._library.single_sample:
             return False
-        support, _ = self._library.ask("nvmlGpmQueryDeviceSupport", handle)
+        support, _ = self._library.call("nvmlGpmQueryDeviceSupport", handle)
         if support is None or not support.isSupportedDevice:
             return False
-        streaming, code = self._library.ask("nvmlGpmQueryIfStreamingEnabled", handle)
-        # Drivers without the question always stream; where it is off, all counters read 0.
+        streaming, code = self._library.call("nvmlGpmQueryIfStreamingEnabled", handle)
+        # Drivers without this call always stream; where it is off, all counters read 0.
         return bool(code or streaming)
 
     def _take(self, handle: Any) -> Values:
         sample = self._spare
         if sample is None:
-            sample, _ = self._library.ask("nvmlGpmSampleAlloc")
+            sample, _ = self._library.call("nvmlGpmSampleAlloc")
         if self._instance is None:
-            _, code = self._library.ask("nvmlGpmSampleGet", handle, sample)
+            _, code = self._library.call("nvmlGpmSampleGet", handle, sample)
         else:
-            _, code = self._library.ask("nvmlGpmMigSampleGet", handle, self._instance, sample)
+            _, code = self._library.call("nvmlGpmMigSampleGet", handle, self._instance, sample)
         if code:
             self._spare = sample
             return _NONE
@@ -103,19 +103,19 @@ class Gpm:
         request.version = module.NVML_GPM_METRICS_GET_VERSION
         request.sample1, request.sample2 = before, after
         request.numMetrics = len(_ALL)
-        for place, number in enumerate(_ALL):
-            request.metrics[place].metricId = number
-        answer, code = self._library.ask("nvmlGpmMetricsGet", request)
+        for index, number in enumerate(_ALL):
+            request.metrics[index].metricId = number
+        answer, code = self._library.call("nvmlGpmMetricsGet", request)
         if code:
             return _NONE
         return {
-            field: (_rate if number in RATES else _percent)(answer.metrics[place])
-            for place, (number, field) in enumerate(_ALL.items())
+            field: (_rate if number in RATES else _percent)(answer.metrics[index])
+            for index, (number, field) in enumerate(_ALL.items())
         }
 
 
 def _percent(metric: Any) -> float | None:
-    """Return a share to a tenth of a percent; not a number and what exceeds 100 is none."""
+    """Return a share to a tenth of a percent, None if it is not a number or above 100."""
     value: float = metric.value
     valid = metric.nvmlReturn == codes.SUCCESS and 0.0 <= value < 100.5
     return min(100.0, round(value, 1)) if valid else None

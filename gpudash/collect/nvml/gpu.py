@@ -1,46 +1,226 @@
-"""One GPU with all that is read of it, and what is shown of it while it cannot be read."""
+"""One GPU from tick to tick: what is read of it, and what is shown while it cannot be read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.bus import UNKNOWN, Bus, Identity, kernel_address
-from gpudash.collect.nvml.device import DeviceReader
-from gpudash.collect.nvml.library import Library
+from gpudash.collect.nvml.calls import RETRY_SECONDS, STATIC
+from gpudash.collect.nvml.device import DeviceSampler
+from gpudash.collect.nvml.library import DeviceLost, Library
 from gpudash.collect.nvml.mig import InstanceReader
 from gpudash.collect.nvml.processes import Listing, ProcessReader
 from gpudash.collect.nvml.worker import Task
 from gpudash.model.device import Device, DeviceState
-from gpudash.model.fault import Fault
+from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.state import is_left_alone
 from gpudash.model.text import clean
 
-NO_LISTING = Listing((), codes.SUCCESS, None)
-SILENCE = Listing((), codes.TIMEOUT, None)
-"""The processes of a GPU to which a call has not come back."""
-UNASKED = Listing((), codes.INSUFFICIENT_RESOURCES, None)
-"""The processes of a GPU that could not be asked."""
+if TYPE_CHECKING:
+    from gpudash.collect.nvml.xids import XidWatch
+
+NO_PROCESSES = Listing((), codes.SUCCESS, None)
+_UNANSWERED = Listing((), codes.TIMEOUT, None)
+"""The processes of a GPU on which a call hangs."""
+_UNREAD = Listing((), codes.INSUFFICIENT_RESOURCES, None)
+"""The processes of a GPU for which there was no thread."""
 
 _LEFT_ALONE = clean("left alone so that it can fall asleep: on battery, and nothing to do")
+_IDENTITY = frozenset(field for call in STATIC for field, _ in call.fields)
 
 
-class Look(Struct, frozen=True):
-    """What one tick saw of a GPU."""
+class GpuSample(Struct, frozen=True):
+    """What one tick read of a GPU."""
 
     device: Device
     instances: tuple[Device, ...]
     listing: Listing
 
 
-class Gpu:
-    """One GPU with all that is read of it on its own pace.
+class GpuReader:
+    """A GPU by its NVML index, with its instances and processes, across the loss of its handle.
 
-    While its task is out, the readers belong to the thread that is on it.
+    While a task runs, it belongs to the thread of that task.
     """
+
+    def __init__(
+        self,
+        library: Library,
+        index: int,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self.index = index
+        self.handle: Any = None
+        self.openings = 0
+        """How often its handle was obtained: what an earlier one refused, a later one may not."""
+        self.handed_over: dict[str, Device] = {}
+        """What an earlier collector knew of each GPU, by UUID."""
+        self._library = library
+        self._wall_clock = wall_clock
+        self._instances = InstanceReader(library)
+        self._processes = ProcessReader(library, clock, wall_clock)
+        self._sampler: DeviceSampler | None = None
+        self._old_samplers: list[DeviceSampler] = []
+        """Those of earlier handles, until what NVML allocated for them is freed."""
+        self._known: dict[str, Any] = {}
+        """Its identity, as earlier handles told it."""
+        self._xids: XidWatch | None = None
+        self._before: dict[str, Any] = {}
+        """The last values of earlier handles, from which a reset is recognised."""
+        self._failed_with = codes.SUCCESS
+        """The code with which the GPU failed before its handle was last obtained."""
+        self._retry_at = 0.0
+        self._state: DeviceState = "ok"
+        self._fault: Fault | None = None
+
+    def read(self, now: float, known: Listing | None = None) -> GpuSample:
+        """Read what is due at `now` (seconds); never raises.
+
+        The processes are listed unless a `known` listing still stands.
+        """
+        is_outdated = self._sampler is not None and self._sampler.is_outdated
+        if is_outdated or (self._sampler is None and now >= self._retry_at):
+            self._open(now)
+        if self._sampler is not None:
+            self._sample(self._sampler, now)
+        values = self._known if self._sampler is None else self._sampler.values
+        instances = self._instances.read(self.handle, values, now)
+        if self.handle is None:
+            listing = NO_PROCESSES
+        else:
+            listing = known or self._processes.read(self.handle, self.index, values, instances)
+        used = values.get("memory_used_bytes")
+        device = Device(
+            index=self.index,
+            state=self._state,
+            fault=self._fault,
+            **{
+                **values,
+                "memory_unaccounted_bytes": _of_now(listing.unaccounted_bytes, used),
+                "xid_events": self._xid_events,
+            },
+        )
+        return GpuSample(device, instances, listing)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what is true of it whatever it does now, also while a task runs."""
+        sampler = self._sampler
+        values = self._known if sampler is None else sampler.values
+        return {**_identity(values), "xid_events": self._xid_events}
+
+    def reopen(self, index: int) -> None:
+        """Get the handle again at the next read: the old one died with the driver."""
+        self.index = index
+        self.forget_handle()
+
+    def close(self) -> None:
+        """Free what NVML allocated, while it is still open."""
+        self._close_samplers()
+        self._instances.close()
+
+    def on_driver_reload(self) -> None:
+        """Mark what was reported so far as of before a reset: the driver was loaded again."""
+        if self._xids is not None:
+            self._xids.mark_before_reset()
+
+    def forget_handle(self) -> None:
+        """Keep what is known, and get a handle again at the next read."""
+        sampler = self._sampler
+        if sampler is not None:
+            self._known = _identity(sampler.values) or self._known
+            self._old_samplers.append(sampler)
+            if self._xids is not None:
+                values = sampler.values.items()
+                self._before.update((name, value) for name, value in values if value is not None)
+        self.handle, self._sampler = None, None
+        self._retry_at = 0.0
+
+    @property
+    def _xid_events(self) -> tuple[XidEvent, ...] | None:
+        return None if self._xids is None else self._xids.events
+
+    def _open(self, now: float) -> None:
+        handle, code = self._library.call("nvmlDeviceGetHandleByIndex", self.index)
+        if code:
+            self._fail(code, now)
+            return
+        self.forget_handle()
+        self._close_samplers()
+        self._failed_with = (self._fault.code if self._fault else None) or codes.SUCCESS
+        self.handle, self._state, self._fault = handle, "ok", None
+        self.openings += 1
+        self._processes.forget_refusals()
+        self._sampler = DeviceSampler(self._library, handle)
+
+    def _fail(self, code: int, now: float) -> None:
+        """Mark the GPU as failed with `code`; it is tried again after a while."""
+        self.forget_handle()
+        self._close_samplers()
+        self._retry_at = now + RETRY_SECONDS
+        self._state = _state_by_code(code)
+        self._fault = Fault(
+            source="nvml",
+            code=code,
+            uuid=self._known.get("uuid"),
+            message=clean(codes.device_message(self.index, code)),
+        )
+
+    def _close_samplers(self) -> None:
+        for sampler in (*self._old_samplers, self._sampler):
+            if sampler is not None:
+                sampler.close()
+        self._old_samplers.clear()
+        if self._xids is not None:
+            self._xids.close()
+
+    def _sample(self, sampler: DeviceSampler, now: float) -> None:
+        is_new = not sampler.samples
+        if not is_new:
+            self._fetch_xids(now)
+        try:
+            sampler.sample(now)
+        except DeviceLost as lost:
+            self._fail(lost.code, now)
+            return
+        if is_new:
+            before = self.handed_over.pop(sampler.values.get("uuid") or "", None)
+            if before is not None:
+                self._continue_from(before)
+            if self._xids is not None:
+                self._recognise_reset(self._xids, sampler.values)
+                self._fetch_xids(now)
+
+    def _continue_from(self, before: Device) -> None:
+        """Go on where an earlier collector ended."""
+        from gpudash.collect.nvml.xids import XidWatch
+
+        self._xids = self._xids or XidWatch(self._library, self._wall_clock, before.xid_events)
+        values = asdict(before).items()
+        self._before = {name: value for name, value in values if value is not None}
+
+    def _recognise_reset(self, xids: XidWatch, values: Mapping[str, Any]) -> None:
+        if self._failed_with in _RESET_CODES or was_reset(self._before, values):
+            xids.mark_before_reset()
+        # Only an earlier collector leaves a state, which is settled now.
+        self._before.pop("state", None)
+
+    def _fetch_xids(self, now: float) -> None:
+        """Fetch the XIDs, from the second tick on: the first may be the only one."""
+        if self._xids is None:
+            from gpudash.collect.nvml.xids import XidWatch
+
+            self._xids = XidWatch(self._library, self._wall_clock)
+        self._xids.fetch(self.handle, now)
+
+
+class Gpu:
+    """One GPU as it is shown, whether or not it answers."""
 
     def __init__(
         self,
@@ -53,59 +233,33 @@ class Gpu:
         self.address = address
         """Where the kernel sees it, `0000:1a:00.0`; None if that is not known."""
         self.identity = UNKNOWN
-        """Who it is, by itself or by the kernel."""
-        self.reader = DeviceReader(library, index, wall_clock)
-        self.instance_reader = InstanceReader(library)
-        self.processes = ProcessReader(library, self.reader, clock, wall_clock)
+        """Its name and UUID, by itself or by the kernel."""
+        self.reader = GpuReader(library, index, clock, wall_clock)
         self.device = Device(index=index)
         self.instances: tuple[Device, ...] = ()
-        self.listing = NO_LISTING
-        self.task: Task[Look] | None = None
+        self.listing = NO_PROCESSES
+        self.task: Task[GpuSample] | None = None
         self.is_known = False
         """Whether it was ever read."""
 
     @property
     def is_pending(self) -> bool:
-        """Whether a call to it has not come back."""
+        """Whether a task of it has not returned."""
         return self.task is not None and self.task.is_pending
 
     @property
-    def was_silent(self) -> bool:
-        """Whether it was last not to be asked, so that its processes are not known."""
-        return self.listing is SILENCE or self.listing is UNASKED
+    def lacks_listing(self) -> bool:
+        """Whether its processes are not known because it did not answer, or was not asked."""
+        return self.listing is _UNANSWERED or self.listing is _UNREAD
 
     @property
     def is_readable(self) -> bool:
-        """Whether it can be asked now."""
+        """Whether it can be called now."""
         return not self.is_pending and self.reader.handle is not None
-
-    def send(self, now: float, list_processes: bool) -> Task[Look]:
-        """Return the task of this tick."""
-        self.task = Task(lambda: self._look(now, list_processes), retry_of=self.task)
-        return self.task
-
-    def take(self, look: Look) -> None:
-        """Show what the task brought."""
-        self.device, self.instances, self.listing = look.device, look.instances, look.listing
-        self.is_known = True
-        if self.device.uuid not in (None, self.identity.uuid):
-            self.identity = Identity(self.device.name, self.device.uuid)
-        self.address = kernel_address(self.device.pci_bus_id) or self.address
-
-    def name(self, identity: Identity) -> None:
-        """Show who it is although it could not be read, even at first."""
-        device = replace(
-            self.device,
-            pci_bus_id=self.device.pci_bus_id or self.address,
-            name=self.device.name or identity.name,
-            uuid=identity.uuid,
-            fault=self.device.fault and replace(self.device.fault, uuid=identity.uuid),
-        )
-        self.device = self._reminded(device)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it sleeps, or computes nothing for nobody."""
+        """Whether it sleeps, or has neither load nor processes."""
         return is_left_alone(self.device) or (
             self.device.state == "ok"
             and self.device.gpu_utilization_percent == 0
@@ -113,52 +267,105 @@ class Gpu:
             and not self.listing.entries
         )
 
-    def sleep(self, identity: Identity, *, resting: bool = False) -> None:
+    def start(self, now: float, *, list_processes: bool) -> Task[GpuSample]:
+        """Return the task of this tick."""
+        known = None if list_processes else self.listing
+        self.task = Task(lambda: self.reader.read(now, known), retry_of=self.task)
+        return self.task
+
+    def show(self, sample: GpuSample) -> None:
+        """Show what the task read."""
+        self.device, self.instances, self.listing = sample.device, sample.instances, sample.listing
+        self.is_known = True
+        if self.device.uuid not in (None, self.identity.uuid):
+            self.identity = Identity(self.device.name, self.device.uuid)
+        self.address = kernel_address(self.device.pci_bus_id) or self.address
+
+    def show_identity(self, identity: Identity) -> None:
+        """Show which GPU it is although it could not be read, not even at first."""
+        self.device = self._with_handed_over_xids(
+            replace(
+                self.device,
+                pci_bus_id=self.device.pci_bus_id or self.address,
+                name=self.device.name or identity.name,
+                uuid=identity.uuid,
+                fault=self.device.fault and replace(self.device.fault, uuid=identity.uuid),
+            )
+        )
+
+    def show_asleep(self, identity: Identity, *, resting: bool = False) -> None:
         """Show it asleep, or as falling asleep, without a call that would wake it."""
         self.task = None
-        device = self.reader.asleep(self.address, identity.name, identity.uuid)
-        self.device = self._reminded(device)
-        if resting:
-            fault = Fault(source="nvml", uuid=self.device.uuid, message=_LEFT_ALONE)
-            self.device = replace(self.device, state="resting", fault=fault)
-        self.instances, self.listing = (), NO_LISTING
+        known = {**self._identity(identity), **self.reader.identity()}
+        self.reader.forget_handle()
+        fault = Fault(source="nvml", uuid=known["uuid"], message=_LEFT_ALONE) if resting else None
+        self._show_unread(known, "resting" if resting else "asleep", fault)
+        self.listing = NO_PROCESSES
 
-    def take_silence(self, identity: Identity, fault: Fault) -> None:
-        """Show no values: those of before are not true any more."""
-        uuid = self.reader.identity().get("uuid") or identity.uuid
-        known = {"pci_bus_id": self.address, "name": identity.name}
-        state = _state_of(fault)
-        device = Device(
-            index=self.reader.index,
-            state=state,
-            fault=replace(fault, uuid=uuid),
-            **{**known, **self.reader.identity(), "uuid": uuid},
-        )
-        self.device = self._reminded(device)
-        self.instances, self.listing = (), SILENCE if state == "not-answering" else UNASKED
+    def show_unanswered(self, identity: Identity, fault: Fault) -> None:
+        """Show no values: those of before are no longer true."""
+        known = {**self._identity(identity), **self.reader.identity()}
+        known["uuid"] = known["uuid"] or identity.uuid
+        state = _state_by_fault(fault)
+        self._show_unread(known, state, replace(fault, uuid=known["uuid"]))
+        self.listing = _UNANSWERED if state == "not-answering" else _UNREAD
 
-    def _reminded(self, device: Device) -> Device:
+    def _identity(self, identity: Identity) -> dict[str, Any]:
+        return {"pci_bus_id": self.address, "name": identity.name, "uuid": identity.uuid}
+
+    def _show_unread(self, known: dict[str, Any], state: DeviceState, fault: Fault | None) -> None:
+        device = Device(index=self.reader.index, state=state, fault=fault, **known)
+        self.device, self.instances = self._with_handed_over_xids(device), ()
+
+    def _with_handed_over_xids(self, device: Device) -> Device:
         """Return it with the XIDs that an earlier collector left, while it cannot be read."""
-        kept = self.reader.kept.get(device.uuid or "")
-        if kept is None or device.xid_events is not None:
+        before = self.reader.handed_over.get(device.uuid or "")
+        if before is None or device.xid_events is not None:
             return device
-        return replace(device, xid_events=kept.xid_events)
+        return replace(device, xid_events=before.xid_events)
 
-    def _look(self, now: float, list_processes: bool) -> Look:
-        device = self.reader.read(now)
-        instances = self.instance_reader.read(self.reader.handle, device, now)
-        listing = self.listing
-        if self.reader.handle is None:
-            listing = NO_LISTING
-        elif list_processes:
-            listing = self.processes.read(device, instances)
-        unaccounted = _of_now(listing.unaccounted_bytes, device.memory_used_bytes)
-        return Look(replace(device, memory_unaccounted_bytes=unaccounted), instances, listing)
 
-    def close(self) -> None:
-        """Give back what NVML lent, while it is still open."""
-        self.reader.close()
-        self.instance_reader.close()
+def devices_on_bus(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[Device, ...]:
+    """Return the GPUs as the kernel shows them, all with the same fault."""
+    return tuple(
+        Device(
+            index=index,
+            pci_bus_id=clean(address),
+            state=_state_by_fault(fault),
+            fault=fault,
+            **asdict(bus.identity(address)),
+        )
+        for index, address in enumerate(addresses)
+    )
+
+
+_RESET_CODES = frozenset({codes.GPU_IS_LOST, codes.RESET_REQUIRED, codes.UNINITIALIZED})
+"""What a GPU answers that can be read again only after a reset or a reload of the driver."""
+_RISING = ("total_energy_mj", "pcie_replay_count")
+"""Counters since the driver took the GPU over, which nothing else sets back."""
+_MENDED = ("remapped_rows_pending", "retired_pages_pending")
+"""What waits for a reset."""
+_OUT = frozenset({"lost", "reset-required"})
+"""States from which only a reset brings a GPU back."""
+_RESETS = frozenset({"gpu-reset", "drain-and-reset", "bus-reset", "node-reboot", "system-reboot"})
+
+
+def was_reset(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether the values of a new handle are those of a GPU that was reset since `before`."""
+    return (
+        before.get("state") in _OUT
+        or any(_fell(before.get(name), after.get(name)) for name in _RISING)
+        or any(before.get(name) is True and after.get(name) is False for name in _MENDED)
+        or (before.get("recovery_action") in _RESETS and after.get("recovery_action") == "none")
+    )
+
+
+def _fell(before: int | None, after: int | None) -> bool:
+    return before is not None and after is not None and after < before
+
+
+def _identity(values: dict[str, Any]) -> dict[str, Any]:
+    return {field: values[field] for field in _IDENTITY & values.keys()}
 
 
 def _of_now(unaccounted: int | None, used: int | None) -> int | None:
@@ -168,20 +375,12 @@ def _of_now(unaccounted: int | None, used: int | None) -> int | None:
     return unaccounted
 
 
-def _state_of(fault: Fault) -> DeviceState:
+def _state_by_code(code: int) -> DeviceState:
+    if code == codes.GPU_IS_LOST:
+        return "lost"
+    return "reset-required" if code == codes.RESET_REQUIRED else "failed"
+
+
+def _state_by_fault(fault: Fault) -> DeviceState:
     """Return the state of a GPU without an answer: one that was not asked is not silent."""
     return "not-answering" if fault.code == codes.TIMEOUT else "failed"
-
-
-def devices_on_bus(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[Device, ...]:
-    """Return the GPUs as the kernel shows them, all with the same fault."""
-    return tuple(
-        Device(
-            index=index,
-            pci_bus_id=clean(address),
-            state=_state_of(fault),
-            fault=fault,
-            **asdict(bus.identity(address)),
-        )
-        for index, address in enumerate(addresses)
-    )

@@ -1,8 +1,8 @@
-"""The door to NVML: pynvml, or anything that offers its functions, asked without exceptions.
+"""The door to NVML: pynvml, or anything that offers its functions, called without exceptions.
 
-Every NVML call can fail, so `ask` answers `(value, code)`; what a code means for a metric, a
-device or the whole driver is decided by who asked. Arrays are read through the C functions
-themselves, lists with a buffer that is large enough at once: pynvml asks twice, and loses the
+Every NVML call can fail, so `call` returns `(value, code)`; what a code means for a metric, a
+device or the whole driver is for the caller to decide. Arrays are read through the C functions
+themselves, lists with a buffer that is large enough at once: pynvml calls twice, and loses the
 race when a process starts in between.
 """
 
@@ -26,7 +26,7 @@ Scoped = tuple[int, int]
 
 
 class RunningProcess(Struct, frozen=True):
-    """One entry of a process list; memory in bytes, None where the driver does not say."""
+    """One entry of a process list; memory in bytes, None where the driver does not report it."""
 
     pid: int
     used_gpu_memory_bytes: int | None
@@ -35,20 +35,20 @@ class RunningProcess(Struct, frozen=True):
 
 
 class FieldAnswer(Struct, frozen=True):
-    """The value of one field, and when the driver read it in microseconds of Unix time."""
+    """The value of one field, and the Unix time in microseconds when the driver read it."""
 
     value: int | float
     timestamp_us: int
 
 
 class FieldAnswers(Struct, frozen=True):
-    """One batch of field values; what is neither in `values` nor refused failed this time."""
+    """A batch of field values; one that is neither in `values` nor `refused` failed this time."""
 
     values: dict[Scoped, FieldAnswer]
     refused: frozenset[Scoped]
-    """What the device, or this driver, does not have."""
-    code: int
-    """NVML's value of the whole call."""
+    """What the device or this driver does not support."""
+    code: int = codes.SUCCESS
+    """NVML's return value of the whole batch."""
 
 
 class ProcessSample(Struct, frozen=True):
@@ -62,8 +62,8 @@ class ProcessSample(Struct, frozen=True):
     decoder: int
 
 
-_BUFFER = 64
-_GROWTHS = 6
+_BUFFER_ENTRIES = 64
+_MAX_GROWTHS = 6
 
 
 def listed(
@@ -73,8 +73,8 @@ def listed(
     from ctypes import byref, c_uint, c_ulonglong
 
     extra = [c_ulonglong(value) for value in trailing]
-    capacity = _BUFFER
-    for _ in range(_GROWTHS):
+    capacity = _BUFFER_ENTRIES
+    for _ in range(_MAX_GROWTHS):
         count, buffer = c_uint(capacity), (structure * capacity)()
         # The utilization call takes its array before its count, the process lists after it.
         array_first = (buffer, byref(count)) if trailing else (byref(count), buffer)
@@ -88,7 +88,7 @@ def listed(
 def field_values(
     function: Callable[..., int], handle: Any, structure: Any, ids: Sequence[Scoped]
 ) -> tuple[Iterable[Any] | None, int]:
-    """Call the function that fills an array in which it finds what it is asked."""
+    """Call the function that fills an array whose entries name what is wanted."""
     entries = (structure * len(ids))()
     for entry, (number, scope) in zip(entries, ids, strict=True):
         entry.fieldId, entry.scopeId = number, scope
@@ -96,7 +96,7 @@ def field_values(
     return (entries if code == codes.SUCCESS else None), code
 
 
-# Once each, as ctypes keeps its types for ever.
+# Cached because ctypes keeps its types for ever.
 @lru_cache(maxsize=8)
 def plain(structure: Any) -> Any:
     """Return a structure of the same layout that is nothing but a structure."""
@@ -119,6 +119,14 @@ _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal"
 
 _UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
 """How a single field is refused: a driver that is older than the field calls it invalid."""
+
+
+class DeviceLost(Exception):  # noqa: N818
+    """The GPU answered that it is gone; `code` is NVML's return value."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(codes.text(code))
+        self.code = code
 
 
 def load() -> Any:
@@ -145,16 +153,16 @@ class Library:
         module: Any,
         *,
         pcie_throughput: bool = False,
-        single_look: bool = False,
+        single_sample: bool = False,
         stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
         self.module = module
         self.pcie_throughput = pcie_throughput
-        """Whether somebody asked for the PCIe rates also where only a slow call tells them."""
-        self.single_look = single_look
-        """Whether there is no second tick, so that what needs two readings is not asked at all."""
+        """Whether PCIe rates are wanted even where only a slow call has them."""
+        self.single_sample = single_sample
+        """Whether there is no second tick, so that what needs two samples is not read at all."""
         self.stopwatch = stopwatch
-        """Seconds by which it is measured how long calls take."""
+        """The clock that measures how long calls take, in seconds."""
         # The oldest nvidia-ml-py that is accepted has no such error, nor the need for it.
         mismatch = getattr(module, "NVMLLibraryMismatchError", module.NVMLError)
         self._errors = (module.NVMLError, mismatch)
@@ -168,21 +176,19 @@ class Library:
         Raises DriverError with NVML's return value and what to do about it.
         """
         flags = self.module.NVML_INIT_FLAG_NO_GPUS
-        _, code = self.ask("nvmlInitWithFlags", flags)
+        _, code = self.call("nvmlInitWithFlags", flags)
         if code == codes.FUNCTION_NOT_FOUND:
-            _, code = self.ask("nvmlInit")
+            _, code = self.call("nvmlInit")
         if code:
-            from gpudash.collect.nvml.codes import refusal
-
-            raise DriverError(code, refusal(code))
-        version, _ = self.ask("nvmlSystemGetDriverVersion")
+            raise DriverError(code, codes.init_error(code))
+        version, _ = self.call("nvmlSystemGetDriverVersion")
         self._wide_processes = _lists_wide_processes(version)
 
     def close(self) -> None:
-        """Let go of the driver; handles of before are dead."""
-        self.ask("nvmlShutdown")
+        """Let go of the driver; all handles die with it."""
+        self.call("nvmlShutdown")
 
-    def ask(self, name: str, *arguments: Any) -> tuple[Any, int]:
+    def call(self, name: str, *arguments: Any) -> tuple[Any, int]:
         """Call an NVML function; return (value, 0) or (None, NVML's return value)."""
         function = self._functions.get(name)
         if function is None:
@@ -197,6 +203,13 @@ class Library:
         except (UnicodeDecodeError, TypeError):
             # pynvml decodes strings strictly, and stores None into a C field of some answers.
             return None, codes.UNKNOWN
+
+    def call_device(self, name: str, *arguments: Any) -> tuple[Any, int]:
+        """Call a function of a device; raises DeviceLost when it says that it is gone."""
+        value, code = self.call(name, *arguments)
+        if code in codes.DEAD:
+            raise DeviceLost(code)
+        return value, code
 
     def fields(self, handle: Any, ids: Sequence[Scoped]) -> FieldAnswers:
         """Read field values in one batch."""
@@ -213,17 +226,20 @@ class Library:
         return FieldAnswers(values, frozenset(refused), code)
 
     def filled(self, name: str, structure: str, handle: Any) -> tuple[Any, int]:
-        """Call a function that fills a structure of the module; return (it, 0) or (None, code)."""
+        """Call a function that fills a structure of the module; return (it, 0) or (None, code).
+
+        Raises DeviceLost when the device says that it is gone.
+        """
         kind = getattr(self.module, structure, None)
         if kind is None:
             return None, codes.FUNCTION_NOT_FOUND
         filled = kind()
-        place = filled
+        pointer = filled
         if self._raw:
             from ctypes import byref
 
-            place = byref(filled)
-        _, code = self.ask(name, handle, place)
+            pointer = byref(filled)
+        _, code = self.call_device(name, handle, pointer)
         return (None if code else filled), code
 
     def running_processes(self, handle: Any, kind: str) -> tuple[list[RunningProcess], int]:
@@ -234,7 +250,7 @@ class Library:
             if code == codes.FUNCTION_NOT_FOUND:
                 entries, code = self._list_processes(name.replace("_v3", "_v2"), handle)
         else:
-            entries, code = self.ask(name, handle)
+            entries, code = self.call(name, handle)
         return [
             RunningProcess(
                 entry.pid,
@@ -252,7 +268,7 @@ class Library:
             structure = plain(self.module.c_nvmlProcessUtilizationSample_t)
             entries, code = self._list(name, handle, structure, since_us)
         else:
-            entries, code = self.ask(name, handle, since_us)
+            entries, code = self.call(name, handle, since_us)
         return [
             ProcessSample(
                 entry.pid,
@@ -272,33 +288,33 @@ class Library:
     def _list(
         self, name: str, handle: Any, structure: Any, *trailing: int
     ) -> tuple[Sequence[Any] | None, int]:
-        function, code = self.ask("_nvmlGetFunctionPointer", name)
+        function, code = self.call("_nvmlGetFunctionPointer", name)
         return (None, code) if code else listed(function, handle, structure, *trailing)
 
     def _field_values(self, handle: Any, ids: Sequence[Scoped]) -> tuple[Any, int]:
         name = "nvmlDeviceGetFieldValues"
         if not self._raw:
-            return self.ask(name, handle, list(ids))
-        function, code = self.ask("_nvmlGetFunctionPointer", name)
+            return self.call(name, handle, list(ids))
+        function, code = self.call("_nvmlGetFunctionPointer", name)
         if code:
             return None, code
         return field_values(function, handle, plain(self.module.c_nvmlFieldValue_t), ids)
 
 
-def call_under_way(thread: int) -> str | None:
+def call_under_way(thread_id: int) -> str | None:
     """Return the NVML function that a thread is in, None if it is in none.
 
-    Looked up in the thread itself, so that noting each call costs nothing.
+    Found in the thread's own stack, so that noting each call costs nothing.
     """
-    frame = sys._current_frames().get(thread)
+    frame = sys._current_frames().get(thread_id)
     while frame is not None:
-        if frame.f_code in _ASKING:
+        if frame.f_code in _CALLERS:
             return str(frame.f_locals["name"])
         frame = frame.f_back
     return None
 
 
-_ASKING = frozenset(each.__code__ for each in (Library.ask, Library._list, Library._field_values))
+_CALLERS = frozenset(each.__code__ for each in (Library.call, Library._list, Library._field_values))
 
 
 def _number(entry: Any) -> int | float | None:

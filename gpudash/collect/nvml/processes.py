@@ -1,22 +1,22 @@
-"""Which processes use a GPU, how much memory they hold and how busy they keep it."""
+"""The processes on a GPU: how much memory each holds, and how busy it keeps the GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.device import DeviceReader
 from gpudash.collect.nvml.library import Library, ProcessSample, RunningProcess
 from gpudash.model.device import Device
 from gpudash.model.process import ProcessDevice
 
 _KINDS = (("MPSCompute", "M"), ("Compute", "C"), ("Graphics", "G"))
-_FIRST_LOOK_US = 1_000_000
-"""How far a first look reaches back: far enough for samples at 7 Hz, near enough to be now."""
-_AHEAD_US = 1_000_000
-"""How far a stamp may be ahead of the clock; one further ahead is garbage."""
+_FIRST_SPAN_US = 1_000_000
+"""How far a first reading reaches back: far enough for samples at 7 Hz, near enough to be now."""
+_MAX_AHEAD_US = 1_000_000
+"""How far a timestamp may be ahead of the clock; one further ahead is garbage."""
 
 Utilization = tuple[int, int, int, int]
 Key = tuple[int, int | None, int | None]
@@ -29,52 +29,53 @@ class Listing(Struct, frozen=True):
     code: int
     unaccounted_bytes: int | None
     listed_at: float = 0.0
-    """When the driver was asked, by the clock of the reader."""
+    """When it was listed, in seconds of the reader's clock."""
 
 
 class ProcessReader:
-    """The processes of one GPU, from look to look."""
+    """The processes of one GPU, from listing to listing."""
 
     def __init__(
         self,
         library: Library,
-        reader: DeviceReader,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
     ) -> None:
         self._library = library
-        self._reader = reader
         self._clock = clock
         self._wall_clock = wall_clock
         self._refused: set[str] = set()
-        self._refused_in = 0
-        self._newest_us = self._now_us() - _FIRST_LOOK_US
+        self._newest_us = self._now_us() - _FIRST_SPAN_US
 
-    def read(self, device: Device, instances: tuple[Device, ...]) -> Listing:
-        """List the processes of a GPU and of its MIG instances."""
-        if self._refused_in != self._reader.openings:
-            self._refused_in = self._reader.openings
-            self._refused.clear()
+    def forget_refusals(self) -> None:
+        """Try again what was refused: the handle is another one."""
+        self._refused.clear()
+
+    def read(
+        self, handle: Any, index: int, gpu: Mapping[str, Any], instances: tuple[Device, ...]
+    ) -> Listing:
+        """List the processes of a GPU and of its MIG instances; `gpu` has the GPU's fields."""
         # Before the calls: who has started since then may have a PID that ended while they ran.
         listed_at = self._clock()
-        rows, code = self._running()
+        rows, code = self._running(handle)
         if code:
             return Listing((), code, None)
-        busy = self._utilization({pid for pid, _, _ in rows})
+        busy = self._utilization(handle, {pid for pid, _, _ in rows})
         uuids = {(i.gpu_instance_id, i.compute_instance_id): i.uuid for i in instances}
         entries = tuple(
-            (key[0], _entry(device, key, row, uuids, busy.get(key[0]))) for key, row in rows.items()
+            (key[0], _entry(index, gpu, key, row, uuids, busy.get(key[0])))
+            for key, row in rows.items()
         )
-        return Listing(entries, codes.SUCCESS, _unaccounted(device, rows), listed_at)
+        return Listing(entries, codes.SUCCESS, _unaccounted(gpu, rows), listed_at)
 
-    def _running(self) -> tuple[dict[Key, tuple[str, int | None]], int]:
+    def _running(self, handle: Any) -> tuple[dict[Key, tuple[str, int | None]], int]:
         """Return ({(pid, GPU instance, compute instance): (types, bytes)}, 0 or a code)."""
         rows: dict[Key, tuple[str, int | None]] = {}
         failure = codes.NOT_SUPPORTED
         for kind, letter in _KINDS:
             if kind in self._refused:
                 continue
-            entries, code = self._library.running_processes(self._reader.handle, kind)
+            entries, code = self._library.running_processes(handle, kind)
             if code in codes.PERMANENT:
                 self._refused.add(kind)
             elif code:
@@ -84,28 +85,28 @@ class ProcessReader:
                 _merge(rows, entries, letter)
         return rows, failure
 
-    def _utilization(self, pids: set[int]) -> dict[int, Utilization]:
-        """Return (SM, memory, encoder, decoder) percent of each PID of which it is told.
+    def _utilization(self, handle: Any, pids: set[int]) -> dict[int, Utilization]:
+        """Return (SM, memory, encoder, decoder) percent of each PID for which they are known.
 
-        None of a PID is new if it was idle; if none of them can be true, nothing is known.
+        A PID without new samples was idle; one whose samples are all impossible is left out.
         """
         if not pids or "utilization" in self._refused:
             return {}
         now_us = self._now_us()
-        if self._newest_us > now_us + _AHEAD_US:  # The clock was set back.
-            self._newest_us = now_us - _FIRST_LOOK_US
-        samples, code = self._library.process_samples(self._reader.handle, self._newest_us)
+        if self._newest_us > now_us + _MAX_AHEAD_US:  # The clock was set back.
+            self._newest_us = now_us - _FIRST_SPAN_US
+        samples, code = self._library.process_samples(handle, self._newest_us)
         if code in codes.PERMANENT:
             self._refused.add("utilization")
         if code not in (codes.SUCCESS, codes.NOT_FOUND):
             return {}
         fresh = [s for s in samples if s.pid in pids and s.timestamp_us > self._newest_us]
-        true = [s for s in fresh if _is_possible(s, now_us)]
-        lied = {s.pid for s in fresh} - {s.pid for s in true}
-        busy: dict[int, Utilization] = dict.fromkeys(pids - lied, (0, 0, 0, 0))
-        for sample in true:
+        possible = [s for s in fresh if _is_possible(s, now_us)]
+        unknown = {s.pid for s in fresh} - {s.pid for s in possible}
+        busy: dict[int, Utilization] = dict.fromkeys(pids - unknown, (0, 0, 0, 0))
+        for sample in possible:
             busy[sample.pid] = _highest(busy[sample.pid], sample)
-        self._newest_us = max((self._newest_us, *(s.timestamp_us for s in true)))
+        self._newest_us = max((self._newest_us, *(s.timestamp_us for s in possible)))
         return busy
 
     def _now_us(self) -> int:
@@ -115,7 +116,7 @@ class ProcessReader:
 def _is_possible(sample: ProcessSample, now_us: int) -> bool:
     """Whether a sample can be true: the driver's ring also holds garbage."""
     shares = (sample.sm, sample.memory, sample.encoder, sample.decoder)
-    return sample.timestamp_us <= now_us + _AHEAD_US and max(shares) <= 100
+    return sample.timestamp_us <= now_us + _MAX_AHEAD_US and max(shares) <= 100
 
 
 def _merge(
@@ -143,7 +144,8 @@ def _highest(before: Utilization, sample: ProcessSample) -> Utilization:
 
 
 def _entry(
-    device: Device,
+    index: int,
+    gpu: Mapping[str, Any],
     key: Key,
     row: tuple[str, int | None],
     uuids: Mapping[tuple[int | None, int | None], str | None],
@@ -153,10 +155,11 @@ def _entry(
     types, memory = row
     sm, bandwidth, encoder, decoder = busy or (None, None, None, None)
     # Some drivers number a whole GPU as instance 0 rather than as none.
-    inside = (device.mig_mode or uuids) and gpu_instance is not None
+    uuid = gpu.get("uuid")
+    inside = (gpu.get("mig_mode") or uuids) and gpu_instance is not None
     return ProcessDevice(
-        index=device.index,
-        uuid=uuids.get((gpu_instance, compute_instance), device.uuid) if inside else device.uuid,
+        index=index,
+        uuid=uuids.get((gpu_instance, compute_instance), uuid) if inside else uuid,
         type=types,
         used_gpu_memory_bytes=memory,
         sm_utilization_percent=sm,
@@ -168,12 +171,13 @@ def _entry(
     )
 
 
-def _unaccounted(device: Device, rows: dict[Key, tuple[str, int | None]]) -> int | None:
+def _unaccounted(gpu: Mapping[str, Any], rows: dict[Key, tuple[str, int | None]]) -> int | None:
     """Return the used bytes that no listed process owns, None if a share is not known.
 
-    An old driver counts as used what it reserves for itself, and does not tell how much.
+    An old driver counts as used what it reserves for itself, and does not report how much.
     """
+    used: int | None = gpu.get("memory_used_bytes")
     shares = [memory for _, memory in rows.values()]
-    if None in (device.memory_used_bytes, device.memory_reserved_bytes, *shares):
+    if used is None or gpu.get("memory_reserved_bytes") is None or None in shares:
         return None
-    return max(0, (device.memory_used_bytes or 0) - sum(share or 0 for share in shares))
+    return max(0, used - sum(share or 0 for share in shares))

@@ -1,25 +1,26 @@
-"""NVML opened, closed and opened anew, as the driver, its GPUs and the wish to look come and go."""
+"""NVML opened, closed and reopened, and the GPUs that there are, as driver and GPUs come and go."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from math import inf
 
 from msgspec import Struct
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.bus import Bus
-from gpudash.collect.nvml.calls import LOOK_AGAIN_MAX_SECONDS, RETRY_SECONDS
+from gpudash.collect.nvml.bus import SUSPENDED, Bus, PowerStates, kernel_address
+from gpudash.collect.nvml.calls import MAX_REOPEN_SECONDS, RETRY_SECONDS
+from gpudash.collect.nvml.gpu import Gpu
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.power_saving import SUSPENDED
-from gpudash.collect.nvml.registry import Roster
 from gpudash.collect.nvml.worker import DriverWorker, Task, timeout_fault
+from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
+from gpudash.model.fault import Fault
 from gpudash.model.text import SafeText, clean
 
 
 class Versions(Struct, frozen=True, kw_only=True):
-    """The driver's versions, None where it does not tell."""
+    """The driver's versions, None where unknown."""
 
     driver_version: SafeText | None = None
     nvml_version: SafeText | None = None
@@ -27,10 +28,10 @@ class Versions(Struct, frozen=True, kw_only=True):
 
 
 def read_versions(library: Library) -> Versions:
-    """Ask for all of them."""
-    driver, _ = library.ask("nvmlSystemGetDriverVersion")
-    nvml, _ = library.ask("nvmlSystemGetNVMLVersion")
-    cuda, _ = library.ask("nvmlSystemGetCudaDriverVersion_v2")
+    """Return the versions of the driver that is open."""
+    driver, _ = library.call("nvmlSystemGetDriverVersion")
+    nvml, _ = library.call("nvmlSystemGetNVMLVersion")
+    cuda, _ = library.call("nvmlSystemGetCudaDriverVersion_v2")
     return Versions(
         driver_version=clean(driver) if driver else None,
         nvml_version=clean(nvml) if nvml else None,
@@ -38,66 +39,66 @@ def read_versions(library: Library) -> Versions:
     )
 
 
-States = Mapping[str, str]
-"""Runtime power status by PCI address."""
-
-
 class Session:
-    """Whether NVML is open, and for which GPUs; what opens or closes it is a task that may hang."""
+    """Whether NVML is open, and for which GPUs; opening and closing are tasks that may hang."""
 
-    def __init__(self, library: Library, roster: Roster, bus: Bus, worker: DriverWorker) -> None:
+    def __init__(
+        self, library: Library, registry: DeviceRegistry, bus: Bus, worker: DriverWorker
+    ) -> None:
         self.is_open = False
         self.openings = 0
         """How often it was opened."""
         self.versions = Versions()
         self.task: Task[None] | None = None
-        """What is under way, or waits for a thread; meanwhile nothing else may be asked."""
+        """What is running, or waits for a thread; meanwhile nothing else may be called."""
         self._library = library
-        self._roster = roster
+        self._registry = registry
         self._bus = bus
         self._worker = worker
         self._on_bus: tuple[str, ...] = ()
         self._load: int | None = None
         self._is_dead = False
-        self._lookout = _Lookout()
+        self._reopen = _ReopenBackoff()
 
-    def attend(self, states: States, now: float, *, resting: bool, is_held: bool) -> bool:
+    def ensure_open(
+        self, states: PowerStates, now: float, *, resting: bool, has_pending: bool
+    ) -> bool:
         """Open or close NVML if that is due; False while that is not done.
 
-        While `resting` it is closed; while a call `is_held` in the driver it stays as it is.
+        It is closed while `resting`, and stays as it is while a call is pending in the driver.
         Raises DriverError when NVML cannot be used at all.
         """
         before = self.task
         if before is not None and before.is_pending:
             return False
         if before is not None and before.is_done:
-            self._take()
-        if self._is_settled(states, now, resting=resting, is_held=is_held):
+            self._finish()
+        if self._is_settled(states, now, resting=resting, has_pending=has_pending):
             self.task = None
             return True
-        self.task = Task(lambda: self._follow(states, resting=resting), retry_of=before)
+        self.task = Task(lambda: self._open_or_close(states, resting=resting), retry_of=before)
         self._worker.run([self.task], first=True)
-        return self._take()
+        return self._finish()
 
     def close(self) -> None:
         """Let go of the driver; raises DriverError if that is not done in time."""
         self.task = task = Task(self._close)
         self._worker.run([task], first=True)
-        if not self._take():
+        if not self._finish():
             fault = timeout_fault(task, "the driver")
             hangs = "a call hangs in the driver, which keeps the GPUs"
             raise DriverError(
                 fault.code or codes.TIMEOUT, hangs if task.is_pending else fault.message
             )
 
-    def note_the_dead(self) -> None:
-        """Open NVML anew in the next tick if no GPU knows of it: the driver was reloaded."""
-        faults = [gpu.device.fault for gpu in self._roster.gpus]
+    def check_driver(self) -> None:
+        """Reopen NVML in the next tick if no GPU knows of it: the driver was reloaded."""
+        faults = [gpu.device.fault for gpu in self._registry.gpus]
         if faults and all(fault and fault.code == codes.UNINITIALIZED for fault in faults):
             self._is_dead = True
 
-    def _take(self) -> bool:
-        """Take note of the outcome; False while there is none."""
+    def _finish(self) -> bool:
+        """Raise what the task raised; False while it has not returned."""
         task = self.task
         if task is None or not task.is_done:
             return False
@@ -105,20 +106,22 @@ class Session:
         task.result()
         return True
 
-    def _is_settled(self, states: States, now: float, *, resting: bool, is_held: bool) -> bool:
+    def _is_settled(
+        self, states: PowerStates, now: float, *, resting: bool, has_pending: bool
+    ) -> bool:
         if not self.is_open:
             return resting
-        if is_held:
+        if has_pending:
             return True
         if resting or self._is_dead:
             return False
         if states:
             return tuple(states) == self._on_bus
-        if self._lookout.is_due(now, is_needed=self._roster.misses_any):
+        if self._reopen.is_due(now, is_needed=self._registry.misses_any):
             self._is_dead = True
         return not self._is_dead
 
-    def _follow(self, states: States, *, resting: bool) -> None:
+    def _open_or_close(self, states: PowerStates, *, resting: bool) -> None:
         """Open NVML, once more if the GPUs on the bus are others: it counts them when opened.
 
         While none is to be seen there, as in some containers, they are those of before.
@@ -132,33 +135,33 @@ class Session:
         self._on_bus = on_bus
         if on_bus and all(state in SUSPENDED for state in states.values()):
             if changed:
-                self._roster.arrange(on_bus)
+                self._registry.arrange(on_bus)
             return
         self._library.open()
         self.is_open = True
         self.openings += 1
         self.versions = read_versions(self._library)
         try:
-            self._roster.count(on_bus)
+            self._registry.update(on_bus)
         except DriverError:
             self._close()
             raise
         load = self._bus.driver_load()
         if None not in (load, self._load) and load != self._load:
-            self._roster.begin_anew()
+            self._registry.on_driver_reload()
         self._load = load
 
     def _close(self) -> None:
         if self.is_open:
-            self._roster.close()
+            self._registry.close()
             self._library.close()
         self.is_open = self._is_dead = False
 
 
-class _Lookout:
-    """When to open NVML anew for a GPU that is gone, where no bus tells that it is back.
+class _ReopenBackoff:
+    """When to reopen NVML for a GPU that is gone, where no bus shows that it is back.
 
-    That costs the other GPUs what two readings tell, so it is done ever more rarely.
+    Reopening interrupts the rates of the other GPUs, so it is done ever more rarely.
     """
 
     def __init__(self) -> None:
@@ -172,7 +175,117 @@ class _Lookout:
         elif self._due == inf:
             self._due = now + self._pause
         elif now >= self._due:
-            self._pause = min(2 * self._pause, LOOK_AGAIN_MAX_SECONDS)
+            self._pause = min(2 * self._pause, MAX_REOPEN_SECONDS)
             self._due = now + self._pause
             return True
         return False
+
+
+class DeviceRegistry:
+    """The GPUs in the order of their indices, and those that were removed.
+
+    Each is known by its address on the bus, for indices change with the others. A GPU that was
+    removed keeps its row until gpudash ends or it returns.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+        handed_over: dict[str, Device] | None = None,
+    ) -> None:
+        self.gpus: list[Gpu] = []
+        self._handed_over = {} if handed_over is None else handed_over
+        self._library = library
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._removed: dict[str, Device] = {}
+
+    def update(self, on_bus: Sequence[str]) -> None:
+        """Find the GPUs of NVML, just opened; `on_bus` are the addresses that the kernel shows.
+
+        NVML numbers GPUs in PCI order. Where it counts others than the kernel shows, as in a
+        container, the order says nothing, and each GPU is asked for its address, to tell it from
+        those of before.
+
+        Raises DriverError when NVML cannot count them.
+        """
+        count, code = self._library.call("nvmlDeviceGetCount")
+        if code:
+            raise DriverError(code, codes.driver_message(code))
+        indices = range(count)
+        if len(on_bus) == count:
+            self.arrange(on_bus)
+        else:
+            self.arrange([self._address(index) if self.gpus else None for index in indices])
+
+    def arrange(self, addresses: Sequence[str | None]) -> None:
+        """Number the GPUs at these addresses, and take note of those that are gone."""
+        before = {gpu.address: gpu for gpu in self.gpus if gpu.address}
+        # A lost GPU does not give its address: the index has to do.
+        left = {gpu.reader.index: gpu for a, gpu in before.items() if a not in addresses}
+        gpus: list[Gpu] = []
+        for index, address in enumerate(addresses):
+            gpu = before.get(address) if address else left.get(index)
+            gpus.append(gpu or Gpu(self._library, index, address, self._clock, self._wall_clock))
+            gpus[-1].reader.handed_over = self._handed_over
+            gpus[-1].reader.reopen(index)
+        self.gpus = gpus
+        present = {gpu.address for gpu in self.gpus}
+        gone = {a: gpu.device for a, gpu in before.items() if gpu.device.uuid}
+        known = {**self._removed, **gone}
+        self._removed = {a: device for a, device in known.items() if a not in present}
+
+    @property
+    def misses_any(self) -> bool:
+        """Whether a GPU is gone that was there before."""
+        is_lost = any(gpu.device.state == "lost" for gpu in self.gpus)
+        return is_lost or bool(self._removed and self.removed())
+
+    def removed(self) -> tuple[Device, ...]:
+        """Return those that were removed, under their numbers or, where taken, the next free."""
+        taken = {gpu.reader.index for gpu in self.gpus} if self._removed else set()
+        present = {gpu.device.uuid for gpu in self.gpus} if self._removed else set()
+        rows: list[Device] = []
+        for device in self._removed.values():
+            if device.uuid in present:
+                continue
+            index = device.index
+            while index in taken:
+                index += 1
+            taken.add(index)
+            rows.append(_removed_device(device, index))
+        return tuple(rows)
+
+    def on_driver_reload(self) -> None:
+        """Take note that the driver was loaded again."""
+        for gpu in self.gpus:
+            gpu.reader.on_driver_reload()
+
+    def close(self) -> None:
+        """Free what NVML allocated for all, while it is still open."""
+        for gpu in self.gpus:
+            gpu.reader.close()
+
+    def _address(self, index: int) -> str | None:
+        handle, code = self._library.call("nvmlDeviceGetHandleByIndex", index)
+        pci = None if code else self._library.call("nvmlDeviceGetPciInfo", handle)[0]
+        return None if pci is None else kernel_address(pci.busId)
+
+
+def _removed_device(device: Device, index: int) -> Device:
+    # The driver numbers the remaining GPUs again, so its index may be another's by now.
+    which = f"GPU {index}" if index == device.index else f"the former GPU {device.index}"
+    message = clean(f"{which} was removed: the NVIDIA driver no longer has it")
+    return Device(
+        index=index,
+        uuid=device.uuid,
+        name=device.name,
+        pci_bus_id=device.pci_bus_id,
+        serial=device.serial,
+        architecture=device.architecture,
+        xid_events=device.xid_events,
+        state="lost",
+        fault=Fault(source="nvml", uuid=device.uuid, message=message),
+    )

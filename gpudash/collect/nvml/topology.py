@@ -43,7 +43,7 @@ class _NvLinks(Struct, frozen=True):
 
 
 def read_topology(library: Library, gpus: Sequence[tuple[Device, Any]]) -> Topology | None:
-    """Return the topology of (device, handle) pairs; None when there is none to tell of."""
+    """Return the topology of (device, handle) pairs, None if no device has a UUID."""
     known = [(device, handle) for device, handle in gpus if device.uuid]
     if not known:
         return None
@@ -56,18 +56,18 @@ def read_topology(library: Library, gpus: Sequence[tuple[Device, Any]]) -> Topol
         p2p_write=_p2p(library, handles, _WRITE),
         p2p_atomics=_p2p(library, handles, _ATOMICS),
         cpu_affinity=tuple(
-            _mask(library.ask("nvmlDeviceGetCpuAffinity", handle, _CPU_WORDS)[0])
+            _mask(library.call("nvmlDeviceGetCpuAffinity", handle, _CPU_WORDS)[0])
             for handle in handles
         ),
         numa_affinity=tuple(
-            _mask(library.ask("nvmlDeviceGetMemoryAffinity", handle, _NODE_WORDS, _NODE_SCOPE)[0])
+            _mask(library.call("nvmlDeviceGetMemoryAffinity", handle, _NODE_WORDS, _NODE_SCOPE)[0])
             for handle in handles
         ),
     )
 
 
 def _links(library: Library, handles: list[Any]) -> tuple[tuple[str | None, ...], ...]:
-    addresses = [_address(library.ask("nvmlDeviceGetPciInfo", handle)[0]) for handle in handles]
+    addresses = [_address(library.call("nvmlDeviceGetPciInfo", handle)[0]) for handle in handles]
     nvlinks = [_nvlinks(library, handle) for handle in handles]
     cells: list[list[str | None]] = [["X"] * len(handles) for _ in handles]
     for row in range(len(handles)):
@@ -81,7 +81,7 @@ def _links(library: Library, handles: list[Any]) -> tuple[tuple[str | None, ...]
 
 
 def _ancestor(library: Library, one: Any, other: Any) -> str | None:
-    level, _ = library.ask("nvmlDeviceGetTopologyCommonAncestor", one, other)
+    level, _ = library.call("nvmlDeviceGetTopologyCommonAncestor", one, other)
     return _ANCESTORS.get(level)
 
 
@@ -89,16 +89,16 @@ def _nvlinks(library: Library, handle: Any) -> _NvLinks:
     direct: dict[Address, int] = {}
     switched = 0
     for link in active_links(library, handle):
-        peer = library.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)[0]
-        kind = library.ask("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)[0]
+        peer = library.call("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)[0]
+        kind = library.call("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)[0]
         if kind == _SWITCH or (peer is not None and peer.domain == _NO_DOMAIN):
             switched += 1
         elif address := _address(peer):
             direct[address] = direct.get(address, 0) + 1
     counted = library.fields(handle, [_NVSWITCH_CONNECTED_LINK_COUNT]).values
     if _NVSWITCH_CONNECTED_LINK_COUNT in counted:
-        told = _link_count(counted[_NVSWITCH_CONNECTED_LINK_COUNT].value)
-        switched = max(switched, told or 0)
+        count = _link_count(counted[_NVSWITCH_CONNECTED_LINK_COUNT].value)
+        switched = max(switched, count or 0)
     return _NvLinks(direct, switched)
 
 
@@ -112,7 +112,9 @@ def _p2p(
     def status(row: int, column: int) -> str | None:
         if row == column:
             return "X"
-        answer, _ = library.ask("nvmlDeviceGetP2PStatus", handles[row], handles[column], capability)
+        answer, _ = library.call(
+            "nvmlDeviceGetP2PStatus", handles[row], handles[column], capability
+        )
         return _P2P.get(answer)
 
     size = range(len(handles))
@@ -138,13 +140,13 @@ def _mask(words: Sequence[int] | None) -> str | None:
 
 
 _Known = tuple[str | None, int]
-"""UUID of a GPU and how often its handle was asked for: after a reset its links may be others."""
+"""UUID of a GPU and how often its handle was obtained: after a reset its links may be others."""
 
 
-class Connections:
-    """How the GPUs are connected: read when one can be asked that could not, else only told.
+class TopologyCache:
+    """How the readable GPUs are connected: read again only when there is one that was not covered.
 
-    Of GPUs that are gone, asleep or silent nothing is told, for which nothing has to be asked.
+    GPUs that are gone, asleep or silent are left out, for which nothing has to be read.
     """
 
     def __init__(self, library: Library, worker: DriverWorker) -> None:
@@ -152,10 +154,10 @@ class Connections:
         self._library = library
         self._worker = worker
         self._task: Task[Topology | None] | None = None
-        self._asked_of: tuple[_Known, ...] = ()
+        self._reading: tuple[_Known, ...] = ()
         self._whole: Topology | None = None
         self._whole_of: tuple[_Known, ...] = ()
-        self._told_of: tuple[_Known, ...] = ()
+        self._shown_of: tuple[_Known, ...] = ()
 
     @property
     def is_pending(self) -> bool:
@@ -163,30 +165,30 @@ class Connections:
         return self._task is not None and self._task.is_pending
 
     def refresh(self, gpus: Iterable[Gpu]) -> None:
-        """Tell of those that can be asked now."""
+        """Cover the GPUs that are readable now."""
         if self.is_pending:
             return
         self._take()
         present = [gpu for gpu in gpus if gpu.is_readable]
         known = tuple((gpu.device.uuid, gpu.reader.openings) for gpu in present)
-        if known == self._told_of and self._task is None:
+        if known == self._shown_of and self._task is None:
             return
         if set(known) <= set(self._whole_of):
             self._task = None
         else:
             self._read(present, known)
         if self._task is None:
-            self._tell(known)
+            self._show(known)
 
     def faults(self) -> Iterator[Fault]:
         """Yield why the topology is not known."""
         if self._task is not None:
-            fault = timeout_fault(self._task, "it")
+            fault = timeout_fault(self._task, "the driver")
             message = clean(f"topology unknown: {fault.message}")
             yield Fault(source="topology", code=fault.code, message=message)
 
     def _read(self, present: list[Gpu], known: tuple[_Known, ...]) -> None:
-        self._asked_of, self._told_of, self.topology = known, (), None
+        self._reading, self._shown_of, self.topology = known, (), None
         pairs = [(gpu.device, gpu.reader.handle) for gpu in present]
         self._task = Task(lambda: read_topology(self._library, pairs), retry_of=self._task)
         self._worker.run([self._task], first=True)
@@ -194,10 +196,10 @@ class Connections:
 
     def _take(self) -> None:
         if self._task is not None and self._task.is_done:
-            self._whole, self._whole_of = self._task.result(), self._asked_of
+            self._whole, self._whole_of = self._task.result(), self._reading
             self._task = None
 
-    def _tell(self, known: tuple[_Known, ...]) -> None:
-        self._told_of = known
+    def _show(self, known: tuple[_Known, ...]) -> None:
+        self._shown_of = known
         uuids = {uuid for uuid, _ in known if uuid is not None}
         self.topology = None if self._whole is None else self._whole.among(uuids)

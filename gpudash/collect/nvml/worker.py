@@ -181,8 +181,11 @@ class DriverWorker:
             if has_thread:
                 seconds = timeouts.first_call_seconds if first else timeouts.call_seconds
                 self._finish(tasks, timeouts.turn_seconds, seconds)
-            left = tuple(self._queue)
-            self._queue.clear()
+            left: tuple[Task[Any], ...] = ()
+            # A free thread that only was not scheduled yet still takes what is queued.
+            if not self._free:
+                left = tuple(self._queue)
+                self._queue.clear()
         for task in left:
             if has_thread or not timeouts.has_outer_limit:
                 task.withdraw()

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.bus import Bus, Identity
+from gpudash.collect.nvml.bus import Bus, Identity, IdlePolicy
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.power_saving import Rest
-from gpudash.collect.nvml.reader import NvmlReader, Reading
+from gpudash.collect.nvml.reader import NvmlReader, NvmlSample
 from gpudash.collect.nvml.worker import DriverWorker
 from gpudash.collect.simulated import SimulatedHost
 from gpudash.model.device import Device
@@ -75,7 +74,7 @@ class Machine:
         self.driver = Tampered(self.host.library)
         self.reader = self._reader(self.host)
 
-    def read(self, after: float = 1.0) -> Reading:
+    def read(self, after: float = 1.0) -> NvmlSample:
         """Read one tick, `after` seconds later."""
         self.now += after
         return self.reader.read()
@@ -84,7 +83,7 @@ class Machine:
         """Return which load of the driver this is, where a test makes it a bus."""
         return self.load
 
-    def _reader(self, bus: Bus, rest: Rest | None = None) -> NvmlReader:
+    def _reader(self, bus: Bus, rest: IdlePolicy | None = None) -> NvmlReader:
         library = Library(self.driver, stopwatch=lambda: self.seconds_in_calls)
         return NvmlReader(
             library,

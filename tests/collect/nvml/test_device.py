@@ -2,8 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpudash.collect.nvml import calls as readings
-from gpudash.collect.nvml import codes
+from gpudash.collect.nvml import calls, codes
 from tests.collect.nvml.tampering import Machine
 
 UTILIZATION = "nvmlDeviceGetUtilizationRates"
@@ -118,8 +117,8 @@ def test_another_gpu_of_a_reloaded_driver_keeps_no_fact_of_the_one_before() -> N
     machine = Machine("single")
     before = machine.read().devices[0]
     gone = machine.driver.error(codes.UNINITIALIZED)
-    for reading in (*readings.FAST, *(r.fallback for r in readings.FAST if r.fallback)):
-        machine.driver.replaced[reading.call] = gone
+    for reading in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback)):
+        machine.driver.replaced[reading.name] = gone
     machine.read()
     machine.driver.replaced.clear()
     machine.driver.replaced["nvmlDeviceGetUUID"] = lambda _: "GPU-another"

@@ -72,8 +72,8 @@ class OldModule(Tampered):
 def test_the_oldest_pynvml_is_read_all_the_same() -> None:
     library = Library(OldModule(SimulatedHost("single").library))
     library.open()
-    assert library.ask("nvmlDeviceGetCount") == (1, 0)
-    assert library.ask("nvmlDeviceGetHandleByIndex", 5) == (None, codes.INVALID_ARGUMENT)
+    assert library.call("nvmlDeviceGetCount") == (1, 0)
+    assert library.call("nvmlDeviceGetHandleByIndex", 5) == (None, codes.INVALID_ARGUMENT)
 
 
 def test_listing_processes_makes_no_type_again_and_again(fakenvml: Path) -> None:

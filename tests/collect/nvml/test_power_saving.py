@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.collect.nvml.power_saving import Rest
+from gpudash.collect.nvml.bus import IdlePolicy
 from gpudash.collect.nvml.worker import CallTimeouts, DriverWorker
 from tests.collect.nvml.tampering import Machine
 
@@ -31,7 +31,7 @@ class Laptop(Machine):
         self.write("supplies/hidpp_battery_0/scope", "Device")
         self.write("supplies/hidpp_battery_0/status", "Discharging")
         self.plug(False)
-        rest = Rest(str(root / "supplies"), str(root / "devices"))
+        rest = IdlePolicy(str(root / "supplies"), str(root / "devices"))
         self.reader = self._reader(self, rest)
         self.idle(True)
 
@@ -157,5 +157,5 @@ def test_a_driver_that_does_not_let_go_is_told_instead_of_rest(tmp_path: Path) -
 
 
 def test_a_machine_without_batteries_never_rests(tmp_path: Path) -> None:
-    rest = Rest(str(tmp_path / "absent"), str(tmp_path / "absent"))
+    rest = IdlePolicy(str(tmp_path / "absent"), str(tmp_path / "absent"))
     assert not any(rest.begins({ADDRESS: "active"}, True, float(now)) for now in range(100))

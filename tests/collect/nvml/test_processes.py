@@ -1,7 +1,7 @@
 from typing import Any
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.reader import Reading
+from gpudash.collect.nvml.reader import NvmlSample
 from gpudash.model.process import ProcessDevice
 from tests.collect.nvml.tampering import Machine
 
@@ -36,7 +36,7 @@ def make_machine() -> Machine:
     return machine
 
 
-def only(reading: Reading, pid: int) -> ProcessDevice:
+def only(reading: NvmlSample, pid: int) -> ProcessDevice:
     (entry,) = reading.processes[pid]
     return entry
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.library import FieldAnswer
-from gpudash.collect.nvml.rates import COUNTERS, Counters
+from gpudash.collect.nvml.library import FieldAnswer, FieldAnswers
+from gpudash.collect.nvml.rates import COUNTERS, ByteCounters
 from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 
@@ -17,12 +17,12 @@ SECOND = 1_000_000
 
 
 class Boards:
-    """Counters of one GPU, read from a table that the test fills."""
+    """ByteCounters of one GPU, read from a table that the test fills."""
 
     def __init__(self, *links: int) -> None:
-        self.counters = Counters()
+        self.counters = ByteCounters()
         self.counters.links = links
-        self.counters.pcie_ceiling = 1e9
+        self.counters.max_pcie_bytes_per_second = 1e9
         self.now = 100.0
 
     def read(self, timestamp_us: int, **values: int | str | None) -> dict[str, int | None]:
@@ -30,14 +30,14 @@ class Boards:
         self.now += 1.0
         answers = {}
         refused = set()
-        for number, scope in self.counters.wanted():
+        for number, scope in self.counters.wanted(self.now):
             named = f"f{number}_{'all' if scope == ALL_LINKS else scope}"
             value = values.get(named, values.get(f"f{number}"))
             if isinstance(value, int):
                 answers[number, scope] = FieldAnswer(value, timestamp_us)
             elif value is not None:
                 refused.add((number, scope))
-        return self.counters.rates(answers, refused, self.now)
+        return self.counters.values(FieldAnswers(answers, frozenset(refused)), self.now)
 
 
 def device_after(machine: Machine, ticks: int = 2) -> Device:
@@ -87,7 +87,7 @@ def test_a_counter_of_32_bits_goes_round() -> None:
 @pytest.mark.parametrize("ceiling", [4e9, 31.5e9, None])
 def test_a_counter_that_may_have_gone_round_twice_has_no_rate(ceiling: float | None) -> None:
     board = Boards()
-    board.counters.pcie_ceiling = ceiling
+    board.counters.max_pcie_bytes_per_second = ceiling
     board.read(0, f197=1000, f198=2**32 - 100)
     rates = board.read(SECOND, f197=2000, f198=500)
     assert rates["pcie_tx_bytes_per_second"] is None
@@ -96,7 +96,7 @@ def test_a_counter_that_may_have_gone_round_twice_has_no_rate(ceiling: float | N
 
 def test_a_fast_link_has_its_rate_between_samples_that_are_near() -> None:
     board = Boards()
-    board.counters.pcie_ceiling = 31.5e9
+    board.counters.max_pcie_bytes_per_second = 31.5e9
     board.read(0, f197=2**32 - 1000)
     rate = board.read(SECOND // 10, f197=2**31)["pcie_tx_bytes_per_second"]
     assert rate == (2**31 + 1000) * 10
@@ -104,7 +104,7 @@ def test_a_fast_link_has_its_rate_between_samples_that_are_near() -> None:
 
 def test_a_counter_that_exceeds_32_bits_never_goes_round() -> None:
     board = Boards()
-    board.counters.pcie_ceiling = 31.5e9
+    board.counters.max_pcie_bytes_per_second = 31.5e9
     board.read(0, f197=2**32 - 100)
     assert board.read(SECOND, f197=2**33)["pcie_tx_bytes_per_second"] == 2**32 + 100
     assert board.read(2 * SECOND, f197=2**33 + 7)["pcie_tx_bytes_per_second"] == 7
@@ -177,7 +177,7 @@ def test_links_that_are_not_supported_are_not_asked_again() -> None:
     board = Boards(0, 1)
     for tick in range(4):
         board.read(tick * SECOND, f197=tick, f138="no", f139="no")
-    assert {number for number, _ in board.counters.wanted()} == {PCIE_TX, 198}
+    assert {number for number, _ in board.counters.wanted(board.now)} == {PCIE_TX, 198}
 
 
 def test_links_that_failed_for_a_while_are_asked_again() -> None:
@@ -191,12 +191,12 @@ def test_links_that_failed_for_a_while_are_asked_again() -> None:
 def test_a_counter_that_is_not_supported_is_not_asked_again() -> None:
     board = Boards()
     board.read(0, f197="no", f198=0)
-    assert board.counters.wanted() == [(198, 0)]
+    assert board.counters.wanted(board.now) == [(198, 0)]
     assert board.read(SECOND, f198=7)["pcie_rx_bytes_per_second"] == 7
 
 
 def test_a_gpu_without_links_is_not_asked_for_them() -> None:
-    assert {number for number, _ in Boards().counters.wanted()} == {PCIE_TX, 198}
+    assert {number for number, _ in Boards().counters.wanted(0.0)} == {PCIE_TX, 198}
 
 
 def test_a_dgx_tells_its_traffic_from_the_second_sample_on() -> None:

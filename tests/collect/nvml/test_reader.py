@@ -1,7 +1,6 @@
 import pytest
 
-from gpudash.collect.nvml import calls as readings
-from gpudash.collect.nvml import codes, gpm, links, rates
+from gpudash.collect.nvml import calls, codes, gpm, links, rates
 from gpudash.collect.nvml import rates as counters
 from gpudash.collect.simulated import NAMES, SimulatedHost
 from gpudash.model import wire
@@ -23,10 +22,10 @@ def test_every_simulated_host_becomes_a_document(name: str) -> None:
 
 
 def fields_of_the_tables() -> set[str]:
-    lanes = [r for lane, _ in (*readings.LANES, *readings.MIG_LANES) for r in lane]
+    lanes = [r for lane, _ in (*calls.POLL_GROUPS, *calls.INSTANCE_POLL_GROUPS) for r in lane]
     tables = [*lanes, *(r.fallback for r in lanes if r.fallback)]
     read = {field for reading in tables for field, _ in reading.fields}
-    read |= {value.field for value in readings.FIELD_VALUES}
+    read |= {value.field for value in calls.FIELD_VALUES}
     read |= {counter.field for counter in counters.COUNTERS}
     read |= {field for kind in links.KINDS for field in (kind.total, kind.rate)}
     read |= {*rates.REASONS.values(), *links.FABRIC_FIELDS, *links.LINK_FIELDS}
@@ -133,8 +132,8 @@ def test_a_gpu_that_needs_a_reset_says_so() -> None:
 def test_a_gpu_whose_every_call_fails_is_failed_not_idle() -> None:
     machine = Machine("single")
     machine.read()
-    for reading in (*readings.FAST, *(r.fallback for r in readings.FAST if r.fallback)):
-        machine.driver.replaced[reading.call] = machine.driver.error(codes.UNKNOWN)
+    for reading in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback)):
+        machine.driver.replaced[reading.name] = machine.driver.error(codes.UNKNOWN)
     device = machine.read().devices[0]
     assert device.state == "failed"
     assert device.fault is not None
@@ -189,8 +188,8 @@ def test_a_reloaded_driver_is_opened_again() -> None:
     machine = Machine("single")
     machine.read()
     gone = machine.driver.error(codes.UNINITIALIZED)
-    for reading in (*readings.FAST, *(r.fallback for r in readings.FAST if r.fallback)):
-        machine.driver.replaced[reading.call] = gone
+    for reading in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback)):
+        machine.driver.replaced[reading.name] = gone
     machine.read()
     machine.driver.replaced.clear()
     assert machine.read().devices[0].state == "ok"

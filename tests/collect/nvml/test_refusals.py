@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.collect.nvml.codes import refusal
+from gpudash.collect.nvml.codes import init_error
 
 MODULE = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024\n"
@@ -31,20 +31,20 @@ def test_both_versions_that_differ_are_named(tmp_path: Path) -> None:
     root = machine(
         tmp_path, proc__driver__nvidia__version=MODULE, proc__self__maps=MAPS.format(link)
     )
-    assert refusal(18, root, {}).startswith(
+    assert init_error(18, root, {}).startswith(
         "driver 550.54.14 loaded, library 560.35.03 (NVML error 18); reboot, or reload the module"
     )
 
 
 def test_a_version_that_is_not_known_is_not_invented(tmp_path: Path) -> None:
     root = machine(tmp_path, proc__driver__nvidia__version=MODULE)
-    assert "driver 550.54.14 loaded, the library is of another version" in refusal(18, root, {})
-    assert "versions differ" in refusal(18, str(tmp_path / "nothing"), {})
+    assert "driver 550.54.14 loaded, the library is of another version" in init_error(18, root, {})
+    assert "versions differ" in init_error(18, str(tmp_path / "nothing"), {})
 
 
 def test_hostile_version_is_not_repeated(tmp_path: Path) -> None:
     root = machine(tmp_path, proc__driver__nvidia__version="\x1b]0;owned\x07 \u202e none")
-    assert refusal(18, root, {}).isprintable()
+    assert init_error(18, root, {}).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_hostile_version_is_not_repeated(tmp_path: Path) -> None:
 def test_container_that_lost_its_gpus_is_told_cause_and_mending(
     tmp_path: Path, files: dict[str, str], environ: dict[str, str]
 ) -> None:
-    line = refusal(999, machine(tmp_path, **files), environ)
+    line = init_error(999, machine(tmp_path, **files), environ)
     assert "this container lost its access" in line
     assert "systemctl daemon-reload" in line
     assert "start it again" in line
@@ -67,5 +67,5 @@ def test_container_that_lost_its_gpus_is_told_cause_and_mending(
 
 def test_the_same_number_elsewhere_points_to_the_kernel_log(tmp_path: Path) -> None:
     root = machine(tmp_path, proc__self__cgroup="0::/user.slice\n")
-    assert "dmesg" in refusal(999, root, {})
-    assert "container" not in refusal(999, root, {})
+    assert "dmesg" in init_error(999, root, {})
+    assert "container" not in init_error(999, root, {})

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpudash.collect.nvml import calls as readings
-from gpudash.collect.nvml import codes
+from gpudash.collect.nvml import calls, codes
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
 from tests.collect.nvml.tampering import HotplugMachine
@@ -142,11 +141,11 @@ def test_a_removed_gpu_does_not_keep_a_reloaded_driver_from_opening() -> None:
     machine.unplugged.add(7)
     machine.read()
     gone = machine.driver.error(codes.UNINITIALIZED)
-    calls = {r.call for r in (*readings.FAST, *(r.fallback for r in readings.FAST if r.fallback))}
-    for call in calls:
-        machine.driver.replaced[call] = gone
+    names = {r.name for r in (*calls.FAST, *(r.fallback for r in calls.FAST if r.fallback))}
+    for name in names:
+        machine.driver.replaced[name] = gone
     machine.read()
-    for call in calls:
+    for call in names:
         del machine.driver.replaced[call]
     states = [device.state for device in machine.read().devices]
     assert states == ["ok"] * 7 + ["lost"]

@@ -137,17 +137,18 @@ def test_only_a_call_that_is_out_is_named(is_back: bool) -> None:
     task.run()
     task.is_pending = not is_back
     library.module.replaced["nvmlDeviceGetName"] = lambda: timeout_fault(task, "GPU 0").message
-    message, _ = library.ask("nvmlDeviceGetName")
+    message, _ = library.call("nvmlDeviceGetName")
     assert ("nvmlDeviceGetName" in message) == (not is_back)
 
 
-def test_topology_that_hangs_is_left_out(machine: Machine) -> None:
-    Hanging(machine, "nvmlDeviceGetP2PStatus")
-    reading = machine.read()
-    assert reading.topology is None
-    assert [fault.source for fault in reading.faults] == ["topology"]
-    assert {device.state for device in reading.devices} == {"ok"}
-    assert {device.state for device in machine.read().devices} == {"ok"}
+def test_topology_that_hangs_is_left_out() -> None:
+    with manned(DriverWorker(CALM)) as machine:
+        Hanging(machine, "nvmlDeviceGetP2PStatus")
+        reading = machine.read()
+        assert reading.topology is None
+        assert [fault.source for fault in reading.faults] == ["topology"]
+        assert {device.state for device in reading.devices} == {"ok"}
+        assert {device.state for device in machine.read().devices} == {"ok"}
 
 
 def test_nothing_is_closed_below_a_call(machine: Machine) -> None:

@@ -20,7 +20,7 @@ def read(
         if scope[0] in values
     }
     turned_down = frozenset(scope for scope in wanted if scope[0] in refused)
-    return throttling.facts(FieldAnswers(answers, turned_down, 0), now)
+    return throttling.values(FieldAnswers(answers, turned_down, 0), now)
 
 
 def test_a_share_is_over_the_time_between_two_readings() -> None:

@@ -256,7 +256,7 @@ def test_without_any_thread_nothing_is_asked_where_nobody_limits_how_long() -> N
     assert asked == []
 
 
-def test_without_any_thread_a_single_look_asks_here() -> None:
+def test_without_any_thread_a_single_sample_asks_here() -> None:
     tasks = [Task(threading.get_ident) for _ in range(3)]
     DriverWorker(one_shot_timeouts(1.0), start=System(threads=0).start).run(tasks, first=True)
     assert {task.result() for task in tasks} == {threading.get_ident()}

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from gpudash.collect.nvml import calls as readings
-from gpudash.collect.nvml import codes
+from gpudash.collect.nvml import calls, codes
 from gpudash.collect.nvml.bus import Identity
 from gpudash.model import xid_handover
 from gpudash.model.device import Device
@@ -147,7 +146,7 @@ def test_a_gpu_that_came_back_has_its_xids_behind_it(code: int) -> None:
     machine = Reported(79)
     genuine = dict(machine.driver.replaced)
     gone = machine.driver.error(code)
-    machine.driver.replaced.update(dict.fromkeys((r.call for r in readings.FAST), gone))
+    machine.driver.replaced.update(dict.fromkeys((r.name for r in calls.FAST), gone))
     for _ in range(25):
         assert over(machine) == [(79, False)]
     machine.driver.replaced.clear()
@@ -163,7 +162,7 @@ def test_an_xid_outlasts_a_failure_that_no_reset_mended(code: int) -> None:
     machine = Reported(code)
     genuine = dict(machine.driver.replaced)
     failing = machine.driver.error(codes.UNKNOWN)
-    machine.driver.replaced.update(dict.fromkeys((r.call for r in readings.FAST), failing))
+    machine.driver.replaced.update(dict.fromkeys((r.name for r in calls.FAST), failing))
     machine.read()
     machine.driver.replaced.clear()
     machine.driver.replaced.update(genuine)
