@@ -16,6 +16,10 @@ from gpudash.system import processes
 from tests.fakenvml.build import CompilerError, build
 from tests.holders import Holder, hold, open_device
 
+# A caller that ignores them (nohup, a job in the background) hands that down to all that is started.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
