@@ -16,7 +16,7 @@ from gpudash.system import processes
 from tests.fakenvml.build import CompilerError, build
 from tests.holders import Holder, hold, open_device
 
-# A caller that ignores them (nohup, a job in the background) hands that down to all that is started.
+# A caller that ignores them (nohup, a job in the background) hands that down to every child.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

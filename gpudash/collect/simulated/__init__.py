@@ -12,9 +12,10 @@ from collections.abc import Callable
 from gpudash.collect.nvml.bus import Identity
 from gpudash.collect.simulated.host import SimulatedReader
 from gpudash.collect.simulated.library import Library
-from gpudash.collect.simulated.scenes import NAMES, load
+from gpudash.collect.simulated.scenes import SCENES, load
 
-__all__ = ["NAMES", "SimulatedHost"]
+NAMES = tuple(SCENES)
+"""Every simulated host, the default first."""
 
 
 class SimulatedHost:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from gpudash.collect.simulated.scene import MIB, Board, Clocks, NvLink, Thresholds
 
-_GEFORCE, _NVIDIA, _NVIDIA_RTX = 5, 14, 13
 _PASCAL, _AMPERE, _ADA, _HOPPER = 4, 7, 8, 9
 
 H100_SXM = Board(
     name="NVIDIA H100 80GB HBM3",
-    brand=_NVIDIA,
     architecture=_HOPPER,
     compute_capability=(9, 0),
     core_count=16896,
@@ -42,12 +40,11 @@ H100_SXM = Board(
     margin=True,
     mig_slots=7,
     gpm=True,
-    nvlink=NvLink(count=18, version=6, speed_mbps=26562),
+    nvlink=NvLink(count=18, version=6),
 )
 
 A100_PCIE = Board(
     name="NVIDIA A100 80GB PCIe",
-    brand=_NVIDIA,
     architecture=_AMPERE,
     compute_capability=(8, 0),
     core_count=6912,
@@ -77,7 +74,6 @@ A100_PCIE = Board(
 
 RTX_A6000 = Board(
     name="NVIDIA RTX A6000",
-    brand=_NVIDIA_RTX,
     architecture=_AMPERE,
     compute_capability=(8, 6),
     core_count=10752,
@@ -102,7 +98,6 @@ RTX_A6000 = Board(
 
 L40S = Board(
     name="NVIDIA L40S",
-    brand=_NVIDIA,
     architecture=_ADA,
     compute_capability=(8, 9),
     core_count=18176,
@@ -127,7 +122,6 @@ L40S = Board(
 
 RTX_4090 = Board(
     name="NVIDIA GeForce RTX 4090",
-    brand=_GEFORCE,
     architecture=_ADA,
     compute_capability=(8, 9),
     core_count=16384,
@@ -152,7 +146,6 @@ RTX_4090 = Board(
 
 RTX_4070_LAPTOP = Board(
     name="NVIDIA GeForce RTX 4070 Laptop GPU",
-    brand=_GEFORCE,
     architecture=_ADA,
     compute_capability=(8, 9),
     core_count=4608,
@@ -175,7 +168,6 @@ RTX_4070_LAPTOP = Board(
 
 GTX_1080_TI = Board(
     name="NVIDIA GeForce GTX 1080 Ti",
-    brand=_GEFORCE,
     architecture=_PASCAL,
     compute_capability=(6, 1),
     core_count=3584,

@@ -1,161 +1,396 @@
-"""NVML's field values: one table from field id to value, for a batch of fields per call."""
+"""The NVML calls about a GPU or MIG instance: name -> answer, where None is NOT_SUPPORTED.
+
+A call that is not in a table is one that this GPU's driver does not support.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from gpudash.collect.simulated.constants import CONSTANTS, FIELD
-from gpudash.collect.simulated.gpu import Gpu
-from gpudash.collect.simulated.moment import THERMAL
-from gpudash.collect.simulated.results import Record
+from gpudash.collect.simulated.constants import CONSTANTS, NVMLError, Record, pick
+from gpudash.collect.simulated.gpu import Gpu, Instance, Occupant, load_of
+from gpudash.collect.simulated.scene import MIB, NvLink
+from gpudash.collect.simulated.signals import mix
 
-_MEMBERS = {1: "uiVal", 3: "ullVal", 5: "siVal"}
-_UINT, _ULONGLONG, _INT = 1, 3, 5
-_ALL_LINKS = 0xFFFFFFFF
-_NOT_SUPPORTED = CONSTANTS["NVML_ERROR_NOT_SUPPORTED"]
-_KIB = 1024
-_PROTOCOL = 1.08
-_SENT_SHARE = 0.94
-
-Field = tuple[int, Callable[[Gpu, float, int], int | None]]
+Call = Callable[..., Any]
 
 
-def field_values(gpu: Gpu, now: float, ids: Iterable[int | tuple[int, int]]) -> list[Record]:
-    """Return one value per id or (id, scope); an entry that fails says so in `nvmlReturn`."""
-    return [_read(gpu, now, *((one, 0) if isinstance(one, int) else one)) for one in ids]
-
-
-def _read(gpu: Gpu, now: float, field: int, scope: int) -> Record:
-    kind, read = _TABLE.get(field, (_UINT, _nothing))
-    value = read(gpu, now, scope)
+def pci(gpu: Gpu) -> Record:
+    """Return a GPU's PCI structure, with both of NVML's ways to write the address."""
+    card = gpu.card
     return Record(
-        fieldId=field,
-        scopeId=scope,
-        timestamp=int(now * 1e6),
-        latencyUsec=2,
-        valueType=kind,
-        nvmlReturn=_NOT_SUPPORTED if value is None else 0,
-        value=Record(**{_MEMBERS[kind]: value or 0}),
+        domain=card.domain,
+        bus=card.bus,
+        device=0,
+        pciDeviceId=gpu.board.device_id,
+        pciSubSystemId=0,
+        busId=f"{card.domain:08X}:{card.bus:02X}:00.0",
+        busIdLegacy=card.pci_address.upper(),
     )
 
 
-def _nothing(gpu: Gpu, now: float, scope: int) -> None:
-    """Answer a field that no board here has."""
+def _threshold(gpu: Gpu, which: int) -> int | None:
+    limits = gpu.board.thresholds
+    order = (limits.shutdown, limits.slowdown, limits.memory, limits.operating)
+    return order[which] if 0 <= which < len(order) else None
 
 
-def _offset(name: str) -> Field:
-    """Return a threshold as its distance below the one where the hardware slows down."""
-
-    def read(gpu: Gpu, now: float, scope: int) -> int | None:
-        limits = gpu.board.thresholds
-        limit: int | None = getattr(limits, name)
-        return None if limit is None or not gpu.board.margin else limits.slowdown - limit
-
-    return _INT, read
+def _max_clock(gpu: Gpu, kind: int) -> int:
+    clocks = gpu.board.clocks
+    return pick((clocks.highest, clocks.highest, clocks.memory, clocks.video), kind)
 
 
-def _pcie(factor: float) -> Field:
-    """Return bytes moved since boot, times a factor."""
-
-    def read(gpu: Gpu, now: float, scope: int) -> int | None:
-        return int(gpu.traffic(now, "pcie") * factor)
-
-    return _ULONGLONG, read
+def _ecc_errors(gpu: Gpu, kind: int) -> int | None:
+    if not gpu.board.ecc:
+        return None
+    return pick((gpu.card.corrected_errors, 0), kind)
 
 
-def _links(factor: float) -> Field:
-    """Return the KiB of one NVLink since boot, or of all when the scope says so."""
-
-    def read(gpu: Gpu, now: float, scope: int) -> int | None:
-        link = gpu.board.nvlink
-        if link is None or not (scope < link.count or scope == _ALL_LINKS):
-            return None
-        each = int(gpu.traffic(now, "nvlink") * factor / link.count / _KIB)
-        return each * link.count if scope == _ALL_LINKS else each
-
-    return _ULONGLONG, read
+def _limit(gpu: Gpu, watts: float) -> int | None:
+    """Return a limit in mW; boards whose limit a laptop governs tell none."""
+    return round(watts * 1000) if gpu.board.power_limits else None
 
 
-def _link_fact(read: Callable[[Any], int]) -> Field:
-    """Return a fact about NVLink that is the same for all links of a board."""
-    return _UINT, lambda g, now, scope: read(g.board.nvlink) if g.board.nvlink else None
-
-
-def _if(ability: str, value: Callable[[Gpu, float], int], kind: int = _UINT) -> Field:
-    """Return a value of boards that have an ability."""
-    return kind, lambda g, now, scope: value(g, now) if getattr(g.board, ability) else None
-
-
-def _memory_temperature(gpu: Gpu, now: float) -> int:
-    moment = gpu.at(now)
-    return moment.temperature + 3 + moment.memory_utilization // 16
-
-
-def _thermal_nanoseconds(gpu: Gpu, now: float) -> int:
-    """A capped card draws steadily, so what holds now has held since boot."""
-    return gpu.capped_nanoseconds(now) if gpu.at(now).reasons & THERMAL else 0
-
-
-def _milliwatts(watts: Callable[[Gpu], float]) -> Field:
-    """Return a power limit in mW."""
-    return _if("power_limits", lambda g, now: round(watts(g) * 1000))
-
-
-_TABLE: dict[int, Field] = {
-    FIELD["ECC_CURRENT"]: _if("ecc", lambda g, now: 1),
-    FIELD["ECC_PENDING"]: _if("ecc", lambda g, now: 1),
-    FIELD["ECC_SBE_VOL_TOTAL"]: _if("ecc", lambda g, now: g.card.corrected_errors, _ULONGLONG),
-    FIELD["ECC_DBE_VOL_TOTAL"]: _if("ecc", lambda g, now: 0, _ULONGLONG),
-    FIELD["ECC_SBE_AGG_TOTAL"]: _if("ecc", lambda g, now: g.card.corrected_errors, _ULONGLONG),
-    FIELD["ECC_DBE_AGG_TOTAL"]: _if("ecc", lambda g, now: 0, _ULONGLONG),
-    FIELD["PERF_POLICY_POWER"]: (_ULONGLONG, lambda g, now, _: g.capped_nanoseconds(now)),
-    FIELD["PERF_POLICY_THERMAL"]: (_ULONGLONG, lambda g, now, _: _thermal_nanoseconds(g, now)),
-    FIELD["PERF_POLICY_SYNC_BOOST"]: (_ULONGLONG, lambda g, now, _: 0),
-    FIELD["PERF_POLICY_BOARD_LIMIT"]: (_ULONGLONG, lambda g, now, _: 0),
-    FIELD["CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN"]: (
-        _ULONGLONG,
-        lambda g, now, _: _thermal_nanoseconds(g, now),
+FACTS: dict[str, Call] = {
+    "Index": lambda g, _: g.index,
+    "MinorNumber": lambda g, _: g.index,
+    "UUID": lambda g, _: g.uuid,
+    "Name": lambda g, _: g.board.name,
+    "Architecture": lambda g, _: g.board.architecture,
+    "CudaComputeCapability": lambda g, _: g.board.compute_capability,
+    "AddressingMode": lambda g, _: 1 if g.board.media else None,
+    "NumGpuCores": lambda g, _: g.board.core_count,
+    "Serial": lambda g, _: (
+        str(1_320_000_000_000 + mix(g.identity) % 10**9) if g.board.has_serial else None
     ),
-    FIELD["CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN"]: (_ULONGLONG, lambda g, now, _: 0),
-    FIELD["CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN"]: (_ULONGLONG, lambda g, now, _: 0),
-    FIELD["MEMORY_TEMP"]: _if("memory_sensor", _memory_temperature),
-    FIELD["TOTAL_ENERGY_CONSUMPTION"]: _if(
-        "energy_counter", lambda g, now: g.energy(now), _ULONGLONG
+    "VbiosVersion": lambda g, _: g.board.vbios_version,
+    "BoardPartNumber": lambda g, _: g.board.part_number,
+    "PciInfo": lambda g, _: pci(g),
+    "TemperatureThreshold": lambda g, _, which: _threshold(g, which),
+    "MaxClockInfo": lambda g, _, kind: _max_clock(g, kind),
+    "NumFans": lambda g, _: g.board.fans,
+    "PowerManagementLimit": lambda g, _: _limit(g, g.power_limit),
+    "EnforcedPowerLimit": lambda g, _: _limit(g, g.power_limit),
+    "PowerManagementDefaultLimit": lambda g, _: _limit(g, g.board.power_limit),
+    "PowerManagementLimitConstraints": lambda g, _: (
+        [round(watts * 1000) for watts in g.board.power_limits] if g.board.power_limits else None
     ),
-    FIELD["NVLINK_SPEED_MBPS_COMMON"]: _link_fact(lambda link: link.speed_mbps),
-    FIELD["NVLINK_LINK_COUNT"]: _link_fact(lambda link: link.count),
-    FIELD["NVSWITCH_CONNECTED_LINK_COUNT"]: _link_fact(lambda link: link.count),
-    FIELD["NVLINK_THROUGHPUT_DATA_TX"]: _links(_SENT_SHARE),
-    FIELD["NVLINK_THROUGHPUT_DATA_RX"]: _links(1.0),
-    FIELD["NVLINK_THROUGHPUT_RAW_TX"]: _links(_SENT_SHARE * _PROTOCOL),
-    FIELD["NVLINK_THROUGHPUT_RAW_RX"]: _links(_PROTOCOL),
-    FIELD["NVLINK_ERROR_DL_REPLAY"]: _link_fact(lambda link: 0),
-    FIELD["NVLINK_ERROR_DL_RECOVERY"]: _link_fact(lambda link: 0),
-    FIELD["NVLINK_ERROR_DL_CRC"]: _link_fact(lambda link: 0),
-    FIELD["NVLINK_GET_SPEED"]: _link_fact(lambda link: link.speed_mbps),
-    FIELD["NVLINK_GET_STATE"]: _link_fact(lambda link: 1),
-    FIELD["NVLINK_GET_VERSION"]: _link_fact(lambda link: link.version),
-    FIELD["PCIE_REPLAY_COUNTER"]: (_ULONGLONG, lambda g, now, _: g.card.pcie_replays),
-    FIELD["REMAPPED_COR"]: _if("ecc", lambda g, now: g.card.remapped_rows),
-    FIELD["REMAPPED_UNC"]: _if("ecc", lambda g, now: 0),
-    FIELD["REMAPPED_PENDING"]: _if("ecc", lambda g, now: 0),
-    FIELD["REMAPPED_FAILURE"]: _if("ecc", lambda g, now: 0),
-    FIELD["POWER_AVERAGE"]: _if("average_power", lambda g, now: g.at(now).average_power),
-    FIELD["POWER_INSTANT"]: (_UINT, lambda g, now, _: g.at(now).instant_power),
-    FIELD["POWER_MIN_LIMIT"]: _milliwatts(lambda g: (g.board.power_limits or (0, 0))[0]),
-    FIELD["POWER_MAX_LIMIT"]: _milliwatts(lambda g: (g.board.power_limits or (0, 0))[1]),
-    FIELD["POWER_DEFAULT_LIMIT"]: _milliwatts(lambda g: g.board.power_limit),
-    FIELD["POWER_CURRENT_LIMIT"]: _milliwatts(lambda g: g.power_limit),
-    FIELD["POWER_REQUESTED_LIMIT"]: _milliwatts(lambda g: g.power_limit),
-    FIELD["TEMPERATURE_SHUTDOWN_TLIMIT"]: _offset("shutdown"),
-    FIELD["TEMPERATURE_SLOWDOWN_TLIMIT"]: _offset("slowdown"),
-    FIELD["TEMPERATURE_MEM_MAX_TLIMIT"]: _offset("memory"),
-    FIELD["TEMPERATURE_GPU_MAX_TLIMIT"]: _offset("operating"),
-    FIELD["PCIE_COUNT_TX_BYTES"]: _pcie(0.8),
-    FIELD["PCIE_COUNT_RX_BYTES"]: _pcie(1.0),
-    FIELD["GET_GPU_RECOVERY_ACTION"]: (_UINT, lambda g, now, _: 0),
+    "MaxPcieLinkGeneration": lambda g, _: g.board.pcie_generation,
+    "MaxPcieLinkWidth": lambda g, _: 16,
+    "CurrPcieLinkWidth": lambda g, _: 16,
+    "PcieReplayCounter": lambda g, _: g.card.pcie_replays,
+    "EccMode": lambda g, _: [1, 1] if g.board.ecc else None,
+    "TotalEccErrors": lambda g, _, kind, counter: _ecc_errors(g, kind),
+    "RemappedRows": lambda g, _: (g.card.remapped_rows, 0, 0, 0) if g.board.ecc else None,
+    "ComputeMode": lambda g, _: 0,
+    "PersistenceMode": lambda g, _: int(g.board.has_serial),
+    "DisplayActive": lambda g, _: int(g.card.display),
+    "DisplayMode": lambda g, _: int(g.card.display),
 }
+"""Calls whose answer never changes, without their `nvmlDeviceGet`."""
 
-FIELD_CALLS = {"nvmlDeviceGetFieldValues": field_values}
-"""The call for a batch of fields, on the handle of a whole GPU."""
+
+_MICROSECONDS = 167_000
+
+
+def memory(total: int, reserved: int, used: int, version: int | None) -> Record:
+    """Return the memory structure of version 1, whose used is not told from reserved, or 2."""
+    free = total - reserved - used
+    if version is None:
+        return Record(total=total, free=free, used=used + reserved)
+    return Record(version=version, total=total, reserved=reserved, free=free, used=used)
+
+
+def _bar1(gpu: Gpu) -> Record:
+    total = gpu.board.bar1
+    used = min(total, (1 + len(gpu.occupants)) << 20)
+    return Record(bar1Total=total, bar1Used=used, bar1Free=total - used)
+
+
+def _fan(gpu: Gpu, now: float) -> int | None:
+    if not gpu.board.fans:
+        return None
+    wanted = round((gpu.at(now).temperature - 35) * 1.6)
+    return max(gpu.board.lowest_fan, min(100, wanted))
+
+
+def _margin(gpu: Gpu, now: float) -> int | None:
+    if not gpu.board.margin:
+        return None
+    return gpu.board.thresholds.slowdown - gpu.at(now).temperature
+
+
+def _clock(gpu: Gpu, now: float, kind: int) -> int:
+    moment = gpu.at(now)
+    clocks = (moment.sm_clock, moment.sm_clock, moment.memory_clock, moment.video_clock)
+    return pick(clocks, kind)
+
+
+def _not_in_mig(gpu: Gpu, value: Any) -> Any:
+    """Return the value, or None on a GPU in MIG mode, which has no engine of its own to measure."""
+    return None if gpu.card.mig else value
+
+
+def _throughput(gpu: Gpu, now: float, direction: int) -> int:
+    rate = sum(
+        occupant.share.pcie * load / 100
+        for occupant, load in zip(gpu.occupants, gpu.at(now).loads, strict=True)
+    )
+    return round(rate * 1e6 * pick((0.8, 1.0), direction))
+
+
+MOVING: dict[str, Call] = {
+    "MemoryInfo": lambda g, now, version=None: memory(
+        g.board.memory, g.board.reserved, g.memory_used, version
+    ),
+    "BAR1MemoryInfo": lambda g, now: _bar1(g),
+    "UtilizationRates": lambda g, now: _not_in_mig(
+        g, Record(gpu=g.at(now).gpu_utilization, memory=g.at(now).memory_utilization)
+    ),
+    "EncoderUtilization": lambda g, now: _not_in_mig(
+        g, [g.at(now).encoder_utilization, _MICROSECONDS]
+    ),
+    "DecoderUtilization": lambda g, now: _not_in_mig(
+        g, [g.at(now).decoder_utilization, _MICROSECONDS]
+    ),
+    "JpgUtilization": lambda g, now: _not_in_mig(g, [0, _MICROSECONDS] if g.board.media else None),
+    "OfaUtilization": lambda g, now: _not_in_mig(g, [0, _MICROSECONDS] if g.board.media else None),
+    "TemperatureV": lambda g, now, sensor: pick((g.at(now).temperature,), sensor),
+    "Temperature": lambda g, now, sensor: pick((g.at(now).temperature,), sensor),
+    "MarginTemperature": _margin,
+    "FanSpeed": _fan,
+    "FanSpeed_v2": lambda g, now, fan: pick((_fan(g, now),) * g.board.fans, fan),
+    "PowerUsage": lambda g, now: (
+        g.at(now).average_power if g.board.average_power else g.at(now).instant_power
+    ),
+    "ClockInfo": _clock,
+    "PerformanceState": lambda g, now: g.at(now).performance_state,
+    "CurrentClocksEventReasons": lambda g, now: g.at(now).reasons,
+    "CurrentClocksThrottleReasons": lambda g, now: g.at(now).reasons,
+    "CurrPcieLinkGeneration": lambda g, now: (
+        g.board.pcie_generation if g.at(now).gpu_utilization else g.board.idle_pcie_generation
+    ),
+    "PcieThroughput": _throughput,
+    "MigMode": lambda g, now: [int(g.card.mig)] * 2 if g.board.mig_slots else None,
+    "MaxMigDeviceCount": lambda g, now: g.board.mig_slots,
+}
+"""Calls whose answer changes over time, without their `nvmlDeviceGet`."""
+
+_DEVICE_CALLS: dict[str, Call] = {
+    **{f"nvmlDeviceGet{name}": call for name, call in {**FACTS, **MOVING}.items()},
+}
+"""Calls on the handle of a whole GPU: (gpu, now, *arguments) -> answer."""
+
+
+_NO_INSTANCE = 0xFFFFFFFF
+_NOT_FOUND = CONSTANTS["NVML_ERROR_NOT_FOUND"]
+_LISTS = {"Compute": "C", "Graphics": "G", "MPSCompute": "M"}
+
+
+def occupants(device: Gpu | Instance) -> list[Occupant]:
+    """Return who uses a GPU, or one of its MIG instances."""
+    if isinstance(device, Gpu):
+        return list(device.occupants)
+    return [o for o in device.gpu.occupants if o.share.slot == device.place.slot]
+
+
+def utilization_samples(gpu: Gpu, now: float, last_seen: int) -> list[Record] | None:
+    """Return the newest sample of each busy program, if it is newer than `last_seen` (µs).
+
+    Raises NVMLError NOT_FOUND when nothing is.
+    """
+    if gpu.card.mig:
+        return None
+    moment = gpu.at(now)
+    samples = [
+        Record(
+            pid=occupant.program.pid,
+            timeStamp=moment.timestamp,
+            smUtil=load,
+            memUtil=load_of(load, occupant.share.bandwidth),
+            encUtil=load_of(load, occupant.share.encoder),
+            decUtil=load_of(load, occupant.share.decoder),
+        )
+        for occupant, load in zip(gpu.occupants, moment.loads, strict=True)
+        if load and moment.timestamp > last_seen
+    ]
+    if not samples:
+        raise NVMLError(_NOT_FOUND)
+    return samples
+
+
+def _listing(letter: str) -> Callable[[Gpu | Instance, float], list[Record]]:
+    """Return the call that lists the programs of one type."""
+    return lambda device, now: [
+        _entry(device, occupant)
+        for occupant in occupants(device)
+        if letter in occupant.share.type.split("+")
+    ]
+
+
+def _entry(device: Gpu | Instance, occupant: Occupant) -> Record:
+    gpu = device if isinstance(device, Gpu) else device.gpu
+    places = (p for p in gpu.card.slices if p.slot == occupant.share.slot)
+    place = next(places, None)
+    return Record(
+        pid=occupant.program.pid,
+        usedGpuMemory=occupant.share.memory,
+        gpuInstanceId=place.gpu_instance if place else _NO_INSTANCE,
+        computeInstanceId=place.compute_instance if place else _NO_INSTANCE,
+    )
+
+
+_LISTING_CALLS: dict[str, Callable[..., Any]] = {
+    f"nvmlDeviceGet{kind}RunningProcesses{version}": _listing(letter)
+    for kind, letter in _LISTS.items()
+    for version in ("", "_v2", "_v3")
+}
+"""Calls that list programs, on the handle of a GPU or of a MIG instance."""
+
+_PROCESS_CALLS: dict[str, Callable[..., Any]] = {
+    **_LISTING_CALLS,
+    "nvmlDeviceGetProcessUtilization": utilization_samples,
+}
+"""Calls about programs on the handle of a whole GPU."""
+
+
+_C = CONSTANTS
+_OK = _C["NVML_P2P_STATUS_OK"]
+_CHIPSET = _C["NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED"]
+_BOARD = _C["NVML_P2P_STATUS_GPU_NOT_SUPPORTED"]
+_NOT = _C["NVML_P2P_STATUS_NOT_SUPPORTED"]
+_WORD = 64
+
+
+def common_ancestor(one: Gpu, now: float, other: Gpu) -> int:
+    """Return how far up the PCIe tree two GPUs meet."""
+    here, there = one.card.place, other.card.place
+    if one is other:
+        return _C["NVML_TOPOLOGY_INTERNAL"]
+    if here == there:
+        return _C["NVML_TOPOLOGY_SINGLE"]
+    if here[:2] == there[:2]:
+        return _C["NVML_TOPOLOGY_MULTIPLE"]
+    return _C["NVML_TOPOLOGY_NODE" if here[0] == there[0] else "NVML_TOPOLOGY_SYSTEM"]
+
+
+def peer_status(one: Gpu, now: float, other: Gpu, capability: int) -> int:
+    """Return whether one GPU may read, write, link to, or do atomics on another.
+
+    NVLink allows all; PCIe allows reading and writing below one root complex, on boards whose
+    driver does not refuse it.
+    """
+    if one.board.nvlink and other.board.nvlink:
+        return pick((_OK, _OK, _OK, _OK, _NOT), capability)
+    reach = _OK if one.card.place[:2] == other.card.place[:2] else _CHIPSET
+    if not one.board.peer_access:
+        reach = _BOARD
+    return pick((reach, reach, _NOT, _NOT, reach), capability)
+
+
+def _link(gpu: Gpu, number: int) -> NvLink | None:
+    """Return the board's links if that one exists, None if the board has none.
+
+    Raises NVMLError INVALID_ARGUMENT past the last link.
+    """
+    link = gpu.board.nvlink
+    if link is not None and not 0 <= number < link.count:
+        raise NVMLError(_C["NVML_ERROR_INVALID_ARGUMENT"])
+    return link
+
+
+def _remote_pci(gpu: Gpu, now: float, number: int) -> Record | None:
+    """Return the address that stands for an NVSwitch: all ones."""
+    if _link(gpu, number) is None:
+        return None
+    address = "FFFFFFFF:FF:FF.0"
+    return Record(domain=0xFFFFFFFF, bus=0xFF, device=0xFF, busId=address, busIdLegacy=address[4:])
+
+
+def _when_linked(value: Callable[[NvLink], int]) -> Callable[..., int | None]:
+    """Return a call that tells one fact about a link."""
+
+    def answer(gpu: Gpu, now: float, number: int, *_: int) -> int | None:
+        link = _link(gpu, number)
+        return None if link is None else value(link)
+
+    return answer
+
+
+def _words(members: range, count: int) -> list[int]:
+    """Return a set of small numbers as `count` words of 64 bits."""
+    mask = sum(1 << member for member in members)
+    return [mask >> (_WORD * word) & (1 << _WORD) - 1 for word in range(count)]
+
+
+def _cpus(gpu: Gpu, now: float, count: int, *_: int) -> list[int]:
+    per_socket = gpu.scene.cpus_per_socket
+    first = gpu.card.place[0] * per_socket
+    return _words(range(first, first + per_socket), count)
+
+
+def _nodes(gpu: Gpu, now: float, count: int, *_: int) -> list[int]:
+    socket = gpu.card.place[0]
+    return _words(range(socket, socket + 1), count)
+
+
+_LINK_CALLS: dict[str, Callable[..., Any]] = {
+    "nvmlDeviceGetTopologyCommonAncestor": common_ancestor,
+    "nvmlDeviceGetP2PStatus": peer_status,
+    "nvmlDeviceGetCpuAffinity": _cpus,
+    "nvmlDeviceGetMemoryAffinity": _nodes,
+    "nvmlDeviceGetNvLinkState": _when_linked(lambda link: 1),
+    "nvmlDeviceGetNvLinkVersion": _when_linked(lambda link: link.version),
+    "nvmlDeviceGetNvLinkRemoteDeviceType": _when_linked(
+        lambda link: _C["NVML_NVLINK_DEVICE_TYPE_SWITCH"]
+    ),
+    "nvmlDeviceGetNvLinkErrorCounter": _when_linked(lambda link: 0),
+    "nvmlDeviceGetNvLinkRemotePciInfo": _remote_pci,
+}
+"""Calls about links, on the handle of a whole GPU; a second handle arrives as its GPU."""
+
+
+_RESERVED = 13 * MIB
+
+
+def _memory(instance: Instance, now: float, version: int | None = None) -> Record:
+    used = sum(o.share.memory + (3 + o.program.pid % 5) * MIB for o in occupants(instance))
+    return memory(instance.place.memory, _RESERVED, used, version)
+
+
+def _instance_bar1(instance: Instance, now: float) -> Record:
+    total = instance.gpu.board.bar1 * instance.place.slices // instance.gpu.board.mig_slots
+    return Record(bar1Total=total, bar1Used=MIB, bar1Free=total - MIB)
+
+
+def _attributes(instance: Instance, now: float) -> Record:
+    place = instance.place
+    return Record(
+        multiprocessorCount=place.multiprocessor_count,
+        sharedCopyEngineCount=place.slices,
+        sharedDecoderCount=place.slices // 2,
+        sharedEncoderCount=0,
+        sharedJpegCount=0,
+        sharedOfaCount=0,
+        gpuInstanceSliceCount=place.slices,
+        computeInstanceSliceCount=place.slices,
+        memorySizeMB=place.memory // MIB,
+    )
+
+
+INSTANCE_CALLS: dict[str, Callable[..., Any]] = {
+    **_LISTING_CALLS,
+    "nvmlDeviceGetUUID": lambda i, now: i.uuid,
+    "nvmlDeviceGetName": lambda i, now: f"{i.gpu.board.name} MIG {i.place.profile}",
+    "nvmlDeviceGetMemoryInfo": _memory,
+    "nvmlDeviceGetBAR1MemoryInfo": _instance_bar1,
+    "nvmlDeviceGetGpuInstanceId": lambda i, now: i.place.gpu_instance,
+    "nvmlDeviceGetComputeInstanceId": lambda i, now: i.place.compute_instance,
+    "nvmlDeviceGetAttributes": _attributes,
+    "nvmlDeviceGetComputeMode": lambda i, now: 0,
+}
+"""Calls on the handle of a MIG instance: (instance, now, *arguments) -> answer."""
+
+GPU_CALLS: dict[str, Call] = {**_DEVICE_CALLS, **_PROCESS_CALLS, **_LINK_CALLS}
+"""Calls on the handle of a whole GPU: (gpu, now, *arguments) -> answer."""

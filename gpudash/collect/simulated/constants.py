@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import TypeVar
+
 _ERRORS = (
     "SUCCESS ERROR_UNINITIALIZED ERROR_INVALID_ARGUMENT ERROR_NOT_SUPPORTED ERROR_NO_PERMISSION "
     "ERROR_ALREADY_INITIALIZED ERROR_NOT_FOUND ERROR_INSUFFICIENT_SIZE ERROR_INSUFFICIENT_POWER "
@@ -168,3 +171,33 @@ CONSTANTS: dict[str, int] = {
     "nvmlMemory_v2": 0x02000028,
 }
 """Every constant that the simulated library offers."""
+
+
+class NVMLError(Exception):
+    """A call that NVML answered with a return value other than 0."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(f"NVML return value {value}")
+        self.value = value
+
+
+class NVMLLibraryMismatchError(Exception):
+    """A call for which the driver's library is too old; never raised here."""
+
+
+_INVALID = CONSTANTS["NVML_ERROR_INVALID_ARGUMENT"]
+
+T = TypeVar("T")
+
+Record = SimpleNamespace
+"""A C structure: its members are attributes."""
+
+
+def pick(values: tuple[T, ...], index: int) -> T:
+    """Return one of the values an enum chooses from.
+
+    Raises NVMLError INVALID_ARGUMENT when it is none of them.
+    """
+    if not 0 <= index < len(values):
+        raise NVMLError(_INVALID)
+    return values[index]

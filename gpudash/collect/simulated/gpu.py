@@ -9,20 +9,73 @@ from __future__ import annotations
 from math import floor
 from typing import Literal
 
-from gpudash.collect.simulated.lifetimes import boot_time
-from gpudash.collect.simulated.moment import (
-    IDLE,
-    POWER_CAP,
-    THERMAL,
-    TICKS_PER_SECOND,
-    Moment,
-    blend,
-)
-from gpudash.collect.simulated.noise import key, mix, uuid, wobble
-from gpudash.collect.simulated.scene import MIB, MigSlice, Program, Scene, Share
-from gpudash.collect.simulated.signals import Signal
+from msgspec import Struct
 
-_LAG = 22.0
+from gpudash.collect.simulated.scene import DAY, MIB, MigSlice, Program, Scene, Share
+from gpudash.collect.simulated.signals import Signal, key, mix, unit, uuid, wobble
+
+TICKS_PER_SECOND = 10
+"""How often the sensors of a simulated card are read."""
+
+IDLE, POWER_CAP, THERMAL = 0x1, 0x4, 0x20
+"""The clock event reasons that occur here: nvmlClocksEventReason GpuIdle, SwPowerCap, SwThermal."""
+
+
+class Moment(Struct, frozen=True):
+    """What the sensors of a card read at one tick; percent, mW, degrees, MHz."""
+
+    tick: int
+    loads: tuple[int, ...]
+    gpu_utilization: int
+    memory_utilization: int
+    encoder_utilization: int
+    decoder_utilization: int
+    average_power: int
+    instant_power: int
+    temperature: int
+    reasons: int
+    sm_clock: int
+    memory_clock: int
+    video_clock: int
+    performance_state: int
+
+    @property
+    def timestamp(self) -> int:
+        """When the sensors were read, Unix time in µs."""
+        return self.tick * (1_000_000 // TICKS_PER_SECOND)
+
+
+def blend(loads: tuple[int, ...], ratios: list[float]) -> int:
+    """Return the percentage that loads add up to when each counts by its ratio."""
+    total = sum(load_of(load, ratio) for load, ratio in zip(loads, ratios, strict=True))
+    return min(100, total)
+
+
+def load_of(load: int, ratio: float) -> int:
+    """Return the percentage of an engine that a program of that load keeps busy."""
+    return min(100, round(load * ratio))
+
+
+LEAST_UPTIME = 3 * DAY
+_BETWEEN_BOOTS = 60 * DAY
+_INIT = 1
+
+
+def boot_time(now: float) -> float:
+    """Return when the host booted, Unix time: from 3 up to 63 days ago."""
+    return floor(now / _BETWEEN_BOOTS) * _BETWEEN_BOOTS - LEAST_UPTIME
+
+
+def start_time(program: Program, now: float) -> float:
+    """Return when a program started, children of one parent within a second of each other."""
+    is_child = program.parent_pid > _INIT
+    lifetime = program.lifetime
+    offset = round(lifetime * unit(program.parent_pid if is_child else program.pid), 2)
+    delay = program.pid % 10 / 10
+    return floor((now - offset) / lifetime) * lifetime + offset - delay
+
+
+_LAG = 30.0
 _JITTER = 1.4
 _CLOCK_STEP = 15
 
@@ -160,7 +213,7 @@ class Gpu:
         )
 
     def _temperature(self, now: float) -> int:
-        demand = self._demand([o.signal.lagged(now, _LAG) for o in self.occupants])
+        demand = self._demand([o.signal.integral(now - _LAG, now) / _LAG for o in self.occupants])
         return round(self.card.inlet + self.board.heat * min(demand, self.power_limit))
 
     def _reasons(self, busy: int, demand: float, temperature: int) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from math import pi, sin
 
-from gpudash.collect.simulated.lifetimes import boot_time, start_time
-from gpudash.collect.simulated.noise import key, mix, wobble
+from gpudash.collect.simulated.gpu import boot_time, start_time
 from gpudash.collect.simulated.scene import Program, Scene
+from gpudash.collect.simulated.signals import key, mix, wobble
 from gpudash.collect.source import Holders
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault

@@ -9,32 +9,32 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudash.collect.nvml.bus import Identity
-from gpudash.collect.simulated.calls import FIELD_CALLS
-from gpudash.collect.simulated.constants import CONSTANTS
-from gpudash.collect.simulated.device_calls import DEVICE_CALLS
-from gpudash.collect.simulated.errors import NVMLError, NVMLLibraryMismatchError
-from gpudash.collect.simulated.event_calls import EVENT_CALLS, EventSet
-from gpudash.collect.simulated.fabric_calls import FABRIC_CALLS, FabricInfo
-from gpudash.collect.simulated.gpm_calls import GPM_CALLS, MetricsGet, Sample, compute
+from gpudash.collect.simulated.calls import GPU_CALLS, INSTANCE_CALLS
+from gpudash.collect.simulated.constants import CONSTANTS, NVMLError, NVMLLibraryMismatchError
+from gpudash.collect.simulated.counters import (
+    COUNTER_CALLS,
+    EventSet,
+    FabricInfo,
+    MetricsGet,
+    Sample,
+    compute,
+)
 from gpudash.collect.simulated.gpu import Gpu, Instance
-from gpudash.collect.simulated.instance_calls import INSTANCE_CALLS
-from gpudash.collect.simulated.link_calls import LINK_CALLS
-from gpudash.collect.simulated.process_calls import PROCESS_CALLS
-from gpudash.collect.simulated.results import Handle
 from gpudash.collect.simulated.scene import Scene
 
-_GPU_CALLS = {
-    **DEVICE_CALLS,
-    **FIELD_CALLS,
-    **PROCESS_CALLS,
-    **LINK_CALLS,
-    **FABRIC_CALLS,
-    **GPM_CALLS,
-    **EVENT_CALLS,
-}
+_GPU_CALLS = {**GPU_CALLS, **COUNTER_CALLS}
 _PREFIXES = ("nvmlDevice", "nvmlSystem", "nvmlGpm", "nvmlEvent")
-_ADDRESS_LENGTH = len("0000:1a:00.0")
 _C = CONSTANTS
+
+
+class Handle:
+    """An opaque device handle, valid from one initialization to its shutdown."""
+
+    __slots__ = ("device", "session")
+
+    def __init__(self, device: Gpu | Instance, session: int) -> None:
+        self.device = device
+        self.session = session
 
 
 class Library:
@@ -143,23 +143,6 @@ class Library:
             raise NVMLError(_C["NVML_ERROR_INVALID_ARGUMENT"])
         return self._handle(self._gpus[index])
 
-    def _by_uuid(self, uuid: str | bytes) -> Handle:
-        wanted = uuid.decode() if isinstance(uuid, bytes) else uuid
-        for gpu in self._gpus:
-            devices: tuple[Gpu | Instance, ...] = (gpu, *gpu.instances)
-            for device in devices:
-                if device.uuid == wanted:
-                    return self._handle(device)
-        raise NVMLError(_C["NVML_ERROR_NOT_FOUND"])
-
-    def _by_address(self, address: str | bytes) -> Handle:
-        """Return the GPU at a PCI address with a domain of four or eight digits."""
-        wanted = address.decode() if isinstance(address, bytes) else address
-        for gpu in self._gpus:
-            if gpu.card.pci_address == wanted.lower()[-_ADDRESS_LENGTH:]:
-                return self._handle(gpu)
-        raise NVMLError(_C["NVML_ERROR_NOT_FOUND"])
-
     def _instance(self, gpu: Gpu, slot: int) -> Handle | None:
         """Return the MIG instance in a slot, None on a GPU that cannot be split."""
         if not gpu.board.mig_slots:
@@ -171,25 +154,16 @@ class Library:
                 return self._handle(instance)
         raise NVMLError(_C["NVML_ERROR_NOT_FOUND"])
 
-    def _process_name(self, pid: int) -> str:
-        for program in self._scene.programs:
-            if program.pid == pid:
-                return program.command_line[0]
-        raise NVMLError(_C["NVML_ERROR_NOT_FOUND"])
-
 
 _HOST_CALLS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetCount": lambda library: len(library._gpus),
     "nvmlDeviceGetHandleByIndex": Library._by_index,
-    "nvmlDeviceGetHandleByUUID": Library._by_uuid,
-    "nvmlDeviceGetHandleByPciBusId": Library._by_address,
     "nvmlSystemGetDriverVersion": lambda library: library._scene.driver_version,
     "nvmlSystemGetNVMLVersion": lambda library: (
         f"{library._scene.cuda_version // 1000}.{library._scene.driver_version}"
     ),
     "nvmlSystemGetCudaDriverVersion": lambda library: library._scene.cuda_version,
     "nvmlSystemGetCudaDriverVersion_v2": lambda library: library._scene.cuda_version,
-    "nvmlSystemGetProcessName": Library._process_name,
     "nvmlEventSetCreate": lambda library: EventSet(),
     "nvmlEventSetFree": lambda library, events: 0,
     "nvmlEventSetWait_v2": lambda library, events, milliseconds: events.wait(library._clock()),

@@ -45,14 +45,12 @@ class NvLink(Struct, frozen=True, kw_only=True):
 
     count: int
     version: int
-    speed_mbps: int
 
 
 class Board(Struct, frozen=True, kw_only=True):
     """A product: what every card of its kind has in common."""
 
     name: str
-    brand: int
     architecture: int
     compute_capability: tuple[int, int]
     core_count: int

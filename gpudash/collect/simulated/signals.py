@@ -1,16 +1,55 @@
 """How busy a made-up program is over time: two sine waves and a pulse train.
 
-Their integral and their answer through a thermal lag have closed forms, so that counters and
-temperatures need no memory of the past and every instant can be computed on its own.
+Their integral has a closed form, so that counters and temperatures need no memory of the past and
+every instant can be computed on its own.
 """
 
 from __future__ import annotations
 
-from math import cos, exp, floor, pi, tau
+from math import cos, floor, pi, tau
 
 from msgspec import Struct
 
-from gpudash.collect.simulated.noise import unit
+_MASK = (1 << 64) - 1
+
+
+def mix(*keys: int) -> int:
+    """Return 64 well-mixed bits of the keys (splitmix64's finalizer, chained)."""
+    state = 0x9E3779B97F4A7C15
+    for key in keys:
+        state = ((state ^ key) + 0x9E3779B97F4A7C15) & _MASK
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & _MASK
+        state ^= state >> 31
+    return state
+
+
+def unit(*keys: int) -> float:
+    """Return a number from 0 up to, but without, 1."""
+    return (mix(*keys) >> 11) / (1 << 53)
+
+
+def wobble(*keys: int) -> float:
+    """Return a number from -1 up to, but without, 1, zero on average."""
+    return 2 * unit(*keys) - 1
+
+
+def key(text: str) -> int:
+    """Return a text as a key for the other functions."""
+    return int.from_bytes(text.encode(), "little")
+
+
+def digits(length: int, *keys: int) -> str:
+    """Return that many hexadecimal digits."""
+    words = (f"{mix(*keys, part):016x}" for part in range(-(-length // 16)))
+    return "".join(words)[:length]
+
+
+def uuid(*keys: int) -> str:
+    """Return something in the form of a UUID, without NVML's `GPU-` in front."""
+    raw = digits(32, *keys)
+    return "-".join((raw[:8], raw[8:12], raw[12:16], raw[16:20], raw[20:]))
+
 
 _SLOW, _FAST, _RATIO = 0.65, 0.35, 0.377
 
@@ -70,18 +109,6 @@ class Signal:
         """Return percent times seconds between two instants."""
         return self._antiderivative(end) - self._antiderivative(start)
 
-    def lagged(self, now: float, lag: float) -> float:
-        """Return the utilization as a body sees it that follows with a lag of so many seconds."""
-        total = self._rhythm.level
-        for amplitude, speed, phase in self._waves:
-            inertia = speed * lag
-            total += (
-                amplitude
-                * (cos(speed * now + phase) + inertia * cos(speed * now + phase - pi / 2))
-                / (1 + inertia * inertia)
-            )
-        return total + (self._lagged_pulse(now, lag) if self._rhythm.pulse else 0.0)
-
     def _position(self, now: float) -> tuple[int, float]:
         """Return (cycles done, seconds into this one) of the pulse train."""
         cycles = floor((now + self._offset) / self._rhythm.every)
@@ -96,13 +123,3 @@ class Signal:
             lasting = self._rhythm.lasting
             total += self._rhythm.pulse * (cycles * lasting + min(seconds, lasting))
         return total
-
-    def _lagged_pulse(self, now: float, lag: float) -> float:
-        """Return the periodic answer of a first-order lag to the pulse train."""
-        rhythm = self._rhythm
-        _, seconds = self._position(now)
-        peak = (1 - exp(-rhythm.lasting / lag)) / (1 - exp(-rhythm.every / lag))
-        if seconds >= rhythm.lasting:
-            return rhythm.pulse * peak * exp((rhythm.lasting - seconds) / lag)
-        start = peak * exp((rhythm.lasting - rhythm.every) / lag)
-        return rhythm.pulse * (1 - (1 - start) * exp(-seconds / lag))

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.collect.simulated import NAMES, SimulatedHost
-from gpudash.collect.simulated.gpu import Gpu
-from gpudash.collect.simulated.lifetimes import boot_time
+from gpudash.collect.simulated.gpu import Gpu, boot_time
 from gpudash.collect.simulated.scenes import load
 
 IDLE, POWER_CAP, THERMAL = 0x1, 0x4, 0x20

@@ -28,15 +28,6 @@ def test_integral_is_the_area_under_the_value(start, seed):
     assert signal.integral(start, start + 400) == pytest.approx(area, rel=0.002)
 
 
-@given(st.floats(1e4, 1e6), seeds)
-def test_lagged_value_solves_the_equation_of_a_lag(now, seed):
-    signal, lag, step = Signal(PULSED, seed), 20.0, 0.01
-    change = (signal.lagged(now + step, lag) - signal.lagged(now - step, lag)) / (2 * step)
-    between = sorted(signal.value(now + shift) for shift in (-step, 0.0, step))
-    expected = [(value - signal.lagged(now, lag)) / lag for value in between]
-    assert expected[0] - 0.01 <= change <= expected[-1] + 0.01
-
-
 def test_two_seeds_are_out_of_step():
     one, other = Signal(PULSED, 1), Signal(PULSED, 2)
     assert [one.value(t) for t in range(20)] != [other.value(t) for t in range(20)]
