@@ -13,9 +13,11 @@ from tests.holders import Holder
 Holders = Callable[..., list[Holder]]
 
 IMPATIENT = """
-from gpudash.actions.kill import signals
-signals.END_SECONDS, signals.ROOT_FIRST_SECONDS = 1.0, 0.5
-signals.RELEASE_SECONDS = 2.5
+from functools import partial
+from gpudash.actions.kill.run import TIMEOUTS
+from gpudash.cli.verbs import kill
+short = TIMEOUTS._replace(end=1.0, root_first=0.5, release=2.5)
+kill.run = partial(kill.run, timeouts=short)
 """
 PATIENT = ""
 """Waits as long as people do."""

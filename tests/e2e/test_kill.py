@@ -67,7 +67,9 @@ def test_an_ignored_sigterm_is_told_and_sigkill_ends_it(fakenvml: Path, holders:
     settings: dict[str, object] = {"PIDS": deaf.pid}
     run = kill(deaf.pid, library=fakenvml, settings=settings, yes=True)
     assert run.returncode == 1
-    assert "ignored SIGTERM for 1 s: --signal KILL ends it" in run.stdout
+    assert (
+        f"ignored SIGTERM for 1 s\nto end it: gpudash kill --signal KILL {deaf.pid}\n" in run.stdout
+    )
     assert deaf.alive
     run = kill(deaf.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")
     assert run.returncode == 0
@@ -89,7 +91,7 @@ def test_a_launcher_goes_with_its_tree(fakenvml: Path, signal: str) -> None:
         run = kill(family.pid, library=fakenvml, settings=settings, **options)
         assert run.returncode == 0
         assert f"+ {worker}" in run.stdout
-        assert "; 1 below ended too" in run.stdout
+        assert "1 below it ended too\n" in run.stdout
         assert family.alive() == set()
 
 
@@ -149,7 +151,7 @@ def test_a_gpu_that_fails_meanwhile_is_not_said_to_be_free(
     run = kill(job.pid, library=fakenvml, settings=settings, first=PATIENT, yes=True)
     watcher.join()
     assert run.returncode == 0
-    assert "freed on GPU 0; whether memory came free on GPU 1 is not known" in run.stdout
+    assert "freed on GPU 0\nunknown whether memory was freed on GPU 1" in run.stdout
     assert run.stdout.endswith(f": {reason}\n")
 
 
@@ -194,7 +196,7 @@ def test_memory_that_children_keep_is_told_with_what_ends_them(
     run = kill(job.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")
     assert run.returncode == 0
     assert f"its child {child.pid} still runs and has a GPU open" in run.stdout
-    hint = f"to end them: gpudash kill --signal KILL {child.pid}"
+    hint = f"to end it: gpudash kill --signal KILL {child.pid}"
     assert run.stdout.splitlines()[-1] == hint
     assert child.is_running()
     run = kill(child.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 ABSENT_PID = 1 << 22
 AS_NOBODY = """
 import shlex
-import gpudash.cli.verbs.kill.agree, gpudash.cli.verbs.kill.aim, gpudash.cli.verbs.kill.carry_out
+import gpudash.cli.verbs.kill, gpudash.actions.kill.selection
 from gpudash.feed.sampler import Survey
 start = Survey.__init__
 def start_and_fall(self, *words, **told):

@@ -1,7 +1,6 @@
-"""What gpudash can do to a host: signal processes, and never another one of the same PID.
+"""Signalling processes, and never another process that got the same PID.
 
-A `Target` is pinned by a pidfd before its start time is compared with the one on the screen, so
-a PID that is reused, even while a dialog is open, gets nothing. `Tree` adds what it started,
-`cautions` says what a person should know first, `strike` sends and waits, `Report` says what came
-of it and `audit` keeps a record.
+`KillSelection` pins what was chosen and finds the trees below; `warnings` says what a person should
+know first; `Kill` sends, records and waits; `describe` puts the `Report` into words. The shell and
+the screen use the same functions and the same texts.
 """

@@ -1,6 +1,6 @@
 """The record of every signal that gpudash sends: a line of JSON each, in the state folder.
 
-It is for the person who runs gpudash and for whoever asks later; nobody else can read it.
+Only the user who ran gpudash can read it.
 """
 
 from __future__ import annotations
@@ -8,20 +8,59 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 import msgspec
 
-from gpudash.actions.kill.pin import masked_command
-from gpudash.actions.kill.run import Sending
+from gpudash.actions.kill.pin import Target, masked_command
+from gpudash.actions.kill.signals import Signal
 from gpudash.model.errors import ActionError
-from gpudash.model.text import clean
 from gpudash.system.processes import login_id
 
 _NAME = "audit.jsonl"
-_COMMAND_LIMIT = 2000
+_MAX_COMMAND = 2000
+
+
+class Sending(NamedTuple):
+    """A signal that was sent to a process, or why it was not."""
+
+    target: Target
+    signal: Signal
+    refusal: str | None
+
+
+class AuditTrail:
+    """Records in threads of its own: a home folder that hangs must hold up nothing else."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+        self._errors: list[str] = []
+
+    def record(self, sendings: Sequence[Sending]) -> None:
+        """Begin to record these."""
+        thread = threading.Thread(target=self._record, args=(sendings,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def errors(self, timeout_seconds: float | None = None) -> tuple[str, ...]:
+        """Wait until all is recorded, without limit if None; return what failed, a line each."""
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        for thread in self._threads:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in self._threads):
+            return (*self._errors, f"{_NAME} is still being written")
+        return tuple(self._errors)
+
+    def _record(self, sendings: Sequence[Sending]) -> None:
+        try:
+            record(sendings)
+        except ActionError as error:
+            self._errors.append(str(error))
 
 
 def path(environ: Mapping[str, str] = os.environ) -> str:
@@ -39,7 +78,7 @@ def path(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def record(sendings: Sequence[Sending]) -> None:
-    """Append a line for each; raises ActionError, with the reason, where that is not possible."""
+    """Append a line for each; raises ActionError with the reason if that is not possible."""
     if not sendings:
         return
     try:
@@ -48,7 +87,7 @@ def record(sendings: Sequence[Sending]) -> None:
         _append(file, b"".join(map(_line, sendings)))
     except (OSError, KeyError) as error:
         reason = getattr(error, "strerror", None) or "no home"
-        raise ActionError(f"not recorded in {clean(_NAME)}: {reason}") from None
+        raise ActionError(f"not recorded in {_NAME}: {reason}") from None
 
 
 def _append(file: str, lines: bytes) -> None:
@@ -88,7 +127,7 @@ def _line(sending: Sending) -> bytes:
         "pid": process.pid,
         "start_ticks": process.start_ticks,
         "username": process.username,
-        "command": masked_command(process)[:_COMMAND_LIMIT],
+        "command": masked_command(process)[:_MAX_COMMAND],
         "signal": sending.signal.name,
         "result": sending.refusal or "sent",
     }

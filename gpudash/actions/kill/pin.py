@@ -7,7 +7,6 @@ import itertools
 import os
 import select
 import signal
-import time
 from types import TracebackType
 from typing import Literal, NamedTuple
 
@@ -22,28 +21,27 @@ from gpudash.model.text import SafeText, clean, clean_bytes
 from gpudash.system import processes
 from gpudash.system import processes as proc_stat
 
-State = Literal["alive", "uninterruptible", "zombie", "gone"]
+StateName = Literal["alive", "uninterruptible", "zombie", "gone"]
 
-_POLL_SECONDS = 0.05
 _CLOSED = -1
 _BLOCKED = "disk-sleep"
 # seccomp filters of containers answer EPERM to calls that they do not know.
 _NO_PIDFD = frozenset({errno.ENOSYS, errno.EPERM})
 
 
-class Standing(NamedTuple):
-    """How a process stands, with the parent that has to reap it once it has ended."""
+class ProcessState(NamedTuple):
+    """Whether a process runs, and the parent that has to reap it once it has ended."""
 
-    state: State
+    name: StateName
     parent_pid: int | None = None
     parent_name: SafeText | None = None
     waits_in: SafeText | None = None
-    """Function of the kernel that an uninterruptible one is stuck in, where it may be seen."""
+    """Kernel function that an uninterruptible one waits in; None where it cannot be read."""
 
     @property
     def unreaped(self) -> str:
-        """Who keeps a zombie: `zombie: parent 4100 (torchrun) must reap it`, empty for none."""
-        if self.state != "zombie":
+        """What a zombie waits for: `zombie: parent 4100 (torchrun) must reap it`; else empty."""
+        if self.name != "zombie":
             return ""
         name = f" ({self.parent_name})" if self.parent_name else ""
         return f"zombie: parent {self.parent_pid}{name} must reap it"
@@ -84,48 +82,37 @@ class Target:
     def alive(self) -> bool:
         """Whether it still runs; a zombie does not."""
         if self._descriptor is not None:
-            return not _readable(self._descriptor, 0)
+            return not _has_ended(self._descriptor)
         stat = self._stat()
         return stat is not None and (stat.status != "zombie" or self._has_live_threads())
 
-    def state(self) -> Standing:
-        """Return how it stands now; uninterruptible is a system call that no signal ends."""
+    def state(self) -> ProcessState:
+        """Return its state now; uninterruptible is a system call that no signal ends."""
         alive, stat = self.alive(), self._stat()
         if not alive:
             if stat is None or stat.status != "zombie":
-                return Standing("gone")
+                return ProcessState("gone")
             parent = proc_stat.read(stat.parent_pid)
             name = None if parent is None else clean_bytes(parent.name)
-            return Standing("zombie", stat.parent_pid, name)
+            return ProcessState("zombie", stat.parent_pid, name)
         if stat is None:
-            return Standing("alive")
+            return ProcessState("alive")
         # When the first thread has ended, another one may be what holds the process.
         states = {stat.status}
         if stat.status == "zombie":
             states = {thread.status for thread in proc_stat.threads(self.process.pid)}
         if _BLOCKED not in states:
-            return Standing("alive", stat.parent_pid)
+            return ProcessState("alive", stat.parent_pid)
         waits_in = processes.waits_in(self.process.pid)
-        return Standing("uninterruptible", stat.parent_pid, waits_in=waits_in)
+        return ProcessState("uninterruptible", stat.parent_pid, waits_in=waits_in)
 
     @property
     def end(self) -> str:
         """The reason that nothing can be sent once it has ended."""
-        standing = self.state()
-        if standing.state != "zombie":
+        state = self.state()
+        if state.name != "zombie":
             return exited(self.process.pid)
-        return f"PID {self.process.pid} already exited, {standing.unreaped}; nothing was sent"
-
-    def wait(self, timeout_seconds: float) -> bool:
-        """Wait for its end; return whether it came in time."""
-        if self._descriptor is not None:
-            return _readable(self._descriptor, timeout_seconds)
-        deadline = time.monotonic() + timeout_seconds
-        while self.alive():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
-        return True
+        return f"PID {self.process.pid} already exited, {state.unreaped}; nothing was sent"
 
     def close(self) -> None:
         """Let go of it: nothing can be sent any more."""
@@ -194,11 +181,11 @@ def exited(pid: int) -> str:
     return f"PID {pid} already exited; nothing was sent"
 
 
-def _readable(descriptor: int, timeout_seconds: float) -> bool:
-    """Whether a pidfd says, at once or in time, that its process ended."""
+def _has_ended(descriptor: int) -> bool:
+    """Whether a pidfd says that its process ended."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(timeout_seconds * 1000))
+    return bool(poll.poll(0))
 
 
 def pin(process: Process, host: Host) -> Target:
@@ -255,7 +242,7 @@ def refuse_host(host: Host) -> None:
     try:
         ours = os.readlink("/proc/self") == str(os.getpid())
     except OSError:
-        raise ActionError("/proc is not mounted: a reused PID could not be told apart") from None
+        raise ActionError("/proc is not mounted: a reused PID could not be detected") from None
     if not ours:
         raise ActionError("/proc shows another PID namespace: its PIDs are not those of here")
 
@@ -276,11 +263,11 @@ def _refuse_by_pid(process: Process) -> None:
     if process.hidden_reason is not None:
         raise ActionError(f"PID {pid} cannot be signalled: {process.hidden_reason}")
     if process.start_ticks is None and process.create_time is None:
-        raise ActionError(f"start time of PID {pid} is not known: it might have been reused")
+        raise ActionError(f"start time of PID {pid} is unknown: it may have been reused")
 
 
 def _refuse_stranger(process: Process) -> None:
-    """Raise if the driver may mean a process outside: it tells PIDs of the host's namespace."""
+    """Raise if the driver may mean a process outside: it lists PIDs of the host's namespace."""
     if not process.devices or processes.in_first_pid_namespace():
         return
     if not processes.holds_a_device(process.pid):

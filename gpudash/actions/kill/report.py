@@ -1,13 +1,15 @@
-"""What came of a signal, once all was waited for: one line for all, or one for each process."""
+"""What came of a signal: who ended, what became of the GPU memory, and the words for both."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
-from gpudash.actions.kill import signals
-from gpudash.actions.kill.pin import Standing, Target, named
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpudash.actions.kill.pin import ProcessState, Target, named
 from gpudash.actions.kill.signals import Signal
 from gpudash.analysis.labels import used_gpus
 from gpudash.model.device import Device
@@ -16,75 +18,105 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import state_words
 from gpudash.model.units import size
 
-_STAYS_SHARE = 0.5
-"""Part of what was held that, used by nobody who is listed, is taken to be still held."""
+MemoryState = Literal["freed", "listed", "unowned", "unknown"]
+"""Freed; still listed by the driver; in use without a listed process; or not known."""
 
-_LEAST_BYTES = 64 << 20
+_KEPT_SHARE = 0.5
+"""Part of what was held that, in use without a listed process, counts as still held."""
+
+_MIN_BYTES = 64 << 20
 """Less than this comes and goes on its own: contexts, the driver's own needs."""
+
+_MAX_NAMED = 3
 
 
 class Share(NamedTuple):
-    """What one process held on one device, as it is told apart."""
+    """GPU memory that one process held on one device, and what became of it."""
 
     process: Process
     device: ProcessDevice
+    state: MemoryState = "unknown"
+    reason: str = ""
+    """Why its state is unknown."""
 
 
-class Release(NamedTuple):
-    """What came of the memory that processes held, each share in one place."""
+class Result(NamedTuple):
+    """What came of the signal for one process."""
 
+    target: Target
+    state: ProcessState
+    refusal: str | None = None
+    """Why it did not get the signal."""
+    is_member: bool = False
+    """Whether it was meant as part of a tree, and not chosen itself."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it does not run any more."""
+        return self.state.name in ("gone", "zombie")
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What is known of a signal once its effect was waited for; later samples may add to it."""
+
+    signal: Signal
+    results: tuple[Result, ...]
     before: Snapshot
-    freed: tuple[Share, ...] = ()
-    listed: tuple[Share, ...] = ()
-    """The driver still lists their process."""
-    unlisted: tuple[Share, ...] = ()
-    """Nobody is listed for them and the device has as much in use as before."""
-    unknown: tuple[tuple[str, Share], ...] = ()
-    """Of which nothing can be said, and why."""
+    """Shows what was held."""
+    waited_seconds: float = 0.0
+    reap_due_at: float = 0.0
+    """Monotonic time from which a zombie is worth a word: its parent may be about to reap it."""
+    is_reap_due: bool = True
+    memory: tuple[Share, ...] = ()
+    """What the ended processes held; empty where that was not looked at."""
     holders: tuple[Holder, ...] = ()
-    """Who has devices open whose memory stays in use, as far as that was looked for."""
+    """Processes that have a device open whose memory stays in use, as far as they are known."""
+    survivors: tuple[Target, ...] = ()
+    """Members of a tree that were spared and keep a device open whose memory stays in use."""
 
     @property
-    def settled(self) -> bool:
-        """Whether everything is seen to be free."""
-        return not (self.listed or self.unlisted or self.unknown)
+    def done(self) -> bool:
+        """Whether all ended, or got a signal that does not end a process."""
+        return all(self.is_done(result) for result in self.results)
 
     @property
-    def kept(self) -> bool:
-        """Whether memory is seen to be in use still."""
-        return bool(self.listed or self.unlisted)
-
-    def at(self, after: Snapshot) -> Release:
-        """Return what a later snapshot shows of the same."""
-        doubted = tuple(share for _, share in self.unknown)
-        held = (*self.freed, *self.listed, *self.unlisted, *doubted)
-        return release(held, self.before, after)
+    def stubborn(self) -> tuple[Target, ...]:
+        """Those that SIGKILL would still end: they ignored the signal, or keep memory in use."""
+        ignored = (result.target for result in self.results if self._has_ignored(result))
+        return tuple(ignored) or self.survivors
 
     @property
-    def text(self) -> str:
-        """What is known, in words; empty if nothing was held."""
-        return "; ".join(part for part in self._parts() if part)
+    def is_memory_freed(self) -> bool:
+        """Whether all that was held is seen to be free; True if nothing was."""
+        return all(share.state == "freed" for share in self.memory)
 
-    def _parts(self) -> Iterable[str]:
-        if amount := self._amount(self.freed):
-            yield f"{amount[0]} freed on GPU {amount[1]}"
-        if amount := self._amount(self.listed):
-            yield f"the driver still counts {amount[0]} on GPU {amount[1]}"
-        if amount := self._amount(self.unlisted):
-            yield f"{amount[0]} on GPU {amount[1]} stays in use, and the driver lists nobody for it"
-        for reason in dict.fromkeys(reason for reason, _ in self.unknown):
-            shares = [share for why, share in self.unknown if why == reason]
-            where = f"GPU {_labels(shares, self.before)}"
-            yield f"whether memory came free on {where} is not known: {reason}"
+    @property
+    def is_memory_kept(self) -> bool:
+        """Whether memory is seen to be still in use."""
+        return any(share.state in ("listed", "unowned") for share in self.memory)
 
-    def _amount(self, shares: Collection[Share]) -> tuple[str, str] | None:
-        """Return how much and where; None for no share, and none that the driver told."""
-        known = [share.device.used_gpu_memory_bytes for share in shares]
-        told = [amount for amount in known if amount is not None]
-        return (size(sum(told)), _labels(shares, self.before)) if told else None
+    def refreshed(self, after: Snapshot | None = None) -> Report:
+        """Return it as the processes are now, and their memory as a later snapshot shows it."""
+        results = tuple(each._replace(state=each.target.state()) for each in self.results)
+        due = time.monotonic() >= self.reap_due_at
+        report = replace(self, results=results, is_reap_due=due)
+        return report if after is None else report.with_memory(self.memory, after)
+
+    def with_memory(self, held: Iterable[Share], after: Snapshot) -> Report:
+        """Return it with what a later snapshot shows of the memory that was held."""
+        memory = judged(held, self.before, after)
+        return replace(self, memory=memory, holders=_holders(memory, after))
+
+    def is_done(self, result: Result) -> bool:
+        """Whether what was wanted has happened to one process."""
+        return result.ended or (result.refusal is None and not self.signal.ends)
+
+    def _has_ignored(self, result: Result) -> bool:
+        is_able = result.state.name == "alive" and self.signal.name != "KILL"
+        return is_able and result.refusal is None and not self.is_done(result)
 
 
-def shares(processes: Iterable[Process], snapshot: Snapshot) -> tuple[Share, ...]:
+def held_by(processes: Iterable[Process], snapshot: Snapshot) -> tuple[Share, ...]:
     """Return what processes hold as a snapshot shows it, else as they were shown before."""
     shown = {process.key: process for process in snapshot.processes}
     return tuple(
@@ -94,36 +126,28 @@ def shares(processes: Iterable[Process], snapshot: Snapshot) -> tuple[Share, ...
     )
 
 
-def release(held: Iterable[Share], before: Snapshot, after: Snapshot) -> Release:
-    """Return what a later snapshot shows of what processes held that have ended since."""
-    if after is before:
-        return Release(before, unknown=tuple(("no sample came since", share) for share in held))
-    freed, listed = [], []
-    unknown: list[tuple[str, Share]] = []
-    for share in held:
-        reason = _doubt(share, after)
-        if reason is not None:
-            unknown.append((reason, share))
-        elif _is_listed(share, after):
-            listed.append(share)
-        else:
-            freed.append(share)
-    kept = _kept_devices(freed, before, after)
-    unlisted = tuple(share for share in freed if share.device.uuid in kept)
-    freed = [share for share in freed if share.device.uuid not in kept]
-    holders = _holders((*listed, *unlisted), after)
-    return Release(before, tuple(freed), tuple(listed), unlisted, tuple(unknown), holders)
+def judged(held: Iterable[Share], before: Snapshot, after: Snapshot) -> tuple[Share, ...]:
+    """Return what a later snapshot shows of the memory of processes that have ended since."""
+    found = [_judged(share, before, after) for share in held]
+    kept = _kept_devices((share for share in found if share.state == "freed"), before, after)
+    return tuple(
+        share._replace(state="unowned")
+        if share.state == "freed" and share.device.uuid in kept
+        else share
+        for share in found
+    )
 
 
-def _holders(kept: Iterable[Share], after: Snapshot) -> tuple[Holder, ...]:
-    devices = [_device(share.device, after) for share in kept]
-    uuids = {uuid for device in devices if device for uuid in (device.uuid, device.parent_uuid)}
-    found = [h for device in after.devices if device.uuid in uuids for h in device.holders or ()]
-    return tuple({(holder.pid, holder.start_ticks): holder for holder in found}.values())
+def _judged(share: Share, before: Snapshot, after: Snapshot) -> Share:
+    reason = "no newer sample arrived" if after is before else _doubt(share, after)
+    if reason is not None:
+        return share._replace(state="unknown", reason=reason)
+    listed = any(_holds(process, share) for process in after.processes)
+    return share._replace(state="listed" if listed else "freed", reason="")
 
 
 def _doubt(share: Share, after: Snapshot) -> str | None:
-    """Return why a snapshot cannot say whether a share is free, None if it can."""
+    """Return why a snapshot cannot show whether a share is free, None if it can."""
     device = _device(share.device, after)
     if device is None:
         return "it is not shown any more"
@@ -134,7 +158,7 @@ def _doubt(share: Share, after: Snapshot) -> str | None:
     blind = {None, device.uuid, parent.uuid}
     if any(fault.source == "processes" and fault.uuid in blind for fault in after.errors):
         return "its processes could not be listed"
-    if any(_is_another(process, share) for process in after.processes):
+    if any(_has_its_pid(process, share) for process in after.processes):
         return "another process has its PID by now"
     return None
 
@@ -147,32 +171,24 @@ def _device(share: ProcessDevice, snapshot: Snapshot) -> Device | None:
     return None
 
 
-def _on_the_same(process: Process, share: Share) -> bool:
-    place = share.device.uuid, share.device.index if share.device.uuid is None else None
+def _holds(process: Process, share: Share) -> bool:
+    """Whether the PID of a share is on its device, whatever process that is."""
+    device = share.device.uuid, share.device.index if share.device.uuid is None else None
     return process.pid == share.process.pid and any(
-        (each.uuid, each.index if each.uuid is None else None) == place for each in process.devices
+        (each.uuid, each.index if each.uuid is None else None) == device for each in process.devices
     )
 
 
-def _has_identity(process: Process) -> bool:
-    return process.key[1] is not None
-
-
-def _is_listed(share: Share, after: Snapshot) -> bool:
-    """Whether its PID is still on its device, under its own start time or none any more."""
-    return any(_on_the_same(process, share) for process in after.processes)
-
-
-def _is_another(process: Process, share: Share) -> bool:
-    if not _has_identity(process) or process.key == share.process.key:
-        return False
-    return _on_the_same(process, share)
+def _has_its_pid(process: Process, share: Share) -> bool:
+    """Whether it is another process; one without a start time may be what is left of the same."""
+    is_identified = process.key[1] is not None
+    return is_identified and process.key != share.process.key and _holds(process, share)
 
 
 def _kept_devices(
     shares: Iterable[Share], before: Snapshot, after: Snapshot
 ) -> frozenset[str | None]:
-    """Return the devices that have as much more in use by nobody as these shares were."""
+    """Return the devices whose unlisted memory grew by about as much as these shares were."""
     held: dict[str, int] = {}
     for share in shares:
         if share.device.uuid is not None:
@@ -181,199 +197,133 @@ def _kept_devices(
     return frozenset(
         uuid
         for uuid, amount in held.items()
-        if amount >= _LEAST_BYTES and _rise(uuid, before, after) >= amount * _STAYS_SHARE
+        if amount >= _MIN_BYTES and _growth(uuid, before, after) >= amount * _KEPT_SHARE
     )
 
 
-def _rise(uuid: str, before: Snapshot, after: Snapshot) -> int:
-    """Return by how much the memory grew that a device has in use and nobody is listed for."""
-    amounts = [
+def _growth(uuid: str, before: Snapshot, after: Snapshot) -> int:
+    """Return by how many bytes the memory grew that is in use without a listed process."""
+    first, last = (
         next((d.memory_unaccounted_bytes for d in each.devices if d.uuid == uuid), None)
         for each in (before, after)
-    ]
-    if amounts[0] is None or amounts[1] is None:
-        return 0
-    return amounts[1] - amounts[0]
+    )
+    return 0 if first is None or last is None else last - first
 
 
-def _labels(shares: Iterable[Share], snapshot: Snapshot) -> str:
-    return used_gpus((share.device for share in shares), snapshot.devices)
+def _holders(memory: Iterable[Share], after: Snapshot) -> tuple[Holder, ...]:
+    kept = [share for share in memory if share.state in ("listed", "unowned")]
+    devices = [_device(share.device, after) for share in kept]
+    uuids = {uuid for device in devices if device for uuid in (device.uuid, device.parent_uuid)}
+    found = [h for device in after.devices if device.uuid in uuids for h in device.holders or ()]
+    return tuple({(holder.pid, holder.start_ticks): holder for holder in found}.values())
+
+
+# The words
 
 
 _VERBS = {"KILL": "killed", "TERM": "terminated", "INT": "interrupted"}
 
 
-class Outcome(NamedTuple):
-    """One line for people, and whether what they wanted has happened."""
+def describe(report: Report) -> tuple[str, ...]:
+    """Return what came of a signal, a sentence each; the first is about all that were chosen."""
+    chosen = [result for result in report.results if not result.is_member]
+    members = [result for result in report.results if result.is_member]
+    memory = describe_memory(report)
+    also: list[str] = []
+    if len(chosen) == 1:
+        (only,) = chosen
+        first = _sentence(report, only)
+        if not only.ended or only.refusal is not None:
+            memory = ()
+        elif report.is_reap_due and only.state.unreaped:
+            also = [only.state.unreaped]
+    else:
+        first = _count(report, chosen)
+    if memory:
+        first = f"{first}: {memory[0]}"
+    if ended := sum(result.ended for result in members):
+        also.append(f"{ended} below {'it' if len(chosen) == 1 else 'them'} ended too")
+    others = members if len(chosen) == 1 else [*chosen, *members]
+    failed = (_sentence(report, result) for result in others if not report.is_done(result))
+    return (first, *memory[1:], *also, *failed)
 
-    text: str
-    done: bool
-    offer_kill: bool = False
-    """Whether SIGKILL would help."""
+
+def _count(report: Report, chosen: Sequence[Result]) -> str:
+    name, done = f"SIG{report.signal.name}", sum(map(report.is_done, chosen))
+    if not report.signal.ends:
+        return f"{name} sent to {done} of {len(chosen)} processes"
+    return f"{done} of {len(chosen)} processes ended after {name}"
 
 
-def outcome(
-    process: Process,
-    signal: Signal,
-    standing: Standing,
-    *,
-    waited_seconds: float,
-    freed: str = "",
-    refused: str | None = None,
-    is_reaping_due: bool = True,
-) -> Outcome:
-    """Return what came of a signal after so long; `refused` is why it was not delivered.
-
-    Unless `is_reaping_due` a zombie has ended and that is all: its parent may be about to reap it.
-    """
-    who = named(process)
-    if standing.state in ("gone", "zombie"):
-        if refused is not None:
-            return Outcome(f"{who} already exited", True)
+def _sentence(report: Report, result: Result) -> str:
+    """Return what came of one process."""
+    who, signal, state = named(result.target.process), report.signal, result.state
+    waited = f"{report.waited_seconds:.0f} s"
+    if result.ended and result.refusal is not None:
+        return f"{who} already exited"
+    if result.ended:
         verb = _VERBS.get(signal.name)
-        text = f"{verb} {who}" if verb else f"{who} ended after SIG{signal.name}"
-        unreaped = standing.unreaped if is_reaping_due else ""
-        parts = (f"{text}{freed and f': {freed}'}", unreaped)
-        return Outcome("; ".join(part for part in parts if part), True)
-    if refused is not None:
-        return Outcome(refused, False)
+        return f"{verb} {who}" if verb else f"{who} ended after SIG{signal.name}"
+    if result.refusal is not None:
+        return result.refusal
     if not signal.ends:
-        return Outcome(f"SIG{signal.name} sent to {who}", True)
-    waited = f"{waited_seconds:.0f} s"
-    if standing.state == "uninterruptible":
+        return f"SIG{signal.name} sent to {who}"
+    if state.name == "uninterruptible":
+        call = f" in {state.waits_in}" if state.waits_in else ""
         later = "the kernel delivers the signal when its system call returns"
-        where = f" in {standing.waits_in}" if standing.waits_in else ""
-        return Outcome(f"{who} still in D state{where} after {waited}: {later}", False)
+        return f"{who} still in D state{call} after {waited}: {later}"
     if signal.name == "KILL":
-        later = "the kernel is still taking it down"
-        return Outcome(f"{who} has not ended after {waited}: {later}", False)
-    return Outcome(f"{who} ignored SIG{signal.name} for {waited}", False, True)
+        return f"{who} has not ended after {waited}: the kernel is still taking it down"
+    return f"{who} ignored SIG{signal.name} for {waited}"
 
 
-_MOST_NAMED = 3
+def describe_memory(report: Report) -> tuple[str, ...]:
+    """Return what became of the memory, a sentence each; nothing where none was held."""
+    return (*_amounts(report), *_keepers(report))
 
 
-class Line(NamedTuple):
-    """What came of one process, in words for people."""
+def _amounts(report: Report) -> Iterator[str]:
+    by_state: dict[MemoryState, list[Share]] = {}
+    for share in report.memory:
+        by_state.setdefault(share.state, []).append(share)
+    if amount := _amount(report, by_state.get("freed", ())):
+        yield f"{amount[0]} freed on GPU {amount[1]}"
+    if amount := _amount(report, by_state.get("listed", ())):
+        yield f"the driver still counts {amount[0]} on GPU {amount[1]}"
+    if amount := _amount(report, by_state.get("unowned", ())):
+        yield f"{amount[0]} still in use on GPU {amount[1]}, where the driver lists no owner"
+    by_reason: dict[str, list[Share]] = {}
+    for share in by_state.get("unknown", ()):
+        by_reason.setdefault(share.reason, []).append(share)
+    for reason, shares in by_reason.items():
+        yield f"unknown whether memory was freed on GPU {_gpus(report, shares)}: {reason}"
 
-    target: Target
-    outcome: Outcome
-    text: str
+
+def _amount(report: Report, shares: Sequence[Share]) -> tuple[str, str] | None:
+    """Return how much is held and where; None for nothing, or if the driver reports no amount."""
+    amounts = [share.device.used_gpu_memory_bytes for share in shares]
+    known = [amount for amount in amounts if amount is not None]
+    return (size(sum(known)), _gpus(report, shares)) if known else None
 
 
-class Report(NamedTuple):
-    """What is known of each target: `roots` were meant themselves, `below` with their trees."""
+def _gpus(report: Report, shares: Iterable[Share]) -> str:
+    return used_gpus((share.device for share in shares), report.before.devices)
 
-    roots: tuple[Target, ...]
-    below: tuple[Target, ...]
-    signal: Signal
-    waited_seconds: float
-    refused: dict[int, str]
-    """Why the signal did not reach some, by PID."""
-    waited_until: float = 0.0
-    """When their end was no longer waited for, on the monotonic clock."""
-    release: Release | None = None
-    """What became of the memory, None while that is not known and where none was held."""
-    survivors: tuple[Target, ...] = ()
-    """Processes below that were spared and keep a device open whose memory is not released."""
 
-    @property
-    def ended(self) -> tuple[Target, ...]:
-        """All that do not run any more."""
-        return tuple(target for target in (*self.roots, *self.below) if not target.alive())
-
-    @property
-    def done(self) -> bool:
-        """Whether what was wanted has happened to all."""
-        return all(line.outcome.done for line in self.lines())
-
-    @property
-    def stubborn(self) -> tuple[Target, ...]:
-        """Those that SIGKILL would still end, memory being held by them or not."""
-        ignored = tuple(line.target for line in self.lines() if line.outcome.offer_kill)
-        return ignored or self.survivors
-
-    @property
-    def offer(self) -> str:
-        """The question whether to end those by SIGKILL."""
-        if self.stubborn != self.survivors:
-            return "send SIGKILL?"
-        return "kill it, too?" if len(self.survivors) == 1 else "kill them, too?"
-
-    def at(self, after: Snapshot) -> Report:
-        """Return it with what a later snapshot shows of the memory."""
-        seen = self.release
-        return self if seen is None else self._replace(release=seen.at(after))
-
-    @property
-    def summary(self) -> str:
-        """One line about all."""
-        lines = list(self.lines())
-        count, memory = len(self.roots), self.memory
-        failed = [line.text for line in lines if not line.outcome.done]
-        if count == 1:
-            told = [lines[0].text, *(failed if lines[0].outcome.done else failed[1:])]
+def _keepers(report: Report) -> Iterator[str]:
+    """Say which processes keep the memory, as far as that is known."""
+    if report.survivors:
+        pids = [str(target.process.pid) for target in report.survivors]
+        if len(pids) == 1:
+            yield f"its child {pids[0]} still runs and has a GPU open"
         else:
-            told = [self._sum(sum(line.outcome.done for line in lines[:count])), *failed]
-        if memory and count > 1:
-            told[0] += f": {memory}"
-        if ended := self.ended_below:
-            told.insert(1, f"{ended} below {'it' if count == 1 else 'them'} ended too")
-        return "; ".join(told)
-
-    def lines(self) -> Iterator[Line]:
-        """Yield what came of each root, then of each below that still runs."""
-        for target in self.roots:
-            yield self._line(target, self.memory if len(self.roots) == 1 else "")
-        for target in self.below:
-            if target.alive():
-                yield self._line(target, "")
-
-    def _line(self, target: Target, memory: str) -> Line:
-        result = outcome(
-            target.process,
-            self.signal,
-            target.state(),
-            waited_seconds=self.waited_seconds,
-            freed=memory,
-            refused=self.refused.get(target.process.pid),
-            is_reaping_due=time.monotonic() - self.waited_until >= signals.REAP_SECONDS,
-        )
-        return Line(target, result, result.text)
-
-    @property
-    def memory(self) -> str:
-        """What became of the memory that all held together, empty where none was."""
-        if self.release is None:
-            return ""
-        return "; ".join(part for part in (self.release.text, self._kept_by()) if part)
-
-    def _kept_by(self) -> str:
-        """Return who keeps the memory, as far as that is known."""
-        if self.survivors:
-            pids = [str(target.process.pid) for target in self.survivors]
-            if len(pids) == 1:
-                return f"its child {pids[0]} still runs and has a GPU open"
-            return f"{_some(pids)} that it started still run and have GPUs open"
-        if self.release is None or not self.release.holders:
-            return ""
-        holders = [str(holder) for holder in self.release.holders]
-        who = f"{holders[0]} has" if len(holders) == 1 else f"{_some(holders)} have"
-        return f"{who} a GPU open without being listed"
-
-    @property
-    def ended_below(self) -> int:
-        """How many ended that were meant with the trees."""
-        return sum(not target.alive() for target in self.below)
-
-    def _sum(self, done: int) -> str:
-        name, count = f"SIG{self.signal.name}", len(self.roots)
-        if not self.signal.ends:
-            return f"{name} sent to {done} of {count} processes"
-        return f"{done} of {count} processes ended after {name}"
+            yield f"{_listed(pids)} that it started still run and have GPUs open"
+    elif report.holders:
+        holders = [str(holder) for holder in report.holders]
+        who = f"{holders[0]} has" if len(holders) == 1 else f"{_listed(holders)} have"
+        yield f"{who} a GPU open without being listed"
 
 
-def _some(names: list[str]) -> str:
-    few = len(names) <= _MOST_NAMED
-    named = f" ({', '.join(names)})" if few else ""
-    return f"{len(names)} processes{named}"
+def _listed(names: Sequence[str]) -> str:
+    names_all = f" ({', '.join(names)})" if len(names) <= _MAX_NAMED else ""
+    return f"{len(names)} processes{names_all}"

@@ -1,186 +1,228 @@
-"""A signal from its sending to what came of it, for the shell and the screen alike.
-
-`strike` is a generator: each time it yields, whoever drives it lets a moment pass in its own way,
-so that nothing here holds an event loop.
-"""
+"""A signal on its way: sent, recorded, and waited for until processes and memory are gone."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from gpudash.actions.kill import signals
+from msgspec.structs import replace
+
+from gpudash.actions.kill.audit import Sending
 from gpudash.actions.kill.pin import Target, named
-from gpudash.actions.kill.report import Release, Report, Share, release, shares
+from gpudash.actions.kill.report import Report, Result, Share, describe, held_by
 from gpudash.actions.kill.signals import Signal
 from gpudash.actions.kill.tree import Refusal, Tree, members, send_all
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import processes
 
-Latest = Callable[[], Snapshot]
-Say = Callable[[str], None]
-Steps = Generator[None, None, Report]
-
-_MOST_LOOKED_AT = 512
+_POLL_SECONDS = 0.05
+_MAX_SURVIVORS = 512
 
 
-class Hit(NamedTuple):
+class KillRequest(NamedTuple):
     """A process that is to get a signal."""
 
     target: Target
     tree: Tree | None
     """What is below it, None where that is not known yet."""
-    whole: bool
+    with_tree: bool
     """Whether what is below it is meant too."""
 
 
-class Sending(NamedTuple):
-    """A signal that was sent to a process, or why it was not."""
+class Timeouts(NamedTuple):
+    """How long a kill waits for what, in seconds."""
 
-    target: Target
-    signal: Signal
-    refusal: str | None
+    kill: float = 5.0
+    """For the end after SIGKILL."""
+    end: float = 10.0
+    """For the end after any other signal: training jobs write a checkpoint."""
+    root_first: float = 2.0
+    """For a process to end its children itself, before they get the signal too."""
+    reap: float = 5.0
+    """For a parent to reap a process that ended: many look for such only now and then."""
+    release: float = 7.0
+    """For the driver to free memory: longer than a silent GPU is shown as it was."""
+    release_max: float = 15.0
+    """The same where samples are rare."""
+    release_samples: int = 3
+    """Samples that may repeat an old list of processes."""
 
 
-Record = Callable[[Sequence[Sending]], None]
+TIMEOUTS = Timeouts()
+"""Those that are used unless a caller has others."""
 
 
-def strike(
-    hits: Sequence[Hit],
-    signal: Signal,
-    before: Snapshot,
-    *,
-    latest: Latest,
-    say: Say = lambda _: None,
-    record: Record = lambda _: None,
-) -> Steps:
-    """Send a signal, wait for what it leads to, and return what that is.
+class Kill:
+    """One signal to some processes: `send` sends it, `wait` returns what came of it.
 
-    `before` shows what is held, `latest` gives the newest snapshot, `say` tells how it goes on and
-    `record` takes note of what was sent.
+    They are two, so that `send` can be called where nothing interrupts it: a tree that is to be
+    killed is stopped first, and must not be left so. `record` gets what was sent, and must not
+    block.
     """
-    seconds = signals.KILL_SECONDS if signal.name == "KILL" else signals.END_SECONDS
-    refused = _send(hits, signal, record)
-    waiting = [hit for hit in hits if hit.target.process.pid not in refused]
-    if waiting and signal.ends:
-        whose = "its end" if len(waiting) == 1 else "their end"
-        limit = f"up to {seconds:.0f} s for {whose}"
-        say(f"SIG{signal.name} sent to {_whom(waiting)}, waiting {limit}")
-        refused |= yield from _wait(waiting, signal, seconds, record)
-    report = Report(
-        roots=tuple(hit.target for hit in hits),
-        below=_below(hits),
-        signal=signal,
-        waited_seconds=seconds,
-        refused=refused,
-        waited_until=time.monotonic(),
-    )
-    held = shares((target.process for target in report.ended), before)
-    if not held:
-        return report
-    say(f"{report.summary}; waiting for the driver to release the memory")
-    seen = yield from _release(held, before, latest)
-    return report._replace(release=seen, survivors=_survivors(hits) if seen.kept else ())
 
+    def __init__(
+        self,
+        requests: Sequence[KillRequest],
+        signal: Signal,
+        *,
+        record: Callable[[Sequence[Sending]], None] = lambda _: None,
+        timeouts: Timeouts = TIMEOUTS,
+    ) -> None:
+        self.requests = tuple(requests)
+        self.signal = signal
+        self.sendings: list[Sending] = []
+        """All that was sent so far, or why it was not."""
+        self._record = record
+        self._timeouts = timeouts
 
-def _send(hits: Sequence[Hit], signal: Signal, record: Record) -> dict[int, str]:
-    """Send the signal, and return by PID why some did not get it.
+    @property
+    def reached(self) -> tuple[Target, ...]:
+        """Those that got the signal so far."""
+        found = {each.target: None for each in self.sendings if each.refusal is None}
+        return tuple(found)
 
-    A tree is stopped, killed and not left in between: that is done in one go.
-    """
-    reached = signal.name == "KILL"
-    gone = {target.process.key for target in _below(hits) if reached and not target.alive()}
-    refusals: list[Refusal] = []
-    for hit in hits:
-        if hit.tree is not None and hit.whole:
-            refusals += hit.tree.send(signal.number)
-        else:
-            refusals += send_all((hit.target,), signal.number)
-    below = [each for each in _below(hits) if reached and each.process.key not in gone]
-    return _noted((*(hit.target for hit in hits), *below), signal, refusals, record)
+    def send(self) -> None:
+        """Send the signal to all, with their trees where those are meant."""
+        is_for_all = self.signal.name == "KILL"
+        gone = {each.process.key for each in self._members() if is_for_all and not each.alive()}
+        refusals: list[Refusal] = []
+        for request in self.requests:
+            if request.tree is not None and request.with_tree:
+                refusals += request.tree.send(self.signal.number)
+            else:
+                refusals += send_all((request.target,), self.signal.number)
+        below = [each for each in self._members() if is_for_all and each.process.key not in gone]
+        self._note((*(request.target for request in self.requests), *below), refusals)
 
+    def wait(
+        self,
+        before: Snapshot,
+        *,
+        latest: Callable[[], Snapshot],
+        progress: Callable[[str], object] = lambda _: None,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> Report:
+        """Wait for the end of all and for the memory that they held, within the timeouts.
 
-def _noted(
-    targets: Iterable[Target], signal: Signal, refusals: Iterable[Refusal], record: Record
-) -> dict[int, str]:
-    """Take note of what was sent, and return the reasons why some did not get it."""
-    refused = {refusal.process.pid: refusal.reason for refusal in refusals}
-    record([Sending(each, signal, refused.get(each.process.pid)) for each in targets])
-    return refused
+        `before` shows what is held, `latest` returns the newest snapshot, `progress` gets what is
+        waited for, in words; `pause` sleeps, and may raise to give up.
+        """
+        refused = self._refused
+        waiting = [each for each in self.requests if each.target.process.pid not in refused]
+        seconds = self._timeouts.kill if self.signal.name == "KILL" else self._timeouts.end
+        if waiting and self.signal.ends:
+            whom = f"{len(waiting)} processes"
+            if len(waiting) == 1:
+                whom = named(waiting[0].target.process)
+            until = f"up to {seconds:.0f} s for {'its' if len(waiting) == 1 else 'their'} end"
+            progress(f"SIG{self.signal.name} sent to {whom}, waiting {until}")
+            self._wait_for_end(waiting, seconds, pause)
+        report = self._report(before, seconds)
+        held = held_by((each.target.process for each in report.results if each.ended), before)
+        if not held:
+            return report
+        progress(f"{'; '.join(describe(report))}; waiting for the driver to release the memory")
+        report = self._wait_for_release(report, held, latest, pause)
+        survivors = self._survivors() if report.is_memory_kept else ()
+        return replace(report.refreshed(), survivors=survivors)
 
+    @property
+    def _refused(self) -> dict[int, str]:
+        return {each.target.process.pid: each.refusal for each in self.sendings if each.refusal}
 
-def _wait(
-    waiting: Sequence[Hit], signal: Signal, seconds: float, record: Record
-) -> Generator[None, None, dict[int, str]]:
-    """Wait for all; members that their root leaves behind get the signal themselves."""
-    deadline = time.monotonic() + seconds
-    if not _below(waiting):
-        yield from _ended((hit.target for hit in waiting), deadline)
-        return {}
-    first = time.monotonic() + min(signals.ROOT_FIRST_SECONDS, seconds / 2)
-    yield from _ended(_all(waiting), first)
-    refused: dict[int, str] = {}
-    for hit in waiting:
-        if hit.tree is not None and hit.whole and not hit.target.alive():
-            gone = {each.process.key for each in hit.tree.targets if not each.alive()}
-            refusals = hit.tree.send_to_rest(signal.number)
-            rest = [each for each in hit.tree.targets if each.process.key not in gone]
-            refused |= _noted(rest, signal, refusals, record)
-    yield from _ended(_all(waiting), deadline)
-    return refused
+    def _note(self, targets: Iterable[Target], refusals: Iterable[Refusal]) -> None:
+        """Take note of what was sent to these, and have it recorded."""
+        reasons = {refusal.process.pid: refusal.reason for refusal in refusals}
+        fresh = [Sending(each, self.signal, reasons.get(each.process.pid)) for each in targets]
+        self.sendings += fresh
+        self._record(fresh)
 
+    def _wait_for_end(
+        self, waiting: Sequence[KillRequest], seconds: float, pause: Callable[[float], object]
+    ) -> None:
+        """Wait for all; members that outlive their root get the signal themselves."""
+        deadline = time.monotonic() + seconds
+        if self._members():
+            first = time.monotonic() + min(self._timeouts.root_first, seconds / 2)
+            self._poll(waiting, first, pause)
+            for request in waiting:
+                if request.tree is not None and request.with_tree and not request.target.alive():
+                    gone = {each.process.key for each in request.tree.targets if not each.alive()}
+                    refusals = request.tree.send_to_rest(self.signal.number)
+                    rest = [t for t in request.tree.targets if t.process.key not in gone]
+                    self._note(rest, refusals)
+        self._poll(waiting, deadline, pause)
 
-def _ended(targets: Iterable[Target], deadline: float) -> Generator[None, None, None]:
-    """Return when none of them runs any more, or at the deadline."""
-    left = [target for target in targets if target.alive()]
-    while left and time.monotonic() < deadline:
-        yield
-        left = [target for target in left if target.alive()]
+    def _poll(
+        self, waiting: Sequence[KillRequest], deadline: float, pause: Callable[[float], object]
+    ) -> None:
+        """Return when none of them and of their members runs any more, or at the deadline."""
+        targets = [*(request.target for request in waiting), *self._members(waiting)]
+        while (targets := [each for each in targets if each.alive()]) and (
+            time.monotonic() < deadline
+        ):
+            pause(_POLL_SECONDS)
 
+    def _wait_for_release(
+        self,
+        report: Report,
+        held: Collection[Share],
+        latest: Callable[[], Snapshot],
+        pause: Callable[[float], object],
+    ) -> Report:
+        """Return the report once all memory is seen to be free, or after a while."""
+        start, samples, after = time.monotonic(), 0, report.before
+        report = report.with_memory(held, after)
+        limits = self._timeouts
+        while True:
+            fresh = latest()
+            if fresh is not after:
+                samples, after = samples + 1, fresh
+                report = report.with_memory(held, after)
+            waited = time.monotonic() - start
+            is_over = waited > limits.release and samples >= limits.release_samples
+            if report.is_memory_freed or is_over or waited > limits.release_max:
+                return report
+            pause(_POLL_SECONDS)
 
-def _release(
-    held: Collection[Share], before: Snapshot, latest: Latest
-) -> Generator[None, None, Release]:
-    """Return what became of memory once all of it is seen to be free, or after a while."""
-    start, seen, after = time.monotonic(), 0, before
-    found = release(held, before, after)
-    while True:
-        fresh = latest()
-        if fresh is not after:
-            seen, after = seen + 1, fresh
-            found = release(held, before, after)
-        waited = time.monotonic() - start
-        patient = waited <= signals.RELEASE_SECONDS or seen < signals.RELEASE_SNAPSHOTS
-        if found.settled or waited > signals.RELEASE_MAX_SECONDS or not patient:
-            return found
-        yield
+    def _report(self, before: Snapshot, seconds: float) -> Report:
+        refused = self._refused
+        roots = [(request.target, False) for request in self.requests]
+        results = [
+            Result(target, target.state(), refused.get(target.process.pid), is_member)
+            for target, is_member in (*roots, *((each, True) for each in self._members()))
+        ]
+        due = time.monotonic() + self._timeouts.reap
+        return Report(
+            signal=self.signal,
+            results=tuple(results),
+            before=before,
+            waited_seconds=seconds,
+            reap_due_at=due,
+            is_reap_due=time.monotonic() >= due,
+        )
 
+    def _members(self, requests: Sequence[KillRequest] | None = None) -> tuple[Target, ...]:
+        """Return what is meant below the chosen processes and is none itself, each once."""
+        asked = self.requests if requests is None else requests
+        trees = [each.tree for each in asked if each.tree is not None and each.with_tree]
+        roots = {each.target.process.key for each in asked}
+        return tuple(m.target for m in members(trees) if m.process.key not in roots)
 
-def _survivors(hits: Sequence[Hit]) -> tuple[Target, ...]:
-    """Return what was spared below roots that ended and has a device open itself."""
-    trees = [hit.tree for hit in hits if hit.tree and not hit.whole and not hit.target.alive()]
-    spared = [member.target for member in members(trees)][:_MOST_LOOKED_AT]
-    roots = {hit.target.process.key for hit in hits}
-    return tuple(
-        target
-        for target in spared
-        if target.process.key not in roots
-        and target.alive()
-        and processes.holds_a_device(target.process.pid)
-    )
-
-
-def _below(hits: Sequence[Hit]) -> tuple[Target, ...]:
-    """Return what is meant below the roots and is none itself, each once."""
-    trees = [hit.tree for hit in hits if hit.tree is not None and hit.whole]
-    roots = {hit.target.process.key for hit in hits}
-    return tuple(m.target for m in members(trees) if m.process.key not in roots)
-
-
-def _all(hits: Sequence[Hit]) -> tuple[Target, ...]:
-    return (*(hit.target for hit in hits), *_below(hits))
-
-
-def _whom(hits: Sequence[Hit]) -> str:
-    return named(hits[0].target.process) if len(hits) == 1 else f"{len(hits)} processes"
+    def _survivors(self) -> tuple[Target, ...]:
+        """Return what was spared below processes that ended and has a device open itself."""
+        trees = [
+            each.tree
+            for each in self.requests
+            if each.tree and not each.with_tree and not each.target.alive()
+        ]
+        spared = [member.target for member in members(trees)][:_MAX_SURVIVORS]
+        roots = {each.target.process.key for each in self.requests}
+        return tuple(
+            target
+            for target in spared
+            if target.process.key not in roots
+            and target.alive()
+            and processes.holds_a_device(target.process.pid)
+        )

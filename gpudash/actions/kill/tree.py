@@ -10,12 +10,22 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gpudash.actions.kill.pin import Target, hold, is_own, open_pidfd, pin
-from gpudash.analysis.labels import command
 from gpudash.model.errors import ActionError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Host
 from gpudash.system import process_tree as kin
 from gpudash.system import processes as proc_stat
+
+_MAX_PINNED = 128
+"""Descriptors that a tree takes; members beyond are identified by their start time."""
+
+_MAX_SCANS = 8
+"""Rounds, each of which stops what was forked in the round before."""
+
+_STOP_SECONDS = 0.1
+_POLL_SECONDS = 0.002
+_CANNOT_FORK = frozenset({"stopped", "tracing-stop", "disk-sleep", "zombie", "dead"})
+_DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Refusal(NamedTuple):
@@ -50,60 +60,26 @@ def send_all(targets: Iterable[Target], signal_number: int) -> tuple[Refusal, ..
     return tuple(refusals)
 
 
-def wait_all(targets: Iterable[Target], timeout_seconds: float) -> tuple[Target, ...]:
-    """Wait until all have ended, so long at most, and return those that have not."""
-    deadline = time.monotonic() + timeout_seconds
-    waited = ((target, max(0.0, deadline - time.monotonic())) for target in targets)
-    return tuple(target for target, seconds in waited if not target.wait(seconds))
-
-
-_MOST_PINNED = 128
-"""Descriptors that a tree takes; members beyond are known by their start time."""
-
-_SCANS = 8
-"""Rounds in which those are stopped that were forked in the round before."""
-
-_STOP_SECONDS = 0.1
-_LOOK_SECONDS = 0.002
-_CANNOT_FORK = frozenset({"stopped", "tracing-stop", "disk-sleep", "zombie", "dead"})
-_DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
 class Member(NamedTuple):
-    """A descendant, so many steps below the process that was chosen."""
+    """A descendant, `depth` steps below the process that was chosen."""
 
     target: Target
     depth: int
 
     @property
     def process(self) -> Process:
-        """It, with its devices if the snapshot shows it on any."""
+        """The process, with its devices if the snapshot shows any."""
         return self.target.process
 
     @property
     def pid(self) -> int:
-        """Its PID."""
+        """Its process ID."""
         return self.target.process.pid
 
     @property
-    def name(self) -> str | None:
-        """Name of the executable."""
-        return self.target.process.name
-
-    @property
     def username(self) -> str | None:
-        """Its owner."""
+        """Its owner, None if unknown."""
         return self.target.process.username
-
-    @property
-    def command(self) -> str:
-        """Its command line as a shell would take it."""
-        return command(self.target.process)
-
-    @property
-    def pinned(self) -> bool:
-        """Whether the kernel pins it."""
-        return self.target.protected
 
 
 class Tree:
@@ -137,7 +113,7 @@ class Tree:
                 continue
             if len(self.members) + len(found) >= kin.MOST:
                 break
-            target = self._pin(process, len(self.members) + len(found) < _MOST_PINNED)
+            target = self._pin(process, len(self.members) + len(found) < _MAX_PINNED)
             if target is not None:
                 found.append(Member(target, above + 1))
                 depths[process.pid] = above + 1
@@ -145,7 +121,7 @@ class Tree:
         return bool(found)
 
     def send(self, signal_number: int) -> tuple[Refusal, ...]:
-        """Send SIGKILL to all, any other signal to the root, whose part it is to pass it on.
+        """Send SIGKILL to all, any other signal to the root, which may pass it on.
 
         Returns those that did not get it although they still run.
         """
@@ -167,12 +143,8 @@ class Tree:
         still &= {target.process.key for target in rest if target.alive()}
         return tuple(refusal for refusal in refusals if refusal.process.key in still)
 
-    def wait(self, timeout_seconds: float) -> tuple[Target, ...]:
-        """Wait for the end of all, so long at most, and return those that still run."""
-        return wait_all(self.targets, timeout_seconds)
-
     def close(self) -> None:
-        """Let go of the members; the root belongs to who pinned it."""
+        """Release the members; the root is closed by the caller that pinned it."""
         for member in self.members:
             member.target.close()
 
@@ -184,19 +156,19 @@ class Tree:
             return None
 
     def _freeze(self) -> None:
-        """Stop all: who is stopped neither forks nor leaves its children to init."""
+        """Stop all: a stopped process neither forks nor leaves its children to init."""
         stopped = 0
-        for _ in range(_SCANS):
+        for _ in range(_MAX_SCANS):
             fresh = self.targets[stopped:]
-            deaf = {refusal.process.key for refusal in send_all(fresh, signal.SIGSTOP)}
-            _wait_for_stop([target for target in fresh if target.process.key not in deaf])
+            refused = {refusal.process.key for refusal in send_all(fresh, signal.SIGSTOP)}
+            _wait_for_stop([target for target in fresh if target.process.key not in refused])
             stopped += len(fresh)
             if not self.rescan(brief=True):
                 break
 
 
 def _is_own(process: Process, *, brief: bool) -> bool:
-    """Whether it is gpudash's own; what it started may be its collector, and is not asked then."""
+    """Whether it is gpudash's own; a brief scan takes every child of ours for the collector."""
     if brief and process.parent_pid == os.getpid():
         return True
     return is_own(process.pid, process.parent_pid)
@@ -209,15 +181,7 @@ def _wait_for_stop(targets: Iterable[Target]) -> None:
         while (stat := proc_stat.read(target.process.pid)) and stat.status not in _CANNOT_FORK:
             if time.monotonic() >= deadline:
                 return
-            time.sleep(_LOOK_SECONDS)
-
-
-def tree(root: Target, known: Iterable[Process] = ()) -> tuple[Member, ...]:
-    """Return the descendants of a process, each pinned, at most 4096; the caller closes them.
-
-    `known` are the processes of a snapshot, which say what a member holds.
-    """
-    return Tree(root, known).members
+            time.sleep(_POLL_SECONDS)
 
 
 def members(trees: Iterable[Tree]) -> tuple[Member, ...]:
@@ -231,7 +195,7 @@ def members(trees: Iterable[Tree]) -> tuple[Member, ...]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Keep gpudash from ending in the midst: who was stopped must get its SIGKILL."""
+    """Hold back what would end gpudash: processes that were stopped must get their SIGKILL."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEFERRED)
     try:
         yield

@@ -26,30 +26,32 @@ _DISPLAYS = (
 )
 
 
-class Caution(NamedTuple):
-    """A sentence about what else would be hit; a grave one wants to be agreed to twice."""
+class KillWarning(NamedTuple):
+    """A sentence about what a signal would affect."""
 
     text: str
-    grave: bool = False
+    dangerous: bool = False
+    """Whether it is no plain job, so that its signal needs a second confirmation."""
 
 
-def cautions(target: Target) -> tuple[Caution, ...]:
-    """Return what else would be hit, the gravest first; empty for a plain job."""
+def warnings(target: Target) -> tuple[KillWarning, ...]:
+    """Return what else a signal would affect, dangers first; empty for a plain job."""
     process = target.process
     stat = proc_stat.read(process.pid)
     status = processes.status(process.pid) or b""
-    grave = (_daemon(process, stat), _display(process), _container(status), _ancestor(process))
+    dangers = (_daemon(process, stat), _display(process), _container(status), _ancestor(process))
     other = (
         _graphics(process),
         _client(process),
         _owner(process, processes.owner_id(status)),
         _session(process, stat),
-        _stranger(process, status),
+        _foreign(process, status),
         _unprotected(target),
+        _blocked(target),
     )
     return (
-        *(Caution(sentence, grave=True) for sentence in grave if sentence),
-        *(Caution(sentence) for sentence in other if sentence),
+        *(KillWarning(sentence, dangerous=True) for sentence in dangers if sentence),
+        *(KillWarning(sentence) for sentence in other if sentence),
     )
 
 
@@ -114,7 +116,7 @@ def _session(process: Process, stat: proc_stat.ProcStat | None) -> str | None:
     return "it leads a session"
 
 
-def _stranger(process: Process, status: bytes) -> str | None:
+def _foreign(process: Process, status: bytes) -> str | None:
     """Doubt figures within a namespace: the driver may mean the process of that PID outside."""
     if not status or not process.devices or processes.in_first_pid_namespace():
         return None
@@ -125,3 +127,9 @@ def _unprotected(target: Target) -> str | None:
     if target.protected:
         return None
     return "this kernel cannot pin it: a reused PID may go unnoticed"
+
+
+def _blocked(target: Target) -> str | None:
+    if target.state().name != "uninterruptible":
+        return None
+    return "it is in D state: a signal reaches it when its system call returns"

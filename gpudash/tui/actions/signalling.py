@@ -20,6 +20,6 @@ class Signalling(LiveApp):
             self.show_message("Tab goes back to the processes, to choose which")
             return
         # A read-only screen must not even load what can signal.
-        from gpudash.tui.actions.kill.flow import ask
+        from gpudash.tui.actions.kill import ask
 
         ask(self, signal_name)

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.events import Key
 from textual.screen import ModalScreen
 
+from gpudash.actions.kill.pin import masked_command
+from gpudash.actions.kill.selection import (
+    KillSelection,
+    describe_member,
+    describe_memory,
+    describe_process,
+)
 from gpudash.actions.kill.signals import Signal, find_signal, signals
-from gpudash.tui.actions.kill.aim import Aim
-from gpudash.tui.actions.kill.question import question
+from gpudash.actions.kill.tree import Member
+from gpudash.analysis.labels import device_labels
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.units import duration, size
 from gpudash.tui.bindings import bindings
-from gpudash.tui.draw.question import ACT, CANCEL, Drawing, QuestionBox, box_width, draw
+from gpudash.tui.draw.question import (
+    ACT,
+    CANCEL,
+    Drawing,
+    Entry,
+    Fact,
+    Notice,
+    Question,
+    QuestionBox,
+    box_width,
+    draw,
+)
 from gpudash.tui.keymap import KILL_KEYS
 from gpudash.tui.terminal.app import TerminalApp
 from gpudash.tui.terminal.input import has_use_for
@@ -23,7 +44,7 @@ from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import Closing, put_above
 from gpudash.tui.widgets.lines import Wheel
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _GUARD_SECONDS = 0.3
 """Nothing is obeyed for so long after opening, or back from a stop: no held key must answer."""
 
@@ -33,13 +54,23 @@ _OFFER_GUARD_SECONDS = 1.0
 _OWN = frozenset(
     ("answer", "cancel", "press", "turn", "signal", "next_signal", "choose_signal", "tree")
 )
+_VERBS = {
+    "KILL": "Kill",
+    "TERM": "Terminate",
+    "INT": "Interrupt",
+    "STOP": "Pause",
+    "CONT": "Resume",
+}
+_REFUSED = "refused"
+_MAX_MEMBERS = 200
+_MAX_INDENT = 7
 
 
 class Answer(NamedTuple):
     """What is to be sent, and whether to all below too."""
 
     signal: Signal
-    whole: bool
+    with_tree: bool
 
 
 class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
@@ -53,26 +84,27 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
 
     def __init__(
         self,
-        aim: Aim,
+        selection: KillSelection,
         signal: Signal,
-        look: Theme,
+        theme: Theme,
         *,
         offer: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Ask about an aim; `offer` is the question after a signal that was ignored."""
+        """Ask about a selection; `offer` is the question after a signal that was ignored."""
         super().__init__()
-        self._aim, self._signal, self._look, self._offer = aim, signal, look, offer
+        self._selection, self._signal, self._theme = selection, signal, theme
+        self._offer = offer
         self._clock = clock
         self._guard = _OFFER_GUARD_SECONDS if offer else _GUARD_SECONDS
         self._obeys_from = clock() + self._guard
-        self._whole = self._again = False
+        self._with_tree = self._again = False
         self._button = CANCEL
         self._width = 0
-        """What the box has grown to: it does not shrink while it is open."""
+        """Of the box, which does not shrink while it is open."""
         self._first = 0
         self._seen: object = None
-        self._box = QuestionBox(look.panel, id="question")
+        self._box = QuestionBox(theme.panel, id="question")
 
     def compose(self) -> ComposeResult:
         """Show the question alone."""
@@ -80,7 +112,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
 
     def on_mount(self) -> None:
         """Watch for the end of the processes while nobody has answered."""
-        self.set_interval(_LOOK_SECONDS, self._look_again)
+        self.set_interval(_POLL_SECONDS, self._poll)
 
     def on_resize(self) -> None:
         """Fit the question to the terminal."""
@@ -88,15 +120,15 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         self._fit()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Obey nothing too early, no answer in vain, and none to what has no room to be read."""
+        """Obey nothing too early, and yes only while the question can be read and one runs."""
         if action not in _OWN:
             return super().check_action(action, parameters)
         if self._clock() < self._guarded_until:
             return False
-        return action in ("cancel", "press") or (self._readable and bool(self._aim.living))
+        return action in ("cancel", "press") or (self._readable and bool(self._selection.living))
 
     def on_key(self, event: Key) -> None:
-        """Take no key that was typed too early, however late its turn comes behind others."""
+        """Discard keys that were typed too early, however late they are handled."""
         if event.time < self._guarded_until and has_use_for(self, event.key):
             event.stop()
 
@@ -106,31 +138,36 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
 
     @property
     def _readable(self) -> bool:
-        """Whether there is room for the question; without, the button in focus is Cancel."""
+        """Whether there is room for the question; if not, the button in focus is Cancel."""
         return self._box.drawing is not None and self._box.drawing.answerable
 
     @property
     def _back_at(self) -> float:
-        """When the terminal was last taken: what was typed to a shell must not answer."""
+        """When the terminal was last taken over: what was typed to a shell must not answer."""
         return self.app.taken_over_at if isinstance(self.app, TerminalApp) else -math.inf
 
-    def _look_again(self) -> None:
-        """Draw again when a process has ended or those below are known."""
-        seen = len(self._aim.living), self._aim.trees is None
+    def _poll(self) -> None:
+        """Draw again when a process has ended or the trees are known."""
+        seen = len(self._selection.living), self._selection.trees is None
         if seen != self._seen:
             self._seen = seen
             self._fit()
 
     def _drawing(self) -> Drawing:
         cells, height = self.app.size
-        told = {"whole": self._whole, "again": self._again}
-        asked = question(self._aim, self._signal, offer=self._offer, **told)
+        asked = question(
+            self._selection,
+            self._signal,
+            with_tree=self._with_tree,
+            offer=self._offer,
+            again=self._again,
+        )
         if asked.action is None:
             self._button = CANCEL
-        self._width = width = max(self._width, box_width(asked, self._look, cells))
+        self._width = width = max(self._width, box_width(asked, self._theme, cells))
         self._box.styles.width = width
         first, button = self._first, self._button
-        drawing = draw(asked, self._look, width, max(1, height), first=first, button=button)
+        drawing = draw(asked, self._theme, width, max(1, height), first=first, button=button)
         if not drawing.answerable:
             self._button = CANCEL
         return drawing
@@ -151,17 +188,17 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         self.dismiss(None)
 
     def action_answer(self) -> None:
-        """Close with the signal that is chosen, asked once more where that is no plain job."""
-        if self._aim.grave and not self._again:
+        """Close with the selected signal, after a second question about what is no plain job."""
+        if self._selection.is_dangerous and not self._again:
             self._again, self._button = True, CANCEL
             self._obeys_from = self._clock() + _GUARD_SECONDS
             self._fit()
             return
-        self.dismiss(Answer(self._signal, self._whole))
+        self.dismiss(Answer(self._signal, self._with_tree))
 
     def action_press(self) -> None:
         """Do what the button in focus says."""
-        if self._button == ACT and self._aim.living:
+        if self._button == ACT and self._selection.living:
             self.action_answer()
         else:
             self.action_cancel()
@@ -172,10 +209,10 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         self._fit()
 
     def action_tree(self) -> None:
-        """Take those below along, or leave them."""
+        """Signal those below too, or leave them."""
         if self._again:
             return
-        self._whole = bool(self._aim.members) and not self._whole
+        self._with_tree = bool(self._selection.members) and not self._with_tree
         self._fit()
 
     def action_signal(self, name: str) -> None:
@@ -200,7 +237,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
             Choice(signal.name, f"{signal.name:{widest}}  {signal.help}", str(signal.number))
             for signal in signals()
         ]
-        screen = ChooseScreen("Which signal?", choices, self._look, current=self._signal.name)
+        screen = ChooseScreen("Which signal?", choices, self._theme, current=self._signal.name)
         put_above(self.app, screen, self._take_signal)
 
     def _take_signal(self, name: str | None) -> None:
@@ -225,3 +262,142 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
     def turned(self, lines: int) -> None:
         """Scroll by the wheel."""
         self.action_scroll_lines(lines)
+
+
+def question(
+    selection: KillSelection,
+    signal: Signal,
+    *,
+    with_tree: bool,
+    offer: str = "",
+    again: bool = False,
+) -> Question:
+    """Return the question; `offer` is its title after a signal that was ignored.
+
+    `again` asks a second time, in other words, about what is no plain job.
+    """
+    possible = bool(selection.living)
+    members = selection.members
+    verb = _VERBS.get(signal.name, f"Send SIG{signal.name}")
+    title = offer or _title(selection, verb if signal.name in _VERBS else f"{verb} to")
+    if again:
+        title = f"No plain job is meant. {verb} all the same?"
+        verb = f"{verb} all the same"
+    return Question(
+        title if possible else _reason(selection),
+        tuple(_notices(selection)),
+        tuple(_facts(selection, signal, with_tree=with_tree, brief=bool(offer))),
+        tuple(_entries(selection, members if with_tree else ())),
+        verb if possible else None,
+        signal if possible and not offer and not again else None,
+        with_tree if possible and members and not again else None,
+    )
+
+
+def _title(selection: KillSelection, verb: str) -> str:
+    count = len(selection.living)
+    return f"{verb} this process?" if count == 1 else f"{verb} these {count} processes?"
+
+
+def _reason(selection: KillSelection) -> str:
+    """Return why nothing can be done."""
+    one = len(selection.rows) == 1
+    if selection.targets:
+        return f"{'It has' if one else 'They have'} ended: there is nothing to signal"
+    return f"{'This process' if one else 'These processes'} cannot be signalled"
+
+
+def _notices(selection: KillSelection) -> Iterator[Notice]:
+    if len(selection.rows) == 1:
+        yield from (Notice(_REFUSED, each.reason, "critical") for each in selection.refusals)
+    elif selection.refusals:
+        reasons = {refusal.reason for refusal in selection.refusals}
+        why = f": {reasons.pop()}" if len(reasons) == 1 else ", see below"
+        count = f"{len(selection.refusals)} of {len(selection.rows)}"
+        yield Notice(_REFUSED, f"{count} cannot be signalled{why}", "critical")
+    living = len(selection.living)
+    if 0 < living < len(selection.targets):
+        gone = len(selection.targets) - living
+        verb = "has" if gone == 1 else "have"
+        text = f"{gone} of {len(selection.targets)} {verb} ended: nothing is sent there"
+        yield Notice("ended", text)
+    if living:
+        for warning in selection.warnings:
+            yield Notice("warning", warning.text, "critical" if warning.dangerous else "warn")
+
+
+def _facts(
+    selection: KillSelection, signal: Signal, *, with_tree: bool, brief: bool
+) -> Iterator[Fact]:
+    if len(selection.rows) == 1:
+        (row,) = selection.rows
+        yield Fact("PID", (str(row.process.pid),), names=True)
+        yield Fact("owner", (row.process.username or "not known",))
+        if not brief:
+            yield Fact("age", (duration(row.age_seconds),))
+            if row.process.job is not None:
+                yield Fact("job", (row.process.job.label,))
+    else:
+        owners = {each.username or "not known" for each in selection.processes(with_tree=False)}
+        yield Fact("owners", (", ".join(sorted(owners)),))
+    held = selection.processes(with_tree=with_tree)
+    if brief and not any(process.devices for process in held):
+        return
+    yield Fact(
+        "frees" if signal.ends and selection.targets else "holds",
+        (describe_memory(held, selection.snapshot),),
+    )
+    shares = _shares(held, selection.snapshot)
+    if len(shares) > 1 and not brief:
+        yield Fact("", tuple(shares))
+    if selection.targets and not brief:
+        yield Fact("children", (_children(selection, signal, with_tree=with_tree),))
+
+
+def _shares(processes: Iterable[Process], snapshot: Snapshot) -> list[str]:
+    """Return what is held on each device: `GPU 0 9.3 GiB`."""
+    labels = device_labels(snapshot.devices)
+    held: dict[str, int | None] = {}
+    for process in processes:
+        for share in process.devices:
+            label = labels.get(share.uuid or "", str(share.index))
+            amount, more = held.get(label), share.used_gpu_memory_bytes
+            held[label] = more if amount is None else amount + (more or 0)
+    return [f"GPU {label} {size(amount)}" for label, amount in held.items()]
+
+
+def _children(selection: KillSelection, signal: Signal, *, with_tree: bool) -> str:
+    if selection.trees is None:
+        return "not known yet"
+    members = selection.members
+    if not members:
+        return "1: gpudash itself runs below it" if selection.is_above_gpudash else "none"
+    held = describe_memory([member.process for member in members], selection.snapshot)
+    text = f"{len(members)}, with {held}"
+    if selection.is_above_gpudash:
+        text = f"{text}, and gpudash itself"
+    if not with_tree:
+        return f"{text}: they stay"
+    return text if signal.name == "KILL" else f"{text}: those that outlive it get the signal too"
+
+
+def _entries(selection: KillSelection, members: tuple[Member, ...]) -> Iterator[Entry]:
+    if len(selection.rows) == 1:
+        yield Entry("command", masked_command(selection.rows[0].process), is_folded=True)
+    else:
+        refused = {refusal.process.key: refusal.reason for refusal in selection.refusals}
+        ended = {each.process.key for each in selection.targets} - {
+            e.process.key for e in selection.living
+        }
+        for row in selection.rows:
+            text = f"{describe_process(row)}: {masked_command(row.process)}"
+            yield Entry(str(row.process.pid), text)
+            if row.process.key in refused:
+                yield Entry("", refused[row.process.key], "critical")
+            elif row.process.key in ended:
+                yield Entry("", "it has ended by itself", "warn")
+    for index, member in enumerate(members[:_MAX_MEMBERS]):
+        indent = "  " * min(member.depth - 1, _MAX_INDENT)
+        yield Entry("" if index else "with it", f"{indent}{describe_member(member)}")
+    if len(members) > _MAX_MEMBERS:
+        yield Entry("", f"and {len(members) - _MAX_MEMBERS} more")

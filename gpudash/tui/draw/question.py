@@ -1,4 +1,4 @@
-"""The question before a signal as lines of a box, with the places in it that can be clicked."""
+"""The question before a signal: what it shows, as lines of a box whose parts can be clicked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from textual.message import Message
 from gpudash.actions.kill.signals import Signal, signals
 from gpudash.analysis.health.levels import Level
 from gpudash.model.text import cut, fold, pad, width
-from gpudash.tui.actions.kill.question import Entry, Fact, Question
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Lines
@@ -24,11 +23,71 @@ CANCEL, ACT = 0, 1
 LABEL = 10
 """Cells of the labels at the left."""
 
-_CHIPS = 8
+_MAX_CHIPS = 8
+_INDENT = 3
+_NARROW, _WIDE = 76, 108
+_MARGIN = 12
+_GAP = "   "
+_MAX_ENTRIES = 14
+_MIN_ENTRIES = 2
+_MIN_CELLS = 24
+"""What is narrower is cut off."""
+
+_TOO_SMALL = (
+    "The terminal is too small for this question.",
+    "The terminal is too small.",
+    "too small to ask",
+    "too small",
+)
+"""Shown in place of a question that has no room: the first of them that fits."""
+
+_BLANKS = 5
+_UNLIMITED = 1000
+"""Lines that no question has."""
+
+
+class Fact(NamedTuple):
+    """A label and its text, in parts that are not broken."""
+
+    label: str
+    parts: tuple[str, ...]
+    names: bool = False
+    """Whether it names the process: unless it is in view, yes is not accepted."""
+
+
+class Entry(NamedTuple):
+    """A piece of the part that scrolls, under a label; one line of it unless `is_folded`."""
+
+    label: str
+    text: str
+    level: Level = "ok"
+    is_folded: bool = False
+
+
+class Notice(NamedTuple):
+    """A sentence that must be read first: why something is refused, or what else would be hit."""
+
+    label: str
+    text: str
+    level: Level = "warn"
+
+
+class Question(NamedTuple):
+    """Everything that the dialog shows; without an action only Close is offered."""
+
+    title: str
+    notices: tuple[Notice, ...]
+    facts: tuple[Fact, ...]
+    entries: tuple[Entry, ...]
+    action: str | None
+    signal: Signal | None
+    """The one that is selected, None where it cannot be changed."""
+    with_tree: bool | None
+    """Whether those below are signalled too, None if there are none."""
 
 
 class Row(NamedTuple):
-    """A line, with the actions of a click on its segments by their place."""
+    """A line, and the actions of a click on its segments by their index."""
 
     line: Line
     actions: dict[int, str]
@@ -39,8 +98,8 @@ def foot_rows(question: Question, theme: Theme, button: int, room: int) -> list[
     rows = []
     if question.signal is not None:
         rows.append(_signals(question.signal, theme, room))
-    if question.whole is not None:
-        box = f"[{'x' if question.whole else ' '}] with the children"
+    if question.with_tree is not None:
+        box = f"[{'x' if question.with_tree else ' '}] with the children"
         parts = [
             Segment(pad("tree", LABEL), theme.panel_dim),
             Segment(box, theme.panel),
@@ -67,16 +126,16 @@ def _signals(chosen: Signal, theme: Theme, room: int) -> Row:
 def _neighbours(chosen: Signal, room: int) -> Sequence[Signal]:
     """Return the signals around the chosen one; it itself is there however little room there is."""
     every = signals()
-    place = every.index(chosen)
-    first = max(0, place - _CHIPS + 1)
+    index = every.index(chosen)
+    first = max(0, index - _MAX_CHIPS + 1)
 
     def cells(end: int) -> int:
         return sum(width(_chip(each, chosen)) for each in every[first:end])
 
-    while first < place and cells(place + 1) > room:
+    while first < index and cells(index + 1) > room:
         first += 1
-    end = place + 1
-    while end < min(len(every), first + _CHIPS) and cells(end + 1) <= room:
+    end = index + 1
+    while end < min(len(every), first + _MAX_CHIPS) and cells(end + 1) <= room:
         end += 1
     return every[first:end]
 
@@ -104,28 +163,6 @@ def _buttons(action: str | None, theme: Theme, button: int) -> Row:
     return Row(line, {0: "cancel", 2: "answer"})
 
 
-_INDENT = 3
-_NARROW, _WIDE = 76, 108
-_MARGIN = 12
-_GAP = "   "
-_MOST_ENTRIES = 14
-_LEAST_ENTRIES = 2
-_LEAST_CELLS = 24
-"""What is narrower is cut off."""
-
-_TOO_SMALL = (
-    "The terminal is too small for this question.",
-    "The terminal is too small.",
-    "too small to ask",
-    "too small",
-)
-"""What is said instead of a question that could not be read: the first of them that fits."""
-
-_BLANKS = 5
-_UNLIMITED = 1000
-"""Lines that no question has."""
-
-
 class Spot(NamedTuple):
     """Cells of a line, from `left` to before `right`, and the action of a click on them."""
 
@@ -136,7 +173,7 @@ class Spot(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """The lines of the box, where it can be clicked, and from which line on it is scrolled."""
+    """The lines of the box, where it can be clicked, and the first line of what scrolls."""
 
     lines: list[Line]
     spots: list[Spot]
@@ -144,7 +181,7 @@ class Drawing(NamedTuple):
     page: int
     """Lines of the part that scrolls."""
     answerable: bool = True
-    """Whether what is asked, about whom, and the button that acts can be read."""
+    """Whether the title, the process and the button that acts can be read."""
 
     def action_at(self, x: int, y: int) -> str | None:
         """Return what a click on a cell does."""
@@ -155,7 +192,7 @@ class Drawing(NamedTuple):
 
 
 def box_width(question: Question, theme: Theme, cells: int) -> int:
-    """Return the width of the box on a terminal of so many cells: no wider than what it says."""
+    """Return the width of the box on a terminal `cells` wide: no wider than its text."""
     if cells < _NARROW + 2 * _MARGIN:
         return max(1, min(_NARROW, cells))
     widest = min(_WIDE, cells - _MARGIN)
@@ -166,37 +203,37 @@ def box_width(question: Question, theme: Theme, cells: int) -> int:
 def draw(
     question: Question, theme: Theme, cells: int, height: int, *, first: int, button: int
 ) -> Drawing:
-    """Return the box for a width, in at most so many lines; `button` is the one in focus.
+    """Return the box for a width, in at most `height` lines; `button` is the one in focus.
 
-    Where it could not be read what is asked, about whom, and what the answer does, the box says
-    so and leaves Cancel alone.
+    Where there is no room for the title, the process and the button that acts, the box says so
+    and offers Cancel alone.
     """
-    room = max(_LEAST_CELLS, cells - 2 * _INDENT)
-    title = _plain(fold(question.title, room), theme.header_strong)
+    room = max(_MIN_CELLS, cells - 2 * _INDENT)
+    title = _styled(fold(question.title, room), theme.header_strong)
     notices = _notices(question, theme, room)
     who = _facts([fact for fact in question.facts if fact.names], theme, room)
     facts = _facts([fact for fact in question.facts if not fact.names], theme, room)
     acts = question.action is not None
-    # Why nothing can be done is read before about whom.
-    told = [*who, *facts, *notices] if acts else [*notices, *who, *facts]
+    # A refusal is read before the process that it is about.
+    read = [*who, *facts, *notices] if acts else [*notices, *who, *facts]
     body = [line for entry in question.entries for line in _entry(entry, theme, room)]
     foot = foot_rows(question, theme, button, room)
     if acts and max(map(cells_of, [*title, *who, foot[-1].line])) + _INDENT > cells:
         return _too_small(theme, cells, height)
-    spare = height - len(title) - len(told) - len(foot) - _BLANKS
-    shown = min(len(body), _MOST_ENTRIES, max(spare, _LEAST_ENTRIES))
+    spare = height - len(title) - len(read) - len(foot) - _BLANKS
+    shown = min(len(body), _MAX_ENTRIES, max(spare, _MIN_ENTRIES))
     if shown > spare and acts:
-        foot = _fewer(foot, height - len(title) - len(who) - 1, whole=bool(question.whole))
+        foot = _fewer(foot, height - len(title) - len(who) - 1, with_tree=bool(question.with_tree))
         if len(title) + len(who) + 1 + len(foot) > height:
             return _too_small(theme, cells, height)
         return _cramped([*title, *who], [*notices, *facts, *body], foot, theme, height, first)
     if shown > spare:
-        title = title[: max(0, height - len(foot) - _LEAST_ENTRIES, height - len(foot) > 0)]
-        return _cramped(title, [*told, *body], foot, theme, height, first)
+        title = title[: max(0, height - len(foot) - _MIN_ENTRIES, height - len(foot) > 0)]
+        return _cramped(title, [*read, *body], foot, theme, height, first)
     first = max(0, min(first, len(body) - shown))
     hint = _hint(first, len(body) - first - shown, theme)
     rows = [
-        *_unmoved([[], *title, [], *told, *body[first : first + shown]]),
+        *_unclickable([[], *title, [], *read, *body[first : first + shown]]),
         *([Row(hint, {})] if hint or len(foot) > 1 else []),
         *foot[:-1],
         Row([], {}),
@@ -206,37 +243,37 @@ def draw(
     return _assembled(rows, theme, first, shown)
 
 
-def _fewer(foot: list[Row], lines: int, *, whole: bool) -> list[Row]:
-    """Return the foot without what can be chosen where that is too much, but with what was."""
-    return foot if len(foot) <= lines else foot[-2:] if whole else foot[-1:]
+def _fewer(foot: list[Row], lines: int, *, with_tree: bool) -> list[Row]:
+    """Return the foot without the choices if it is too high, but with the tree that was chosen."""
+    return foot if len(foot) <= lines else foot[-2:] if with_tree else foot[-1:]
 
 
 def _too_small(theme: Theme, cells: int, height: int) -> Drawing:
-    """Return the box of a question that has no room: as much of why as fits, and Cancel."""
+    """Return the box of a question that has no room: the reason, as far as it fits, and Cancel."""
     cancel = cancel_row(theme)
     indent = max(0, min(_INDENT, cells - cells_of(cancel.line)))
-    told = (fold(text, cells - 2 * indent) for text in _TOO_SMALL)
+    folded = (fold(text, cells - 2 * indent) for text in _TOO_SMALL)
     fits = (
         texts
-        for texts in told
+        for texts in folded
         if len(texts) < height and max(map(width, texts)) <= cells - 2 * indent
     )
     texts = next(fits, [])
-    rows = [*_unmoved(_plain(texts, theme.header_strong)), cancel]
+    rows = [*_unclickable(_styled(texts, theme.header_strong)), cancel]
     return _assembled(rows, theme, 0, 0, indent=indent)._replace(answerable=False)
 
 
 def _cramped(
     title: list[Line], body: list[Line], foot: list[Row], theme: Theme, height: int, first: int
 ) -> Drawing:
-    """Return the box without blank lines: what is told scrolls between the title and the foot."""
+    """Return the box without blank lines: its text scrolls between the title and the foot."""
     shown = max(0, height - len(title) - len(foot))
     first = max(0, min(first, len(body) - shown))
     window = body[first : first + shown]
     below = len(body) - first - shown
     if below > 0 and shown > 1:
         window[-1] = _hint(first, below + 1, theme)
-    return _assembled([*_unmoved([*title, *window]), *foot], theme, first, shown)
+    return _assembled([*_unclickable([*title, *window]), *foot], theme, first, shown)
 
 
 def _assembled(
@@ -246,20 +283,20 @@ def _assembled(
     spots: list[Spot] = []
     for number, row in enumerate(rows):
         left = indent
-        for place, segment in enumerate(row.line):
+        for index, segment in enumerate(row.line):
             right = left + width(segment.text)
-            if place in row.actions:
-                spots.append(Spot(number, left, right, row.actions[place]))
+            if index in row.actions:
+                spots.append(Spot(number, left, right, row.actions[index]))
             left = right
         lines.append([Segment(" " * indent, theme.panel), *row.line] if row.line else [])
     return Drawing(lines, spots, first, page)
 
 
-def _unmoved(lines: Sequence[Line]) -> list[Row]:
+def _unclickable(lines: Sequence[Line]) -> list[Row]:
     return [Row(line, {}) for line in lines]
 
 
-def _plain(texts: Sequence[str], style: Style) -> list[Line]:
+def _styled(texts: Sequence[str], style: Style) -> list[Line]:
     return [[Segment(text, style)] for text in texts]
 
 
@@ -286,7 +323,7 @@ def _fact(fact: Fact, theme: Theme, room: int) -> list[Line]:
 def _entry(entry: Entry, theme: Theme, room: int) -> list[Line]:
     cells = room - LABEL
     mark = theme.glyphs.ellipsis
-    texts = fold(entry.text, cells) if entry.whole else [cut(entry.text, cells, mark=mark)]
+    texts = fold(entry.text, cells) if entry.is_folded else [cut(entry.text, cells, mark=mark)]
     return _labelled(entry.label, texts, on_panel(entry.level, theme), theme)
 
 
@@ -311,7 +348,7 @@ def _flowed(parts: Sequence[str], cells: int) -> list[str]:
 
 
 def _hint(above: int, below: int, theme: Theme) -> Line:
-    """Return how much is out of view, nothing if all is in it."""
+    """Return how many lines are out of view, empty for none."""
     up, down = theme.glyphs.arrow_up, theme.glyphs.arrow_down
     parts = [f"{up} {above} more" if above else "", f"{down} {below} more" if below else ""]
     text = "   ".join(part for part in parts if part)
@@ -319,12 +356,12 @@ def _hint(above: int, below: int, theme: Theme) -> Line:
 
 
 def on_panel(level: Level, theme: Theme) -> Style:
-    """Return how a text of this level looks within the box."""
+    """Return the style of a text of this level within the box."""
     return theme.panel if level == "ok" else theme.level(level) + Style(bgcolor=theme.panel.bgcolor)
 
 
 class QuestionBox(Lines):
-    """Shows a drawn question, and says which of its actions was clicked."""
+    """Shows a drawn question, and posts which of its actions was clicked."""
 
     class Pressed(Message):
         """Something that acts was clicked."""
@@ -341,7 +378,7 @@ class QuestionBox(Lines):
         self.show(drawing.lines)
 
     def on_click(self, event: Click) -> None:
-        """Tell what is under the pointer."""
+        """Post what is under the pointer."""
         event.stop()
         action = self.drawing.action_at(event.x, event.y) if self.drawing else None
         if action is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import psutil
 
@@ -27,3 +28,11 @@ def shown(pid: int, **overrides: object) -> Process:
 def pinned(pid: int, **overrides: object) -> Target:
     """It pinned."""
     return pin(shown(pid, **overrides), HERE)
+
+
+def wait_for_end(*targets: Target) -> None:
+    """Wait until all have ended."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while any(target.alive() for target in targets):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from gpudash.actions.kill import audit
-from gpudash.actions.kill.audit import record
-from gpudash.actions.kill.run import Sending
+from gpudash.actions.kill.audit import Sending, record
 from gpudash.actions.kill.signals import find_signal
 from gpudash.model.errors import ActionError
 from tests.actions.kill.shown import pinned

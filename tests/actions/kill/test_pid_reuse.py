@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import closing
 
 import pytest
 
 from gpudash.actions.kill.pin import pin
-from gpudash.actions.kill.report import Report
-from gpudash.actions.kill.run import Hit, strike
+from gpudash.actions.kill.report import describe
+from gpudash.actions.kill.run import TIMEOUTS, Kill, KillRequest
+from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import find_signal
 from gpudash.actions.kill.tree import Tree
 from gpudash.analysis.table import process_rows
-from gpudash.cli.verbs.kill.aim import aim, named
-from gpudash.cli.verbs.kill.carry_out import carry_out
+from gpudash.cli.verbs.kill import parse_name, select, signal_and_report
 from gpudash.model.errors import ActionError
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import processes as proc_stat
-from gpudash.tui.actions.kill.aim import Aim
-from gpudash.tui.actions.kill.flow import driven
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import make_snapshot
 from tests.holders import Holder
@@ -77,20 +74,20 @@ def test_a_row_of_the_screen_is_hit_or_nobody(holders: Holders, cloner: Cloner) 
         snapshot = host(job.pid)
         rows = process_rows(snapshot)
         if number % 2:
-            question = Aim(rows, snapshot)  # The PID is reused while it is open.
+            selection = KillSelection(rows, snapshot)  # The PID is reused while it is open.
             job.end()
             cloner.start(job.pid)
         else:
             outlive_tick(job.pid)
             job.end()
             cloner.start(job.pid)
-            question = Aim(rows, snapshot)  # It was reused before.
-        steps = strike(question.hits(whole=False), KILL, snapshot, latest=gone)
-        report: Report = asyncio.run(driven(steps))
-        summary = report.summary
-        question.close()
+            selection = KillSelection(rows, snapshot)  # It was reused before.
+        kill = Kill(selection.requests(with_tree=False), KILL)
+        kill.send()
+        report = describe(kill.wait(snapshot, latest=gone))
+        selection.close()
         assert cloner.end() == -signal.SIGTERM
-        assert not number % 2 or summary == f"{job.pid} (alice) already exited"
+        assert not number % 2 or report == (f"{job.pid} (alice) already exited",)
 
 
 def test_the_tree_of_a_reused_pid_is_nobodys(holders: Holders, cloner: Cloner) -> None:
@@ -101,8 +98,9 @@ def test_the_tree_of_a_reused_pid_is_nobodys(holders: Holders, cloner: Cloner) -
             tree = Tree(target)
             job.end()
             cloner.start(job.pid)
-            steps = strike([Hit(target, tree, True)], KILL, snapshot, latest=gone)
-            asyncio.run(driven(steps))
+            kill = Kill([KillRequest(target, tree, True)], KILL)
+            kill.send()
+            kill.wait(snapshot, latest=gone)
             tree.close()
         assert cloner.end() == -signal.SIGTERM
 
@@ -111,16 +109,23 @@ def test_a_pid_of_the_shell_is_hit_or_nobody(holders: Holders, cloner: Cloner) -
     for number in range(ROUNDS):
         (job,) = holders(1)
         snapshot = host(job.pid)
-        with ExitStack() as held:
-            if number % 2:
-                aimed = aim(named(str(job.pid)), snapshot, whole=False, held=held)
+        name = parse_name(str(job.pid))
+        if number % 2:
+            with closing(select(name, snapshot, with_tree=False)) as selection:
                 job.end()
                 cloner.start(job.pid)
-                assert aimed is not None
-                assert carry_out([aimed.hit], KILL, snapshot, gone)
-            else:
-                outlive_tick(job.pid)
-                job.end()
-                cloner.start(job.pid)
-                assert aim(named(str(job.pid)), snapshot, whole=False, held=held) is None
+                assert signal_and_report(
+                    [selection],
+                    KILL,
+                    snapshot,
+                    with_tree=False,
+                    latest=gone,
+                    timeouts=TIMEOUTS,
+                )
+        else:
+            outlive_tick(job.pid)
+            job.end()
+            cloner.start(job.pid)
+            with pytest.raises(ActionError, match="now belongs to another process"):
+                select(name, snapshot, with_tree=False)
         assert cloner.end() == -signal.SIGTERM

@@ -1,22 +1,24 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
 
-from gpudash.actions.kill.pin import pin
+from gpudash.actions.kill.pin import ProcessState, StateName, Target, pin
 from gpudash.model.errors import ActionError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Host
 from gpudash.system import processes
 from gpudash.system import processes as proc_stat
 from gpudash.system.fork import ForkedProcess
-from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
+from tests.actions.kill.shown import HERE, WAIT_SECONDS, pinned, shown, wait_for_end
 from tests.factories import make_host, make_process
 from tests.holders import Holder
 
@@ -59,16 +61,16 @@ def test_what_is_pinned_is_not_signalled_by_its_pid(
     with pin(shown(victim.pid), HERE) as target, monkeypatch.context() as context:
         context.delattr(os, "kill")
         target.send(signal.SIGKILL)
-        assert target.wait(WAIT_SECONDS)
+        wait_for_end(target)
 
 
 def test_kill_ends_the_process_and_its_end_is_seen(victim: Holder) -> None:
     with pin(shown(victim.pid), HERE) as target:
         assert target.protected
         assert target.alive()
-        assert not target.wait(0)
+        assert target.alive()
         target.send(signal.SIGKILL)
-        assert target.wait(WAIT_SECONDS)
+        wait_for_end(target)
         assert not target.alive()
     assert not victim.alive
 
@@ -79,9 +81,9 @@ def test_a_signal_that_is_ignored_leaves_it_alive(holders: Holders) -> None:
         os.sched_yield()
     with pin(shown(deaf.pid), HERE) as target:
         target.send(signal.SIGTERM)
-        assert not target.wait(0.1)
+        assert target.alive()
         target.send(signal.SIGKILL)
-        assert target.wait(WAIT_SECONDS)
+        wait_for_end(target)
 
 
 def test_pinning_alone_does_nothing(victim: Holder) -> None:
@@ -110,7 +112,7 @@ def test_a_reused_pid_is_refused(victim: Holder) -> None:
 
 def test_a_process_is_the_same_when_the_wall_clock_was_set_meanwhile(victim: Holder) -> None:
     with pin(shown(victim.pid, create_time=1.0), HERE) as target:
-        assert target.state().state == "alive"
+        assert target.state().name == "alive"
 
 
 def test_a_process_of_which_only_the_unix_time_is_known_is_compared_by_it(victim: Holder) -> None:
@@ -137,7 +139,7 @@ def test_a_zombie_has_exited() -> None:
         process = shown(child.pid)
         with pin(process, HERE) as target:
             target.send(signal.SIGKILL)
-            assert target.wait(WAIT_SECONDS)
+            wait_for_end(target)
         assert psutil.Process(child.pid).status() == "zombie"
         parent = f"{os.getpid()} ({psutil.Process().name()})"
         assert refusal(process) == (
@@ -243,8 +245,88 @@ def test_a_system_without_pidfds_says_so_and_still_compares(victim: Holder) -> N
     with pin(shown(victim.pid), HERE) as target:
         assert not target.protected
         assert target.alive()
-        assert not target.wait(0)
+        assert target.alive()
         target.send(signal.SIGKILL)
-        assert target.wait(WAIT_SECONDS)
+        wait_for_end(target)
         with pytest.raises(ActionError, match="already exited"):
             target.send(signal.SIGKILL)
+
+
+# A parent waits for its vfork child in a state that ps shows as D.
+CLONE = {"x86_64": 56, "aarch64": 220}
+VFORK = """
+import ctypes, sys, time
+ctypes.CDLL(None).syscall(int(sys.argv[1]), 0x4000 | 17, 0, 0, 0, 0) or time.sleep(600)
+"""
+
+
+def until(target: Target, state: StateName) -> ProcessState:
+    """Wait for a state and return it."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while (found := target.state()).name != state:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.01)
+    return found
+
+
+def test_a_process_that_runs_is_alive(holders: Holders) -> None:
+    (holder,) = holders(1)
+    with pinned(holder.pid) as target:
+        assert target.state().name == "alive"
+
+
+def test_a_zombie_names_the_parent_that_must_reap_it() -> None:
+    with subprocess.Popen(("sleep", "600")) as child, pinned(child.pid) as target:
+        target.send(signal.SIGKILL)
+        wait_for_end(target)
+        zombie = until(target, "zombie")
+        assert zombie.parent_pid == os.getpid()
+        assert zombie.parent_name == psutil.Process().name()
+        child.wait()
+        assert target.state() == ProcessState("gone")
+
+
+def test_a_system_call_that_no_signal_interrupts_is_told(holders: Holders) -> None:
+    number = CLONE.get(platform.machine())
+    if number is None:
+        pytest.skip(f"the number of clone on {platform.machine()} is not known")
+    (holder,) = holders(1, (sys.executable, "-c", VFORK, str(number)))
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not (children := psutil.Process(holder.pid).children()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    with pinned(holder.pid) as target:
+        until(target, "uninterruptible")
+        assert target.alive()
+        children[0].kill()
+
+
+def test_a_process_whose_first_thread_ended_lives_on(holders: Holders) -> None:
+    script = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(600,)).start()"
+        "; ctypes.CDLL(None).pthread_exit(None)"
+    )
+    (holder,) = holders(1, (sys.executable, "-c", script))
+    process = shown(holder.pid)
+    with pinned(holder.pid) as target, Target(process, None) as unpinned:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while psutil.Process(holder.pid).status() != "zombie":
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert target.alive()
+        assert unpinned.alive()
+        assert target.state().name == "alive"
+
+
+def test_one_known_by_its_start_time_is_pinned_to_send(holders: Holders) -> None:
+    (holder,) = holders(1)
+    with Target(shown(holder.pid, start_ticks=1), None) as other:
+        with pytest.raises(ActionError, match="already exited"):
+            other.send(signal.SIGKILL)
+        assert holder.alive
+    with Target(shown(holder.pid), None) as target:
+        assert not target.protected
+        before = len(os.listdir("/proc/self/fd"))
+        target.send(signal.SIGKILL)
+        assert len(os.listdir("/proc/self/fd")) == before
+        wait_for_end(target)

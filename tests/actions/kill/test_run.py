@@ -10,10 +10,10 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from gpudash.actions.kill import signals
-from gpudash.actions.kill.report import Report
-from gpudash.actions.kill.run import Hit, Sending, strike
-from gpudash.actions.kill.signals import find_signal
+from gpudash.actions.kill.audit import Sending
+from gpudash.actions.kill.report import Report, describe
+from gpudash.actions.kill.run import Kill, KillRequest, Timeouts
+from gpudash.actions.kill.signals import Signal, find_signal
 from gpudash.actions.kill.tree import Tree
 from gpudash.model.process import Holder as Unlisted
 from gpudash.model.process import Process
@@ -30,13 +30,7 @@ DEAF = "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"
 Holders = Callable[..., list[Holder]]
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signals, "END_SECONDS", 0.5)
-    monkeypatch.setattr(signals, "ROOT_FIRST_SECONDS", 0.2)
-    monkeypatch.setattr(signals, "REAP_SECONDS", 0.0)
-    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.2)
-    monkeypatch.setattr(signals, "RELEASE_MAX_SECONDS", 0.5)
+SHORT = Timeouts(end=0.5, root_first=0.2, reap=0.0, release=0.2, release_max=0.5)
 
 
 def holding(pid: int) -> Process:
@@ -48,14 +42,14 @@ def host(*processes: Process, **device: object) -> Snapshot:
 
 
 def carried_out(
-    hits: Sequence[Hit],
-    chosen: object = KILL,
-    before: Snapshot | None = None,
+    requests: Sequence[KillRequest],
+    chosen: Signal = KILL,
     later: Iterable[Snapshot] = (),
     record: Callable[[Sequence[Sending]], None] = lambda _: None,
+    timeouts: Timeouts = SHORT,
 ) -> tuple[Report, list[str]]:
     """What came of it, and what was said on the way."""
-    before = before or host(*(hit.target.process for hit in hits))
+    before = host(*(request.target.process for request in requests))
     coming, said = iter(later), list[str]()
     newest = before
 
@@ -64,60 +58,65 @@ def carried_out(
         newest = next(coming, newest)
         return newest
 
-    steps = strike(hits, chosen, before, latest=latest, say=said.append, record=record)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value, said
-        time.sleep(0.01)
+    kill = Kill(requests, chosen, record=record, timeouts=timeouts)
+    kill.send()
+    return kill.wait(before, latest=latest, progress=said.append), said
+
+
+def text(report: Report) -> str:
+    return "; ".join(describe(report))
 
 
 def test_it_tells_what_was_sent_and_what_came_of_it(holders: Holders) -> None:
     (job,) = holders(1)
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
-        report, said = carried_out([Hit(target, None, False)], later=[host()])
+        report, said = carried_out([KillRequest(target, None, False)], later=[host()])
         assert said[0] == f"SIGKILL sent to {job.pid} (alice), waiting up to 5 s for its end"
         assert said[1].endswith("waiting for the driver to release the memory")
-        assert report.summary.startswith(f"killed {job.pid} (alice): 8.0 GiB freed on GPU 0")
+        assert text(report).startswith(f"killed {job.pid} (alice): 8.0 GiB freed on GPU 0")
         assert report.done
         assert not report.stubborn
 
 
-def test_a_zombie_is_told_only_once_it_has_lasted(
-    holders: Holders, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (job,) = holders(1)
+def test_a_zombie_is_reported_only_once_it_has_lasted(holders: Holders) -> None:
+    (job, other) = holders(2)
     with pinned(job.pid, devices=()) as target:
-        report, _ = carried_out([Hit(target, None, False)])
-        assert report.summary.startswith(f"killed {job.pid} (alice); zombie: parent ")
-        monkeypatch.setattr(signals, "REAP_SECONDS", 3600.0)
-        assert report.summary == f"killed {job.pid} (alice)"
+        report, _ = carried_out([KillRequest(target, None, False)])
+        assert text(report).startswith(f"killed {job.pid} (alice); zombie: parent ")
+    with pinned(other.pid, devices=()) as target:
+        patient = SHORT._replace(reap=3600.0)
+        report, _ = carried_out([KillRequest(target, None, False)], timeouts=patient)
+        assert text(report) == f"killed {other.pid} (alice)"
+        assert text(report.refreshed()) == text(report)
 
 
 def test_a_later_sample_corrects_what_is_told_of_memory(holders: Holders) -> None:
     (job,) = holders(1)
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         still = host(target.process)
-        report, _ = carried_out([Hit(target, None, False)], later=[still, replace(still)] * 5)
-        assert "still counts 8.0 GiB on GPU 0" in report.summary
-        assert "still counts 8.0 GiB on GPU 0" in report.at(replace(still)).summary
-        assert "8.0 GiB freed on GPU 0" in report.at(host()).summary
+        report, _ = carried_out(
+            [KillRequest(target, None, False)], later=[still, replace(still)] * 5
+        )
+        assert "still counts 8.0 GiB on GPU 0" in text(report)
+        assert "still counts 8.0 GiB on GPU 0" in text(report.refreshed(replace(still)))
+        assert "8.0 GiB freed on GPU 0" in text(report.refreshed(host()))
 
 
 def test_a_collector_that_stopped_leaves_it_unknown(holders: Holders) -> None:
     (job,) = holders(1)
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
-        report, _ = carried_out([Hit(target, None, False)])
-        assert "is not known: no sample came since" in report.summary
+        report, _ = carried_out([KillRequest(target, None, False)])
+        assert "GPU 0: no newer sample arrived" in text(report)
         assert not report.stubborn
 
 
 def test_a_sample_that_cannot_tell_is_followed_by_one_that_can(holders: Holders) -> None:
     (job,) = holders(1)
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
-        report, _ = carried_out([Hit(target, None, False)], later=[host(state="lost"), host()])
-        assert "8.0 GiB freed on GPU 0" in report.summary
+        report, _ = carried_out(
+            [KillRequest(target, None, False)], later=[host(state="lost"), host()]
+        )
+        assert "8.0 GiB freed on GPU 0" in text(report)
 
 
 def test_an_ignored_signal_leaves_it_stubborn(holders: Holders) -> None:
@@ -125,7 +124,7 @@ def test_an_ignored_signal_leaves_it_stubborn(holders: Holders) -> None:
     while signal.SIGTERM not in _ignored(deaf.pid):
         time.sleep(0.01)
     with pinned(deaf.pid) as target:
-        report, _ = carried_out([Hit(target, None, False)], TERM)
+        report, _ = carried_out([KillRequest(target, None, False)], TERM)
         assert report.stubborn == (target,)
         assert not report.done
         assert deaf.alive
@@ -141,7 +140,7 @@ def _ignored(pid: int) -> set[int]:
 def test_a_signal_that_ends_nothing_waits_for_nothing(holders: Holders) -> None:
     (job,) = holders(1)
     with pinned(job.pid) as target:
-        report, said = carried_out([Hit(target, None, False)], STOP)
+        report, said = carried_out([KillRequest(target, None, False)], STOP)
         assert (report.done, said) == (True, [])
         target.send(signal.SIGKILL)
 
@@ -153,7 +152,7 @@ def test_each_sending_is_recorded(whole: bool) -> None:
         alive = family.until(lambda alive: len(alive) == 2)
         with pinned(family.pid) as root:
             tree = Tree(root)
-            carried_out([Hit(root, tree, whole)], TERM, record=recorded.extend)
+            carried_out([KillRequest(root, tree, whole)], TERM, record=recorded.extend)
             tree.close()
         pids = {sending.target.process.pid for sending in recorded}
         assert pids == (alive if whole else {family.pid})
@@ -167,7 +166,7 @@ def test_a_tree_that_is_killed_is_recorded_whole() -> None:
         alive = family.until(lambda alive: len(alive) == 2)
         with pinned(family.pid) as root:
             tree = Tree(root)
-            report, _ = carried_out([Hit(root, tree, True)], record=recorded.extend)
+            report, _ = carried_out([KillRequest(root, tree, True)], record=recorded.extend)
             assert report.done
             tree.close()
         assert {sending.target.process.pid for sending in recorded} == alive
@@ -181,10 +180,12 @@ def test_spared_children_that_keep_memory_are_named_and_can_be_ended(
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         tree = Tree(target)
         still = host(target.process)
-        report, _ = carried_out([Hit(target, tree, False)], later=[still, replace(still)] * 5)
+        report, _ = carried_out(
+            [KillRequest(target, tree, False)], later=[still, replace(still)] * 5
+        )
         assert [each.process.pid for each in report.survivors] == [child.pid]
         assert report.stubborn == report.survivors
-        assert report.summary == (
+        assert text(report) == (
             f"killed {job.pid} (alice): the driver still counts 8.0 GiB on GPU 0; its child "
             f"{child.pid} still runs and has a GPU open; zombie: parent "
             f"{psutil.Process().pid} ({psutil.Process().name()}) must reap it"
@@ -199,8 +200,10 @@ def test_children_without_a_gpu_are_left_alone() -> None:
         with pinned(family.pid, devices=holding(family.pid).devices) as root:
             tree = Tree(root)
             still = host(root.process)
-            report, _ = carried_out([Hit(root, tree, False)], later=[still, replace(still)] * 5)
-            assert "still counts" in report.summary
+            report, _ = carried_out(
+                [KillRequest(root, tree, False)], later=[still, replace(still)] * 5
+            )
+            assert "still counts" in text(report)
             assert not report.stubborn
             tree.close()
 
@@ -210,5 +213,7 @@ def test_holders_that_the_driver_does_not_list_are_named(holders: Holders) -> No
     unlisted = Unlisted(pid=4300, username="bob", command_line=("/usr/bin/python", "load.py"))
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         still = host(target.process, holders=(unlisted,))
-        report, _ = carried_out([Hit(target, None, False)], later=[still, replace(still)] * 5)
-        assert "; 4300 bob python has a GPU open without being listed" in report.summary
+        report, _ = carried_out(
+            [KillRequest(target, None, False)], later=[still, replace(still)] * 5
+        )
+        assert "; 4300 bob python has a GPU open without being listed" in text(report)

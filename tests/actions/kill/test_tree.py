@@ -3,15 +3,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpudash.actions.kill.tree import Tree, tree
+from gpudash.actions.kill.tree import Tree, pin_all, send_all
 from gpudash.system import process_tree as kin
 from tests.actions.kill.family import Family
-from tests.actions.kill.shown import WAIT_SECONDS, pinned, shown
+from tests.actions.kill.shown import HERE, pinned, shown, wait_for_end
 from tests.factories import make_process, make_process_device
+from tests.holders import Holder
+
+Holders = Callable[..., list[Holder]]
 
 GRANDPARENT = "sleep 600 & setsid sleep 600 & sh -c 'sleep 600 & wait' & wait"
 FORKING = """
@@ -42,18 +45,19 @@ def _sleepers(pids: set[int]) -> int:
 
 def test_members_are_children_and_theirs_in_any_session(family: Family) -> None:
     with pinned(family.pid) as root:
-        members = tree(root)
+        members = Tree(root).members
         assert {member.pid for member in members} == family.alive() - {family.pid}
         assert sorted(member.depth for member in members) == [1, 1, 1, 2]
-        assert {member.command for member in members if member.depth == 2} == {"sleep 600"}
-        assert all(member.pinned and member.username and member.name for member in members)
+        (grandchild,) = (member.process for member in members if member.depth == 2)
+        assert grandchild.command_line == ("sleep", "600")
+        assert all(member.target.protected and member.username for member in members)
         for member in members:
             member.target.close()
 
 
 def test_a_member_keeps_what_the_snapshot_knows_of_it(family: Family) -> None:
     with pinned(family.pid) as root:
-        worker = next(m for m in tree(root) if m.depth == 2)
+        worker = next(m for m in Tree(root).members if m.depth == 2)
         holder = shown(worker.pid, devices=(make_process_device(index=3),))
         whole = Tree(root, [holder])
         assert [m.process for m in whole.members if m.process.devices] == [holder]
@@ -64,7 +68,7 @@ def test_sigkill_ends_all(family: Family) -> None:
     with pinned(family.pid) as root:
         whole = Tree(root)
         assert whole.send(signal.SIGKILL) == ()
-        assert whole.wait(WAIT_SECONDS) == ()
+        wait_for_end(*whole.targets)
         whole.close()
     assert family.alive() == set()
 
@@ -73,10 +77,10 @@ def test_sigterm_goes_to_the_root_alone_and_then_to_the_rest(family: Family) -> 
     with pinned(family.pid) as root:
         whole = Tree(root)
         assert whole.send(signal.SIGTERM) == ()
-        assert root.wait(WAIT_SECONDS)
+        wait_for_end(root)
         assert family.alive() == {member.pid for member in whole.members}
         assert whole.send_to_rest(signal.SIGTERM) == ()
-        assert whole.wait(WAIT_SECONDS) == ()
+        wait_for_end(*whole.targets)
         whole.close()
 
 
@@ -87,7 +91,7 @@ def test_what_is_forked_during_the_kill_dies_too() -> None:
             whole = Tree(root)
             family.until(lambda alive: len(alive) > len(whole.targets) + 5)
             whole.send(signal.SIGKILL)
-            assert whole.wait(WAIT_SECONDS) == ()
+            wait_for_end(*whole.targets)
             whole.close()
         assert family.alive() == set()
 
@@ -99,10 +103,10 @@ def test_members_that_outlive_the_root_are_still_held() -> None:
             whole = Tree(root)
             assert len(whole.members) == 3
             root.send(signal.SIGTERM)
-            assert root.wait(WAIT_SECONDS)
+            wait_for_end(root)
             assert not whole.rescan()
             whole.send(signal.SIGKILL)
-            assert whole.wait(WAIT_SECONDS) == ()
+            wait_for_end(*whole.targets)
             whole.close()
         assert family.alive() == set()
 
@@ -126,7 +130,7 @@ def test_many_members_take_few_descriptors() -> None:
             assert len(whole.members) == 150
             assert 0 < len(os.listdir("/proc/self/fd")) - before <= 128
             whole.send(signal.SIGKILL)
-            assert whole.wait(WAIT_SECONDS) == ()
+            wait_for_end(*whole.targets)
             whole.close()
             assert len(os.listdir("/proc/self/fd")) == before
         assert family.alive() == set()
@@ -135,4 +139,20 @@ def test_many_members_take_few_descriptors() -> None:
 def test_members_are_bounded(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kin, "MOST", 2)
     with pinned(family.pid) as root:
-        assert len(tree(root)) == 2
+        assert len(Tree(root).members) == 2
+
+
+def test_one_that_is_refused_does_not_spare_the_others(holders: Holders) -> None:
+    first, second, gone = holders(3)
+    tagged = [shown(first.pid), shown(1), shown(second.pid), shown(gone.pid)]
+    gone.end()
+    targets, refusals = pin_all(tagged, HERE)
+    assert [target.process.pid for target in targets] == [first.pid, second.pid]
+    assert {refusal.process.pid for refusal in refusals} == {1, gone.pid}
+    assert send_all(targets, signal.SIGKILL) == ()
+    wait_for_end(*targets)
+    again = send_all(targets, signal.SIGKILL)
+    assert [refusal.process.pid for refusal in again] == [first.pid, second.pid]
+    assert all("already exited" in refusal.reason for refusal in again)
+    for target in targets:
+        target.close()

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from gpudash.actions.kill.pin import Target
-from gpudash.actions.kill.warnings import cautions
+from gpudash.actions.kill.warnings import warnings
 from gpudash.model.process import Job
 from gpudash.system import processes
 from gpudash.system import processes as proc_stat
@@ -31,7 +31,7 @@ def plain(holders: Holders) -> Holder:
 
 def warned(pid: int, **overrides: object) -> str:
     with pinned(pid, **overrides) as target:
-        return "\n".join(caution.text for caution in cautions(target))
+        return "\n".join(warning.text for warning in warnings(target))
 
 
 def until(pid: int, condition: Callable[[proc_stat.ProcStat], bool]) -> None:
@@ -109,7 +109,7 @@ def test_graphics_are_doubted_by_type(plain: Holder) -> None:
 
 def test_one_that_the_kernel_does_not_pin_is_told(plain: Holder) -> None:
     with Target(shown(plain.pid), None) as target:
-        assert "cannot pin it" in "\n".join(caution.text for caution in cautions(target))
+        assert "cannot pin it" in "\n".join(warning.text for warning in warnings(target))
 
 
 def test_the_init_of_a_container_is_told(holders: Holders) -> None:
@@ -138,11 +138,11 @@ def test_figures_within_a_namespace_are_doubted(
 def test_what_is_no_plain_job_is_grave_and_said_first(plain: Holder) -> None:
     devices = (make_process_device(type="M"),)
     with pinned(plain.pid, name="nvidia-cuda-mps-server", devices=devices) as target:
-        first, *rest = cautions(target)
-    assert first.grave
+        first, *rest = warnings(target)
+    assert first.dangerous
     assert "MPS server" in first.text
-    assert not any(caution.grave for caution in rest)
-    assert any("client of MPS" in caution.text for caution in rest)
+    assert not any(warning.dangerous for warning in rest)
+    assert any("client of MPS" in warning.text for warning in rest)
 
 
 def test_names_are_harmless(holders: Holders) -> None:

@@ -4,8 +4,7 @@ from rich.color import ColorSystem
 
 from gpudash.actions.kill.signals import find_signal, signals
 from gpudash.model.text import cut, width
-from gpudash.tui.actions.kill.question import Entry, Fact, Notice, Question
-from gpudash.tui.draw.question import Drawing, box_width, draw
+from gpudash.tui.draw.question import Drawing, Entry, Fact, Notice, Question, box_width, draw
 from gpudash.tui.theme import look
 
 PLAIN = look(no_color=True, color_system=ColorSystem.TRUECOLOR)
@@ -22,10 +21,10 @@ def asked(**overrides: object) -> Question:
             Fact("frees", ("16.0 GiB on GPU 0-1",)),
             Fact("", ("GPU 0 8.0 GiB", "GPU 1 8.0 GiB")),
         ),
-        "entries": (Entry("command", f"python {LONG}", whole=True),),
+        "entries": (Entry("command", f"python {LONG}", is_folded=True),),
         "action": "Kill",
         "signal": find_signal("KILL"),
-        "whole": False,
+        "with_tree": False,
     }
     return Question(**{**fields, **overrides})  # type: ignore[arg-type]
 
@@ -40,9 +39,9 @@ def texts(drawing: Drawing) -> list[str]:
 
 @given(st.integers(1, 120), st.integers(1, 60), st.integers(-5, 400), st.booleans())
 def test_it_never_takes_more_lines_than_there_are(
-    cells: int, height: int, first: int, whole: bool
+    cells: int, height: int, first: int, with_tree: bool
 ) -> None:
-    drawing = drawn(asked(whole=whole), cells, height, first)
+    drawing = drawn(asked(with_tree=with_tree), cells, height, first)
     assert 1 <= len(drawing.lines) <= height
     assert "Cancel" in "".join(texts(drawing)[-2:])
     assert all(spot.line < len(drawing.lines) for spot in drawing.spots)
@@ -60,13 +59,13 @@ NAMED = (Fact("PID", ("4242",), names=True), Fact("frees", ("16.0 GiB on GPU 0-1
     st.sampled_from(["Kill this process?", "4242 (alice) ignored SIGTERM for 10 s: send SIGKILL?"]),
 )
 def test_it_is_answered_only_where_all_that_it_asks_is_in_view(
-    cells: int, height: int, first: int, whole: bool, title: str
+    cells: int, height: int, first: int, with_tree: bool, title: str
 ) -> None:
-    drawing = drawn(asked(facts=NAMED, whole=whole, title=title), cells, height, first)
+    drawing = drawn(asked(facts=NAMED, with_tree=with_tree, title=title), cells, height, first)
     seen = [cut(text, cells, mark="") for text in texts(drawing)[:height]]
     words = " ".join(" ".join(seen).split())
     in_view = all(text in words for text in (title, "PID 4242", "Kill y")) and (
-        not whole or "tree [x]" in words
+        not with_tree or "tree [x]" in words
     )
     assert drawing.answerable is in_view
     assert drawing.answerable is any(spot.action == "answer" for spot in drawing.spots)
@@ -92,7 +91,7 @@ def test_a_list_of_processes_is_answered_where_it_can_be_read() -> None:
 
 
 def test_box_is_as_wide_as_what_it_says() -> None:
-    short = asked(entries=(Entry("command", "python train.py", whole=True),))
+    short = asked(entries=(Entry("command", "python train.py", is_folded=True),))
     narrow, wide = box_width(short, PLAIN, 160), box_width(asked(), PLAIN, 160)
     assert 76 <= narrow < 90 < wide <= 108
     assert texts(drawn(short, narrow, 60)) == texts(drawn(short, wide, 60))
@@ -125,7 +124,10 @@ def test_a_warning_and_a_refusal_have_marks_of_their_own() -> None:
 
 def test_why_nothing_can_be_done_comes_first() -> None:
     question = asked(
-        notices=(Notice("refused", "it is init", "critical"),), action=None, signal=None, whole=None
+        notices=(Notice("refused", "it is init", "critical"),),
+        action=None,
+        signal=None,
+        with_tree=None,
     )
     lines = texts(drawn(question, 76, 24))
     place = next(number for number, line in enumerate(lines) if "it is init" in line)

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from gpudash.actions.kill.run import Timeouts
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
+from gpudash.tui.actions.kill import ask
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.kill import KillScreen
 from tests.actions.kill.shown import HERE, shown
@@ -83,9 +85,20 @@ class Stage:
         await self.pilot.click(offset=(lines[y].index(text) + 1, y))
 
 
+class ImpatientApp(GpudashApp):
+    """The app with time limits of its own."""
+
+    def __init__(self, feed: HandFeed, timeouts: Timeouts) -> None:
+        super().__init__(feed)
+        self._timeouts = timeouts
+
+    def action_kill(self, signal_name: str) -> None:
+        ask(self, signal_name, self._timeouts)
+
+
 @asynccontextmanager
-async def stage(size: tuple[int, int] = (120, 36)) -> Any:
+async def stage(size: tuple[int, int] = (120, 36), timeouts: Timeouts | None = None) -> Any:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = GpudashApp(feed) if timeouts is None else ImpatientApp(feed, timeouts)
     async with app.run_test(size=size) as pilot:
         yield Stage(app, pilot, feed)

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from gpudash.actions.kill import signals
+from gpudash.actions.kill.run import TIMEOUTS
 from gpudash.tui import telling
 from gpudash.tui.dialogs.kill import KillScreen
 from tests.factories import make_device
@@ -32,11 +32,8 @@ async def test_a_confirmed_kill_reports_the_memory_that_was_seen_to_be_freed(vic
         assert victim.wait(5) == -9
 
 
-async def test_memory_that_the_driver_still_counts_is_not_called_freed(
-    victim: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.0)
-    async with stage() as on:
+async def test_memory_that_the_driver_still_counts_is_not_called_freed(victim: Any) -> None:
+    async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
         process = process_for(victim.pid)
         await on.ask(process)
         await on.pilot.press("y")
@@ -49,26 +46,19 @@ async def test_memory_that_the_driver_still_counts_is_not_called_freed(
         await on.reports(f"killed {victim.pid} (alice): 2.0 GiB freed on GPU 0-1")
 
 
-async def test_a_zombie_is_told_once_it_has_lasted_and_until_it_is_reaped(
-    victim: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signals, "REAP_SECONDS", 3600.0)
+async def test_a_zombie_is_reported_once_it_has_lasted_and_until_it_is_reaped(victim: Any) -> None:
     ended = f"killed {victim.pid} (alice)"
-    async with stage() as on:
+    async with stage(timeouts=TIMEOUTS._replace(reap=1.0)) as on:
         await on.ask(process_for(victim.pid, devices=()))
         await on.pilot.press("y")
         await on.until(lambda: on.app.dashboard.message == ended)
-        monkeypatch.setattr(signals, "REAP_SECONDS", 0.0)
         await on.reports(f"{ended}; zombie: parent {os.getpid()} ")
         victim.wait(5)
         await on.until(lambda: on.app.dashboard.message == ended)
 
 
-async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(
-    victim: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.0)
-    async with stage() as on:
+async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(victim: Any) -> None:
+    async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
         process = process_for(victim.pid)
         await on.ask(process)
         await on.pilot.press("y")
@@ -97,14 +87,11 @@ async def test_what_is_waited_for_is_told_for_as_long_as_it_is(
         await on.until(lambda: not on.app.dashboard.message)
 
 
-async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signals, "END_SECONDS", 0.3)
+async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(start: Start) -> None:
     deaf = start(sys.executable, "-c", DEAF)
     assert deaf.stdout is not None
     deaf.stdout.readline()
-    async with stage() as on:
+    async with stage(timeouts=TIMEOUTS._replace(end=0.3)) as on:
         await on.ask(process_for(deaf.pid), key="T")
         await on.pilot.press("y")
         await on.reports(f"SIGTERM sent to {deaf.pid}")
@@ -118,14 +105,11 @@ async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(
         assert deaf.wait(5) == -9
 
 
-async def test_the_offer_waits_for_another_question_and_can_be_refused(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signals, "END_SECONDS", 0.1)
+async def test_the_offer_waits_for_another_question_and_can_be_refused(start: Start) -> None:
     deaf = start(sys.executable, "-c", DEAF)
     assert deaf.stdout is not None
     deaf.stdout.readline()
-    async with stage() as on:
+    async with stage(timeouts=TIMEOUTS._replace(end=0.1)) as on:
         await on.ask(process_for(deaf.pid), key="T")
         await on.pilot.press("y")
         await on.pilot.press("h")
@@ -142,12 +126,11 @@ async def test_the_offer_waits_for_another_question_and_can_be_refused(
 
 
 async def test_children_that_keep_the_memory_are_offered_to_be_killed(
-    gpu_holder: Callable[..., Holder], monkeypatch: pytest.MonkeyPatch
+    gpu_holder: Callable[..., Holder],
 ) -> None:
-    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.0)
     job = gpu_holder("(sleep 600 & exec sleep 600)")
     (child,) = psutil.Process(job.pid).children()
-    async with stage() as on:
+    async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
         process = process_for(job.pid)
         await on.ask(process)
         await on.shows("children  1, with no GPU memory: they stay")
@@ -160,17 +143,14 @@ async def test_children_that_keep_the_memory_are_offered_to_be_killed(
         await on.shows(f"its child {child.pid} still runs")
         await on.shows("kill it, too?")
         assert "on GPU -" not in on.text
-        assert screen._aim.rows[0].process.pid == child.pid
+        assert screen._selection.rows[0].process.pid == child.pid
         await on.pilot.press("y")
         await on.reports(f"killed {child.pid}")
         assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(
-    victim: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signals, "RELEASE_SECONDS", 0.0)
-    async with stage() as on:
+async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(victim: Any) -> None:
+    async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
         await on.ask(process_for(victim.pid))
         await on.pilot.press("y")
         await on.reports(f"killed {victim.pid}")
@@ -178,7 +158,7 @@ async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(
         for _ in range(3):
             on.feed.give(host_of(devices=lost))
             await on.pilot.pause(0.1)
-        await on.reports("1.0 GiB freed on GPU 0; whether memory came free on GPU 1 is not known")
+        await on.reports("1.0 GiB freed on GPU 0; unknown whether memory was freed on GPU 1")
 
 
 async def test_what_is_sent_is_recorded(victim: Any, state: Path) -> None:

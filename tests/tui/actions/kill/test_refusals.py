@@ -95,19 +95,20 @@ def test_the_target_of_another_user_is_not_permitted(start: Start) -> None:
 
 
 AS_NOBODY = """
-import asyncio, os, sys
-from gpudash.system import process_tree as kin
+import os, sys
+from gpudash.actions.kill.report import describe
+from gpudash.actions.kill.run import Kill
+from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import find_signal
 from gpudash.analysis.table import ProcessRow
-from gpudash.tui.actions.kill.aim import Aim
-from gpudash.tui.actions.kill.flow import driven
-from gpudash.actions.kill.run import strike
-from tests.actions.kill.shown import HERE, shown
+from gpudash.system import process_tree
+from tests.actions.kill.shown import HERE
 from tests.factories import make_snapshot
 os.setuid(65534)
-process = kin.process_of(int(sys.argv[1]))
+process = process_tree.process_of(int(sys.argv[1]))
 snapshot = make_snapshot(1, host=HERE, processes=(process,))
-aim = Aim([ProcessRow(process, "0", 1.0)], snapshot)
-work = strike(aim.hits(whole=False), find_signal("KILL"), snapshot, latest=lambda: snapshot)
-print(asyncio.run(driven(work)).summary)
+selection = KillSelection([ProcessRow(process, "0", 1.0)], snapshot)
+kill = Kill(selection.requests(with_tree=False), find_signal("KILL"))
+kill.send()
+print(*describe(kill.wait(snapshot, latest=lambda: snapshot)))
 """

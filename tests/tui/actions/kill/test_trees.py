@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gpudash.actions.kill import signals
+from gpudash.actions.kill.run import TIMEOUTS
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import shown
 from tests.factories import GIB, make_process_device
@@ -49,13 +49,10 @@ async def test_memory_of_children_counts_once_they_go_too() -> None:
             assert "GPU 1 4.0 GiB" in on.text
 
 
-async def test_workers_that_outlive_their_launcher_get_the_signal_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(signals, "ROOT_FIRST_SECONDS", 0.2)
+async def test_workers_that_outlive_their_launcher_get_the_signal_too() -> None:
     with Family(("sh", "-c", LAUNCHER)) as family:
         family.until(lambda alive: len(alive) == 2)
-        async with stage() as on:
+        async with stage(timeouts=TIMEOUTS._replace(root_first=0.2)) as on:
             await on.ask(process_for(family.pid), key="T")
             await on.shows("children  1")
             await on.pilot.press("t", "y")

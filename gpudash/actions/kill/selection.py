@@ -1,0 +1,176 @@
+"""The processes that somebody chose to signal: pinned when the question is put, or refused."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from gpudash.actions.kill.pin import Target, masked_command
+from gpudash.actions.kill.run import KillRequest
+from gpudash.actions.kill.tree import Member, Refusal, Tree, members, pin_all
+from gpudash.actions.kill.warnings import KillWarning, warnings
+from gpudash.analysis.labels import used_gpus
+from gpudash.analysis.table import ProcessRow
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.units import ABSENT, duration, size
+from gpudash.system import process_tree
+
+_MAX_NAMED = 3
+
+
+class KillSelection:
+    """Processes of a snapshot, each pinned or refused, with what is below them once it is known."""
+
+    def __init__(self, rows: Sequence[ProcessRow], snapshot: Snapshot) -> None:
+        self.rows = tuple(rows)
+        self.snapshot = snapshot
+        self.targets: tuple[Target, ...]
+        self.refusals: tuple[Refusal, ...]
+        self.targets, self.refusals = pin_all((row.process for row in rows), snapshot.host)
+        self.warnings = tuple(_merged(self.targets))
+        self.trees: tuple[Tree, ...] | None = None
+        """The tree of each target, None before they are known."""
+        self._ancestors = frozenset(process_tree.ancestor_pids(os.getpid()))
+        self._pinned = self.targets
+        self._lock = threading.Lock()
+        self._is_searching = self._is_closed = False
+
+    @property
+    def living(self) -> tuple[Target, ...]:
+        """The targets that still run; none once it is closed."""
+        return () if self._is_closed else tuple(each for each in self.targets if each.alive())
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All below the targets that are no targets themselves, each once."""
+        roots = {target.process.key for target in self.targets}
+        below = members(tree for tree in self.trees or () if tree.root in self.targets)
+        return tuple(member for member in below if member.process.key not in roots)
+
+    @property
+    def is_above_gpudash(self) -> bool:
+        """Whether gpudash runs below one of the targets; its own processes are no members."""
+        return any(target.process.pid in self._ancestors for target in self.targets)
+
+    @property
+    def is_dangerous(self) -> bool:
+        """Whether one of the targets is no plain job and needs a second confirmation."""
+        return any(warning.dangerous for warning in self.warnings)
+
+    def requests(self, *, with_tree: bool) -> tuple[KillRequest, ...]:
+        """Return what is to be signalled."""
+        trees = {tree.root: tree for tree in self.trees or ()}
+        return tuple(KillRequest(each, trees.get(each), with_tree) for each in self.targets)
+
+    def processes(self, *, with_tree: bool) -> tuple[Process, ...]:
+        """Return the processes that a signal is for.
+
+        Where none of them runs or every one is refused, those that were chosen.
+        """
+        chosen = tuple(target.process for target in self.living or self.targets)
+        if not chosen:
+            return tuple(row.process for row in self.rows)
+        below = (member.process for member in self.members) if with_tree else ()
+        return (*chosen, *below)
+
+    def find_trees(self) -> None:
+        """Find what is below the targets; /proc may hold its reader for ever."""
+        self.trees = tuple(Tree(target, self.snapshot.processes) for target in self.targets)
+
+    def find_trees_in_thread(self) -> None:
+        """Find what is below the targets, in a thread of its own."""
+        if self.targets and not self._is_searching:
+            self._is_searching = True
+            threading.Thread(target=self._search, daemon=True).start()
+
+    def keep(self, targets: Collection[Target]) -> None:
+        """Leave out all but these targets and members."""
+        self.rows = tuple(self._row(target.process) for target in targets)
+        self.targets, self.refusals = tuple(targets), ()
+        self.warnings = tuple(_merged(self.targets))
+
+    def close(self) -> None:
+        """Release all pins, at the latest when the search for trees has ended."""
+        with self._lock:
+            self._is_closed = True
+            if self._is_searching:
+                return
+        self._release()
+
+    def _search(self) -> None:
+        try:
+            self.find_trees()
+        finally:
+            with self._lock:
+                self._is_searching, is_closed = False, self._is_closed
+            if is_closed:
+                self._release()
+
+    def _release(self) -> None:
+        for tree in self.trees or ():
+            tree.close()
+        for target in self._pinned:
+            target.close()
+
+    def _row(self, process: Process) -> ProcessRow:
+        age = None
+        if process.create_time is not None:
+            age = self.snapshot.taken_at.timestamp() - process.create_time
+        return ProcessRow(process, gpus((process,), self.snapshot), age)
+
+
+def _merged(targets: Sequence[Target]) -> Iterator[KillWarning]:
+    """Yield each warning once, with the PIDs it is about where there are several targets."""
+    about: dict[KillWarning, list[int]] = {}
+    for target in targets:
+        for warning in warnings(target):
+            about.setdefault(warning, []).append(target.process.pid)
+    for warning, pids in sorted(about.items(), key=lambda item: not item[0].dangerous):
+        yield warning._replace(text=_about(warning.text, pids, len(targets)))
+
+
+def _about(sentence: str, pids: Sequence[int], count: int) -> str:
+    if count == 1:
+        return sentence
+    if len(pids) == count:
+        return f"{sentence} (all of them)"
+    is_few = len(pids) <= _MAX_NAMED
+    return f"{', '.join(map(str, pids)) if is_few else f'{len(pids)} of them'}: {sentence}"
+
+
+# The words
+
+
+def gpus(processes: Iterable[Process], snapshot: Snapshot) -> str:
+    """Return the labels of all devices that processes use: `0-3`."""
+    return used_gpus((share for each in processes for share in each.devices), snapshot.devices)
+
+
+def describe_memory(processes: Collection[Process], snapshot: Snapshot) -> str:
+    """Return what processes hold together: `16.0 GiB on GPU 0-1`, `no GPU memory`."""
+    labels = gpus(processes, snapshot)
+    if labels == ABSENT:
+        return "no GPU memory"
+    amounts = [process.used_gpu_memory_bytes for process in processes]
+    known = [amount for amount in amounts if amount is not None]
+    return f"{size(sum(known)) if known else 'an unknown amount'} on GPU {labels}"
+
+
+def describe_process(row: ProcessRow) -> str:
+    """Return owner, age, job and memory: `alice, started 3h ago, 16.0 GiB on GPU 0`."""
+    process = row.process
+    age = None if row.age_seconds is None else f"started {duration(row.age_seconds)} ago"
+    job = None if process.job is None else process.job.label
+    amount = process.used_gpu_memory_bytes
+    held = f"{size(amount)} on GPU {row.gpus}" if process.devices else "no GPU memory"
+    return ", ".join(part for part in (process.username, age, job, held) if part)
+
+
+def describe_member(member: Member, command: Callable[[Process], str] = masked_command) -> str:
+    """Return PID, owner, memory and command line: `+ 4300 alice 3.0 GiB: python worker.py`."""
+    process = member.process
+    held = size(process.used_gpu_memory_bytes) if process.devices else None
+    parts = (str(process.pid), process.username, held)
+    return f"+ {' '.join(part for part in parts if part)}: {command(process)}"

@@ -1,0 +1,153 @@
+"""A kill on the screen: the question, the signal, and another question if it was ignored.
+
+Only the action that asks imports this: a read-only screen does not load what can signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from gpudash.actions.kill.audit import AuditTrail
+from gpudash.actions.kill.report import Report, describe
+from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
+from gpudash.actions.kill.selection import KillSelection
+from gpudash.actions.kill.signals import Signal, find_signal
+from gpudash.tui.dialogs.kill import Answer, KillScreen
+from gpudash.tui.views.view import View, put_above
+
+if TYPE_CHECKING:
+    from gpudash.tui.screen import LiveApp
+
+_POLL_SECONDS = 0.1
+_AUDIT_SECONDS = 1.0
+"""For the record to be written before the result is shown without it."""
+
+_FOLLOW_SECONDS = 30.0
+"""For which a result is corrected: memory is released, and parents reap, later."""
+
+_Result = TypeVar("_Result")
+
+
+def ask(app: LiveApp, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> None:
+    """Ask whether to signal the tagged processes, or the selected one where none is tagged.
+
+    Over another view, which shows no tags, it is the selected one.
+    """
+    listing = app.dashboard.listing
+    rows = [] if isinstance(app.screen, View) else listing.tagged_rows
+    if not rows and listing.selected is not None:
+        listing.hold()
+        rows = [listing.selected]
+    if not rows:
+        app.show_message("no process is selected")
+        return
+    selection = KillSelection(rows, app.dashboard.snapshot)
+    selection.find_trees_in_thread()
+    _Flow(app, selection, timeouts).ask(find_signal(signal_name))
+
+
+class _Flow:
+    """One selection, from the question to the result."""
+
+    def __init__(self, app: LiveApp, selection: KillSelection, timeouts: Timeouts) -> None:
+        self._app, self._selection, self._timeouts = app, selection, timeouts
+
+    def ask(self, signal: Signal, *, result: str = "", offer: str = "") -> None:
+        """Ask; `result`, of the signal before, is what stays in view if nothing is sent."""
+        dialog = KillScreen(self._selection, signal, self._app.dashboard.theme, offer=offer)
+        if not put_above(self._app, dialog, partial(self._answered, result)):
+            self._selection.close()
+
+    def _answered(self, result: str, answer: Answer | None) -> None:
+        if answer is not None:
+            self._app.show_message("")
+            self._app.run_worker(self._carry_out(answer))
+            return
+        ended = bool(self._selection.targets) and not self._selection.living
+        self._selection.close()
+        self._app.show_message("ended by itself; nothing was sent" if ended else result)
+
+    async def _carry_out(self, answer: Answer) -> None:
+        """Signal, wait, and offer SIGKILL to those that ignored it or keep memory in use."""
+        app, selection, trail = self._app, self._selection, AuditTrail()
+        history, loop = app.dashboard.history, asyncio.get_running_loop()
+        kill = Kill(
+            selection.requests(with_tree=answer.with_tree),
+            answer.signal,
+            record=trail.record,
+            timeouts=self._timeouts,
+        )
+        before = history.latest
+        # Here, where leaving the program cannot come between stopping a tree and killing it.
+        kill.send()
+
+        def progress(text: str) -> None:
+            loop.call_soon_threadsafe(partial(app.show_message, text, stays=True))
+
+        def wait() -> tuple[Report, Sequence[str]]:
+            report = kill.wait(before, latest=lambda: history.latest, progress=progress)
+            return report, trail.errors(_AUDIT_SECONDS)
+
+        # Left while it waits, the program ends before the thread: the selection stays open for it.
+        report, errors = await _in_thread(wait)
+        result = _text(report, errors)
+        app.show_message(result)
+        stubborn = report.stubborn
+        if not stubborn:
+            await self._follow(report, errors, result)
+            selection.close()
+            return
+        selection.keep(stubborn)
+        while app.screen.is_modal or app.focused is not None:
+            # Another question is open, or something is being typed.
+            await asyncio.sleep(_POLL_SECONDS)
+        self.ask(find_signal("KILL"), result=result, offer=f"{result}: {_offer(report)}")
+
+    async def _follow(self, report: Report, errors: Sequence[str], result: str) -> None:
+        """Correct the result for a while, as long as it is shown."""
+        dashboard = self._app.dashboard
+        deadline, seen = time.monotonic() + _FOLLOW_SECONDS, dashboard.history.latest
+        while dashboard.message == result and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL_SECONDS)
+            latest = dashboard.history.latest
+            is_new = latest is not seen and not report.is_memory_freed
+            report, seen = report.refreshed(latest if is_new else None), latest
+            text = _text(report, errors)
+            if text != result and dashboard.message == result:
+                result = text
+                self._app.show_message(result)
+
+
+def _text(report: Report, errors: Sequence[str]) -> str:
+    return "; ".join((*describe(report), *errors))
+
+
+def _offer(report: Report) -> str:
+    """Return the question whether to send SIGKILL to those that are left."""
+    if report.stubborn != report.survivors:
+        return "send SIGKILL?"
+    return "kill it, too?" if len(report.survivors) == 1 else "kill them, too?"
+
+
+async def _in_thread(call: Callable[[], _Result]) -> _Result:
+    """Return what a call returns, made in a thread that does not keep the program from ending.
+
+    An executor would: its threads are waited for.
+    """
+    future: Future[_Result] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(future)
