@@ -19,14 +19,11 @@ Holders = Callable[..., list[Holder]]
 GRANDPARENT = "sleep 600 & setsid sleep 600 & sh -c 'sleep 600 & wait' & wait"
 FORKING = """
 import os, time
-level = 0
-for n in range(100):
-    if not os.fork():
-        level += 1
-        if level > 2 or n % 20:
-            time.sleep(600)
-    time.sleep(0.001)
-time.sleep(600)
+for _ in range(3):
+    os.fork()
+while True:
+    os.fork() or time.sleep(600)
+    time.sleep(0.05)
 """
 DEAF_CHILD = "sh -c 'trap \"\" TERM; sleep 600 & sleep 600' & trap 'exit 0' TERM; wait"
 
