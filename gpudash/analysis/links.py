@@ -14,8 +14,8 @@ from msgspec import Struct
 from gpudash.analysis.labels import index_ranges, whose
 from gpudash.model.device import Device
 from gpudash.model.process import Process
-from gpudash.model.snapshot import Snapshot, Topology, are_untold
-from gpudash.model.state import is_left_alone, state_words
+from gpudash.model.snapshot import Snapshot, Topology, gpus_unknown
+from gpudash.model.state import FAILED, is_suspended_on_purpose, unreadable_state
 from gpudash.model.text import clean
 from gpudash.model.units import ABSENT
 
@@ -144,7 +144,7 @@ _NAMED_ISLANDS = 4
 Pair = tuple[int, int]
 
 
-class Lack(Struct, frozen=True):
+class MissingP2P(Struct, frozen=True):
     """Processes that use GPUs some pairs of which cannot reach each other's memory."""
 
     pids: list[int]
@@ -168,10 +168,10 @@ def remarks(snapshot: Snapshot) -> list[str]:
 
 def without_p2p(snapshot: Snapshot) -> list[str]:
     """Return a sentence for the processes that use GPUs between which there is no P2P."""
-    return [lack.sentence for lack in lacking_p2p(snapshot)]
+    return [missing.sentence for missing in missing_p2p(snapshot)]
 
 
-def lacking_p2p(snapshot: Snapshot) -> list[Lack]:
+def missing_p2p(snapshot: Snapshot) -> list[MissingP2P]:
     """Return the processes that use GPUs between which there is no P2P.
 
     Processes of one name and owner on the same GPUs share a sentence. What the driver does not
@@ -182,14 +182,14 @@ def lacking_p2p(snapshot: Snapshot) -> list[Lack]:
         return []
     cells = access_matrix(topology).cells
     places = {index: place for place, index in enumerate(topology.indices)}
-    lacks = []
+    found = []
     for users, pids in groups.items():
         known = [gpu for gpu in users.gpus if gpu in places]
         missing = _missing(known, places, cells)
         if missing:
             sentence = _sentence(users, pids, _between(known, missing))
-            lacks.append(Lack(pids, users.gpus, len(missing), sentence))
-    return lacks
+            found.append(MissingP2P(pids, users.gpus, len(missing), sentence))
+    return found
 
 
 def reduced_links(snapshot: Snapshot) -> list[str]:
@@ -206,18 +206,18 @@ def no_topology(snapshot: Snapshot) -> str:
 
     The snapshot may be of some GPUs alone: nothing is said of others.
     """
-    if are_untold(snapshot):
+    if gpus_unknown(snapshot):
         return "No topology: which GPUs there are is not known"
     gpus = [device for device in snapshot.devices if not device.is_mig]
     if not gpus or any(gpu.state == "ok" for gpu in gpus):
         return "No topology: the driver does not tell how the GPUs are connected"
-    states = {state_words(gpu).told for gpu in gpus}
+    states = {(unreadable_state(gpu) or FAILED) for gpu in gpus}
     if len(states) > 1:
         return "No topology: none of these GPUs can be asked now"
     is_alone = len(gpus) == 1
     why = f"GPU {gpus[0].index}" if is_alone else "each of these GPUs"
-    why += f" {states.pop()}"
-    if is_left_alone(gpus[0]):
+    why += f" {states.pop().sentence}"
+    if is_suspended_on_purpose(gpus[0]):
         why += ", so it is not asked" if is_alone else ", so none is asked"
     return f"No topology: {why}"
 
@@ -232,7 +232,8 @@ def not_in_topology(snapshot: Snapshot) -> list[str]:
 
 
 def _absent(gpu: Device) -> str:
-    return "did not answer" if gpu.state == "ok" else state_words(gpu).told
+    state = unreadable_state(gpu)
+    return "did not answer" if state is None else state.sentence
 
 
 def _reduced(gpu: Device, most: int) -> Iterable[str]:

@@ -8,12 +8,12 @@ from typing import Generic, NamedTuple, TypeVar
 from msgspec import Struct
 
 from gpudash.analysis.health.engine import findings_by_device
-from gpudash.analysis.health.levels import Level
 from gpudash.analysis.labels import device_labels, gpu_ranges, mig_labels
-from gpudash.analysis.usage import uses
+from gpudash.analysis.usage import device_states
 from gpudash.model.device import Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Finding, Snapshot
+from gpudash.model.state import Level, State
 from gpudash.model.text import Align, width
 from gpudash.model.units import ABSENT
 
@@ -152,11 +152,11 @@ def _content_width(column: Column[Row], rows: Collection[Row]) -> int:
 
 
 class DeviceRow(NamedTuple):
-    """A device, the label that people know it by, what it is used for, and what concerns it."""
+    """A device, the label that people know it by, its state, and the findings about it."""
 
     device: Device
     label: str
-    use: str = ""
+    state: State
     findings: tuple[Finding, ...] = ()
 
 
@@ -184,10 +184,10 @@ class ProcessRow(NamedTuple):
 
 def device_rows(snapshot: Snapshot) -> list[DeviceRow]:
     """Return the devices of a snapshot, in its order."""
-    labels, words = device_labels(snapshot.devices), uses(snapshot)
-    concerned = findings_by_device(snapshot)
+    labels, concerned = device_labels(snapshot.devices), findings_by_device(snapshot)
+    states = device_states(snapshot, concerned)
     return [
-        DeviceRow(device, labels[device.key], words[device.key], concerned.get(device.key, ()))
+        DeviceRow(device, labels[device.key], states[device.key], concerned.get(device.key, ()))
         for device in snapshot.devices
     ]
 

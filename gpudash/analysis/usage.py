@@ -1,32 +1,198 @@
-"""Who holds how much: the processes of a snapshot added up by their owners."""
+"""What the GPUs of a snapshot are doing and for whom: states, the header's counts, users."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
 from gpudash.analysis.health.engine import findings_by_device
-from gpudash.analysis.health.levels import notable
-from gpudash.analysis.health.status import is_held, is_hot
+from gpudash.analysis.health.levels import notable, temperature_level
+from gpudash.analysis.health.rules import RULES_BY_ID
 from gpudash.analysis.labels import gpu_ranges, index_ranges, mig_labels
+from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
-from gpudash.model.snapshot import Finding, Snapshot, are_untold
-from gpudash.model.state import is_left_alone, state_words
+from gpudash.model.snapshot import Finding, Snapshot, gpus_unknown
+from gpudash.model.state import STATES, Level, State, is_suspended_on_purpose, unreadable_state
 from gpudash.model.units import short_size, watts
 
 Number = TypeVar("Number", int, float)
 
-Idle = Callable[[Process], float | None]
-"""Tells how long a process has held memory without running anything, None if that is not known."""
+IdleSeconds = Callable[[Process], float | None]
+"""How long a process has held memory without running anything, None if that is not known."""
+
+
+def device_states(
+    snapshot: Snapshot, findings: Mapping[str, Sequence[Finding]] | None = None
+) -> dict[str, State]:
+    """Return the state of each device by its key; `findings` are those by device, if known.
+
+    A GPU that slows itself down is hot even if it is busy. One at 0 % is held idle where a finding
+    says so, in use where a process computes there, notable memory is used or the process list is
+    unavailable, and else free or leased. A utilization that is not known is not taken for 0 %,
+    except where the driver never reports one: of a MIG instance and of a GPU in MIG mode.
+    """
+    concerned = findings_by_device(snapshot) if findings is None else findings
+    used = {share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"}
+    # Their process list is unavailable: empty does not mean unused.
+    used |= unlisted_uuids(snapshot.errors)
+    leased: set[str | None] = {lease.uuid for lease in snapshot.leases}
+    for taken in (used, leased):
+        taken |= {d.parent_uuid for d in snapshot.devices if d.is_mig and d.uuid in taken}
+    held = {
+        uuid
+        for device in snapshot.devices
+        if _is_found(states.HELD, concerned.get(device.key, ()))
+        and not device.gpu_utilization_percent
+        for uuid in (device.key, device.parent_uuid)
+    }
+    return {
+        device.key: _state(
+            device,
+            concerned.get(device.key, ()),
+            is_held=device.key in held,
+            is_used=device.uuid in used,
+            is_leased=device.uuid in leased,
+        )
+        for device in snapshot.devices
+    }
+
+
+def _state(
+    device: Device, findings: Sequence[Finding], *, is_held: bool, is_used: bool, is_leased: bool
+) -> State:
+    unreadable = unreadable_state(device)
+    if unreadable is not None:
+        return unreadable
+    if _is_found(states.HOT, findings) or temperature_level(device) == "critical":
+        return states.HOT
+    utilization, memory = device.gpu_utilization_percent, device.memory_used_bytes
+    if utilization:
+        return states.BUSY
+    if is_held and utilization == 0:
+        return states.HELD
+    if is_held or is_used or notable(device, memory):
+        return states.IN_USE
+    reports_none = device.is_mig or bool(device.mig_mode)
+    if memory is None or (utilization is None and not reports_none):
+        return states.UNKNOWN
+    return states.LEASED if is_leased else states.FREE
+
+
+def _is_found(state: State, findings: Sequence[Finding]) -> bool:
+    rules = (RULES_BY_ID.get(finding.rule) for finding in findings)
+    return any(rule is not None and rule.status is state for rule in rules)
+
+
+def status(state: State, findings: Iterable[Finding]) -> tuple[str, Level]:
+    """Return the word of the column STATUS and how bad it is.
+
+    It is that of the worst finding about the device that has a word, else that of its state.
+    `findings` are those that concern the device, the worst first.
+    """
+    level = state.level
+    for finding in findings if state.wire is None else ():
+        rule = RULES_BY_ID.get(finding.rule)
+        if rule is None or not rule.status:
+            continue
+        if isinstance(rule.status, State):
+            if rule.status is state and finding.level != "info":
+                level = finding.level
+            if rule.status is state:
+                break
+        elif finding.level != "info":
+            return rule.word, finding.level
+        elif rule.is_shown_as_info:
+            return rule.word, "ok"
+    return state.word, level
+
+
+def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
+    """Whether the processes of a device are not known; those of one that is out of order never are.
+
+    A sleeping device has none.
+    """
+    if device.state != "ok" and not is_suspended_on_purpose(device):
+        return True
+    return not unlisted_uuids(snapshot.errors).isdisjoint({device.uuid, device.parent_uuid})
+
+
+def no_processes_text(snapshot: Snapshot) -> str:
+    """Return the text for an empty list of processes: that none runs, as far as that is known."""
+    gpus = whole_gpus(snapshot)
+    unlisted = [device.index for device in gpus if is_unlisted(device, snapshot)]
+    if gpus_unknown(snapshot) or (gpus and len(unlisted) == len(gpus)):
+        return "Which processes run is not known"
+    if not unlisted:
+        return "No running processes found"
+    return f"No running processes found; those on GPU {index_ranges(unlisted)} are not known"
+
+
+def no_gpus_text(snapshot: Snapshot) -> str:
+    """Return the text for an empty list of GPUs: that there is none, if the driver said so."""
+    return "The GPUs are not known" if gpus_unknown(snapshot) else "There is no GPU"
+
+
+def whole_gpus(snapshot: Snapshot) -> list[Device]:
+    """Return the GPUs without the MIG instances."""
+    return [device for device in snapshot.devices if not device.is_mig]
+
+
+Tally = tuple[str, list[tuple[int, State]]]
+
+
+def tally(snapshot: Snapshot) -> Tally:
+    """Return the parts of the summary: `8 GPUs`, and the number of GPUs in each state."""
+    if gpus_unknown(snapshot):
+        return "GPUs unknown", []
+    gpus, found = whole_gpus(snapshot), device_states(snapshot)
+    counts = Counter(found[gpu.key].word for gpu in gpus)
+    opening = f"{len(gpus) or 'No'} {'GPU' if len(gpus) == 1 else 'GPUs'}"
+    return opening, [(counts[state.word], state) for state in STATES if counts[state.word]]
+
+
+def summary(snapshot: Snapshot) -> str:
+    """Return `8 GPUs: 3 busy, 4 held idle, 1 free`."""
+    return _sentence(*tally(snapshot))
+
+
+def shorter_summaries(snapshot: Snapshot, mark: str) -> list[str]:
+    """Return the summary with fewer and fewer states, in their order; `mark` stands for the rest.
+
+    What is fine is left out first, then warnings; what is free or critical never is.
+    """
+    opening, counts = tally(snapshot)
+    texts = [_sentence(opening, counts)]
+    optional = [state for state in STATES if not state.is_free and state.level != "critical"]
+    for state in sorted(optional, key=lambda state: (state.is_problem, state.level == "warn")):
+        rest = [each for each in counts if each[1] is not state]
+        if 0 < len(rest) < len(counts):
+            counts = rest
+            texts.append(_sentence(opening, counts) + mark)
+    return texts
+
+
+def _sentence(opening: str, counts: Sequence[tuple[int, State]]) -> str:
+    parts = ", ".join(f"{count} {state.word}" for count, state in counts)
+    return f"{opening}: {parts}" if parts else opening
+
+
+def totals(snapshot: Snapshot) -> str:
+    """Return memory and power over all GPUs: `412G of 640G, 4105W`; unknown values are left out."""
+    gpus = whole_gpus(snapshot)
+    used = _sum(gpu.memory_used_bytes for gpu in gpus)
+    total = _sum(gpu.memory_total_bytes for gpu in gpus)
+    power = _sum(gpu.power_usage_mw for gpu in gpus)
+    memory = None if used is None else f"{short_size(used)} of {short_size(total)}"
+    return ", ".join(filter(None, (memory, None if power is None else watts(power))))
 
 
 class User(Struct, frozen=True, kw_only=True):
-    """An owner of processes, or all of them together; None is what no process tells."""
+    """An owner of processes, or all of them together; None is a value that no process reports."""
 
     name: str | None
     gpus: str
@@ -38,7 +204,7 @@ class User(Struct, frozen=True, kw_only=True):
     idle_memory_bytes: int | None
     """Memory of processes that run nothing; part of the memory above."""
     idle_seconds: float | None
-    """How long the longest of these has done so."""
+    """How long the longest of these has run nothing."""
     sm_percent: int | None
     """100 is one whole GPU."""
     cpu_percent: float | None
@@ -46,10 +212,10 @@ class User(Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...]
 
 
-def users(snapshot: Snapshot, idle_seconds: Idle) -> tuple[User, ...]:
+def users(snapshot: Snapshot, idle_seconds: IdleSeconds) -> tuple[User, ...]:
     """Return the owners, the largest holder of GPU memory first.
 
-    Processes whose owner is not known are one of them, without a name.
+    Processes whose owner is not known are one user without a name.
     """
     groups: dict[str | None, list[Process]] = {}
     for process in snapshot.processes:
@@ -58,23 +224,25 @@ def users(snapshot: Snapshot, idle_seconds: Idle) -> tuple[User, ...]:
     return tuple(sorted(found, key=lambda user: (-(user.gpu_memory_bytes or 0), user.name or "")))
 
 
-def everyone(snapshot: Snapshot, idle_seconds: Idle) -> User:
-    """Return all processes together."""
+def all_users(snapshot: Snapshot, idle_seconds: IdleSeconds) -> User:
+    """Return the processes of all users together."""
     return _user("all", snapshot.processes, snapshot, idle_seconds)
 
 
 def unowned_memory_bytes(snapshot: Snapshot) -> int | None:
-    """Return the GPU memory that no listed process owns, None if no GPU tells."""
-    return _sum(gpu.memory_unaccounted_bytes for gpu in snapshot.devices if not gpu.is_mig)
+    """Return the GPU memory that no listed process owns, None if no GPU reports it."""
+    return _sum(gpu.memory_unaccounted_bytes for gpu in whole_gpus(snapshot))
 
 
 def _user(
-    name: str | None, processes: Sequence[Process], snapshot: Snapshot, idle_seconds: Idle
+    name: str | None,
+    processes: Sequence[Process],
+    snapshot: Snapshot,
+    idle_seconds: IdleSeconds,
 ) -> User:
     shares = _distinct(processes)
     memory = _sum(process.used_gpu_memory_bytes for process in processes)
-    total = _sum(gpu.memory_total_bytes for gpu in snapshot.devices if not gpu.is_mig)
-    sm = [process.sm_utilization_percent for process in processes]
+    total = _sum(gpu.memory_total_bytes for gpu in whole_gpus(snapshot))
     idle = [process for process in processes if _is_idle(process)]
     spans = [span for span in map(idle_seconds, idle) if span is not None]
     return User(
@@ -86,7 +254,7 @@ def _user(
         gpu_memory_share=None if memory is None or not total else memory / total,
         idle_memory_bytes=_idle_memory(processes, idle),
         idle_seconds=max(spans, default=None),
-        sm_percent=_sum(sm),
+        sm_percent=_sum(process.sm_utilization_percent for process in processes),
         cpu_percent=_sum(process.cpu_percent for process in processes),
         resident_memory_bytes=_sum(process.resident_memory_bytes for process in processes),
         jobs=tuple(sorted({process.job.label for process in processes if process.job})),
@@ -104,156 +272,13 @@ def _is_idle(process: Process) -> bool:
 
 
 def _idle_memory(processes: Sequence[Process], idle: Sequence[Process]) -> int | None:
-    """Return the memory of the idle ones; None if it is not known whether any of them works."""
+    """Return the memory of the idle ones; None if no process reports its SM utilization."""
     if all(process.sm_utilization_percent is None for process in processes):
         return None
     return _sum(process.used_gpu_memory_bytes for process in idle) or 0
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def uses(snapshot: Snapshot) -> dict[str, str]:
-    """Return the use of each device by its key.
-
-    Hot: it slows itself down. Held idle: processes keep it and do nothing there. Free: no compute
-    process, hardly any memory, and not leased; leased: free but for that. In use: it does nothing
-    at this instant, but someone who works there, or who is not listed, has memory; or the
-    utilization is not known.
-    """
-    concerned = findings_by_device(snapshot)
-    held = {
-        device.key for device in snapshot.devices if is_held(device, concerned.get(device.key, ()))
-    }
-    held |= {device.parent_uuid or "" for device in snapshot.devices if device.key in held}
-    users = {share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"}
-    # Whom a listing failed for is not known to be nobody.
-    users |= {fault.uuid for fault in snapshot.errors if fault.source == "processes"}
-    leased: set[str | None] = {lease.uuid for lease in snapshot.leases}
-    for taken in (users, leased):
-        taken |= {d.parent_uuid for d in snapshot.devices if d.is_mig and d.uuid in taken}
-    found = {
-        device.key: _use(device, concerned.get(device.key, ()), device.key in held, users)
-        for device in snapshot.devices
-    }
-    for device in snapshot.devices:
-        if device.uuid in leased and found[device.key] == "free":
-            found[device.key] = "leased"
-    return found
-
-
-def _use(device: Device, findings: Sequence[Finding], is_held: bool, users: set[str | None]) -> str:
-    if device.state != "ok":
-        return state_words(device).use
-    if is_hot(device, findings):
-        return "hot"
-    if device.gpu_utilization_percent:
-        return "busy"
-    if is_held and device.gpu_utilization_percent == 0:
-        return "held idle"
-    used = device.memory_used_bytes
-    # That of a GPU in MIG mode, and of an instance, is told by nobody.
-    is_idle = device.gpu_utilization_percent == 0 or device.is_mig or bool(device.mig_mode)
-    is_used = is_held or device.uuid in users or used is None or notable(device, used)
-    is_used = is_used or not is_idle
-    return "in use" if is_used else "free"
-
-
-def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
-    """Whether the driver did not tell who is on a device: one that is out of order lists nobody."""
-    if device.state != "ok" and not is_left_alone(device):
-        return True
-    return not unlisted_uuids(snapshot.errors).isdisjoint({device.uuid, device.parent_uuid})
-
-
-def nobody(snapshot: Snapshot) -> str:
-    """Return what to say where no process is listed: that none runs, as far as that is known."""
-    gpus = [device for device in snapshot.devices if not device.is_mig]
-    unlisted = [device.index for device in gpus if is_unlisted(device, snapshot)]
-    if are_untold(snapshot) or (gpus and len(unlisted) == len(gpus)):
-        return "Which processes run is not known"
-    if not unlisted:
-        return "No running processes found"
-    return f"No running processes found; those on GPU {index_ranges(unlisted)} are not known"
-
-
-def no_gpu(snapshot: Snapshot) -> str:
-    """Return what to say where no GPU is listed: that there is none, if the driver said so."""
-    if are_untold(snapshot):
-        return "Which GPUs there are is not known"
-    return "There is no GPU"
-
-
-# In the order of the sentence; what needs a person comes first.
-_WORDS = (
-    "LOST",
-    "not answering",
-    "needing a reset",
-    "failed",
-    "hot",
-    "busy",
-    "held idle",
-    "in use",
-    "leased",
-    "free",
-    "falling asleep",
-    "asleep",
-)
-
-_BRIEF = {"needing a reset": "to reset", "held idle": "held"}
-_LEAST = ("busy", "in use", "held idle", "leased", "falling asleep", "asleep", "hot")
-"""What is left out, in this order, where there is no room: most look for what is free."""
-
-
-def summary(snapshot: Snapshot) -> str:
-    """Return `8 GPUs: 3 busy, 4 held idle, 1 free`."""
-    opening, counts = tally(snapshot)
-    return _sentence(opening, counts)
-
-
-def shorter_summaries(snapshot: Snapshot, mark: str) -> list[str]:
-    """Return the summary in less and less room, its order kept: the same reads the same.
-
-    Words are shortened at first; then what matters least is left out, which `mark` tells.
-    """
-    opening, counts = tally(snapshot)
-    counts = [(count, _BRIEF.get(word, word)) for count, word in counts]
-    told = [_sentence(opening, counts)]
-    for least in _LEAST:
-        left = [part for part in counts if part[1] != _BRIEF.get(least, least)]
-        if 0 < len(left) < len(counts):
-            counts = left
-            told.append(_sentence(opening, counts) + mark)
-    return told
-
-
-def _sentence(opening: str, counts: list[tuple[int, str]]) -> str:
-    parts = ", ".join(f"{count} {word}" for count, word in counts)
-    return f"{opening}: {parts}" if parts else opening
-
-
-def tally(snapshot: Snapshot) -> tuple[str, list[tuple[int, str]]]:
-    """Return the parts of the summary: `8 GPUs`, and how many there are of each use."""
-    gpus, words = [device for device in snapshot.devices if not device.is_mig], uses(snapshot)
-    counts = Counter(words[gpu.key] for gpu in gpus)
-    if are_untold(snapshot):
-        return "GPUs unknown", []
-    opening = f"{len(gpus) or 'No'} {'GPU' if len(gpus) == 1 else 'GPUs'}"
-    return opening, [(counts[word], word) for word in _WORDS if counts[word]]
-
-
-def totals(snapshot: Snapshot) -> str:
-    """Return memory and power over all GPUs: `412G of 640G, 4105W`; absent ones do not count."""
-    gpus = [device for device in snapshot.devices if not device.is_mig]
-    used = _summary_sum(gpu.memory_used_bytes for gpu in gpus)
-    total = _summary_sum(gpu.memory_total_bytes for gpu in gpus)
-    power = _summary_sum(gpu.power_usage_mw for gpu in gpus)
-    memory = None if used is None else f"{short_size(used)} of {short_size(total)}"
-    return ", ".join(filter(None, (memory, None if power is None else watts(power))))
-
-
-def _summary_sum(values: Iterable[int | None]) -> int | None:
+    """Return the sum of the known values, None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

@@ -10,7 +10,7 @@ from gpudash.collect.holders import Ahead
 from gpudash.model.device import Device
 from gpudash.model.process import Lease, Process
 from gpudash.model.secrets import mask_text
-from gpudash.model.state import is_left_alone
+from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import SafeText, clean
 from gpudash.system import locks
 from gpudash.system import processes as proc_facts
@@ -125,7 +125,7 @@ def _held(devices: Sequence[Device], holders: dict[locks.Key, int]) -> Iterator[
 
 def _is_listed(device: Device, unlisted: Set[str]) -> bool:
     """Whether it is known who is on a device: one that is out of order lists nobody."""
-    if device.state != "ok" and not is_left_alone(device):
+    if device.state != "ok" and not is_suspended_on_purpose(device):
         return False
     return unlisted.isdisjoint({device.uuid, device.parent_uuid})
 

@@ -11,7 +11,7 @@ from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.state import is_left_alone
+from gpudash.model.state import is_suspended_on_purpose
 
 _SLOW_SECONDS = 2.0
 _POWER = "/sys/class/power_supply"
@@ -75,7 +75,7 @@ def _states(gpus: Iterable[Device]) -> list[Check]:
     return [
         failed(f"GPU {gpu.index}", gpu.fault.message, _REMEDIES.get(gpu.state))
         for gpu in gpus
-        if gpu.fault is not None and not is_left_alone(gpu)
+        if gpu.fault is not None and not is_suspended_on_purpose(gpu)
     ]
 
 
@@ -116,7 +116,9 @@ def _order(snapshot: Snapshot, machine: Machine) -> Check:
     topic = "CUDA order"
     seen = visible_devices(machine.environ, snapshot.devices)
     limit = "" if seen.value is None else f"CUDA_VISIBLE_DEVICES={seen.value!r}: "
-    out = [gpu.index for gpu in seen.devices if gpu.state != "ok" and not is_left_alone(gpu)]
+    out = [
+        gpu.index for gpu in seen.devices if gpu.state != "ok" and not is_suspended_on_purpose(gpu)
+    ]
     if out:
         finding = f"{limit}cannot be told: CUDA may leave out GPU {index_ranges(out)}, or not start"
         return warned(topic, finding, "name the others by UUID, as gpudash pick does")

@@ -33,14 +33,14 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 def unlisted_uuids(faults: Iterable[Fault]) -> set[str]:
-    """Return the devices, by UUID, of which it is not known who is on them."""
+    """Return the UUIDs of devices whose process list is unavailable: empty does not mean idle."""
     return {fault.uuid for fault in faults if fault.source == "processes" and fault.uuid}
 
 
-def hide_gpus(faults: Iterable[Fault]) -> bool:
-    """Whether the driver did not tell which GPUs there are, where none is known: maybe many."""
-    told = {fault.code for fault in faults if fault.source == "nvml" and fault.uuid is None}
-    return bool(told) and _NO_GPU not in told
+def listing_failed(faults: Iterable[Fault]) -> bool:
+    """Whether the driver failed to list the GPUs, other than by reporting that there is none."""
+    codes = {fault.code for fault in faults if fault.source == "nvml" and fault.uuid is None}
+    return bool(codes) and _NO_GPU not in codes
 
 
 _reliability = partial(metric, Group.RELIABILITY)

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from gpudash.model.device import Device, DeviceState, UtilizationSource, pcie_capacity
-from gpudash.model.fault import Fault, XidEvent, hide_gpus, unlisted_uuids
+from gpudash.model.fault import Fault, XidEvent, listing_failed, unlisted_uuids
 from gpudash.model.fields import Group, metric
 from gpudash.model.process import Holder, Job, JobKind, Lease, Process, ProcessDevice
 from gpudash.model.text import SafeText
@@ -163,7 +163,7 @@ __all__ = [
     "Topology",
     "UtilizationSource",
     "XidEvent",
-    "are_untold",
+    "gpus_unknown",
     "pcie_capacity",
     "unlisted_uuids",
 ]
@@ -192,9 +192,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     errors: Annotated[tuple[Fault, ...], _document(Unit.NONE,
         "What could not be read beyond a single device.")] = ()
     findings: Annotated[tuple[Finding, ...] | None, _document(Unit.NONE,
-        "What is wrong or wasteful, the worst first; null if nobody has looked.")] = None
+        "What is wrong or wasteful, the worst first; null if it was not examined.")] = None
     leases: Annotated[tuple[Lease, ...], _document(Unit.NONE,
-        "GPUs that somebody has reserved with `gpudash run`.")] = ()
+        "GPUs that are reserved with `gpudash run`.")] = ()
     # fmt: on
 
 
@@ -204,13 +204,13 @@ EMPTY = Snapshot(
 """The snapshot before the first one: no host, no devices."""
 
 
-def are_untold(snapshot: Snapshot) -> bool:
-    """Whether it is not known which GPUs there are: nobody has looked, or the driver was silent."""
-    return snapshot is EMPTY or (not snapshot.devices and hide_gpus(snapshot.errors))
+def gpus_unknown(snapshot: Snapshot) -> bool:
+    """Whether the GPUs are not known: there was no sample yet, or the driver did not list them."""
+    return snapshot is EMPTY or (not snapshot.devices and listing_failed(snapshot.errors))
 
 
 class UptimeClock:
-    """Tells when a snapshot was taken, also where one lacks the uptime."""
+    """The time of snapshots since boot, also of one without uptime."""
 
     def __init__(self) -> None:
         self._boot = 0.0

@@ -18,7 +18,7 @@ from gpudash.model.device import Device, device_fields
 from gpudash.model.errors import UsageError
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.state import state_words
+from gpudash.model.state import unreadable_state
 from gpudash.model.text import clean, did_you_mean
 from gpudash.model.units import Unit
 
@@ -179,8 +179,9 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _gpu(device: Device) -> str:
-    if device.state != "ok" and device.name is None:
-        reason = state_words(device).told if device.fault is None else device.fault.message
+    unreadable = unreadable_state(device)
+    if unreadable is not None and device.name is None:
+        reason = unreadable.sentence if device.fault is None else device.fault.message
         return f"GPU {device.index}: ({reason})"
     return f"GPU {device.index}: {clean(device.name or '')} (UUID: {clean(device.uuid or '')})"
 

@@ -10,10 +10,10 @@ from typing import Literal, TypeVar
 from gpudash.analysis.columns import DEVICE_COLUMNS, PROCESS_COLUMNS
 from gpudash.analysis.columns.devices import status, status_level
 from gpudash.analysis.health.engine import findings
-from gpudash.analysis.health.levels import Level
 from gpudash.analysis.table import GAP, DeviceRow, Place, device_rows, fit, process_rows, taken
-from gpudash.analysis.usage import nobody, tally, totals
+from gpudash.analysis.usage import no_processes_text, tally, totals
 from gpudash.model.snapshot import FindingLevel, Snapshot
+from gpudash.model.state import BUSY, Level, State
 from gpudash.model.text import clean, cut, pad, width, wrap
 from gpudash.model.text import width as cells
 from gpudash.model.units import ABSENT
@@ -149,14 +149,6 @@ _LEAST_MESSAGE = 24
 _PAGE = 80
 _IDENTITY = frozenset({"index", "name"})
 _LEVELS: dict[FindingLevel, Style] = {"critical": "red", "warn": "yellow", "info": "plain"}
-_USES: dict[str, Style] = {
-    "LOST": "red",
-    "not answering": "red",
-    "needing a reset": "red",
-    "failed": "red",
-    "busy": "green",
-    "held idle": "yellow",
-}
 
 
 def render(snapshot: Snapshot, *, width: int = 80, color: bool = False, ascii: bool = False) -> str:
@@ -197,12 +189,20 @@ def _header(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
 def _summary(snapshot: Snapshot, room: int) -> list[Line]:
     opening, counts = tally(snapshot)
     line: Line = [(opening, "plain")]
-    for count, use in counts:
+    for count, state in counts:
         line += [(": " if len(line) == 1 else ", ", "plain")]
-        line.append((f"{count} {use}", _USES.get(use, "plain")))
+        line.append((f"{count} {state.word}", _state_style(state)))
     if _cells(line) > room:
         return _paragraph("".join(text for text, _ in line), "plain", room, ascii=True)
     return [_spread(line, [(totals(snapshot), "dim")], room)]
+
+
+def _state_style(state: State) -> Style:
+    if state.level == "critical":
+        return "red"
+    if state.level == "warn":
+        return "yellow"
+    return "green" if state is BUSY else "plain"
 
 
 def _device_places(rows: list[DeviceRow], room: int) -> list[Place[DeviceRow]]:
@@ -227,10 +227,8 @@ def _unread(row: DeviceRow, places: list[Place[DeviceRow]], room: int, ascii: bo
         identity.pop()
     start = taken(identity) + GAP
     fault = row.device.fault
-    message = fault.message if fault else "powered down, not woken to be read"
-    if not fault and row.device.state != "asleep":
-        message = "its values cannot be read"
     style: Style = "red" if status_level(row) == "critical" else "dim"
+    message = fault.message if fault else row.state.reason
     words = _paragraph(f"{status(row)}: {message}", style, room - start, ascii=ascii)
     first = [*body(identity, [row], ascii=ascii)[0], (" " * GAP, "plain"), *words[0]]
     return [first, *([(" " * start, "plain"), *line] for line in words[1:])]
@@ -239,7 +237,7 @@ def _unread(row: DeviceRow, places: list[Place[DeviceRow]], room: int, ascii: bo
 def _processes(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
     rows = process_rows(snapshot)
     if not rows:
-        return [[(nobody(snapshot), "plain")]]
+        return [[(no_processes_text(snapshot), "plain")]]
     places = fit(PROCESS_COLUMNS, rows, room)
     return [heading(places), *body(places, rows, ascii=ascii)]
 

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from gpudash.analysis.health.engine import findings
 from gpudash.analysis.history import History
 from gpudash.analysis.table import DeviceRow, process_rows
-from gpudash.analysis.usage import nobody
+from gpudash.analysis.usage import no_processes_text
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
 from gpudash.tui.bindings import keys_on_devices, keys_while_stopped
@@ -284,7 +284,7 @@ class DashboardModel:
         page = self.page + 1
         processes = self.processes.lines(
             *(self.listing, self.notes, look, cells, page),
-            nobody=lambda: nobody(self.snapshot),
+            empty_text=lambda: no_processes_text(self.snapshot),
             focused=not self.devices.focused,
         )
         return Panels(top, self._upper_lines(look), processes, bottom)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.color import ColorSystem
 from rich.style import Style
 
-from gpudash.analysis.health.levels import Level
+from gpudash.model.state import Level
 
 if TYPE_CHECKING:
     from textual.theme import Theme as TextualTheme

@@ -17,6 +17,7 @@ from gpudash.config.file import rendered
 from gpudash.config.settings import Declared, declared, plain
 from gpudash.model import wire
 from gpudash.model.errors import MEANINGS
+from gpudash.model.state import STATES
 from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
 from gpudash.tui.bindings import actions
 from gpudash.tui.keymap import KEYS, Key
@@ -33,6 +34,7 @@ def written() -> str:
         "terms": terms(),
         "settings": settings(),
         "statuses": statuses(),
+        "states": states(),
         "rules": rules(),
         "fields": fields(),
         "queries": queries(),
@@ -84,6 +86,12 @@ def statuses() -> str:
     """Return the table of the exit statuses."""
     rows = [f"| {status} | {meaning} |" for status, meaning in sorted(MEANINGS.items())]
     return "\n".join(["| exit status | means |", "|---|---|", *rows, ""])
+
+
+def states() -> str:
+    """Return the table of the states of a GPU, in the order of the header."""
+    rows = [f"| {state.word} | {state.sentence} |" for state in STATES]
+    return "\n".join(["| STATUS | the GPU |", "|---|---|", *rows, ""])
 
 
 def rules() -> str:

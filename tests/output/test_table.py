@@ -79,7 +79,7 @@ def test_eight_gpus_are_eight_rows_of_one_shape() -> None:
     assert len(rows) == 8
     assert rows[3].split() == [
         "3", "H100", "80GB", "HBM3", "████▍", "87%", "██▌", "40.0G/80.0G", "50%", "62C",
-        "412/700W", "ok",
+        "412/700W", "busy",
     ]  # fmt: skip
     assert len({row[1:] for row in rows}) == 1
 

@@ -212,7 +212,7 @@ def test_gpu_that_is_held_and_idle_says_so() -> None:
     idle = make_device(gpu_utilization_percent=0)
     process = make_process(devices=(make_process_device(sm_utilization_percent=0),))
     dashboard = make_dashboard(make_snapshot(devices=(idle,), processes=(process,)), (80, 24))
-    assert "held" in text_of(dashboard.panels().devices)
+    assert "held idle" in text_of(dashboard.panels().devices)
     assert "1 GPU: 1 held idle" in text_of(dashboard.panels().header)
 
 

@@ -15,7 +15,7 @@ from gpudash.analysis.labels import used_gpus
 from gpudash.model.device import Device
 from gpudash.model.process import Holder, Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.state import state_words
+from gpudash.model.state import unreadable_state
 from gpudash.model.units import size
 
 MemoryState = Literal["freed", "listed", "unowned", "unknown"]
@@ -153,8 +153,8 @@ def _doubt(share: Share, after: Snapshot) -> str | None:
         return "it is not shown any more"
     parent = next((d for d in after.devices if d.uuid == device.parent_uuid), device)
     for each in (device, parent):
-        if each.state != "ok":
-            return f"it {state_words(each).told}"
+        if unreadable := unreadable_state(each):
+            return f"it {unreadable.sentence}"
     blind = {None, device.uuid, parent.uuid}
     if any(fault.source == "processes" and fault.uuid in blind for fault in after.errors):
         return "its processes could not be listed"

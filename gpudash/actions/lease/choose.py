@@ -16,7 +16,7 @@ from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Lease, Process
 from gpudash.model.snapshot import Snapshot, Topology
-from gpudash.model.state import state_words
+from gpudash.model.state import unreadable_state
 from gpudash.model.units import duration, size
 
 DEFAULT_MAX_UTILIZATION = 10.0
@@ -140,8 +140,9 @@ def _hidden(device: Device, visible: set[str] | None) -> str | None:
 
 
 def _unfit(device: Device, wish: Wish) -> str | None:
-    if device.state != "ok":
-        return state_words(device).told
+    unreadable = unreadable_state(device)
+    if unreadable is not None:
+        return unreadable.sentence
     if device.uuid is None:
         return "tells no UUID"
     if wish.model and wish.model.lower() not in (device.name or "").lower():

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from gpudash.analysis import health
-from gpudash.analysis.health.levels import Level
+from gpudash.analysis import usage
+from gpudash.analysis.health import levels
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.table import Column, DeviceRow, number
+from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, celsius, percent, short_size, watts
-
-_IDLE_WORDS = {"held idle": "held", "in use": "in use"}
 
 
 def status(row: DeviceRow) -> str:
-    """Return one word: what is wrong with it, else whether it is held, in use, idle or ok."""
-    word = health.status(row.device, row.findings)
-    return _IDLE_WORDS.get(row.use, word) if word == "idle" else word
+    """Return the word for its worst finding, else for its state."""
+    return usage.status(row.state, row.findings)[0]
 
 
 def status_level(row: DeviceRow) -> Level:
-    """Return how bad the status is; a GPU that is held and does nothing is a warning."""
-    return "warn" if status(row) == "held" else health.status_level(row.device, row.findings)
+    """Return how bad that is."""
+    return usage.status(row.state, row.findings)[1]
 
 
 def _name(row: DeviceRow) -> str:
@@ -34,7 +32,7 @@ def _memory(row: DeviceRow) -> str:
 
 
 def _memory_percent(row: DeviceRow) -> float | None:
-    share = health.memory_share(row.device)
+    share = levels.memory_share(row.device)
     return None if share is None else 100 * share
 
 
@@ -126,7 +124,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: number(row.device.gpu_utilization_percent),
         width=4,
         align=">",
-        level=lambda row: health.utilization_level(row.device),
+        level=lambda row: levels.utilization_level(row.device),
         share=_utilization_share,
     ),
     Column(
@@ -145,8 +143,8 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: number(row.device.memory_used_bytes),
         width=11,
         align=">",
-        level=lambda row: health.memory_level(row.device),
-        share=lambda row: health.memory_share(row.device),
+        level=lambda row: levels.memory_level(row.device),
+        share=lambda row: levels.memory_share(row.device),
     ),
     Column(
         key="memory_percent",
@@ -156,7 +154,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         width=4,
         align=">",
         priority=4,
-        level=lambda row: health.memory_level(row.device),
+        level=lambda row: levels.memory_level(row.device),
     ),
     Column(
         key="temperature",
@@ -166,7 +164,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         width=4,
         align=">",
         priority=1,
-        level=lambda row: health.temperature_level(row.device),
+        level=lambda row: levels.temperature_level(row.device),
     ),
     Column(
         key="memory_temperature",
@@ -176,7 +174,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         width=5,
         align=">",
         priority=8,
-        level=lambda row: health.memory_temperature_level(row.device),
+        level=lambda row: levels.memory_temperature_level(row.device),
     ),
     Column(
         key="fan",
@@ -195,7 +193,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         width=10,
         align=">",
         priority=2,
-        level=lambda row: health.power_level(row.device),
+        level=lambda row: levels.power_level(row.device),
     ),
     Column(
         key="sm_clock",
@@ -264,7 +262,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         align=">",
         priority=6,
         worth=lambda row: any(_errors(row)),
-        level=lambda row: health.ecc_level(row.device),
+        level=lambda row: levels.ecc_level(row.device),
     ),
     Column(
         key="status",

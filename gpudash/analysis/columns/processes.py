@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpudash.analysis.health.levels import Level
 from gpudash.analysis.labels import command, short_command
 from gpudash.analysis.table import Column, ProcessRow, number, sm_utilization_percent
+from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, duration, percent, short_size
 
 _MINUTE, _HOUR, _NOTABLE_IDLE = 60, 3600, 60

@@ -5,9 +5,9 @@ Idle is memory that their processes hold at 0 % SM, and for how long the longest
 
 from __future__ import annotations
 
-from gpudash.analysis.health.levels import Level
 from gpudash.analysis.table import Column, number
 from gpudash.analysis.usage import User
+from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, duration, percent, short_size
 
 

@@ -1,4 +1,4 @@
-"""The short past that rules need: who worked when, and means over the last half minute."""
+"""What checks see: a sample with its lookups, and the recent activity of its processes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from math import exp
 
 from msgspec import Struct
 
-from gpudash.analysis.health.rule import lasted
+from gpudash.analysis.health.rule import floor_tenths
 from gpudash.analysis.labels import device_labels, gpu_ranges
 from gpudash.model.device import Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 
 PROOF_SECONDS = 30.0
-"""How long a share that is new or has worked must do nothing before it is called idle."""
+"""How long a process that is new or has worked must do nothing before it counts as idle."""
 _MEAN_SECONDS = 20.0
 
 
-class ShareWork(Struct):
+class ShareActivity(Struct):
     """A process on one device: since when it has done nothing, and whether it ever worked."""
 
     idle_since: float | None = None
     worked: bool = False
     is_new: bool = False
-    """Whether it came while it was watched: it may be about to begin."""
+    """Whether it appeared after the first sample: it may be about to begin."""
 
     def idle_seconds(self, now: float) -> float | None:
         """Return for how long it has done nothing; None if it works or that is not known.
@@ -34,38 +34,35 @@ class ShareWork(Struct):
         """
         if self.idle_since is None:
             return None
-        idle = lasted(now - self.idle_since)
+        idle = floor_tenths(now - self.idle_since)
         return None if (self.worked or self.is_new) and idle < PROOF_SECONDS else idle
 
 
-class ProcessWork(Struct):
-    """What is remembered of a process: means of its CPU time and its time in disk wait, in %.
+class ProcessActivity(Struct):
+    """A process's means of CPU time and of time in disk wait, in %; None if never reported."""
 
-    None where it was never told.
-    """
-
-    shares: dict[str | None, ShareWork]
-    """Its work on each device, by UUID."""
+    shares: dict[str | None, ShareActivity]
+    """Its activity on each device, by UUID."""
     cpu_percent: float | None = None
     disk_wait_percent: float | None = None
 
 
-class Work:
-    """What is remembered of devices and processes from sample to sample."""
+class ActivityTracker:
+    """The recent activity of devices and processes, from sample to sample."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self._is_first = True
-        self._processes: dict[tuple[int, float | None], ProcessWork] = {}
+        self._processes: dict[tuple[int, float | None], ProcessActivity] = {}
         self._devices: dict[str, float | None] = {}
         self._links: dict[str, int] = {}
 
-    def see(self, now: float, snapshot: Snapshot) -> None:
+    def add(self, now: float, snapshot: Snapshot) -> None:
         """Add a sample; what is no longer there is forgotten."""
         fresh = 1.0 if not self._devices else 1 - exp(-max(0.0, now - self.now) / _MEAN_SECONDS)
         self.now = now
         devices = {device.key: device for device in snapshot.devices if device.uuid}
-        self._see_processes(snapshot.processes, devices, fresh)
+        self._add_processes(snapshot.processes, devices, fresh)
         self._is_first = False
         known, links = self._devices, self._links
         self._devices = {
@@ -78,26 +75,26 @@ class Work:
             if device.nvlink_count is not None
         }
 
-    def of(self, process: Process) -> ProcessWork:
-        """Return what is remembered of a process of this sample."""
+    def of(self, process: Process) -> ProcessActivity:
+        """Return the activity of a process of the last sample."""
         return self._processes[process.key]
 
     def utilization_percent(self, device: Device) -> float | None:
         """Return the mean utilization over the last half minute or so."""
         return self._devices.get(device.uuid or "")
 
-    def most_nvlinks(self, device: Device) -> int:
-        """Return the most NVLinks that were seen up at once."""
+    def max_nvlinks(self, device: Device) -> int:
+        """Return the highest number of NVLinks that were up at once."""
         return self._links.get(device.uuid or "", 0)
 
-    def _see_processes(
+    def _add_processes(
         self, processes: Sequence[Process], devices: Mapping[str, Device], fresh: float
     ) -> None:
         users = Counter([share.uuid for each in processes for share in each.devices])
         before, self._processes = self._processes, {}
         for process in processes:
             key = process.key
-            known = before.get(key) or ProcessWork({})
+            known = before.get(key) or ProcessActivity({})
             self._processes[key] = known
             waits = None if process.status is None else 100.0 * (process.status == "disk-sleep")
             known.cpu_percent = _mixed(known.cpu_percent, process.cpu_percent, fresh)
@@ -105,23 +102,24 @@ class Work:
             shares, known.shares = known.shares, {}
             for share in process.devices:
                 uuid = share.uuid
-                work = shares.get(uuid) or ShareWork(is_new=not self._is_first)
-                known.shares[uuid] = work
-                self._see_share(work, _works(share, devices.get(uuid or ""), users[uuid] == 1))
+                activity = shares.get(uuid) or ShareActivity(is_new=not self._is_first)
+                known.shares[uuid] = activity
+                works = _works(share, devices.get(uuid or ""), alone=users[uuid] == 1)
+                self._add_share(activity, works)
 
-    def _see_share(self, work: ShareWork, works: bool | None) -> None:
+    def _add_share(self, activity: ShareActivity, works: bool | None) -> None:
         if works:
-            work.worked = True
+            activity.worked = True
         if works is not False:
-            work.idle_since = None
-        elif work.idle_since is None:
-            work.idle_since = self.now
+            activity.idle_since = None
+        elif activity.idle_since is None:
+            activity.idle_since = self.now
 
 
-def _works(share: ProcessDevice, device: Device | None, alone: bool) -> bool | None:
-    """Return whether a share does anything in this sample, None where that cannot be told.
+def _works(share: ProcessDevice, device: Device | None, *, alone: bool) -> bool | None:
+    """Return whether a process does anything on a device in this sample, None if that is unknown.
 
-    The driver samples one process at a time: one that it never met, alone on a busy GPU, works.
+    The driver samples one process at a time: one without samples, alone on a busy GPU, works.
     """
     if (
         share.sm_utilization_percent
@@ -140,36 +138,35 @@ def _works(share: ProcessDevice, device: Device | None, alone: bool) -> bool | N
 
 
 def _mixed(before: float | None, value: float | None, fresh: float) -> float | None:
-    """Return a running mean; what is not told leaves it as it was."""
+    """Return a running mean; an unknown value leaves it as it was."""
     if value is None:
         return before
     return float(value) if before is None else before + (value - before) * fresh
 
 
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
-"""What MPS and DCGM run, which hold a little memory for others."""
+"""Daemons of MPS and DCGM, which hold a little memory for others."""
 
 
 class Hold(Struct, frozen=True):
-    """A process on one device: for how long it has been idle there, None if it is not known to be.
-
-    `works` says whether it was seen to compute there at all.
-    """
+    """A process on one device."""
 
     share: ProcessDevice
     device: Device
     idle_seconds: float | None
+    """How long it has been idle there, None if it is not known to be idle."""
     works: bool
+    """Whether it was ever seen to compute there."""
 
 
-class Sight:
-    """A snapshot with its lookups, and the short past."""
+class RuleContext:
+    """What a check sees: a snapshot with its lookups, and the recent activity."""
 
-    def __init__(self, snapshot: Snapshot, work: Work, *, is_first: bool) -> None:
+    def __init__(self, snapshot: Snapshot, activity: ActivityTracker, *, is_first: bool) -> None:
         self.snapshot = snapshot
-        self.work = work
+        self.activity = activity
         self.is_first = is_first
-        """Whether nothing was seen before: a rule that needs time can only tell what is now."""
+        """Whether this is the first sample, of which no duration is known."""
         self.labels = device_labels(snapshot.devices)
         self.gpus = [d for d in snapshot.devices if not d.is_mig and d.state == "ok"]
         """The GPUs that can be read."""
@@ -183,12 +180,12 @@ class Sight:
         ]
         """The processes, each with the devices on which it computes.
 
-        What draws on a display and computes besides, such as a browser, is left out there, and a
-        service of the driver everywhere.
+        A process that also draws on the display, such as a browser, is left out on that device,
+        and daemons of the driver everywhere.
         """
 
     def name(self, device: Device) -> str:
-        """Return what evidence calls a device: `GPU 0`, `GPU 0:1`."""
+        """Return the name of a device in evidence: `GPU 0`, `GPU 0:1`."""
         return f"GPU {self.labels[device.key]}"
 
     def ranges(self, holds: list[Hold]) -> str:
@@ -196,12 +193,12 @@ class Sight:
         return gpu_ranges((hold.share for hold in holds), self._mig_labels)
 
     def _holds(self, process: Process, devices: dict[str, Device]) -> list[Hold]:
-        now, shares = self.work.now, self.work.of(process).shares
+        now, shares = self.activity.now, self.activity.of(process).shares
         return [
-            Hold(share, device, work.idle_seconds(now), work.worked)
+            Hold(share, device, activity.idle_seconds(now), activity.worked)
             for share in process.devices
             if share.type != "G"
             and (device := devices.get(share.uuid or "")) is not None
             and not (device.display_active and "G" in share.type)
-            and (work := shares[share.uuid])
+            and (activity := shares[share.uuid])
         ]

@@ -8,34 +8,34 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from gpudash.analysis.health.context import Sight, Work
-from gpudash.analysis.health.rule import Symptom, bounded, lasted
-from gpudash.analysis.health.rules import RANKS, families
+from gpudash.analysis.health.context import ActivityTracker, RuleContext
+from gpudash.analysis.health.rule import Symptom, bounded, floor_tenths
+from gpudash.analysis.health.rules import RULES_BY_ID, checks
 from gpudash.analysis.labels import device_labels, index_ranges
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel, Snapshot, UptimeClock
 
 _LEVELS: dict[FindingLevel, int] = {"critical": 0, "warn": 1, "info": 2}
-_MOST_EVIDENCE = 32
-_LEAST_SECONDS = 0.9
-"""Samples that come faster are not examined each: no rule is as quick as that."""
-_FAR_SECONDS = 1e12
-"""No host is up for longer: spans that a strange clock makes stay numbers that can be told."""
+_MAX_EVIDENCE = 32
+_MIN_SECONDS = 0.9
+"""Of samples that come faster only some are examined: no rule is as quick as that."""
+_MAX_UPTIME_SECONDS = 1e12
+"""Bounds the spans that a broken clock or a hostile document would make."""
 
 
-class _Standing:
-    """A symptom that was seen: since when, when last, and the worst level of late."""
+class _ActiveSymptom:
+    """A symptom that was seen: since when, when last, and its worst recent level."""
 
-    __slots__ = ("is_told", "level", "level_at", "sample", "seen_at", "since", "symptom")
+    __slots__ = ("is_reported", "level", "level_at", "sample", "seen_at", "since", "symptom")
 
     def __init__(self, symptom: Symptom, now: float) -> None:
         self.symptom = symptom
         self.sample = 0
         self.since = self.seen_at = self.level_at = now
         self.level = symptom.level
-        self.is_told = False
+        self.is_reported = False
 
-    def see(self, symptom: Symptom, now: float) -> None:
-        """Take it as it is now; a level that fell stays for as long as the rule lets it linger."""
+    def update(self, symptom: Symptom, now: float) -> None:
+        """Take the symptom as it is now; a lower level counts once the rule's time has passed."""
         self.symptom, self.seen_at = symptom, now
         fell = _LEVELS[symptom.level] > _LEVELS[self.level]
         if not fell or now - self.level_at >= symptom.rule.goes_after_seconds:
@@ -43,10 +43,10 @@ class _Standing:
 
 
 class Diagnosis:
-    """Judges the samples of one host, one after the other.
+    """Examines the samples of one host, one after the other.
 
-    What the first sample shows is told at once, without a duration. Later a symptom must last
-    before it is told, and be away for some time before it is told no more; both are the rule's.
+    First-sample symptoms are reported at once, without a duration; later ones must last, and be
+    away, for the times of their rule before they appear or go.
     """
 
     def __init__(self) -> None:
@@ -58,72 +58,71 @@ class Diagnosis:
         self._begin()
 
     def examine(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with its findings, those of a moment ago if nothing else is new."""
-        now = min(max(self._clock.instant(snapshot), -_FAR_SECONDS), _FAR_SECONDS)
+        """Return a snapshot with its findings; those of the last one if it was a moment ago."""
+        now = min(max(self._clock.instant(snapshot), -_MAX_UPTIME_SECONDS), _MAX_UPTIME_SECONDS)
         if self._now is not None and now < self._now:
             self._now = None
             self._begin()
         states = [(device.key, str(device.state)) for device in snapshot.devices]
-        if self._now is not None and now - self._now < _LEAST_SECONDS and states == self._states:
+        if self._now is not None and now - self._now < _MIN_SECONDS and states == self._states:
             return replace(snapshot, findings=self._found)
         self._states = states
         is_first, self._now = self._now is None, now
         self._sample += 1
-        self._work.see(now, snapshot)
-        sight = Sight(snapshot, self._work, is_first=is_first)
-        self._take(sight, now)
+        self._activity.add(now, snapshot)
+        self._check(RuleContext(snapshot, self._activity, is_first=is_first), now)
         self._forget(snapshot, now)
-        told = [each for each in self._standing.values() if each.is_told]
-        self._found = _findings(told, snapshot, None if is_first else now)
+        reported = [each for each in self._active.values() if each.is_reported]
+        self._found = _findings(reported, snapshot, None if is_first else now)
         return replace(snapshot, findings=self._found)
 
     def _begin(self) -> None:
-        self._work = Work()
-        self._families = families()
-        self._standing: dict[object, _Standing] = {}
+        self._activity = ActivityTracker()
+        self._checks = checks()
+        self._active: dict[object, _ActiveSymptom] = {}
 
-    def _take(self, sight: Sight, now: float) -> None:
-        for family in self._families:
-            for symptom in family(sight):
+    def _check(self, context: RuleContext, now: float) -> None:
+        for check in self._checks:
+            for symptom in check(context):
                 key = symptom.rule.id, symptom.subject
-                known = self._standing.get(key)
+                known = self._active.get(key)
                 if known is None:
-                    known = self._standing[key] = _Standing(symptom, now)
+                    known = self._active[key] = _ActiveSymptom(symptom, now)
                 else:
-                    known.see(symptom, now)
+                    known.update(symptom, now)
                 known.sample = self._sample
-                if sight.is_first or now - known.since >= symptom.rule.appears_after_seconds:
-                    known.is_told = True
+                if context.is_first or now - known.since >= symptom.rule.appears_after_seconds:
+                    known.is_reported = True
 
     def _forget(self, snapshot: Snapshot, now: float) -> None:
-        """Let go of what was away for long enough, or whose device or process is gone."""
-        absent = [key for key, each in self._standing.items() if each.sample != self._sample]
+        """Drop what was away for long enough, or whose device or process is gone."""
+        absent = [key for key, each in self._active.items() if each.sample != self._sample]
         if not absent:
             return
         devices = {device.key for device in snapshot.devices if device.state == "ok"}
         pids = {process.pid for process in snapshot.processes}
         for key in absent:
-            each = self._standing[key]
+            each = self._active[key]
             symptom = each.symptom
             away = now - each.seen_at
             if (
-                not each.is_told
+                not each.is_reported
                 or away >= symptom.rule.goes_after_seconds
                 or not devices.issuperset(device.key for device in symptom.devices)
                 or not pids.issuperset(symptom.pids)
             ):
-                del self._standing[key]
+                del self._active[key]
 
 
 def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
-    """Return the findings of a snapshot; one that nobody judged is judged by itself."""
+    """Return the findings of a snapshot; one without any examination is examined by itself."""
     if snapshot.findings is not None:
         return snapshot.findings
     return Diagnosis().examine(snapshot).findings or ()
 
 
 def findings_by_device(snapshot: Snapshot) -> dict[str, tuple[Finding, ...]]:
-    """Return what concerns each device, by its key; devices that nothing concerns are left out."""
+    """Return the findings about each device by its key, without devices that have none."""
     uuids: dict[str, str] = {d.uuid: d.key for d in snapshot.devices if d.uuid}
     nameless = {device.index: device.key for device in snapshot.devices if not device.uuid}
     concerned: dict[str, list[Finding]] = defaultdict(list)
@@ -136,10 +135,10 @@ def findings_by_device(snapshot: Snapshot) -> dict[str, tuple[Finding, ...]]:
 
 
 def _findings(
-    standing: Iterable[_Standing], snapshot: Snapshot, now: float | None
+    active: Iterable[_ActiveSymptom], snapshot: Snapshot, now: float | None
 ) -> tuple[Finding, ...]:
-    groups: dict[object, list[_Standing]] = defaultdict(list)
-    for each in standing:
+    groups: dict[object, list[_ActiveSymptom]] = defaultdict(list)
+    for each in active:
         symptom = each.symptom
         alone = symptom.subject if symptom.sentence else None
         groups[symptom.rule.id, each.level, symptom.fact, symptom.advice, alone].append(each)
@@ -150,7 +149,7 @@ def _findings(
 
 
 def _finding(
-    group: list[_Standing],
+    group: list[_ActiveSymptom],
     labels: dict[str, str],
     parents: dict[str, int],
     now: float | None,
@@ -178,15 +177,15 @@ def _finding(
 
 
 def _bounded(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-    if len(evidence) <= _MOST_EVIDENCE:
+    if len(evidence) <= _MAX_EVIDENCE:
         return evidence
     of_each = [tuple(proofs) for _, proofs in groupby(evidence, key=lambda proof: proof.of)]
-    return bounded(of_each, len(of_each), _MOST_EVIDENCE - 1)
+    return bounded(of_each, len(of_each), _MAX_EVIDENCE - 1)
 
 
-def _held(each: _Standing, now: float) -> float:
+def _held(each: _ActiveSymptom, now: float) -> float:
     known = each.symptom.held_seconds
-    return lasted(min(now - each.since if known is None else known, _FAR_SECONDS))
+    return floor_tenths(min(now - each.since if known is None else known, _MAX_UPTIME_SECONDS))
 
 
 def _sentence(fact: tuple[str, str], labels: list[str]) -> str:
@@ -197,4 +196,4 @@ def _sentence(fact: tuple[str, str], labels: list[str]) -> str:
 
 
 def _importance(finding: Finding) -> tuple[int, int, tuple[int, ...]]:
-    return _LEVELS[finding.level], RANKS.get(finding.rule, len(RANKS)), finding.indices
+    return _LEVELS[finding.level], RULES_BY_ID[finding.rule].rank, finding.indices

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from gpudash.model.device import Device
-
-Level = Literal["unknown", "ok", "warn", "critical"]
+from gpudash.model.state import Level
 
 _GIB = 1024**3
 _NOTABLE_SHARE = 0.05

@@ -1,10 +1,14 @@
-"""What a rule sees in one sample, before it has proven to last, and how it is written down."""
+"""The registry of rules and checks, and the symptoms that checks find in one sample.
+
+A finding is declared once, by `rule`, beside the check that yields its symptoms.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from math import isfinite
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -12,13 +16,17 @@ from gpudash.analysis.labels import whose
 from gpudash.model.device import Device
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Evidence, FindingLevel
+from gpudash.model.state import State
 from gpudash.model.units import Unit
 
+if TYPE_CHECKING:
+    from gpudash.analysis.health.context import RuleContext
+
 RESET = "gpudash lets go of it with X, then: sudo nvidia-smi --gpu-reset -i INDEX"
-"""How a GPU is reset once its jobs have ended; a monitor, too, keeps it from being so."""
+"""How a GPU is reset once its jobs have ended; a monitor that has it open prevents that, too."""
 
 LEFT_OUT = "left_out_count"
-"""What evidence calls the number of those whose proof is left out."""
+"""Name of the evidence that counts the processes or devices whose evidence is left out."""
 
 _UNITS = (
     ("_per_second", Unit.PER_SECOND),
@@ -33,15 +41,24 @@ _UNITS = (
 
 
 class Rule(Struct, frozen=True):
-    """What kind of finding a symptom becomes, and how long it must last, or be away, for that."""
+    """A kind of finding, and how long its symptoms must last, or be away, to appear or go."""
 
+    rank: int
+    """Among findings of one level the lower rank matters more."""
     id: str
     help: str
     """What it finds, for the table of the rules."""
-    word: str = ""
-    """The status of a device that it concerns, empty where that is not worth one."""
+    status: State | str = ""
+    """The state of the devices that it concerns, or a word that replaces the state's in STATUS."""
+    is_shown_as_info: bool = False
+    """Whether the word is shown for a finding of level info, too."""
     appears_after_seconds: float = 0.0
     goes_after_seconds: float = 0.0
+
+    @property
+    def word(self) -> str:
+        """Its word in the column STATUS, empty if it has none."""
+        return self.status.word if isinstance(self.status, State) else self.status
 
 
 class Symptom(Struct, frozen=True):
@@ -66,29 +83,67 @@ class Symptom(Struct, frozen=True):
     """How long it has held, where that is known better than from when it was first seen."""
 
 
+Check = Callable[["RuleContext"], Iterable[Symptom]]
+"""Looks at one sample and yields the symptoms that hold in it."""
+
+CheckT = TypeVar("CheckT", bound=Callable[..., object])
+
+declared_rules: dict[str, Rule] = {}
+"""By id; complete once `rules` has been imported."""
+declared_checks: list[Callable[..., object]] = []
+
+
+def rule(
+    rank: int,
+    id: str,
+    help: str,
+    *,
+    status: State | str = "",
+    is_shown_as_info: bool = False,
+    appears_after_seconds: float = 0.0,
+    goes_after_seconds: float = 0.0,
+) -> Rule:
+    """Declare a rule; see the fields of Rule."""
+    declared = Rule(
+        rank, id, help, status, is_shown_as_info, appears_after_seconds, goes_after_seconds
+    )
+    assert id not in declared_rules, f"two rules are called {id}"
+    declared_rules[id] = declared
+    return declared
+
+
+def check(declared: CheckT) -> CheckT:
+    """Register a check: a function, or a class of which each host gets an instance of its own."""
+    declared_checks.append(declared)
+    return declared
+
+
 def proof(of: str, sample: Struct, *names: str) -> tuple[Evidence, ...]:
     """Return the values of fields, those that are absent left out."""
     values = ((name, getattr(sample, name)) for name in names)
     return tuple(number(name, value, of) for name, value in values if value is not None)
 
 
-def bounded(proofs: Iterable[Sequence[Evidence]], total: int, most: int) -> tuple[Evidence, ...]:
-    """Return about `most` proofs of the first of `total`, no one's in part, and how many lack."""
+def bounded(proofs: Iterable[Sequence[Evidence]], total: int, limit: int) -> tuple[Evidence, ...]:
+    """Return about `limit` pieces of evidence, those of one subject together or not at all.
+
+    The number of subjects left out, of `total`, is the last.
+    """
     kept: list[Evidence] = []
-    for place, of_one in enumerate(proofs):
-        if kept and len(kept) + len(of_one) > most:
-            return (*kept, number(LEFT_OUT, total - place))
+    for index, of_one in enumerate(proofs):
+        if kept and len(kept) + len(of_one) > limit:
+            return (*kept, number(LEFT_OUT, total - index))
         kept += of_one
     return tuple(kept)
 
 
 def number(name: str, value: object, of: str | None = None) -> Evidence:
-    """Return a value as evidence, its unit told by the end of the name."""
+    """Return a value as evidence, with the unit that the end of the name stands for."""
     return Evidence(name=name, value=_plain(value), unit=_unit(name), of=of)
 
 
 def _plain(value: object) -> bool | int | float | str:
-    """Return a value as a document can carry it: one that nobody can reckon with as a word."""
+    """Return a value that JSON can carry: infinite numbers become text."""
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     if isinstance(value, float):
@@ -108,16 +163,16 @@ def who(process: Process) -> str:
     return whose(process.name, process.username, process.pid)
 
 
-def lasted(seconds: float) -> float:
-    """Return a span rounded down to tenths of a second: all that is written of it is of that.
+def floor_tenths(seconds: float) -> float:
+    """Return a span rounded down to tenths of a second.
 
-    Words round it down, too; rounded up, a proof could tell more than the sentence it proves.
+    Sentences round down as well: rounded up, evidence could exceed the sentence that it proves.
     """
     return int(10 * seconds) / 10
 
 
-def spoken(seconds: float) -> str:
-    """Return a span in one unit as people say it, which changes seldom: `40 s`, `12 min`, `3 h`."""
+def rough_duration(seconds: float) -> str:
+    """Return a span in one unit, rounded so that it changes seldom: `40 s`, `12 min`, `3 h`."""
     if seconds < 60:
         return f"{int(seconds) // 10 * 10 or int(seconds)} s"
     if seconds < 2 * 3600:

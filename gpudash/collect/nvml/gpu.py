@@ -18,7 +18,7 @@ from gpudash.collect.nvml.processes import Listing, ProcessReader
 from gpudash.collect.nvml.worker import Task
 from gpudash.model.device import Device, DeviceState
 from gpudash.model.fault import Fault, XidEvent
-from gpudash.model.state import is_left_alone
+from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import clean
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class Gpu:
     @property
     def is_idle(self) -> bool:
         """Whether it sleeps, or has neither load nor processes."""
-        return is_left_alone(self.device) or (
+        return is_suspended_on_purpose(self.device) or (
             self.device.state == "ok"
             and self.device.gpu_utilization_percent == 0
             and not self.listing.code

@@ -7,7 +7,7 @@ import signal
 from datetime import datetime, timedelta
 
 from gpudash.feed.protocol import FeedState
-from gpudash.model.state import is_left_alone
+from gpudash.model.state import is_suspended_on_purpose
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.preferences import SHORTEST_KEPT, next_interval
 from gpudash.tui.screen import LiveApp
@@ -158,7 +158,7 @@ class Driving(LiveApp):
             self.show_message("this is a recording: it has no GPU that could be looked at")
             return
         latest = self.feed.latest
-        if latest is None or not any(map(is_left_alone, latest.devices)):
+        if latest is None or not any(map(is_suspended_on_purpose, latest.devices)):
             self.show_message("no GPU is known to be left alone on battery")
             return
         collector.resume()

@@ -11,10 +11,10 @@ from rich.style import Style
 
 from gpudash.analysis.columns import DEVICE_COLUMNS
 from gpudash.analysis.columns.devices import status, status_level
-from gpudash.analysis.health.levels import Level
 from gpudash.analysis.history import History
 from gpudash.analysis.table import Column, DeviceRow
 from gpudash.model.snapshot import Finding, FindingLevel, Host
+from gpudash.model.state import Level
 from gpudash.model.text import cut, pad, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.draw.bars import bar, sparkline

@@ -104,12 +104,12 @@ class ProcessTable:
         cells: int,
         height: int,
         *,
-        nobody: Callable[[], str],
+        empty_text: Callable[[], str],
         focused: bool = True,
     ) -> list[Line]:
         """Return headings and processes in `height` lines, and notes where room is left.
 
-        `nobody` gives the words for a list that is empty.
+        `empty_text` returns the text for an empty list.
         """
         window = listing.window(height - 1)
         self.top = window.start
@@ -118,7 +118,7 @@ class ProcessTable:
         if listing.selected is not None:
             lines[place] = highlighted(lines[place], theme, cells, focused=focused)
         elif not lines:
-            word = NOTHING_FITS if listing.everything else nobody()
+            word = NOTHING_FITS if listing.everything else empty_text()
             lines = [_dim(word, theme, cells)]
         lines += _notes(notes, theme, cells, height - 1 - len(lines))
         return [self._title(listing, window, theme, cells), *lines]

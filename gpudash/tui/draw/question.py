@@ -11,7 +11,7 @@ from textual.events import Click
 from textual.message import Message
 
 from gpudash.actions.kill.signals import Signal, signals
-from gpudash.analysis.health.levels import Level
+from gpudash.model.state import Level
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.theme import Theme

@@ -10,8 +10,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
 
-from gpudash.analysis.health.rule import LEFT_OUT, spoken
-from gpudash.analysis.usage import no_gpu
+from gpudash.analysis.health.rule import LEFT_OUT, rough_duration
+from gpudash.analysis.usage import no_gpus_text
 from gpudash.model.device import Device
 from gpudash.model.fields import label
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
@@ -117,7 +117,7 @@ class FindingsView(View):
     def pinned(self, cells: int, height: int) -> Sequence[Line]:
         """Return how many findings there are."""
         findings, snapshot = self.dashboard.findings, self.dashboard.snapshot
-        fine = _NOTHING if snapshot.devices else no_gpu(snapshot)
+        fine = _NOTHING if snapshot.devices else no_gpus_text(snapshot)
         told = fold(heading(findings) if findings else fine, max(8, cells - 2 * MARGIN))
         title = self.dashboard.value_theme.title
         return [*([Segment(" " * MARGIN + text, title)] for text in told), []]
@@ -223,7 +223,7 @@ def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> 
         lines.append([Segment(f" {mark} {text}", level_style(finding, theme))])
     lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
     if finding.held_seconds is not None:
-        lines.append(_indented(f"for {spoken(finding.held_seconds)}", theme.dim))
+        lines.append(_indented(f"for {rough_duration(finding.held_seconds)}", theme.dim))
     for of, proofs in groupby(finding.evidence, key=lambda proof: proof.of):
         # A value may be a list with commas.
         told = "; ".join(map(_proof_text, proofs))
@@ -244,7 +244,7 @@ def _proof_text(proof: Evidence) -> str:
     The number of those whose proof is left out ends the list: `and 18 more`.
     """
     if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
-        return f"{label(proof.name)} {spoken(proof.value)}"
+        return f"{label(proof.name)} {rough_duration(proof.value)}"
     if proof.name == LEFT_OUT:
         return f"and {readable(proof.value, Unit.NONE)} more"
     return f"{label(proof.name)} {readable(proof.value, _UNITS.get(proof.unit, Unit.NONE))}"

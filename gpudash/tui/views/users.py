@@ -10,8 +10,15 @@ from textual.events import Click
 
 from gpudash.analysis.columns.users import USER_COLUMNS
 from gpudash.analysis.filter.terms import quoted
-from gpudash.analysis.usage import User, everyone, is_unlisted, nobody, unowned_memory_bytes, users
-from gpudash.model.snapshot import EMPTY, Snapshot, are_untold
+from gpudash.analysis.usage import (
+    User,
+    all_users,
+    is_unlisted,
+    no_processes_text,
+    unowned_memory_bytes,
+    users,
+)
+from gpudash.model.snapshot import EMPTY, Snapshot, gpus_unknown
 from gpudash.model.units import size
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
@@ -98,7 +105,7 @@ class UsersView(View):
         self._ranking = Ranking(USER_COLUMNS, lambda user: user.name, "memory")
         self._table = UserTable()
         self._counted: Snapshot = EMPTY
-        self._everyone: User = everyone(EMPTY, dashboard.history.idle_seconds)
+        self._everyone: User = all_users(EMPTY, dashboard.history.idle_seconds)
         self._page = 1
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
@@ -107,8 +114,8 @@ class UsersView(View):
         self._count(snapshot)
         if not self._ranking.rows:
             hidden = (is_unlisted(device, snapshot) for device in snapshot.devices)
-            is_known = not are_untold(snapshot) and not any(hidden)
-            words = "Nobody uses a GPU" if is_known else nobody(snapshot)
+            is_known = not gpus_unknown(snapshot) and not any(hidden)
+            words = "Nobody uses a GPU" if is_known else no_processes_text(snapshot)
             return [[], [Segment(" " * MARGIN + words, theme.dim)]]
         notes: list[Line] = []
         unowned = unowned_memory_bytes(snapshot)
@@ -178,5 +185,5 @@ class UsersView(View):
             return
         idle = self.dashboard.playhead.idle_seconds
         self._counted = snapshot
-        self._everyone = everyone(snapshot, idle)
+        self._everyone = all_users(snapshot, idle)
         self._ranking.fill(users(snapshot, idle))

@@ -37,7 +37,7 @@ def test_they_read_like_a_sentence() -> None:
         "nvlink": "-",
         "codec": "-",
         "ecc": "-",
-        "status": "ok",
+        "status": "busy",
     }
 
 
@@ -54,6 +54,7 @@ def test_what_the_sms_did_stands_beside_the_time_in_which_any_kernel_ran() -> No
 def test_device_that_tells_nothing_shows_no_zeros() -> None:
     told = texts(Device(index=3))
     assert told.pop("index") == "3"
+    assert told.pop("status") == "unknown"
     assert set(told.values()) == {"-"}
 
 
@@ -82,7 +83,7 @@ def test_encoder_and_memory_errors_appear_only_when_there_are_any() -> None:
     assert (texts(busy)["codec"], texts(failing)["ecc"]) == ("40%/0%", "3+1")
 
 
-@pytest.mark.parametrize(("processes", "word"), [(1, "held"), (0, "in use")])
+@pytest.mark.parametrize(("processes", "word"), [(1, "held idle"), (0, "in use")])
 def test_idle_gpu_whose_memory_a_process_holds_is_called_held(processes: int, word: str) -> None:
     share = make_process_device(used_gpu_memory_bytes=10 * GIB, sm_utilization_percent=0)
     device = make_device(gpu_utilization_percent=0)

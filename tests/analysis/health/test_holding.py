@@ -1,4 +1,4 @@
-"""Processes that hold GPUs without working there, and GPUs that wait for their host."""
+"""GPUs that are held or leased without being used, and GPUs that wait for their host."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.health.engine import Diagnosis
-from gpudash.analysis.health.rule import spoken
-from gpudash.model.process import Process
+from gpudash.analysis.health.engine import Diagnosis, findings_by_device
+from gpudash.analysis.health.rule import rough_duration
+from gpudash.analysis.usage import device_states, status
+from gpudash.model import state as states
+from gpudash.model.process import Lease, Process
 from gpudash.model.snapshot import Snapshot
 from tests.analysis.health.examined import Watched, found, host, later, rules
-from tests.factories import GIB, make_device, make_process, make_process_device, make_topology
+from tests.factories import (
+    GIB,
+    gpu_uuid,
+    make_device,
+    make_process,
+    make_process_device,
+    make_topology,
+)
 
 
 def holder(percents: list[int | None], **overrides: Any) -> Process:
@@ -104,7 +113,7 @@ def test_sentence_and_proof_tell_one_time(seconds: float, told: str) -> None:
     assert isinstance(proof, float)
     assert proof == finding.held_seconds
     assert 0 <= seconds - proof < 0.1 + 1e-6
-    assert spoken(proof) == told
+    assert rough_duration(proof) == told
 
 
 def test_idle_processes_of_one_owner_share_a_sentence() -> None:
@@ -288,3 +297,75 @@ def test_gpus_of_one_process_without_p2p_are_told() -> None:
     assert finding.indices == (0, 1, 2, 3)
     near = machine([80, 80], holder([80, 80]), topology=make_topology(2))
     assert rules(near) == {}
+
+
+def leased_host(*indices: int, **overrides: Any) -> Snapshot:
+    fields: dict[str, Any] = {"pid": 77, "username": "bob", "name": "python", "is_used": False}
+    leases = tuple(
+        Lease(uuid=gpu_uuid(index), index=index, **{**fields, **overrides}) for index in indices
+    )
+    idle = {"gpu_utilization_percent": 0, "memory_used_bytes": 0}
+    devices = tuple(make_device(index=index, **idle) for index in range(4))
+    return host(devices=devices, leases=leases)
+
+
+def test_who_has_leased_what_and_does_not_use_it() -> None:
+    finding = found(leased_host(0, 1, 2), "leased-unused")
+    assert finding.sentence == "bob's python (PID 77) has leased GPU 0-2 and does not use them now"
+    assert (finding.level, finding.held_seconds) == ("info", None)
+    assert finding.indices == (0, 1, 2)
+
+
+def test_a_used_one_and_one_that_cannot_be_seen_are_no_finding() -> None:
+    assert "leased-unused" not in rules(leased_host(0, is_used=True))
+    assert "leased-unused" not in rules(leased_host(0, is_used=None))
+
+
+def test_it_becomes_a_warning_after_ten_minutes() -> None:
+    watched = Watched()
+    assert watched.see(leased_host(0), 599)["leased-unused"].level == "info"
+    finding = watched.see(leased_host(0), 10)["leased-unused"]
+    assert finding.level == "warn"
+    assert finding.sentence.endswith("has leased GPU 0 and has not used it for 10 min")
+
+
+def test_a_moment_of_use_starts_anew() -> None:
+    watched = Watched()
+    watched.see(leased_host(0), 590)
+    watched.see(leased_host(0, is_used=True), 2)
+    assert watched.see(leased_host(0), 20)["leased-unused"].level == "info"
+
+
+def test_a_moment_in_which_the_use_cannot_be_seen_does_not() -> None:
+    watched = Watched()
+    watched.see(leased_host(0), 590)
+    assert watched.see(leased_host(0, is_used=None), 2) == {}
+    assert watched.see(leased_host(0), 20)["leased-unused"].level == "warn"
+
+
+def test_a_long_time_in_which_the_use_cannot_be_seen_is_not_called_unused() -> None:
+    watched = Watched()
+    watched.see(leased_host(0), 590)
+    for _ in range(60):
+        assert watched.see(leased_host(0, is_used=None), 60) == {}
+    finding = watched.see(leased_host(0), 10)["leased-unused"]
+    assert finding.level == "info"
+    assert finding.sentence.endswith("has not used it for 9 s")
+
+
+def test_samples_that_come_rarely_add_up() -> None:
+    watched = Watched()
+    for _ in range(7):
+        finding = watched.see(leased_host(0))["leased-unused"]
+        watched.second += 119
+    assert finding.level == "warn"
+
+
+def test_a_leased_gpu_is_neither_free_nor_idle() -> None:
+    snapshot = leased_host(1)
+    first, second, *_ = snapshot.devices
+    states_by_key = device_states(snapshot)
+    assert states_by_key[first.key] is states.FREE
+    assert states_by_key[second.key] is states.LEASED
+    concerned = findings_by_device(snapshot)
+    assert status(states.LEASED, concerned[second.key]) == ("leased", "ok")

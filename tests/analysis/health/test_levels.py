@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis import health
+from gpudash.analysis.health import levels
 from tests.factories import GIB, make_device
 
 
@@ -24,7 +24,7 @@ from tests.factories import GIB, make_device
 def test_temperature_level_follows_the_board_s_own_limits(
     overrides: dict[str, Any], level: str
 ) -> None:
-    assert health.temperature_level(make_device(**overrides)) == level
+    assert levels.temperature_level(make_device(**overrides)) == level
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_temperature_level_follows_the_board_s_own_limits(
 )
 def test_memory_level_warns_before_it_is_full(used: int | None, level: str) -> None:
     device = make_device(memory_used_bytes=None if used is None else used * GIB)
-    assert health.memory_level(device) == level
+    assert levels.memory_level(device) == level
 
 
 @pytest.mark.parametrize(("usage", "level"), [(690, "warn"), (400, "ok"), (None, "unknown")])
 def test_power_level_warns_at_the_limit(usage: int | None, level: str) -> None:
     device = make_device(power_usage_mw=None if usage is None else usage * 1000)
-    assert health.power_level(device) == level
+    assert levels.power_level(device) == level
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_memory_temperature_is_judged_by_the_board_s_own_limit(
     value: int, limit: int | None, level: str
 ) -> None:
     device = make_device(memory_temperature_celsius=value, max_memory_temperature_celsius=limit)
-    assert health.memory_temperature_level(device) == level
+    assert levels.memory_temperature_level(device) == level

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.health.rule import Rule
+from gpudash.analysis.health.rules import FAMILIES, RULES
 from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.process import Holder
+from gpudash.model.state import STATES
 from gpudash.model.text import clean
 from gpudash.model.wire import decode, encode
 from tests.analysis.health.examined import found, host, of_device, rules
@@ -168,7 +171,10 @@ def test_evidence_carries_names_values_and_units() -> None:
     ("power", "advice"),
     [
         ({}, "Normal under full load; only a higher limit would make it faster."),
-        ({"default_power_limit_mw": 800_000}, "If that is not meant: sudo nvidia-smi -i 0 -pl 800"),
+        (
+            {"default_power_limit_mw": 800_000},
+            "If that is not intended: sudo nvidia-smi -i 0 -pl 800",
+        ),
         ({"power_limit_mw": 800_000}, "It is set to 800W: the board, the server or a battery"),
         ({"sm_clock_mhz": 300}, "see its power cables and supply"),
     ],
@@ -327,7 +333,7 @@ def test_memory_of_nobody_is_to_be_expected_where_processes_are_hidden() -> None
     orphaned = make_device(**ORPHAN, holders=(), holders_complete=False)
     finding = found(host(devices=(orphaned,), errors=(hidden,)), "memory-unaccounted")
     assert finding.level == "info"
-    assert finding.advice.endswith("look on the host.")
+    assert finding.advice.endswith("see the host.")
     one = make_device(**ORPHAN, holders=(Holder(pid=812),))
     assert found(host(devices=(one,), errors=(hidden,)), "memory-unaccounted").level == "warn"
     elsewhere = Fault(source="processes", code=4, uuid=clean(gpu_uuid(7)), message=clean("x"))
@@ -418,3 +424,31 @@ def test_mig_gpu_is_not_full_because_its_instances_are() -> None:
 
 def test_host_without_gpus_has_no_findings() -> None:
     assert rules(host(devices=(), host=make_host())) == {}
+
+
+def test_ids_are_unique_and_each_rule_says_what_it_finds() -> None:
+    ids = [rule.id for rule in RULES]
+    assert len(set(ids)) == len(ids)
+    assert all(rule.help and rule.id == rule.id.lower() for rule in RULES)
+
+
+def test_words_fit_the_column_of_the_status() -> None:
+    assert all(len(rule.word) <= 9 for rule in RULES)
+
+
+def test_each_rule_that_a_family_declares_is_in_the_table() -> None:
+    declared = {
+        each for family in FAMILIES for each in vars(family).values() if isinstance(each, Rule)
+    }
+    assert declared == set(RULES)
+    assert len({rule.rank for rule in RULES}) == len(RULES)
+
+
+def test_no_word_of_a_finding_is_that_of_a_state() -> None:
+    words = {rule.word for rule in RULES if isinstance(rule.status, str)}
+    assert words.isdisjoint(state.word for state in STATES)
+
+
+def test_what_is_found_is_in_the_table() -> None:
+    found = rules(of_device(state="lost")) | rules(of_device(remapped_rows_failed=True))
+    assert set(found) <= {rule.id for rule in RULES}

@@ -66,26 +66,26 @@ def test_pace_and_clock_give_way_to_the_whole_summary() -> None:
     assert "every 1s" in text(140)
 
 
-def test_words_give_way_to_the_time_of_what_is_not_of_now() -> None:
+def test_what_is_busy_gives_way_to_the_time_of_what_is_not_of_now() -> None:
     shown = text(67, marks=("PAUSED",))
-    assert "8 GPUs: 1 hot, 5 busy, 1 held, 1 free " in shown
+    assert "8 GPUs: 1 hot, 1 held idle, 1 free…" in shown
     assert "PAUSED" in shown
     assert ":" in shown.rpartition("PAUSED")[2]
 
 
 @pytest.mark.parametrize("marks", [(), ("PAUSED",)])
 def test_uses_keep_their_order_and_commas_at_any_width(marks: tuple[str, ...]) -> None:
-    order = ["1 hot", "5 busy", "1 held", "1 free"]
+    order = ["1 hot", "5 busy", "1 held idle", "1 free"]
     for cells in range(46, 160):
         told = text(cells, marks=marks).partition("8 GPUs: ")[2].partition("  ")[0]
         told = told.removesuffix(" DEMO")
-        uses = told.replace("held idle", "held").removesuffix("…").split(", ")
+        uses = told.removesuffix("…").split(", ")
         assert uses == [use for use in order if use in uses]
         assert told.endswith("…") is (len(uses) < len(order))
 
 
 def test_what_is_left_out_is_marked() -> None:
-    assert "8 GPUs: 1 hot, 1 held, 1 free…" in text(60, marks=("PAUSED",))
+    assert "8 GPUs: 1 hot, 1 free…" in text(50, marks=("PAUSED",))
 
 
 THEME_FOOTER = look(no_color=False, color_system=ColorSystem.TRUECOLOR)

@@ -25,7 +25,7 @@ def listing() -> Listing:
 
 
 def title(listing: Listing, cells: int) -> str:
-    line = ProcessTable().lines(listing, (), THEME, cells, 6, nobody=lambda: "")[0]
+    line = ProcessTable().lines(listing, (), THEME, cells, 6, empty_text=lambda: "")[0]
     return "".join(segment.text for segment in line)
 
 

@@ -138,7 +138,7 @@ async def test_click_finds_the_metric_also_when_scrolled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "said"), [("lost", "LOST: fell off the bus"), ("asleep", "asleep: Powered down")]
+    ("state", "said"), [("lost", "LOST: fell off the bus"), ("asleep", "asleep: powered down")]
 )
 async def test_fault_is_told_in_words(state: Any, said: str) -> None:
     feed = HandFeed()

@@ -1,4 +1,4 @@
-"""What holds the clocks of a GPU down: power, heat, hardware; and clocks that nothing explains."""
+"""Clocks held down by power, heat or hardware, and low clocks that nothing explains."""
 
 from __future__ import annotations
 
@@ -6,44 +6,61 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gpudash.analysis.health.context import Sight
-from gpudash.analysis.health.rule import Rule, Symptom, proof
+from gpudash.analysis.health.context import RuleContext
+from gpudash.analysis.health.rule import Rule, Symptom, check, proof, rule
+from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import watts
 
-POWER_BRAKE = Rule("power-brake", "the server's power brake slows the GPU down", "brake", 0, 5)
-THERMAL_HARDWARE = Rule(
-    "thermal-slowdown-hardware", "so hot that hardware slows it down", "thermal", 0, 10
+POWER_BRAKE = rule(
+    100,
+    "power-brake",
+    "the server's power brake slows the GPU down",
+    status="brake",
+    goes_after_seconds=5,
 )
-HARDWARE_SLOWDOWN = Rule(
+THERMAL_HARDWARE = rule(
+    110,
+    "thermal-slowdown-hardware",
+    "so hot that hardware slows it down",
+    status=states.HOT,
+    goes_after_seconds=10,
+)
+HARDWARE_SLOWDOWN = rule(
+    120,
     "hardware-slowdown",
     "hardware slows it down, for neither of the two reasons above",
-    "hw-slow",
-    2.5,
-    5,
+    status="hw-slow",
+    appears_after_seconds=2.5,
+    goes_after_seconds=5,
 )
-THERMAL_SOFTWARE = Rule(
-    "thermal-slowdown-software", "slowed down for being too warm", "thermal", 2.5, 10
+THERMAL_SOFTWARE = rule(
+    140,
+    "thermal-slowdown-software",
+    "slowed down for being too warm",
+    status=states.HOT,
+    appears_after_seconds=2.5,
+    goes_after_seconds=10,
 )
-POWER_CAPPED = Rule(
+POWER_CAPPED = rule(
+    150,
     "power-capped",
     "its power limit holds its clocks; a warning if it was lowered and costs a tenth, or if it "
     "costs two thirds",
-    "power-cap",
-    2.5,
-    10,
+    status="power-cap",
+    appears_after_seconds=2.5,
+    goes_after_seconds=10,
+    is_shown_as_info=True,
 )
-CLOCKS_LOW = Rule(
+CLOCKS_LOW = rule(
+    260,
     "clocks-low",
     "works at less than 60 % of its highest clock, and the driver names no reason",
-    "slow-clk",
-    10,
-    10,
+    status="slow-clk",
+    appears_after_seconds=10,
+    goes_after_seconds=10,
 )
-
-THERMAL = frozenset({THERMAL_HARDWARE.id, THERMAL_SOFTWARE.id})
-"""The rules that a GPU is too warm by."""
 
 
 class _Slowdown(Struct, frozen=True):
@@ -54,13 +71,13 @@ class _Slowdown(Struct, frozen=True):
 
 
 _UNNAMED = "hw-slowdown"
-"""Stands also when one of the two others of the hardware does."""
+"""The driver also sets it along with one of the two other hardware reasons."""
 _COUNTED = (
     ("throttled_sw_thermal_percent", "sw-thermal-slowdown"),
     ("throttled_hw_thermal_percent", "hw-thermal-slowdown"),
     ("throttled_hw_power_brake_percent", "hw-power-brake-slowdown"),
 )
-"""What comes and goes between two samples, by the counter of its time."""
+"""Reasons that may come and go between two samples, by the counter of their time."""
 _HELD_TIMES = (
     *(name for name, _ in _COUNTED),
     "throttled_sw_power_cap_percent",
@@ -124,13 +141,14 @@ _NEARLY = 0.98
 _CLOCKS = ("sm_clock_mhz", "max_sm_clock_mhz")
 
 
-def slowdowns(sight: Sight) -> Iterator[Symptom]:
+@check
+def slowdowns(context: RuleContext) -> Iterator[Symptom]:
     """GPUs whose clocks the driver says are held down, other than by idling or by a setting."""
-    for gpu in sight.gpus:
+    for gpu in context.gpus:
         reasons = _reasons(gpu)
         if not reasons:
             continue
-        of = sight.name(gpu)
+        of = context.name(gpu)
         hardware = [reason for reason in _HARDWARE if reason in reasons]
         if len(hardware) > 1 and _UNNAMED in hardware:
             hardware.remove(_UNNAMED)
@@ -148,9 +166,10 @@ def _reasons(gpu: Device) -> frozenset[str]:
     return frozenset((*(gpu.clocks_event_reasons or ()), *counted))
 
 
-def low_clocks(sight: Sight) -> Iterator[Symptom]:
+@check
+def low_clocks(context: RuleContext) -> Iterator[Symptom]:
     """GPUs that work at low clocks although the driver names no reason."""
-    for gpu in sight.gpus:
+    for gpu in context.gpus:
         if not _is_loaded(gpu) or gpu.clocks_event_reasons is None:
             continue
         if (gpu.performance_state or 0) > _DEEPEST_LOADED_STATE:
@@ -165,7 +184,7 @@ def low_clocks(sight: Sight) -> Iterator[Symptom]:
                 "power connector and the power plan of the host."
             )
             evidence = proof(
-                sight.name(gpu), gpu, "gpu_utilization_percent", *_CLOCKS, "performance_state"
+                context.name(gpu), gpu, "gpu_utilization_percent", *_CLOCKS, "performance_state"
             )
             yield Symptom(CLOCKS_LOW, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
 
@@ -204,7 +223,7 @@ def _slowed(slowdown: _Slowdown, gpu: Device, of: str) -> Symptom:
 
 
 def _capped(gpu: Device, of: str) -> Symptom:
-    """A limit is normal, unless somebody lowered it and it costs speed, or it costs nearly all."""
+    """A limit is normal unless it was lowered and costs speed, or costs nearly all of it."""
     limit, normal = gpu.enforced_power_limit_mw, gpu.default_power_limit_mw
     wanted = limit if gpu.power_limit_mw is None else gpu.power_limit_mw
     lowered = wanted is not None and normal is not None and wanted < _NEARLY * normal
@@ -214,7 +233,7 @@ def _capped(gpu: Device, of: str) -> Symptom:
     behind += f", lowered from {watts(normal)}" if lowered else ""
     advice = "Normal under full load; only a higher limit would make it faster."
     if lowered:
-        advice = f"If that is not meant: sudo nvidia-smi -i INDEX -pl {(normal or 0) // 1000}"
+        advice = f"If that is not intended: sudo nvidia-smi -i INDEX -pl {(normal or 0) // 1000}"
     elif crawls:
         advice = (
             "Its clocks are below a third, which a limit alone does not explain: see its power "

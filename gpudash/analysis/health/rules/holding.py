@@ -1,4 +1,4 @@
-"""Processes that hold GPUs without working on them, and GPUs that wait for their host."""
+"""GPUs that are held or leased without being used, and GPUs that wait for their host."""
 
 from __future__ import annotations
 
@@ -6,69 +6,94 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from gpudash.analysis.health.context import Hold, Sight
+from gpudash.analysis.health.context import Hold, RuleContext
 from gpudash.analysis.health.levels import notable
-from gpudash.analysis.health.rule import Rule, Symptom, bounded, number, proof, spoken, who
-from gpudash.analysis.labels import index_ranges
+from gpudash.analysis.health.rule import (
+    Symptom,
+    bounded,
+    check,
+    floor_tenths,
+    number,
+    proof,
+    rough_duration,
+    rule,
+    who,
+)
+from gpudash.analysis.labels import index_ranges, whose
+from gpudash.model import state as states
 from gpudash.model.device import Device
-from gpudash.model.process import Process
+from gpudash.model.process import Lease, Process
 from gpudash.model.snapshot import Evidence
 from gpudash.model.units import size
 
-HOLDS_MANY = Rule(
+HOLDS_MANY = rule(
+    130,
     "holds-many-works-on-few",
     "one process took the memory of many GPUs and works on few",
-    "held",
-    10,
+    status=states.HELD,
+    appears_after_seconds=10,
 )
-HELD_IDLE = Rule(
+HELD_IDLE = rule(
+    160,
     "held-idle",
     "processes hold memory and do nothing; a warning after 5 minutes, 30 if they worked before",
-    "held",
+    status=states.HELD,
 )
-HOST_BOUND = Rule(
+LEASED_UNUSED = rule(
+    170,
+    "leased-unused",
+    "leased by gpudash run and not used; a warning after 10 minutes",
+    status=states.LEASED,
+)
+HOST_BOUND = rule(
+    270,
     "host-bound",
-    "used less than half while its process keeps a CPU busy or waits for a disk; never in one look",
-    "starved",
-    60,
-    30,
+    "used less than half while its process keeps a CPU busy or waits for a disk; needs "
+    "several samples",
+    status="starved",
+    appears_after_seconds=60,
+    goes_after_seconds=30,
 )
-
-HELD = frozenset({HOLDS_MANY.id, HELD_IDLE.id})
-"""The rules whose devices are held without being used."""
 
 _LONG_SECONDS, _LONG_PAUSE_SECONDS = 300.0, 1800.0
-_MOST_PROOFS = 9
-_LEAST_PERCENT, _STARVED_PERCENT = 2, 50
+_MAX_PROOFS = 9
+_MIN_PERCENT, _STARVED_PERCENT = 2, 50
 _BUSY_CORE_PERCENT, _WAITING_PERCENT = 90, 50
 _IDLE_ADVICE = (
     "Ask its owner, or end it: K on the screen, gpudash kill PID. A notebook keeps its memory "
     "until its kernel is shut down, a server as long as it runs."
 )
 
+_LEASE_LONG_SECONDS, _UNSEEN_SECONDS = 600.0, 60.0
+_LEASE_ADVICE = (
+    "A lease ends with the command that gpudash run started: ask its owner, or end it with "
+    "gpudash kill PID. gpudash leases lists them all."
+)
+
 _Idle = tuple[Process, list[Hold]]
 
 
-def holders(sight: Sight) -> Iterator[Symptom]:
+@check
+def holders(context: RuleContext) -> Iterator[Symptom]:
     """Processes that hold GPUs on which they do nothing."""
     groups: dict[tuple[str | None, bool], list[_Idle]] = defaultdict(list)
-    for process, holds in sight.holds:
+    for process, holds in context.holds:
         idle = [hold for hold in holds if hold.idle_seconds is not None]
         if not idle:
             continue
         if _is_trap(holds, idle):
-            yield _trap(sight, process, holds, idle)
+            yield _trap(context, process, holds, idle)
             continue
         groups[process.username, _is_long(idle)].append((process, idle))
     for (owner, is_long), group in groups.items():
-        yield _held_idle(sight, owner, is_long, group)
+        yield _held_idle(context, owner, is_long, group)
 
 
 def _is_long(idle: list[Hold]) -> bool:
-    """Whether it has lasted, longer where work may go on after a pause, and is notable."""
+    """Whether it has lasted, for longer if work may go on after a pause, and is notable."""
     paused = any(hold.works for hold in idle)
-    least = _LONG_PAUSE_SECONDS if paused else _LONG_SECONDS
-    return _idle_seconds(idle) >= least and any(map(_is_notable, idle))
+    enough = _LONG_PAUSE_SECONDS if paused else _LONG_SECONDS
+    return _idle_seconds(idle) >= enough and any(map(_is_notable, idle))
 
 
 def _is_trap(holds: list[Hold], idle: list[Hold]) -> bool:
@@ -78,12 +103,12 @@ def _is_trap(holds: list[Hold], idle: list[Hold]) -> bool:
     return bool(working) and 2 * len(taken) >= len(holds) and all(hold.works for hold in working)
 
 
-def _trap(sight: Sight, process: Process, holds: list[Hold], idle: list[Hold]) -> Symptom:
+def _trap(context: RuleContext, process: Process, holds: list[Hold], idle: list[Hold]) -> Symptom:
     """One process that took the memory of many GPUs and works on few."""
     working = [hold for hold in holds if hold.idle_seconds is None]
     used = index_ranges({hold.share.index for hold in working})
     sentence = (
-        f"{who(process)} holds {size(_memory(holds))} on GPU {sight.ranges(holds)} "
+        f"{who(process)} holds {size(_memory(holds))} on GPU {context.ranges(holds)} "
         f"and works on GPU {used} alone"
     )
     advice = (
@@ -98,16 +123,18 @@ def _trap(sight: Sight, process: Process, holds: list[Hold], idle: list[Hold]) -
         advice,
         sentence=sentence,
         devices=tuple(hold.device for hold in idle),
-        evidence=tuple(chain.from_iterable(_proofs(sight, [(process, holds)]))),
+        evidence=tuple(chain.from_iterable(_proofs(context, [(process, holds)]))),
         pids=(process.pid,),
-        held_seconds=None if sight.is_first else _idle_seconds(idle),
+        held_seconds=None if context.is_first else _idle_seconds(idle),
     )
 
 
-def _held_idle(sight: Sight, owner: str | None, is_long: bool, group: list[_Idle]) -> Symptom:
+def _held_idle(
+    context: RuleContext, owner: str | None, is_long: bool, group: list[_Idle]
+) -> Symptom:
     """What one owner holds without using it, which after some minutes is a warning."""
     holds = [hold for _, idle in group for hold in idle]
-    seconds, ranges = _idle_seconds(holds), sight.ranges(holds)
+    seconds, ranges = _idle_seconds(holds), context.ranges(holds)
     first = max(group, key=lambda each: (_memory(each[1]) or 0, -each[0].pid))[0]
     others = len(group) - 1
     subject = who(first) + (f" and {others} more {'process' if others == 1 else 'processes'}")
@@ -118,8 +145,8 @@ def _held_idle(sight: Sight, owner: str | None, is_long: bool, group: list[_Idle
     them = "it" if ranges.isdecimal() else "them"
     lasting = (
         f"does not use {them} now"
-        if sight.is_first
-        else f"has not used {them} for {spoken(seconds)}"
+        if context.is_first
+        else f"has not used {them} for {rough_duration(seconds)}"
     )
     if others:
         lasting = lasting.replace("does not", "do not").replace("has not", "have not")
@@ -131,50 +158,51 @@ def _held_idle(sight: Sight, owner: str | None, is_long: bool, group: list[_Idle
         _IDLE_ADVICE,
         sentence=f"{subject} {holds_it} and {lasting}",
         devices=tuple({hold.device.key: hold.device for hold in holds}.values()),
-        evidence=bounded(_proofs(sight, group), len(holds), _MOST_PROOFS),
+        evidence=bounded(_proofs(context, group), len(holds), _MAX_PROOFS),
         pids=tuple(process.pid for process, _ in group),
-        held_seconds=None if sight.is_first else seconds,
+        held_seconds=None if context.is_first else seconds,
     )
 
 
-def starved(sight: Sight) -> Iterator[Symptom]:
+@check
+def starved(context: RuleContext) -> Iterator[Symptom]:
     """GPUs that wait while their processes use a CPU fully, or wait for a disk.
 
-    A single sample does not tell: the GPU may pause, and its CPU time is that of a whole life.
+    A single sample is no proof: the GPU may pause, and CPU time is a mean since the start.
     """
-    if sight.is_first:
+    if context.is_first:
         return
     waiting = {
         gpu.key: (gpu, percent)
-        for gpu in sight.gpus
+        for gpu in context.gpus
         if gpu.gpu_utilization_percent is not None
-        and (percent := sight.work.utilization_percent(gpu)) is not None
-        and _LEAST_PERCENT <= percent < _STARVED_PERCENT
+        and (percent := context.activity.utilization_percent(gpu)) is not None
+        and _MIN_PERCENT <= percent < _STARVED_PERCENT
     }
     users: dict[str, list[Process]] = defaultdict(list)
-    for process, holds in sight.holds if waiting else ():
+    for process, holds in context.holds if waiting else ():
         for hold in holds:
             if hold.idle_seconds is None and hold.device.key in waiting:
                 users[hold.device.key].append(process)
     for key, (gpu, percent) in waiting.items():
-        yield from _starved(sight, gpu, percent, users.get(key, ()))
+        yield from _starved(context, gpu, percent, users.get(key, ()))
 
 
 def _starved(
-    sight: Sight, gpu: Device, percent: float, users: Iterable[Process]
+    context: RuleContext, gpu: Device, percent: float, users: Iterable[Process]
 ) -> Iterator[Symptom]:
     for process in users:
-        known = sight.work.of(process)
+        known = context.activity.of(process)
         cpu = None if process.cpu_percent is None else known.cpu_percent
         waits = None if process.status is None else known.disk_wait_percent
         is_waiting = waits is not None and waits >= _WAITING_PERCENT
         if not is_waiting and (cpu is None or cpu < _BUSY_CORE_PERCENT):
             continue
         why = "waits for a disk" if is_waiting else "keeps the CPU busy"
-        of = sight.name(gpu)
+        of = context.name(gpu)
         evidence = [number("mean_gpu_utilization_percent", percent, of)]
-        told = (("mean_cpu_percent", cpu), ("mean_disk_wait_percent", waits))
-        evidence += [number(name, value, f"PID {process.pid}") for name, value in told if value]
+        means = (("mean_cpu_percent", cpu), ("mean_disk_wait_percent", waits))
+        evidence += [number(name, value, f"PID {process.pid}") for name, value in means if value]
         yield Symptom(
             HOST_BOUND,
             (gpu.key, process.key),
@@ -189,15 +217,15 @@ def _starved(
         return
 
 
-def _proofs(sight: Sight, group: Iterable[_Idle]) -> Iterator[tuple[Evidence, ...]]:
+def _proofs(context: RuleContext, group: Iterable[_Idle]) -> Iterator[tuple[Evidence, ...]]:
     """What each process holds and does, for each of its devices."""
     for process, holds in group:
         for hold in holds:
-            of = f"PID {process.pid} on {sight.name(hold.device)}"
-            told = proof(of, hold.share, "used_gpu_memory_bytes", "sm_utilization_percent")
-            if hold.idle_seconds and not sight.is_first:
-                told += (number("idle_seconds", hold.idle_seconds, of),)
-            yield told
+            of = f"PID {process.pid} on {context.name(hold.device)}"
+            evidence = proof(of, hold.share, "used_gpu_memory_bytes", "sm_utilization_percent")
+            if hold.idle_seconds and not context.is_first:
+                evidence += (number("idle_seconds", hold.idle_seconds, of),)
+            yield evidence
 
 
 def _idle_seconds(idle: Iterable[Hold]) -> float:
@@ -213,3 +241,63 @@ def _memory(holds: Iterable[Hold]) -> int | None:
     known = [h.share.used_gpu_memory_bytes for h in holds]
     amounts = [amount for amount in known if amount is not None]
     return sum(amounts) if amounts else None
+
+
+_Key = tuple[str, int | None]
+"""UUID of a GPU and PID of the process that leased it."""
+
+
+@check
+class UnusedLeases:
+    """Leases on which nothing runs, and since when."""
+
+    def __init__(self) -> None:
+        self._since: dict[_Key, float] = {}
+        self._seen: dict[_Key, float] = {}
+        """When each was last seen unused."""
+
+    def __call__(self, context: RuleContext) -> Iterator[Symptom]:
+        """Yield one symptom for each holder of GPUs on which nothing of it runs."""
+        now = context.activity.now
+        unused = [lease for lease in context.snapshot.leases if lease.is_used is False]
+        before, seen = self._since, self._seen
+        self._since = {
+            (each.uuid, each.pid): before.get((each.uuid, each.pid), now) for each in unused
+        }
+        self._seen = dict.fromkeys(self._since, now)
+        # Processes that cannot be seen for a moment are taken for unchanged; not for longer.
+        all_leases = context.snapshot.leases
+        unseen = {(each.uuid, each.pid) for each in all_leases if each.is_used is None}
+        for each in unseen & before.keys():
+            if now - seen[each] <= _UNSEEN_SECONDS:
+                self._since[each], self._seen[each] = before[each], seen[each]
+        devices: dict[str, Device] = {d.uuid: d for d in context.snapshot.devices if d.uuid}
+        for pid in dict.fromkeys(lease.pid for lease in unused):
+            leases = [lease for lease in unused if lease.pid == pid]
+            held = [devices[lease.uuid] for lease in leases if lease.uuid in devices]
+            seconds = floor_tenths(now - min(self._since[lease.uuid, pid] for lease in leases))
+            yield _unused_lease(context, leases, held, seconds)
+
+
+def _unused_lease(
+    context: RuleContext, leases: list[Lease], held: list[Device], seconds: float
+) -> Symptom:
+    first = leases[0]
+    ranges = index_ranges({lease.index for lease in leases})
+    holder = whose(first.name, first.username, first.pid)
+    them = "it" if ranges.isdecimal() else "them"
+    lasting = (
+        f"does not use {them} now"
+        if context.is_first or seconds < 1
+        else f"has not used {them} for {rough_duration(seconds)}"
+    )
+    return Symptom(
+        LEASED_UNUSED,
+        first.pid,
+        "warn" if seconds >= _LEASE_LONG_SECONDS else "info",
+        _LEASE_ADVICE,
+        sentence=f"{holder} has leased GPU {ranges} and {lasting}",
+        devices=tuple(held),
+        evidence=(number("leased_gpu_count", len(leases)),),
+        held_seconds=None if context.is_first else seconds,
+    )

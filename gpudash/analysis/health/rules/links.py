@@ -5,32 +5,45 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gpudash.analysis.health.context import Sight
-from gpudash.analysis.health.rule import Rule, Symptom, number, proof
+from gpudash.analysis.health.context import RuleContext
+from gpudash.analysis.health.rule import Symptom, check, number, proof, rule
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Topology
 
-NVLINK_DOWN = Rule(
-    "nvlink-down", "fewer NVLinks than before, or than on others of its kind", "nvlink", 5, 10
+NVLINK_DOWN = rule(
+    210,
+    "nvlink-down",
+    "fewer NVLinks than before, or than on others of its kind",
+    status="nvlink",
+    appears_after_seconds=5,
+    goes_after_seconds=10,
 )
-NVLINK_ERRORS = Rule(
+NVLINK_ERRORS = rule(
+    220,
     "nvlink-errors",
-    "an error counter of an NVLink rises; a warning from 1 a second, or if a link starts anew",
-    "nvlink",
-    0,
-    60,
+    "an error counter of an NVLink rises; a warning from 1 a second, or if a link restarts",
+    status="nvlink",
+    goes_after_seconds=60,
 )
 # Generation and width are read every ten seconds: two readings under load prove it.
-PCIE_REDUCED = Rule(
+PCIE_REDUCED = rule(
+    240,
     "pcie-link-reduced",
-    "fewer PCIe lanes, or a lower generation, than it could have, while it works; a remark if all "
+    "fewer PCIe lanes, or a lower generation, than it could have, while it works; info only if all "
     "of its kind have as few lanes",
-    "pcie",
-    21,
-    21,
+    status="pcie",
+    appears_after_seconds=21,
+    goes_after_seconds=21,
 )
-PCIE_REPLAYS = Rule("pcie-replays", "many packets are sent again over PCIe", "pcie", 21, 60)
-NO_P2P = Rule("p2p-missing", "GPUs of one process cannot reach each other's memory")
+PCIE_REPLAYS = rule(
+    250,
+    "pcie-replays",
+    "many packets are sent again over PCIe",
+    status="pcie",
+    appears_after_seconds=21,
+    goes_after_seconds=60,
+)
+NO_P2P = rule(290, "p2p-missing", "GPUs of one process cannot reach each other's memory")
 
 _LOAD_PERCENT = 20
 _DEEPEST_LOADED_STATE = 2
@@ -47,32 +60,35 @@ _GRANTED = frozenset({"X", "OK", None})
 _LANES = "nvidia-smi nvlink --status names the links; a reset or a reseat of the board may help."
 
 
-def nvlinks(sight: Sight) -> Iterator[Symptom]:
+@check
+def nvlinks(context: RuleContext) -> Iterator[Symptom]:
     """GPUs with fewer NVLinks than before or than their like, or whose links make errors."""
-    most: dict[str | None, int] = defaultdict(int)
-    for gpu in sight.gpus:
-        most[gpu.name] = max(most[gpu.name], sight.work.most_nvlinks(gpu), gpu.nvlink_count or 0)
-    for gpu in sight.gpus:
+    highest: dict[str | None, int] = defaultdict(int)
+    for gpu in context.gpus:
+        highest[gpu.name] = max(
+            highest[gpu.name], context.activity.max_nvlinks(gpu), gpu.nvlink_count or 0
+        )
+    for gpu in context.gpus:
         count = gpu.nvlink_count
-        if count is not None and count < most[gpu.name] and not _is_unbridged(sight, gpu):
-            fact = (f"has {count} of {most[gpu.name]} NVLinks up",) * 2
+        if count is not None and count < highest[gpu.name] and not _is_unbridged(context, gpu):
+            fact = (f"has {count} of {highest[gpu.name]} NVLinks up",) * 2
             fact = fact[0], fact[0].replace("has", "have")
-            evidence = proof(sight.name(gpu), gpu, "nvlink_count", "nvlink_inactive_links")
+            evidence = proof(context.name(gpu), gpu, "nvlink_count", "nvlink_inactive_links")
             yield Symptom(NVLINK_DOWN, gpu.key, "warn", _LANES, fact, "", (gpu,), evidence)
         if gpu.nvlink_erring_links:
-            yield _erring(sight, gpu)
+            yield _erring(context, gpu)
 
 
-def _is_unbridged(sight: Sight, gpu: Device) -> bool:
+def _is_unbridged(context: RuleContext, gpu: Device) -> bool:
     """Whether a GPU without NVLinks may just have no bridge: where others are linked in pairs."""
-    if gpu.nvlink_count or sight.work.most_nvlinks(gpu):
+    if gpu.nvlink_count or context.activity.max_nvlinks(gpu):
         return False
-    links = sight.snapshot.topology.links if sight.snapshot.topology else ()
+    links = context.snapshot.topology.links if context.snapshot.topology else ()
     return all(sum(cell is not None and cell[:2] == "NV" for cell in row) < 2 for row in links)
 
 
-def _erring(sight: Sight, gpu: Device) -> Symptom:
-    """A link mends a damaged packet now and then; many, or a link that starts anew, are trouble."""
+def _erring(context: RuleContext, gpu: Device) -> Symptom:
+    """A link repairs a damaged packet now and then; many, or a link that restarts, are trouble."""
     rates = [rate for name in _RATES if (rate := getattr(gpu, name)) is not None]
     is_few = bool(rates) and max(rates) < _MANY_ERRORS and not gpu.nvlink_recoveries_per_second
     few = ("has NVLinks that err now and then", "have NVLinks that err now and then")
@@ -81,29 +97,30 @@ def _erring(sight: Sight, gpu: Device) -> Symptom:
         NVLINK_ERRORS,
         gpu.key,
         "info" if is_few else "warn",
-        "They are mended on the way; it is trouble once there are many." if is_few else _LANES,
+        "The links repair them; it is trouble once there are many." if is_few else _LANES,
         few if is_few else many,
         devices=(gpu,),
-        evidence=proof(sight.name(gpu), gpu, "nvlink_erring_links", *_RATES),
+        evidence=proof(context.name(gpu), gpu, "nvlink_erring_links", *_RATES),
     )
 
 
-def pcie(sight: Sight) -> Iterator[Symptom]:
+@check
+def pcie(context: RuleContext) -> Iterator[Symptom]:
     """GPUs whose PCIe link is below its maximum while they work, or sends much again."""
-    for gpu in sight.gpus:
+    for gpu in context.gpus:
         state = gpu.performance_state
         works = (gpu.gpu_utilization_percent or 0) >= _LOAD_PERCENT
         is_awake = state is None or state <= _DEEPEST_LOADED_STATE
         if works and is_awake and not gpu.unified_memory:
-            yield from _reduced(sight, gpu)
+            yield from _reduced(context, gpu)
         if (gpu.pcie_replays_per_second or 0) >= _MANY_REPLAYS:
             fact = ("sends many packets again over PCIe", "send many packets again over PCIe")
             advice = "Reseat it or its riser; a bad link costs speed before it fails."
-            evidence = proof(sight.name(gpu), gpu, "pcie_replays_per_second", "pcie_replay_count")
+            evidence = proof(context.name(gpu), gpu, "pcie_replays_per_second", "pcie_replay_count")
             yield Symptom(PCIE_REPLAYS, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
 
 
-def _reduced(sight: Sight, gpu: Device) -> Iterator[Symptom]:
+def _reduced(context: RuleContext, gpu: Device) -> Iterator[Symptom]:
     generation, highest = gpu.pcie_link_generation, gpu.max_pcie_link_generation
     lanes = _lanes(gpu)
     parts = [lanes] if lanes else []
@@ -112,7 +129,7 @@ def _reduced(sight: Sight, gpu: Device) -> Iterator[Symptom]:
     if not parts:
         return
     words = " and ".join(parts)
-    alike = [each for each in sight.gpus if each.name == gpu.name and each.key != gpu.key]
+    alike = [each for each in context.gpus if each.name == gpu.name and each.key != gpu.key]
     # The generation of those that do not work is lower than it could be.
     is_design = parts == [lanes] and {*map(_lanes, alike)} == {lanes}
     advice = "Reseat it or its riser, and see what the BIOS sets for its slot"
@@ -126,7 +143,7 @@ def _reduced(sight: Sight, gpu: Device) -> Iterator[Symptom]:
         (f"works {words}", f"work {words}"),
         devices=(gpu,),
         evidence=proof(
-            sight.name(gpu),
+            context.name(gpu),
             gpu,
             "gpu_utilization_percent",
             "pcie_link_generation",
@@ -143,46 +160,48 @@ def _lanes(gpu: Device) -> str | None:
     return f"on {width} of {widest} PCIe lanes" if width and widest and width < widest else None
 
 
-class MissingP2p:
-    """Processes on GPUs that cannot reach each other's memory; looked for when either changes."""
+@check
+class MissingP2PCheck:
+    """Processes on GPUs that cannot reach each other's memory; computed when either changes."""
 
     def __init__(self) -> None:
         self._known: tuple[Topology | None, object] = None, ()
         self._found: list[Symptom] = []
 
-    def __call__(self, sight: Sight) -> list[Symptom]:
+    def __call__(self, context: RuleContext) -> list[Symptom]:
         """Return one symptom for the processes of one name and owner on the same GPUs."""
-        several = [each for each in sight.snapshot.processes if len(each.devices) > 1]
-        topology = sight.snapshot.topology
+        several = [each for each in context.snapshot.processes if len(each.devices) > 1]
+        topology = context.snapshot.topology
         if topology is None or not several:
             return []
         users = [
             (p.key, p.name, p.username, [(s.uuid, s.type) for s in p.devices]) for p in several
         ]
         if self._known[0] is not topology or self._known[1] != users:
-            found = list(self._look(sight)) if _denies_p2p(topology) else []
+            found = list(self._symptoms(context)) if _denies_p2p(topology) else []
             self._known, self._found = (topology, users), found
         return self._found
 
-    def _look(self, sight: Sight) -> Iterator[Symptom]:
-        from gpudash.analysis.links import lacking_p2p
+    def _symptoms(self, context: RuleContext) -> Iterator[Symptom]:
+        gpus = {gpu.index: gpu for gpu in context.gpus}
+        # Imported here: few hosts need it, and every start would pay for it.
+        from gpudash.analysis.links import missing_p2p
 
-        gpus = {gpu.index: gpu for gpu in sight.gpus}
-        for lack in lacking_p2p(sight.snapshot):
+        for missing in missing_p2p(context.snapshot):
             yield Symptom(
                 NO_P2P,
-                tuple(lack.pids),
+                tuple(missing.pids),
                 "info",
-                "NCCL copies through host memory instead; keep a job inside of an island where "
+                "NCCL copies through host memory instead; keep a job inside an island where "
                 "that matters. gpudash topo --p2p shows all pairs.",
-                sentence=lack.sentence,
-                devices=tuple(gpus[index] for index in lack.gpus if index in gpus),
-                evidence=(number("pairs_without_p2p_count", lack.pair_count),),
-                pids=tuple(lack.pids),
+                sentence=missing.sentence,
+                devices=tuple(gpus[index] for index in missing.gpus if index in gpus),
+                evidence=(number("pairs_without_p2p_count", missing.pair_count),),
+                pids=tuple(missing.pids),
             )
 
 
 def _denies_p2p(topology: Topology) -> bool:
-    """Whether any pair is known to have no peer access: seldom, and the rest takes a while."""
+    """Whether any pair is known to have no P2P: rare, and what follows takes a while."""
     matrices = topology.p2p_read, topology.p2p_write
     return any(not _GRANTED.issuperset(row) for matrix in matrices for row in matrix)

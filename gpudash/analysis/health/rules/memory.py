@@ -1,35 +1,43 @@
-"""Memory that is nearly used up, and memory that nobody listed owns."""
+"""Memory that is nearly used up, and memory that no listed process owns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudash.analysis.health.context import Sight
+from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.health.levels import memory_share, notable
-from gpudash.analysis.health.rule import Rule, Symptom, number, proof
+from gpudash.analysis.health.rule import Symptom, check, number, proof, rule
 from gpudash.analysis.labels import whose
 from gpudash.model.device import Device
 from gpudash.model.process import Holder
 from gpudash.model.snapshot import FindingLevel
 from gpudash.model.units import size
 
-FULL = Rule(
-    "memory-almost-full", "less than 5 % of its memory is left; a warning below 1 %", "", 5, 10
+FULL = rule(
+    280,
+    "memory-almost-full",
+    "less than 5 % of its memory is left; a warning below 1 %",
+    appears_after_seconds=5,
+    goes_after_seconds=10,
 )
 # The list of processes is read every other second: it may lag behind what is used.
-UNACCOUNTED = Rule(
-    "memory-unaccounted", "notable memory is in use that no listed process owns", "", 8
+UNACCOUNTED = rule(
+    180,
+    "memory-unaccounted",
+    "notable memory is in use that no listed process owns",
+    appears_after_seconds=8,
 )
-"""It goes at once: its sentence names an amount, which would be one of before."""
+"""It goes at once: its sentence names an amount, which would be out of date."""
 
-_MOST_NAMED, _MOST_HOLDERS = 4, 8
+_MAX_NAMED, _MAX_HOLDERS = 4, 8
 _PART_OF_HOST = "ats"
 """How memory is addressed that the host manages as a part of its own (Grace Hopper)."""
 
 
-def full(sight: Sight) -> Iterator[Symptom]:
+@check
+def full(context: RuleContext) -> Iterator[Symptom]:
     """Devices whose next allocation may fail."""
-    for device in sight.snapshot.devices:
+    for device in context.snapshot.devices:
         share = memory_share(device)
         if share is None or share < 0.95 or device.mig_mode or device.unified_memory:
             continue
@@ -43,29 +51,30 @@ def full(sight: Sight) -> Iterator[Symptom]:
             "The next allocation may fail. Frameworks that take all memory at once work so on "
             "purpose; else use a smaller batch or another GPU."
         )
-        evidence = proof(sight.name(device), device, "memory_used_bytes", "memory_total_bytes")
+        evidence = proof(context.name(device), device, "memory_used_bytes", "memory_total_bytes")
         yield Symptom(FULL, device.key, level, advice, fact, "", (device,), evidence)
 
 
-def unaccounted(sight: Sight) -> Iterator[Symptom]:
+@check
+def unaccounted(context: RuleContext) -> Iterator[Symptom]:
     """GPUs with notable memory in use that no listed process owns.
 
     Where processes are hidden, as in a container, that is to be expected, and so it is where the
     memory is a part of the host's.
     """
-    hides = any(each.source == "processes" and not each.uuid for each in sight.snapshot.errors)
-    for gpu in sight.gpus:
+    hides = any(each.source == "processes" and not each.uuid for each in context.snapshot.errors)
+    for gpu in context.gpus:
         amount = gpu.memory_unaccounted_bytes
         if not notable(gpu, amount) or gpu.unified_memory:
             continue
-        label = sight.labels[gpu.key]
+        label = context.labels[gpu.key]
         holders = gpu.holders or ()
         sentence = f"GPU {label}: {size(amount)} held by no listed process"
         if holders:
-            names = ", ".join(_who(holder) for holder in holders[:_MOST_NAMED])
-            more = f" and {len(holders) - _MOST_NAMED} more" if holders[_MOST_NAMED:] else ""
+            names = ", ".join(_who(holder) for holder in holders[:_MAX_NAMED])
+            more = f" and {len(holders) - _MAX_NAMED} more" if holders[_MAX_NAMED:] else ""
             sentence += f"; its device node is open in {names}{more}"
-        of = sight.name(gpu)
+        of = context.name(gpu)
         is_normal = not holders and (hides or gpu.addressing_mode == _PART_OF_HOST)
         yield Symptom(
             UNACCOUNTED,
@@ -76,7 +85,7 @@ def unaccounted(sight: Sight) -> Iterator[Symptom]:
             devices=(gpu,),
             evidence=(
                 *proof(of, gpu, "memory_unaccounted_bytes", "memory_used_bytes"),
-                *(number("holder", _who(holder), of) for holder in holders[:_MOST_HOLDERS]),
+                *(number("holder", _who(holder), of) for holder in holders[:_MAX_HOLDERS]),
             ),
         )
 
@@ -95,7 +104,7 @@ def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
     if gpu.addressing_mode == _PART_OF_HOST:
         return "It is a part of the host's memory: pages of other programs and of files lie there."
     if hides:
-        return "Not all processes can be seen from here, as in a container: look on the host."
+        return "Not all processes can be seen from here, as in a container: see the host."
     node = "/dev/nvidia*" if gpu.minor_number is None else f"/dev/nvidia{gpu.minor_number}"
     if gpu.holders_complete:
         return (

@@ -1,4 +1,4 @@
-"""Memory and boards that wear out or broke, by their own counters and the driver's XID reports."""
+"""Memory and boards that wear out or failed, by their counters and the driver's XID reports."""
 
 from __future__ import annotations
 
@@ -6,33 +6,39 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gpudash.analysis.health.context import Sight
-from gpudash.analysis.health.rule import RESET, Rule, Symptom, number, proof
+from gpudash.analysis.health.context import RuleContext
+from gpudash.analysis.health.rule import RESET, Symptom, check, number, proof, rule
 from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
 from gpudash.model.snapshot import FindingLevel
 
-ECC = Rule(
+ECC = rule(
+    70,
     "ecc-uncorrected",
     "memory errors since the driver was loaded that could not be corrected",
-    "ECC",
+    status="ECC",
 )
-REMAP_FAILED = Rule("row-remap-failed", "no spare memory rows are left", "remap")
-REMAP_PENDING = Rule("row-remap-pending", "waits for a reset to replace bad memory rows", "remap")
-RETIREMENT_PENDING = Rule(
-    "page-retirement-pending", "waits for a reboot to retire bad memory pages", "retire"
+REMAP_FAILED = rule(80, "row-remap-failed", "no spare memory rows are left", status="remap")
+REMAP_PENDING = rule(
+    190, "row-remap-pending", "waits for a reset to replace bad memory rows", status="remap"
 )
-XID = Rule("xid", "the driver reported an XID: what its number says, and how bad that is", "XID")
+RETIREMENT_PENDING = rule(
+    200, "page-retirement-pending", "waits for a reboot to retire bad memory pages", status="retire"
+)
+XID = rule(
+    60, "xid", "the driver reported an XID: what its number says, and how bad that is", status="XID"
+)
 
 _RESET = f"End the jobs on it; {RESET}"
-_LOG = "The kernel log tells more: sudo dmesg | grep -i xid"
+_LOG = "The kernel log has more: sudo dmesg | grep -i xid"
 _PROGRAM_SECONDS = 600.0
-"""How long a fault of a program is told; one of the board is as long as it is known."""
+"""How long the fault of a program is reported; one of the board stays."""
 
 
-def memory_errors(sight: Sight) -> Iterator[Symptom]:
-    """GPUs whose memory made errors that could not be corrected, or waits to be mended."""
-    for gpu in sight.gpus:
+@check
+def memory_errors(context: RuleContext) -> Iterator[Symptom]:
+    """GPUs whose memory had uncorrectable errors or waits to be repaired."""
+    for gpu in context.gpus:
         if not (
             gpu.ecc_uncorrected_volatile_count
             or gpu.remapped_rows_failed
@@ -40,7 +46,7 @@ def memory_errors(sight: Sight) -> Iterator[Symptom]:
             or gpu.retired_pages_pending
         ):
             continue
-        of = sight.name(gpu)
+        of = context.name(gpu)
         if gpu.ecc_uncorrected_volatile_count:
             fact = (
                 "had memory errors that could not be corrected",
@@ -79,43 +85,45 @@ def memory_errors(sight: Sight) -> Iterator[Symptom]:
             yield Symptom(RETIREMENT_PENDING, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
 
 
-def xids(sight: Sight) -> Iterator[Symptom]:
-    """What the driver reported on GPUs, also on one that is lost by now.
+@check
+def xids(context: RuleContext) -> Iterator[Symptom]:
+    """XIDs that the driver reported, also of a GPU that is lost by now.
 
     Each number once, with when it came last; what was before a reset is over.
     """
     reported = [
         (gpu, event)
-        for gpu in sight.snapshot.devices
+        for gpu in context.snapshot.devices
         for event in gpu.xid_events or ()
         if not event.before_reset
     ]
     if reported:
-        yield from _told(sight, reported)
+        yield from _xid_symptoms(context, reported)
 
 
-def _is_gone(gpu: Device) -> bool:
-    """Whether the driver has a GPU no longer: it says nothing of it, not even that it is lost."""
+def _is_removed(gpu: Device) -> bool:
+    """Whether a GPU is gone from the driver's list, rather than lost by it."""
     return gpu.state == "lost" and gpu.fault is not None and gpu.fault.code is None
 
 
-def _told(sight: Sight, reported: list[tuple[Device, XidEvent]]) -> Iterator[Symptom]:
-
-    now = sight.snapshot.taken_at.timestamp()
+def _xid_symptoms(
+    context: RuleContext, reported: list[tuple[Device, XidEvent]]
+) -> Iterator[Symptom]:
+    now = context.snapshot.taken_at.timestamp()
     for gpu, event in reported:
-        told, age = meaning(event.code), max(0.0, now - event.seen_at)
-        if told.is_programs and age > _PROGRAM_SECONDS:
+        known, age = meaning(event.code), max(0.0, now - event.seen_at)
+        if known.is_program_fault and age > _PROGRAM_SECONDS:
             continue
-        code, of = "unknown" if event.code is None else event.code, sight.name(gpu)
+        code, of = "unknown" if event.code is None else event.code, context.name(gpu)
         which = "an XID of unknown number" if event.code is None else f"XID {code}"
-        words = f"reported {which}: {told.text}"
-        # The number that it is shown by may have been another's.
-        removed = f"The GPU at {gpu.pci_bus_id}, since removed, {words}" if _is_gone(gpu) else ""
+        words = f"reported {which}: {known.text}"
+        # Its index may have been another's.
+        removed = f"The GPU at {gpu.pci_bus_id}, since removed, {words}" if _is_removed(gpu) else ""
         yield Symptom(
             XID,
             (gpu.key, event.code),
-            told.level,
-            _LOG if removed else told.advice,
+            known.level,
+            _LOG if removed else known.advice,
             (words, words),
             removed,
             (gpu,),
@@ -143,8 +151,8 @@ class Meaning(Struct, frozen=True):
     advice: str
 
     @property
-    def is_programs(self) -> bool:
-        """Whether it tells of a program, not of the board."""
+    def is_program_fault(self) -> bool:
+        """Whether a program is to blame, not the board."""
         return self.advice is _PROGRAM
 
 
@@ -179,9 +187,9 @@ _MEANINGS: dict[int, Meaning] = {
     140: Meaning("memory failed in a way that could not be corrected", "critical", _BOARD),
     143: Meaning("it could not be started", "critical", _DRIVER),
     154: Meaning(
-        "what the driver asks for to mend it has changed",
+        "what the driver asks for to repair it has changed",
         "info",
-        "Another finding tells what that is, if anything is left to be done.",
+        "Another finding has it, if anything is left to be done.",
     ),
     **{code: Meaning("an NVLink met an error", "warn", _LINKS) for code in (144, 145, 146, 147)},
     **{code: Meaning("an NVLink failed", "critical", _LINKS) for code in (148, 149, 150)},

@@ -1,50 +1,74 @@
-"""GPUs that cannot be read, or are about to be out of order, and what is special about one."""
+"""GPUs that cannot be read or need attention from an administrator, and unified memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudash.analysis.health.context import Sight
-from gpudash.analysis.health.rule import RESET, Rule, Symptom, proof
-from gpudash.model.device import Device
+from gpudash.analysis.health.context import RuleContext
+from gpudash.analysis.health.rule import RESET, Rule, Symptom, check, proof, rule
+from gpudash.model import state as states
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Evidence, FindingLevel
-from gpudash.model.state import state_words
+from gpudash.model.state import State, unreadable_state
 
-LOST = Rule("lost", "fell off the bus", "LOST")
-RESET_REQUIRED = Rule("reset-required", "answers nothing until it is reset", "RESET")
-NOT_ANSWERING = Rule("not-answering", "a call to it does not come back", "NO ANSWER")
-FAILED = Rule("failed", "its calls fail for another reason", "FAILED")
-RECOVERY = Rule("recovery-needed", "the driver asks for a reset, a reboot or no new jobs", "RESET")
-FABRIC = Rule("fabric-not-ready", "has not joined the NVSwitch fabric", "fabric", 10, 5)
-FABRIC_DEGRADED = Rule(
-    "fabric-degraded", "the fabric gives it less bandwidth than it should", "fabric", 10, 10
+LOST = rule(10, "lost", "fell off the bus", status=states.LOST)
+RESET_REQUIRED = rule(
+    20, "reset-required", "answers nothing until it is reset", status=states.RESET_REQUIRED
 )
-ASLEEP = Rule("asleep", "powered down, and not woken to be read", "asleep")
-RESTING = Rule("resting", "left alone on battery, so that it may fall asleep", "resting")
-UNIFIED = Rule("unified-memory", "its memory is the host's")
+NOT_ANSWERING = rule(
+    30, "not-answering", "a call to it does not come back", status=states.NOT_ANSWERING
+)
+FAILED = rule(40, "failed", "its calls fail for another reason", status=states.FAILED)
+RECOVERY = rule(
+    50, "recovery-needed", "the driver asks for a reset, a reboot or no new jobs", status="recovery"
+)
+FABRIC = rule(
+    90,
+    "fabric-not-ready",
+    "has not joined the NVSwitch fabric",
+    status="fabric",
+    appears_after_seconds=10,
+    goes_after_seconds=5,
+)
+FABRIC_DEGRADED = rule(
+    230,
+    "fabric-degraded",
+    "the fabric gives it less bandwidth than it should",
+    status="fabric",
+    appears_after_seconds=10,
+    goes_after_seconds=10,
+)
+ASLEEP = rule(300, "asleep", states.ASLEEP.reason, status=states.ASLEEP)
+RESTING = rule(310, "resting", "on battery, " + states.RESTING.reason, status=states.RESTING)
+UNIFIED = rule(320, "unified-memory", "its memory is the host's")
 
-_SILENT = (
+_HANGS = (
     "The driver hangs on it; other GPUs may follow. The kernel log says why: sudo dmesg | grep -iE "
     "'nvrm|xid'. Only a reboot ends a call that is stuck for good."
 )
-_LOOK = "The kernel log says why: sudo dmesg | grep -iE 'nvrm|xid'"
+_SEE_LOG = "The kernel log says why: sudo dmesg | grep -iE 'nvrm|xid'"
 
 _REBOOT = (
     "needs a reboot of the host, says the driver",
     "need a reboot of the host, says the driver",
 )
 
-_UNREADABLE: dict[str, tuple[Rule, str]] = {
-    "lost": (
+_ADVICE: dict[State, tuple[Rule, str]] = {
+    states.LOST: (
         LOST,
         "End its jobs; sudo dmesg | grep -i xid says why. A reboot, or a power cycle, may bring "
         "it back; if it falls again, check its power cables, slot and temperature.",
     ),
-    "not-answering": (NOT_ANSWERING, _SILENT),
-    "reset-required": (
-        RESET_REQUIRED,
-        f"End the processes that use it; {RESET}",
+    states.NOT_ANSWERING: (NOT_ANSWERING, _HANGS),
+    states.RESET_REQUIRED: (RESET_REQUIRED, f"End the processes that use it; {RESET}"),
+    states.FAILED: (FAILED, _SEE_LOG),
+    states.ASLEEP: (
+        ASLEEP,
+        "Nothing is wrong: it is powered down, and reading it would wake it up.",
+    ),
+    states.RESTING: (
+        RESTING,
+        "Nothing is wrong: it has nothing to do, on battery. On the screen, W reads it anyway.",
     ),
 }
 
@@ -91,70 +115,52 @@ _RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
 }
 
 
-def unreadable(sight: Sight) -> Iterator[Symptom]:
-    """GPUs that are lost, need a reset, fail, or sleep."""
-    for device in sight.snapshot.devices:
-        if device.state == "asleep":
-            yield Symptom(
-                ASLEEP,
-                device.key,
-                "info",
-                "Nothing is wrong: reading it would wake it up.",
-                ("is powered down and is not woken to be read", "are powered down and not woken"),
-                devices=(device,),
-            )
-        elif device.state == "resting":
-            yield Symptom(
-                RESTING,
-                device.key,
-                "info",
-                "Nothing is wrong: it has nothing to do, on battery. On the screen, W looks at it.",
-                ("is left alone so that it can fall asleep", "are left alone to fall asleep"),
-                devices=(device,),
-            )
-        elif device.state != "ok":
-            yield _unreadable(sight, device)
-
-
-def _unreadable(sight: Sight, device: Device) -> Symptom:
-    rule, advice = _UNREADABLE.get(device.state, (FAILED, _LOOK))
-    words = state_words(device).told
-    fault = device.fault
-    of = sight.name(device)
-    return Symptom(
-        rule,
-        device.key,
-        "critical",
-        advice,
-        fact=(words, words.replace("needs", "need").replace("does", "do")),
-        # One that was removed has no code of the driver, and a number that may be another's.
-        sentence=fault.message if fault and (rule is FAILED or fault.code is None) else "",
-        devices=(device,),
-        evidence=(*proof(of, device, "state"), *_proofs(of, fault)),
-    )
+@check
+def unreadable(context: RuleContext) -> Iterator[Symptom]:
+    """GPUs that are lost, need a reset, fail or sleep."""
+    for device in context.snapshot.devices:
+        state = unreadable_state(device)
+        if state is None:
+            continue
+        (rule, advice), fault, of = _ADVICE[state], device.fault, context.name(device)
+        # A removed GPU has no return code, and its index may be another's by now.
+        has_own_sentence = state is states.FAILED or (fault is not None and fault.code is None)
+        evidence = (*proof(of, device, "state"), *_proofs(of, fault)) if state.is_problem else ()
+        yield Symptom(
+            rule,
+            device.key,
+            "critical" if state.is_problem else "info",
+            advice,
+            fact=(state.sentence, state.plural),
+            sentence=fault.message if fault and state.is_problem and has_own_sentence else "",
+            devices=(device,),
+            evidence=evidence,
+        )
 
 
 def _proofs(of: str, fault: Fault | None) -> tuple[Evidence, ...]:
     return () if fault is None else proof(of, fault, "code", "message")
 
 
-def recovery(sight: Sight) -> Iterator[Symptom]:
+@check
+def recovery(context: RuleContext) -> Iterator[Symptom]:
     """GPUs that the driver wants to be reset or drained."""
-    for gpu in sight.gpus:
+    for gpu in context.gpus:
         action = gpu.recovery_action
         if action is not None and action in _RECOVERIES:
             level, fact, advice = _RECOVERIES[action]
-            evidence = proof(sight.name(gpu), gpu, "recovery_action")
+            evidence = proof(context.name(gpu), gpu, "recovery_action")
             yield Symptom(RECOVERY, gpu.key, level, advice, fact, "", (gpu,), evidence)
 
 
-def fabric(sight: Sight) -> Iterator[Symptom]:
+@check
+def fabric(context: RuleContext) -> Iterator[Symptom]:
     """GPUs that have not joined the NVSwitch fabric, or joined it badly."""
-    for gpu in sight.gpus:
+    for gpu in context.gpus:
         is_out = gpu.fabric_state in ("not-started", "in-progress") or gpu.fabric_status_code
         if not is_out and not gpu.fabric_bandwidth_degraded:
             continue
-        of = sight.name(gpu)
+        of = context.name(gpu)
         proofs = proof(of, gpu, "fabric_state", "fabric_status_code", "fabric_bandwidth_degraded")
         if is_out:
             fact = ("has not joined the NVSwitch fabric", "have not joined the NVSwitch fabric")
@@ -171,14 +177,15 @@ def fabric(sight: Sight) -> Iterator[Symptom]:
             yield Symptom(FABRIC_DEGRADED, gpu.key, "warn", advice, fact, "", (gpu,), proofs)
 
 
-def unified(sight: Sight) -> Iterator[Symptom]:
+@check
+def unified(context: RuleContext) -> Iterator[Symptom]:
     """GPUs that have no memory of their own."""
-    for gpu in sight.gpus:
+    for gpu in context.gpus:
         if gpu.unified_memory:
             fact = ("has no memory of its own", "have no memory of their own")
             advice = (
                 "Its memory is the host's: what other programs use counts as used here, too, and "
                 "is not left for the GPU."
             )
-            evidence = proof(sight.name(gpu), gpu, "memory_total_bytes", "memory_used_bytes")
+            evidence = proof(context.name(gpu), gpu, "memory_total_bytes", "memory_used_bytes")
             yield Symptom(UNIFIED, gpu.key, "info", advice, fact, "", (gpu,), evidence)

@@ -13,7 +13,7 @@ from gpudash.analysis.columns.devices import status, status_level
 from gpudash.analysis.history.metrics import DEVICE_METRICS
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.table import DeviceRow, device_rows
-from gpudash.analysis.usage import no_gpu
+from gpudash.analysis.usage import no_gpus_text
 from gpudash.model.device import device_fields
 from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
@@ -41,7 +41,6 @@ from gpudash.tui.views.device.details import (
 )
 from gpudash.tui.views.view import View, put_above
 
-_ASLEEP = "Powered down: it is not woken to be read"
 _MAX_FAULT_LINES = 3
 
 
@@ -95,7 +94,7 @@ def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
     device = row.device
     if device.state == "ok":
         return []
-    told = device.fault.message if device.fault else _ASLEEP
+    told = device.fault.message if device.fault else row.state.reason
     style = theme.level(status_level(row))
     texts = fold(f"{status(row)}: {told}", max(1, cells - 2))[:_MAX_FAULT_LINES]
     return [[Segment(f" {text}", style)] for text in texts]
@@ -176,7 +175,7 @@ class DeviceView(View):
         """Return the metrics, the processes above them where there is room, else below."""
         theme, row = self.dashboard.value_theme, self.row()
         if row is None:
-            return [[], [Segment(" " + no_gpu(self.dashboard.snapshot), theme.dim)]]
+            return [[], [Segment(" " + no_gpus_text(self.dashboard.snapshot), theme.dim)]]
         if self.large:
             return []
         field = self.charting.field(row.device)

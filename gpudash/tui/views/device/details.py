@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis import health
 from gpudash.analysis.columns import PROCESS_COLUMNS
-from gpudash.analysis.health.levels import Level, memory_share
+from gpudash.analysis.health import levels
+from gpudash.analysis.health.levels import memory_share
 from gpudash.analysis.labels import whose
 from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.analysis.usage import is_unlisted
@@ -20,6 +20,7 @@ from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field, Group
 from gpudash.model.process import Lease, Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import Level
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import duration, readable
 from gpudash.tui.draw.grid import MARGIN, Grid
@@ -27,10 +28,10 @@ from gpudash.tui.draw.line import Line, cells_of, fitted, joined
 from gpudash.tui.theme import Theme
 
 _LEVELS: Mapping[str, Callable[[Device], Level]] = {
-    "gpu_utilization_percent": health.utilization_level,
-    "memory_used_bytes": health.memory_level,
-    "temperature_celsius": health.temperature_level,
-    "power_usage_mw": health.power_level,
+    "gpu_utilization_percent": levels.utilization_level,
+    "memory_used_bytes": levels.memory_level,
+    "temperature_celsius": levels.temperature_level,
+    "power_usage_mw": levels.power_level,
 }
 _UNIT = 5
 _LABEL, _VALUE = 32, 14

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 from rich.segment import Segment
 
-from gpudash.analysis.health.levels import Level
 from gpudash.analysis.inspection import Inspection
 from gpudash.analysis.labels import (
     VisibleDevices,
@@ -23,6 +22,7 @@ from gpudash.model.device import Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.secrets import mask_arguments
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import Level
 from gpudash.model.text import cut, fold, pad
 from gpudash.model.units import ABSENT, Unit, duration, percent, readable, short_size, size
 from gpudash.tui.draw.grid import MARGIN, Grid
