@@ -133,7 +133,7 @@ def test_two_tagged_are_one_question_and_the_third_is_spared(
         terminal.settle(0.05)
         terminal.send("home", "space", "space")
         dialog = ask(terminal, "K", "Kill these 2 processes?")
-        asked = set(re.findall(r"(\d+) +\w+, \w+, [\d.]+ [GM]iB on GPU 0:", dialog))
+        asked = set(re.findall(r"(\d+) +\w+, started \w+ ago, [\d.]+ [GM]iB on GPU 0:", dialog))
         chosen = [each for each in held if str(each.pid) in asked]
         assert len(chosen) == 2
         press_until(terminal, "y", lambda: not any(each.alive for each in chosen))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tui.actions.kill.stage import Start
+from tests.tui.kill_stage import Start
 
 
 @pytest.fixture

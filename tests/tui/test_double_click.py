@@ -9,7 +9,7 @@ from textual.events import Click
 
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.choose import ChooseScreen
-from tests.tui.actions.kill.stage import process_for, stage
+from tests.tui.kill_stage import process_for, stage
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
 
 _BESIDE = (1, 38)

@@ -12,9 +12,12 @@ import pytest
 from gpudash.actions.kill.run import TIMEOUTS
 from gpudash.tui import telling
 from gpudash.tui.dialogs.kill import KillScreen
-from tests.factories import make_device
+from tests.actions.kill.family import Family
+from tests.actions.kill.shown import shown
+from tests.factories import GIB, make_device, make_process_device
 from tests.holders import Holder
-from tests.tui.actions.kill.stage import Start, host_of, process_for, stage
+from tests.tui.kill_stage import LAUNCHER, Start, host_of, process_for, stage
+from tests.tui.stage import process_of
 
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); signal.pause()"
 
@@ -175,3 +178,137 @@ async def test_a_record_that_cannot_be_kept_is_told(victim: Any, state: Path) ->
         await on.ask(process_for(victim.pid, devices=()))
         await on.pilot.press("y")
         await on.reports("not recorded in audit.jsonl: Not a directory")
+
+
+async def test_tagged_processes_are_one_question(start: Start) -> None:
+    one, two, spared = start(), start(), start()
+    async with stage() as on:
+        processes = [process_for(each.pid) for each in (one, two, spared)]
+        on.feed.give(host_of(*processes))
+        on.app.dashboard.listing.tagged = {each.key for each in processes[:2]}
+        await on.pilot.press("K")
+        await on.asked()
+        assert "Kill these 2 processes?" in on.text
+        assert "frees     4.0 GiB on GPU 0-1" in on.text
+        await on.pilot.press("y")
+        await on.reports("2 of 2 processes ended after SIGKILL")
+        on.feed.give(host_of(processes[2]))
+        await on.reports("ended after SIGKILL: 4.0 GiB freed on GPU 0-1")
+        assert (one.wait(5), two.wait(5)) == (-9, -9)
+        assert spared.poll() is None
+
+
+async def test_one_refused_of_several_is_named_and_spares_no_other(start: Start) -> None:
+    one = start()
+    async with stage() as on:
+        init = process_of(1, pid=1)
+        on.feed.give(host_of(process_for(one.pid), init))
+        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
+        await on.pilot.press("K")
+        await on.asked()
+        await on.shows("1 of 2 cannot be signalled: PID 1 is init")
+        await on.pilot.press("y")
+        assert one.wait(5) == -9
+
+
+async def test_one_of_several_that_ends_by_itself_is_marked(start: Start) -> None:
+    one, two = start(), start()
+    async with stage() as on:
+        on.feed.give(host_of(process_for(one.pid), process_for(two.pid)))
+        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
+        await on.pilot.press("K")
+        await on.asked()
+        one.kill()
+        one.wait()
+        await on.shows("1 of 2 has ended: nothing is sent there")
+        assert "Kill this process?" in on.text
+        assert "frees     2.0 GiB on GPU 0-1" in on.text
+        assert "it has ended by itself" in on.text
+        await on.pilot.press("y")
+        assert two.wait(5) == -9
+
+
+async def test_one_that_ended_and_one_that_is_refused_have_labels_of_their_own(
+    start: Start,
+) -> None:
+    one, two = start(), start()
+    async with stage() as on:
+        on.feed.give(host_of(process_for(one.pid), process_for(two.pid), process_of(1, pid=1)))
+        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
+        await on.pilot.press("K")
+        await on.asked()
+        one.kill()
+        one.wait()
+        await on.shows("ended     ! 1 of 2 has ended: nothing is sent there")
+        assert "refused   ✗ 1 of 3 cannot be signalled" in on.text
+
+
+async def test_one_without_gpu_memory_is_not_given_a_gpu(start: Start) -> None:
+    one, two = start(), start()
+    async with stage() as on:
+        on.feed.give(host_of(process_for(one.pid), process_for(two.pid, devices=())))
+        on.app.dashboard.listing.tagged = {row.process.key for row in on.app.dashboard.listing.rows}
+        await on.pilot.press("K")
+        await on.asked()
+        assert "on GPU -" not in on.text
+
+
+async def test_a_tree_is_listed_and_goes_only_when_asked_for() -> None:
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        alive = family.until(lambda alive: len(alive) == 2)
+        (worker,) = alive - {family.pid}
+        async with stage() as on:
+            await on.ask(process_for(family.pid))
+            await on.shows("children  1, with no GPU memory: they stay")
+            assert f"+ {worker}" not in on.text
+            await on.pilot.press("t")
+            await on.shows(f"+ {worker}")
+            assert "[x] with the children" in on.text
+            await on.click("[x] with")
+            await on.shows("[ ] with the children")
+            await on.pilot.press("t", "y")
+            await on.reports("1 below it ended too")
+            assert f"killed {family.pid} (alice)" in on.footer
+            assert family.alive() == set()
+
+
+async def test_memory_of_children_counts_once_they_go_too() -> None:
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
+        async with stage() as on:
+            share = (make_process_device(index=1, used_gpu_memory_bytes=3 * GIB),)
+            on.feed.give(
+                host_of(process_for(family.pid), process_for(worker, devices=share, parent_pid=1))
+            )
+            await on.pilot.press("home")
+            assert on.app.dashboard.listing.select(shown(family.pid).key)
+            await on.pilot.press("K")
+            await on.asked()
+            await on.shows("1, with 3.0 GiB on GPU 1: they stay")
+            assert "frees     2.0 GiB on GPU 0-1" in on.text
+            await on.pilot.press("t")
+            await on.shows("frees     5.0 GiB on GPU 0-1")
+            assert "GPU 1 4.0 GiB" in on.text
+
+
+async def test_workers_that_outlive_their_launcher_get_the_signal_too() -> None:
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        family.until(lambda alive: len(alive) == 2)
+        async with stage(timeouts=TIMEOUTS._replace(root_first=0.2)) as on:
+            await on.ask(process_for(family.pid), key="T")
+            await on.shows("children  1")
+            await on.pilot.press("t", "y")
+            await on.reports("1 below it ended too")
+            assert f"terminated {family.pid} (alice)" in on.footer
+            assert family.alive() == set()
+
+
+async def test_gpudash_counts_among_the_children_of_what_it_runs_below() -> None:
+    if os.getppid() <= 1:
+        pytest.skip("init started the tests")
+    async with stage() as on:
+        await on.ask(process_for(os.getppid()))
+        await on.shows("gpudash itself")
+        assert "children  none" not in on.text
+        await on.pilot.press("n")
+        await on.closed()

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+import psutil
+import pytest
+from textual.events import Key
+
+from gpudash.tui.dialogs.choose import ChooseScreen
+from tests.factories import make_host
+from tests.tui.kill_stage import Start, host_of, process_for, stage
+from tests.tui.stage import process_of
+
+HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[/x][@click=app.bell]\n"
+
+
+async def test_the_question_says_all_that_is_known(victim: Any) -> None:
+    async with stage() as on:
+        line = ("python", "train.py", "--token", "hunter2")
+        process = process_for(victim.pid, command_line=line)
+        await on.ask(process)
+        for text in ("Kill this process?", str(victim.pid), "alice", "2.0 GiB on GPU 0-1"):
+            assert text in on.text
+        assert "GPU 0 1.0 GiB" in on.text
+        place = on.app.screen.query_one("#question").region
+        lines = on.text.splitlines()[place.y : place.bottom]
+        box = "\n".join(line[place.x : place.right] for line in lines)
+        assert "--token '***'" in box
+        assert "hunter2" not in box
+        await on.shows("children  none")
+
+
+async def test_the_dialog_stays_with_its_process_when_the_list_changes(victim: Any) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        on.feed.give(host_of(process_of(1)))
+        assert str(victim.pid) in on.text
+        await on.pilot.press("y")
+        assert victim.wait(5) == -9
+
+
+async def test_a_long_command_scrolls_to_its_end_by_keys_and_wheel(victim: Any) -> None:
+    line = ("python", *(f"--option-{n}" for n in range(400)))
+    async with stage((80, 24)) as on:
+        await on.ask(process_for(victim.pid, command_line=line))
+        assert re.search(r"▼ \d+ more", on.text)
+        assert "--option-399" not in on.text
+        for _ in range(30):
+            await on.pilot.press("pagedown")
+        assert "--option-399" in on.text
+        assert re.search(r"▲ \d+ more", on.text)
+        assert "Kill  y" in on.text
+        await on.pilot.press("up", "k")
+        assert "--option-399" not in on.text
+        box = on.app.screen.query_one("#question")
+        await on.pilot._post_mouse_events([_wheel()], box)
+        await on.shows("--option-399")
+
+
+def _wheel() -> Any:
+    from textual.events import MouseScrollDown
+
+    return MouseScrollDown
+
+
+async def test_a_hostile_command_is_harmless_text(victim: Any) -> None:
+    from gpudash.model.text import clean
+
+    async with stage() as on:
+        await on.ask(process_for(victim.pid, command_line=("python", clean(HOSTILE))))
+        assert r"\x1b]0;owned" in on.text
+        assert "[@click=app.bell]" in on.text
+        assert "\x1b" not in on.text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 10), (20, 6), (10, 3), (3, 2), (1, 1)])
+async def test_any_size_asks_and_takes_an_answer(victim: Any, size: tuple[int, int]) -> None:
+    line = ("python", "x" * 4000)
+    async with stage(size) as on:
+        screen = await on.ask(process_for(victim.pid, command_line=line))
+        await on.pilot.resize_terminal(200, 60)
+        await on.shows("Kill this process?")
+        await on.pilot.resize_terminal(*size)
+        await on.pilot.press("down", "right", "n")
+        await on.until(lambda: on.app.screen is not screen)
+        assert victim.poll() is None
+
+
+@pytest.mark.parametrize("size", [(20, 12), (24, 24), (60, 3), (10, 3), (3, 2), (1, 1)])
+async def test_what_cannot_be_read_is_not_answered(victim: Any, size: tuple[int, int]) -> None:
+    async with stage() as on:
+        screen = await on.ask(process_for(victim.pid))
+        await on.pilot.press("tab")
+        await on.pilot.resize_terminal(*size)
+        await on.until(lambda: on.app.size == size and "Kill" not in on.text)
+        await on.pilot.press("y", "y", "right", "s", "t", "tab", "y")
+        await on.pilot.pause()
+        assert on.app.screen is screen
+        if size[0] > 8 and size[1] > 1:
+            assert "too small" in " ".join(on.text.split())
+        await on.pilot.resize_terminal(120, 36)
+        await on.shows("Kill this process?")
+        assert victim.poll() is None
+        await on.pilot.resize_terminal(*size)
+        await on.until(lambda: "Kill" not in on.text)
+        await on.pilot.press("n")
+        await on.closed()
+        assert victim.poll() is None
+
+
+async def test_enter_cancels_what_cannot_be_read(victim: Any) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.pilot.press("tab")
+        await on.pilot.resize_terminal(10, 3)
+        await on.until(lambda: "too small" in on.text)
+        await on.pilot.press("enter")
+        await on.closed()
+        assert victim.poll() is None
+
+
+@pytest.mark.parametrize("size", [(25, 4), (40, 6), (80, 24)])
+async def test_what_just_fits_is_answered(victim: Any, size: tuple[int, int]) -> None:
+    async with stage(size) as on:
+        await on.ask(process_for(victim.pid, command_line=("python", "x" * 4000)))
+        for text in ("Kill this process?", str(victim.pid), "Kill  y"):
+            assert text in on.text
+        await on.pilot.press("pagedown", "y")
+        assert victim.wait(5) == -9
+
+
+@pytest.mark.parametrize("key", ["escape", "n", "q", "enter"])
+async def test_cancel_is_the_default_and_has_keys(victim: Any, key: str) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.pilot.press(key)
+        await on.closed()
+        assert victim.poll() is None
+
+
+async def test_enter_acts_only_from_the_button_that_acts(victim: Any) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.pilot.press("tab", "enter")
+        await on.reports("killed")
+        assert victim.wait(5) == -9
+
+
+async def test_keys_and_clicks_that_come_too_early_do_not_answer(victim: Any) -> None:
+    async with stage() as on:
+        screen = await on.ask(process_for(victim.pid))
+        now = 0.0
+        screen._clock = lambda: now
+        screen._obeys_from = 0.3
+        now = 0.29
+        await on.pilot.press("y", "n", "tab", "enter")
+        await on.click("Kill  y")
+        assert on.app.screen is screen
+        assert victim.poll() is None
+        now = 0.31
+        await on.pilot.press("n")
+        await on.closed()
+
+
+@pytest.mark.parametrize("name", ["sleep", "nv-fabricmanager"])
+async def test_a_key_that_was_typed_too_early_does_not_answer_however_late_it_comes(
+    victim: Any, name: str
+) -> None:
+    async with stage() as on:
+        early = [Key(key, key) for key in ("tab", "enter", "y", "y", "n")]
+        screen = await on.ask(process_for(victim.pid, name=name))
+        screen._obeys_from = time.monotonic()
+        for event in early:
+            on.app.post_message(event)
+        await on.pilot.press("pagedown")
+        await on.pilot.pause()
+        assert on.app.screen is screen
+        assert "[Cancel  n]" in on.text
+        assert "all the same" not in on.text
+        assert victim.poll() is None
+        await on.pilot.press("n")
+        await on.closed()
+
+
+@pytest.mark.parametrize(
+    ("key", "verb", "status"), [("T", "Terminate", -15), ("I", "Interrupt", -2), ("f9", "Kill", -9)]
+)
+async def test_each_key_presets_its_signal(victim: Any, key: str, verb: str, status: int) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid), key=key)
+        assert f"{verb} this process?" in on.text
+        await on.click(f"{verb}  y")
+        assert victim.wait(5) == status
+
+
+async def test_signals_can_be_cycled_clicked_and_named(victim: Any) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.pilot.press("right")
+        await on.shows("[TERM 15: terminate]")
+        await on.pilot.press("left", "left")
+        await on.shows("[RTMAX" if "[RTMAX" in on.text else "64: real-time]")
+        await on.pilot.press("right")
+        await on.click(" HUP ")
+        await on.shows("Send SIGHUP to this process?")
+        await on.pilot.press("s")
+        await on.until(lambda: isinstance(on.app.screen, ChooseScreen))
+        await on.pilot.press("1", "2", "enter")
+        await on.shows("Send SIGUSR2 to this process?")
+        await on.pilot.press("y")
+        assert victim.wait(5) == -12
+
+
+async def test_a_signal_that_does_not_end_is_reported_as_sent(victim: Any) -> None:
+    async with stage() as on:
+        await on.ask(process_for(victim.pid))
+        await on.click(" STOP ")
+        await on.shows("holds     2.0 GiB")
+        await on.pilot.press("y")
+        await on.reports(f"SIGSTOP sent to {victim.pid} (alice)")
+        assert psutil.Process(victim.pid).status() == psutil.STATUS_STOPPED
+
+
+async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> None:
+    async with stage() as on:
+        screen = await on.ask(process_for(victim.pid, name="nv-fabricmanager"))
+        assert "it runs the NVLink fabric" in on.text
+        await on.pilot.press("y")
+        await on.shows("No plain job is meant. Kill all the same?")
+        await on.pilot.press("y")
+        assert on.app.screen is screen, "a key that is held down must not answer twice"
+        assert victim.poll() is None
+        screen._obeys_from = 0.0
+        await on.pilot.press("s", "t", "right", "enter")
+        await on.closed()
+        assert victim.poll() is None
+        await on.pilot.press("K")
+        screen = await on.asked()
+        await on.pilot.press("y")
+        screen._obeys_from = 0.0
+        await on.pilot.press("y")
+        await on.reports("killed")
+        assert victim.wait(5) == -9
+
+
+async def test_a_process_that_ends_by_itself_leaves_nothing_to_confirm(start: Start) -> None:
+    one, other = start(), start()
+    async with stage() as on:
+        await on.ask(process_for(one.pid))
+        one.kill()
+        one.wait()
+        await on.shows("It has ended: there is nothing to signal")
+        assert "Kill  y" not in on.text
+        screen = on.app.screen
+        await on.pilot.press("y")
+        assert on.app.screen is screen
+        await on.pilot.press("enter")
+        await on.closed()
+        await on.reports("ended by itself; nothing was sent")
+        assert other.poll() is None
+
+
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {"host": make_host(simulated=True)}, "the host is simulated"),
+    ({}, {"host": make_host(hostname="elsewhere")}, "the process runs on elsewhere"),
+    ({"start_ticks": 1}, {}, "now belongs to another process"),
+    ({"start_ticks": None, "create_time": None}, {}, "start time"),
+    ({"hidden_reason": "it is in another namespace"}, {}, "it is in another namespace"),
+]
+
+
+@pytest.mark.parametrize(("about", "where", "reason"), REFUSED)
+async def test_what_cannot_be_signalled_is_shown_with_the_reason(
+    victim: Any, about: dict[str, Any], where: dict[str, Any], reason: str
+) -> None:
+    async with stage() as on:
+        on.feed.give(host_of(process_for(victim.pid, **about), **where))
+        await on.pilot.press("K")
+        screen = await on.asked()
+        assert "This process cannot be signalled" in on.text
+        assert reason in on.text
+        for text in (str(victim.pid), "alice", "holds     2.0 GiB on GPU 0-1", "Close  q"):
+            assert text in on.text
+        assert "[KILL" not in on.text
+        await on.pilot.press("y", "s", "t", "right")
+        assert on.app.screen is screen
+        await on.click("Close  q")
+        await on.closed()
+        assert victim.poll() is None
+
+
+async def test_without_a_process_there_is_no_question() -> None:
+    async with stage() as on:
+        on.feed.give(host_of())
+        await on.pilot.press("K")
+        await on.reports("no process is selected")
+
+
+async def test_a_read_only_screen_has_no_dialog(victim: Any) -> None:
+    async with stage() as on:
+        on.feed.give(host_of(process_for(victim.pid)))
+        on.app.dashboard.read_only = True
+        for key in ("K", "T", "I", "f9"):
+            await on.pilot.press(key)
+        assert not on.app.screen.is_modal
+
+
+def test_the_screen_does_not_load_what_can_signal_before_it_is_asked() -> None:
+    rooms = "'gpudash.actions.kill', 'gpudash.tui.actions.kill'"
+    loaded = f"[m for m in sys.modules if m.startswith(({rooms}))]"
+    code = f"import sys, gpudash.tui.app; print({loaded})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_the_target_of_another_user_is_not_permitted(start: Start) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    victim = start()
+    run = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, str(victim.pid)], capture_output=True, text=True
+    )
+    assert (
+        run.stdout.strip() == f"not permitted: PID {victim.pid} is owned by root; try sudo gpudash"
+    )
+    assert victim.poll() is None
+
+
+AS_NOBODY = """
+import os, sys
+from gpudash.actions.kill.report import describe
+from gpudash.actions.kill.run import Kill
+from gpudash.actions.kill.selection import KillSelection
+from gpudash.actions.kill.signals import find_signal
+from gpudash.analysis.table import ProcessRow
+from gpudash.system import process_tree
+from tests.actions.kill.shown import HERE
+from tests.factories import make_snapshot
+os.setuid(65534)
+process = process_tree.process_of(int(sys.argv[1]))
+snapshot = make_snapshot(1, host=HERE, processes=(process,))
+selection = KillSelection([ProcessRow(process, "0", 1.0)], snapshot)
+kill = Kill(selection.requests(with_tree=False), find_signal("KILL"))
+kill.send()
+print(*describe(kill.wait(snapshot, latest=lambda: snapshot)))
+"""
