@@ -5,11 +5,9 @@ A look through 1,600 processes takes 27 ms: it is made in slices, so that no tic
 
 from __future__ import annotations
 
-import _thread
 import os
 from collections.abc import Callable, Collection
 from time import monotonic
-from typing import Generic, TypeVar
 
 from gpudash.collect.processes import Facts
 from gpudash.collect.source import Holders
@@ -67,11 +65,6 @@ class HolderSearch:
         self._look: _Look | None = None
         self._last: _Look | None = None
         self._ended = 0.0
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether there are processes left to look at."""
-        return self._look is not None
 
     def holders(self, minors: Collection[int], listed: Collection[int]) -> dict[int, Holders]:
         """Go on with the search for these GPUs and return what is known, by minor number.
@@ -179,31 +172,3 @@ def _target(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
-
-
-T = TypeVar("T")
-
-
-class Ahead(Generic[T]):
-    """A call under way; `result` waits for it."""
-
-    def __init__(self, call: Callable[[], T]) -> None:
-        self._call = call
-        self._results: list[T] = []
-        self._done = _thread.allocate_lock()
-        self._done.acquire()
-        try:
-            _thread.start_new_thread(self._run, ())
-        except RuntimeError:  # the system has no thread to give
-            self._run()
-
-    def result(self) -> T:
-        """Return what the call returned."""
-        with self._done:
-            return self._results[0]
-
-    def _run(self) -> None:
-        try:
-            self._results.append(self._call())
-        finally:
-            self._done.release()

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gpudash.collect.jobs import LIMIT as CGROUP_LIMIT
 from gpudash.collect.jobs import job_of
 from gpudash.collect.leases import LeaseTable
-from gpudash.collect.processes import Facts, ProcessTable, in_pid_namespace
+from gpudash.collect.processes import Facts, ProcessTable
 from gpudash.collect.source import Holders
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
@@ -26,11 +26,12 @@ from gpudash.model.secrets import mask_arguments, mask_text
 from gpudash.model.snapshot import Host
 from gpudash.model.text import SafeText, clean
 from gpudash.system import processes as proc_facts
+from gpudash.system.files import read_start
 
 if TYPE_CHECKING:
     from gpudash.collect.holders import HolderSearch
 
-_SYSTEM_BYTES = 65536
+_MAX_BYTES = 1 << 16
 _MEMORY_FACTS = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
 _FACT_CHARS = 40
 
@@ -105,7 +106,7 @@ class LinuxReader:
         """Return what keeps the reader from seeing everything: no /proc, or a PID namespace."""
         if not os.path.exists("/proc/self/stat"):
             message = "/proc is not mounted: owners and command lines are not known"
-        elif in_pid_namespace():
+        elif not proc_facts.in_first_pid_namespace():
             message = (
                 "processes outside this PID namespace are hidden; a container shows them when it"
                 " is run with --pid=host"
@@ -132,7 +133,7 @@ class LinuxReader:
 
 def _memory_info() -> dict[str, int]:
     """Return /proc/meminfo in bytes."""
-    text = (_read("/proc/meminfo", _SYSTEM_BYTES) or b"").decode("ascii", "replace")
+    text = (read_start("/proc/meminfo", _MAX_BYTES) or b"").decode("ascii", "replace")
     found: dict[str, int] = {}
     for name in _MEMORY_FACTS:
         # Every name begins a line; none is the end of another.
@@ -144,7 +145,7 @@ def _memory_info() -> dict[str, int]:
 
 def _cpu_ticks() -> list[int] | None:
     """Return the first line of /proc/stat: what all CPUs did since boot."""
-    line = (_read("/proc/stat", _SYSTEM_BYTES) or b"").partition(b"\n")[0].split()
+    line = (read_start("/proc/stat", _MAX_BYTES) or b"").partition(b"\n")[0].split()
     return [int(ticks) for ticks in line[1:]] if line[:1] == [b"cpu"] else None
 
 
@@ -187,11 +188,3 @@ def _masked_facts(pid: int) -> Facts | None:
 def _job(pid: int) -> Job | None:
     text = proc_facts.read_file(pid, "cgroup", CGROUP_LIMIT)
     return None if text is None else job_of(text.decode("utf-8", "surrogateescape"))
-
-
-def _read(path: str, limit: int) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read(limit)
-    except OSError:
-        return None

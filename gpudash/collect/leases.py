@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from threading import Thread
 
 from msgspec import Struct
 
-from gpudash.collect.holders import Ahead
 from gpudash.model.device import Device
 from gpudash.model.process import Lease, Process
 from gpudash.model.secrets import mask_text
@@ -37,7 +37,7 @@ class LeaseTable:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._ahead: Ahead[dict[locks.Key, int]] | None = None
+        self._reading: Thread | None = None
         self._locks: dict[locks.Key, int] = {}
         self._due = 0.0
         self._boot_time: float | None = None
@@ -45,23 +45,32 @@ class LeaseTable:
         """Whether a process comes from a holder: nothing that happens later changes that."""
 
     def begin(self) -> None:
-        """Ask the kernel for its locks; it stops all locking for that, which takes 10 ms.
+        """Begin to read the kernel's locks, on a thread: it stops all locking for some 10 ms.
 
-        So they are not asked for at every sample: what is told of them is up to a second older.
+        They are not read for every sample, so that leases may be a second older than the rest.
         """
         now = self._clock()
-        if self._ahead is None and now >= self._due:
-            self._due = now + _SECONDS
-            self._ahead = Ahead(locks.holders)
+        if self._reading is not None or now < self._due:
+            return
+        self._due = now + _SECONDS
+        self._reading = Thread(target=self._read_locks, daemon=True)
+        try:
+            self._reading.start()
+        except RuntimeError:  # the system has no thread to give
+            self._reading = None
+            self._read_locks()
+
+    def _read_locks(self) -> None:
+        self._locks = locks.holders()
 
     def sample(
         self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
     ) -> tuple[Lease, ...]:
         """Return the leases in the order of the GPUs; `unlisted` are those without a listing."""
         self.begin()
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            self._locks = ahead.result()
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.join()
         may_be = locks.may_be_leases(self._locks)
         held = list(_held(devices, self._locks)) if may_be else []
         holders = {pid: self._holder(pid) for pid in dict.fromkeys(pid for _, pid in held)}

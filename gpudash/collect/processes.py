@@ -27,9 +27,6 @@ _MOST_WATCHED = 4096
 _SHARE_OF_FILES = 2
 """The files of processes may be one in so many of those that may be open."""
 
-# The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"
-
 
 class Facts(Struct, frozen=True, kw_only=True):
     """What exec, setproctitle or a scheduler changes now and then, and nothing else does."""
@@ -68,7 +65,7 @@ class ProcessTable:
         self._read_facts = read_facts
         # Read once, so that a start time does not move with the wall clock.
         self._boot_time = proc_stat.boot_time()
-        self._in_namespace = in_pid_namespace()
+        self._in_first_namespace = proc_stat.in_first_pid_namespace()
         self._most_percent = 100.0 * (os.cpu_count() or 1)
         self._known: dict[int, _Known] = {}
         self._most_watched = _most_watched()
@@ -185,7 +182,7 @@ class ProcessTable:
             return "hidden process of another user"
         except (ProcessLookupError, OverflowError):
             pass
-        return "belongs to another PID namespace" if self._in_namespace else _EXITED
+        return _EXITED if self._in_first_namespace else "belongs to another PID namespace"
 
 
 def _is_another(stat: ProcStat, listed_at: float | None) -> bool:
@@ -197,11 +194,3 @@ def _most_watched() -> int:
     """Return how many files may stay open, so that enough are left for all else."""
     files = os.sysconf("SC_OPEN_MAX")
     return _MOST_WATCHED if files < 0 else min(_MOST_WATCHED, files // _SHARE_OF_FILES)
-
-
-def in_pid_namespace() -> bool:
-    """Whether only the processes of a PID namespace, such as a container's, can be seen."""
-    try:
-        return os.readlink("/proc/self/ns/pid") != _FIRST_PID_NAMESPACE
-    except OSError:
-        return False

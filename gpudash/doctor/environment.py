@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from gpudash.doctor.check import Check, passed, warned
 from gpudash.model.text import SafeText, clean
+from gpudash.system.processes import FIRST_PID_NAMESPACE
 
 _BYTES = 1 << 16
 
@@ -50,8 +51,6 @@ class Machine:
             return None
 
 
-# The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"
 _MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
 _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden")
 _HIDEPID = re.compile(r"\bhidepid=(?!0|off)(\w+)")
@@ -96,7 +95,7 @@ def _namespace(machine: Machine) -> Check:
     found = machine.target("/proc/self/ns/pid")
     if found is None:
         return warned(topic, "/proc does not tell: nobody can be named or signalled safely")
-    if found == _FIRST_PID_NAMESPACE:
+    if found == FIRST_PID_NAMESPACE:
         return passed(topic, "the host's: the driver's process ids are ours")
     finding = "a container's own: the driver's process ids are the host's, not ours"
     advice = "processes stay unnamed and cannot be killed; share it with --pid=host to see them"

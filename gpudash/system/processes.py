@@ -195,7 +195,7 @@ _COMMAND_LINE_BYTES = 32768
 _DEVICE_NODES = ("/dev/nvidia", "/dev/dxg")
 
 # The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"
+FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
 
 def status(pid: int) -> bytes | None:
@@ -271,7 +271,7 @@ def waits_in(pid: int) -> SafeText | None:
 
 def in_first_pid_namespace() -> bool:
     """Whether the PIDs of here are those of the host, as its driver tells them."""
-    return read_link("/proc/self/ns/pid") in ("", _FIRST_PID_NAMESPACE)
+    return read_link("/proc/self/ns/pid") in ("", FIRST_PID_NAMESPACE)
 
 
 def read_file(pid: int, file: str, limit: int) -> bytes | None:

@@ -9,6 +9,7 @@ import pytest
 from gpudash import __version__
 from gpudash.cli.arguments.verbs import VERBS
 from gpudash.collect.simulated import NAMES
+from tests.demo_clock import demo_clock
 
 
 def gpudash(*words: str, **env: str) -> "subprocess.CompletedProcess[str]":
@@ -88,12 +89,10 @@ def test_the_whole_help_has_every_option() -> None:
         (["record", "x", "--max-sice=5"], "--max-sice=5; did you mean --max-size?"),
         (["kill", "1", "--once"], "unrecognized arguments: --once; see gpudash kill --help"),
         ([], "not a terminal: use gpudash --once"),
-        (["--once", "--demo=single"], "GPUDASH_DEMO_TIME='noon' is no Unix time"),
     ],
 )
 def test_a_bad_argument_is_one_line_and_exit_2(words: list[str], message: str) -> None:
-    env = {"GPUDASH_DEMO_TIME": "noon"} if "noon" in message else {}
-    outcome = gpudash(*words, **env)
+    outcome = gpudash(*words)
     assert outcome.returncode == 2
     assert outcome.stdout == ""
     assert outcome.stderr.startswith("gpudash: ")
@@ -110,14 +109,14 @@ def test_a_bare_demo_swallows_no_command(words: list[str]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_demo_prints_a_table(name: str) -> None:
-    outcome = gpudash("--once", f"--demo={name}", GPUDASH_DEMO_TIME="1800000000")
+    outcome = gpudash("--once", f"--demo={name}", **demo_clock(1800000000))
     assert outcome.returncode == (15 if name == "lost" else 0)
     assert outcome.stderr == ""
 
 
 def test_a_frozen_demo_is_deterministic() -> None:
     words = ["--once", "--json", "--demo=dgx-h100"]
-    first, second = (gpudash(*words, GPUDASH_DEMO_TIME="1800000000").stdout for _ in range(2))
+    first, second = (gpudash(*words, **demo_clock(1800000000)).stdout for _ in range(2))
     assert first == second
 
 

@@ -1,41 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
 import pytest
 
-from gpudash.collect.local import open_source
+from gpudash.collect.local import explain_memory, open_simulated
+from gpudash.collect.simulated import SimulatedHost
+from gpudash.collect.source import Holders
 from gpudash.model import wire
-from gpudash.model.errors import UsageError
+from gpudash.model.device import Device
+from gpudash.model.process import Holder
+from gpudash.model.snapshot import Host
+from tests.factories import GIB, make_device, make_host
 
-INSTANT = 1_800_000_000
-
-
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    monkeypatch.setenv("GPUDASH_DEMO_TIME", str(INSTANT))
-    return monkeypatch
+INSTANT = 1_800_000_000.0
 
 
-def test_demo_stands_still_where_it_is_told(told: pytest.MonkeyPatch) -> None:
-    source = open_source("single")
-    assert [source.sample().taken_at.timestamp() for _ in range(3)] == [INSTANT] * 3
+@pytest.mark.parametrize("name", ["single", "dgx-h100"])
+def test_a_simulated_host_has_the_same_past_whenever_it_is_watched(name: str) -> None:
+    def watched() -> list[bytes]:
+        now = [INSTANT]
+        source = open_simulated(name, lambda: now[0])
+        lines: list[bytes] = []
+        for _ in range(4):
+            lines.append(wire.encode(source.sample()))
+            now[0] += 1.5
+        return lines
 
-
-def test_demo_goes_on_by_a_step_for_each_sample_up_to_its_end(told: pytest.MonkeyPatch) -> None:
-    told.setenv("GPUDASH_DEMO_STEP", "2")
-    told.setenv("GPUDASH_DEMO_UNTIL", str(INSTANT + 5))
-    source = open_source("single")
-    times = [source.sample().taken_at.timestamp() - INSTANT for _ in range(5)]
-    assert times == [0, 2, 4, 5, 5]
-
-
-def test_demo_has_the_same_past_whenever_it_is_watched(told: pytest.MonkeyPatch) -> None:
-    told.setenv("GPUDASH_DEMO_STEP", "1.5")
-    sources = [open_source("dgx-h100") for _ in range(2)]
-    first, second = ([wire.encode(source.sample()) for _ in range(4)] for source in sources)
-    assert first == second
+    first = watched()
+    assert first == watched()
     assert len(set(first)) == 4
 
 
-@pytest.mark.parametrize("name", ["GPUDASH_DEMO_TIME", "GPUDASH_DEMO_STEP", "GPUDASH_DEMO_UNTIL"])
-def test_demo_time_that_is_no_number_is_refused(told: pytest.MonkeyPatch, name: str) -> None:
-    told.setenv(name, "noon")
-    with pytest.raises(UsageError, match=f"{name}='noon' is no"):
-        open_source("single")
+WORKER = Holder(pid=77, start_ticks=5, username="erin", command_line=("python", "w.py"))
+
+
+class Reader:
+    """A host whose holders a test declares, and which notes what it was asked for."""
+
+    def __init__(self, holders: Mapping[int, Holders] = {}) -> None:
+        self.asked: list[tuple[set[int], set[int]]] = []
+        self._holders = holders
+        self._host = SimulatedHost("single", lambda: INSTANT).reader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def holders(self, minors: Collection[int], listed: Collection[int]) -> Mapping[int, Holders]:
+        self.asked.append((set(minors), set(listed)))
+        return self._holders
+
+
+def seen(
+    reader: Reader, *devices: Device, listed: Collection[int] = (), host: Host | None = None
+) -> tuple[Device, ...]:
+    return explain_memory(devices, listed, host or make_host(), reader)
+
+
+def test_holders_are_looked_for_where_memory_has_no_owner() -> None:
+    reader = Reader({1: Holders((WORKER,), complete=True)})
+    first = make_device(index=0, minor_number=0, memory_unaccounted_bytes=64 << 20)
+    second = make_device(index=1, minor_number=1, memory_unaccounted_bytes=5 * GIB)
+    one, other = seen(reader, first, second, listed={4})
+    assert reader.asked == [({1}, {4})]
+    assert (one.holders, one.holders_complete) == (None, None)
+    assert (other.holders, other.holders_complete) == ((WORKER,), True)
+
+
+def test_a_search_that_saw_not_all_says_so() -> None:
+    reader = Reader({0: Holders((), complete=False)})
+    (device,) = seen(reader, make_device(minor_number=0, memory_unaccounted_bytes=GIB))
+    assert (device.holders, device.holders_complete) == ((), False)
+
+
+def test_of_a_gpu_that_no_search_has_covered_nothing_is_said() -> None:
+    reader = Reader({0: Holders((WORKER,), complete=True)})
+    lacking = {"memory_unaccounted_bytes": 5 * GIB}
+    one, other = seen(
+        reader,
+        make_device(index=0, minor_number=0, **lacking),
+        make_device(index=1, minor_number=1, **lacking),
+    )
+    assert (one.holders, one.holders_complete) == ((WORKER,), True)
+    assert (other.holders, other.holders_complete) == (None, None)
+
+
+def test_a_gpu_without_a_known_node_is_left_alone() -> None:
+    reader = Reader()
+    (device,) = seen(reader, make_device(minor_number=None, memory_unaccounted_bytes=GIB))
+    assert reader.asked == [(set(), set())]
+    assert device.holders is None
+
+
+def test_unified_memory_has_the_sizes_of_the_host() -> None:
+    sizes = dict.fromkeys(
+        (
+            "memory_total_bytes",
+            "memory_used_bytes",
+            "memory_free_bytes",
+            "memory_reserved_bytes",
+        )
+    )
+    shared, own = make_device(unified_memory=True, **sizes), make_device(index=1)
+    host = make_host(memory_total_bytes=128 * GIB, memory_used_bytes=31 * GIB)
+    one, other = seen(Reader(), shared, own, host=host)
+    assert (one.memory_total_bytes, one.memory_used_bytes) == (128 * GIB, 31 * GIB)
+    assert one.memory_free_bytes == host.memory_available_bytes
+    assert one.memory_reserved_bytes is None
+    assert other == own

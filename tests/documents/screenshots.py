@@ -9,18 +9,19 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.demo_clock import demo_clock
 from tests.documents.lab import Lab, jobs, lease, recording, settings
 from tests.documents.picture import svg
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
 
 FOLDER = Path(__file__).parents[2] / "screenshots"
-INSTANT = "1800000000"
+INSTANT = 1800000000
 """The moment at which the clocks of the simulated hosts stand still."""
 
 _CLOCK = "08:00:00"
 """The same as the header shows it."""
-_STEP = "2"
+_STEP = 2.0
 """Seconds that pass between two samples of a host that has a past."""
 _MISTAKEN = """theme = "purple"
 intervall = 2
@@ -97,7 +98,7 @@ def take(shot: Shot) -> str:
     """Run gpudash in a terminal and return the picture of what it shows."""
     with ExitStack() as stack:
         before: list[str] = []
-        env = {**os.environ, "GPUDASH_DEMO_TIME": INSTANT, "TZ": "UTC"}
+        env = {**os.environ, **demo_clock(INSTANT), "TZ": "UTC"}
         if shot.lab is not None:
             lab = stack.enter_context(shot.lab())
             before, env = lab.before, {**env, **lab.env}
@@ -112,12 +113,7 @@ def take(shot: Shot) -> str:
 
 def _passing(seconds: int) -> dict[str, str]:
     """Let so much time pass on a simulated host, up to the moment of the pictures."""
-    start = str(int(INSTANT) - seconds)
-    return {
-        "GPUDASH_DEMO_TIME": start,
-        "GPUDASH_DEMO_STEP": _STEP,
-        "GPUDASH_DEMO_UNTIL": INSTANT,
-    }
+    return demo_clock(INSTANT - seconds, _STEP, INSTANT)
 
 
 def _picture(shot: Shot, terminal: Terminal) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.demo_clock import demo_clock
 from tests.e2e.run import GPUDASH, no_library
 from tests.e2e.screen import collectors, watching
 from tests.e2e.terminal import Terminal
@@ -25,7 +26,7 @@ VIEWS = {
 HOSTS = {"8 GPUs": "dgx-h100", "64 GPUs": "many"}
 CLOCK = re.compile(r"(\d\d:\d\d:\d\d) every")
 LARGE, SMALL, WIDE = (200, 60), (40, 10), (260, 40)
-INSTANT = "1760000000"
+INSTANT = 1760000000
 DRAWN = re.compile(r"[\u2500-\u257f\u2800-\u28ff]")
 AXIS = re.compile(r"-\d+s\b")
 REDRAW = "\x0c"
@@ -61,8 +62,7 @@ def body(terminal: Terminal) -> list[str]:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_step_back_shows_the_view_as_it_was(tmp_path: Path, view: str) -> None:
-    told = {"GPUDASH_DEMO_TIME": INSTANT, "GPUDASH_DEMO_STEP": "10"}
-    with demo(tmp_path, "dgx-h100", WIDE, **told) as terminal:
+    with demo(tmp_path, "dgx-h100", WIDE, **demo_clock(INSTANT, step=10)) as terminal:
         go(terminal, view)
         seen: dict[str, list[str]] = {}
 
@@ -92,8 +92,7 @@ def test_step_back_shows_the_view_as_it_was(tmp_path: Path, view: str) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_pause_freezes_a_view_while_sampling_goes_on(tmp_path: Path, view: str) -> None:
-    told = {"GPUDASH_DEMO_TIME": INSTANT, "GPUDASH_DEMO_STEP": "10"}
-    with demo(tmp_path, "dgx-h100", (120, 40), **told) as terminal:
+    with demo(tmp_path, "dgx-h100", (120, 40), **demo_clock(INSTANT, step=10)) as terminal:
         go(terminal, view)
         terminal.send("p")
         terminal.wait_for("PAUSED")
@@ -129,10 +128,10 @@ def test_silent_collector_marks_every_view_and_its_return_takes_that_back(
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("host", HOSTS)
 def test_another_size_is_the_picture_of_a_fresh_start(tmp_path: Path, host: str, view: str) -> None:
-    told = {"GPUDASH_DEMO_TIME": INSTANT}
+    clock = demo_clock(INSTANT)
     with (
-        demo(tmp_path, HOSTS[host], LARGE, **told) as terminal,
-        demo(tmp_path, HOSTS[host], SMALL, **told) as fresh,
+        demo(tmp_path, HOSTS[host], LARGE, **clock) as terminal,
+        demo(tmp_path, HOSTS[host], SMALL, **clock) as fresh,
     ):
         go(terminal, view)
         large = terminal.text

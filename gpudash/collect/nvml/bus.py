@@ -15,8 +15,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from gpudash.model.text import clean
+from gpudash.system.files import read_start
 
 _DISPLAY_CLASS = "0x03"
+_MAX_BYTES = 1 << 16
 SUSPENDED = frozenset({"suspended", "suspending"})
 
 PowerStates = Mapping[str, str]
@@ -186,8 +188,5 @@ def _names(folder: str) -> Sequence[str]:
 
 
 def _read(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(65536).strip()
-    except OSError:
-        return None
+    text = read_start(path, _MAX_BYTES)
+    return None if text is None else text.decode("utf-8", "surrogateescape").strip()

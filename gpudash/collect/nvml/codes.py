@@ -1,4 +1,4 @@
-"""NVML's return values, and what they mean to a person.
+"""NVML's return values, and what they mean to people.
 
 The texts are gpudash's own: asking the C library for them has crashed on a failed init
 (hashcat#2773), and pynvml knows only some of them.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+
+from gpudash.system.files import read_start
 
 SUCCESS = 0
 UNINITIALIZED = 1
@@ -29,55 +31,61 @@ ARGUMENT_VERSION_MISMATCH = 25
 UNKNOWN = 999
 
 PERMANENT = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
-"""A device that answers so to a metric never has it; it is not asked again."""
+"""A device that answers this to a call never supports it; it is not made again."""
 
 DEAD = frozenset({GPU_IS_LOST, RESET_REQUIRED})
-"""A device that answers so to any call answers so to all."""
+"""A device that answers this to one call answers it to all."""
 
 _TEXTS = {
-    1: "NVML is not initialised",
-    2: "invalid argument",
-    3: "not supported",
-    4: "no permission",
+    UNINITIALIZED: "NVML is not initialised",
+    INVALID_ARGUMENT: "invalid argument",
+    NOT_SUPPORTED: "not supported",
+    NO_PERMISSION: "no permission",
     5: "already initialised",
-    6: "not found",
-    7: "buffer too small",
+    NOT_FOUND: "not found",
+    INSUFFICIENT_SIZE: "buffer too small",
     8: "a power cable is not attached",
-    9: "the NVIDIA driver is not loaded",
-    10: "the driver timed out",
+    DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded",
+    TIMEOUT: "the driver timed out",
     11: "the kernel found an interrupt problem with the GPU",
-    12: "libnvidia-ml.so.1 was not found",
-    13: "this driver lacks the function",
+    LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 was not found",
+    FUNCTION_NOT_FOUND: "this driver lacks the function",
     14: "the GPU's info ROM is corrupted",
-    15: "the GPU is lost: it fell off the bus",
-    16: "the GPU needs a reset",
+    GPU_IS_LOST: "the GPU is lost: it fell off the bus",
+    RESET_REQUIRED: "the GPU needs a reset",
     17: "an operating system call failed",
-    18: "driver and library versions differ",
+    LIB_RM_VERSION_MISMATCH: "driver and library versions differ",
     19: "the GPU is in use",
     20: "out of memory",
     21: "no data",
-    23: "insufficient resources",
-    25: "this driver expects another version of the call",
+    INSUFFICIENT_RESOURCES: "insufficient resources",
+    ARGUMENT_VERSION_MISMATCH: "this driver expects another version of the call",
     27: "the driver is not ready",
     28: "no GPU was found",
     29: "invalid state",
-    999: "unknown error",
+    UNKNOWN: "unknown error",
 }
 
 _DEVICE_TEXTS = {
-    4: "may not be read: no permission on its device node",
+    NO_PERMISSION: "may not be read: no permission on its device node",
     GPU_IS_LOST: "fell off the bus; a reboot may bring it back, sudo dmesg | grep -i xid says why",
     RESET_REQUIRED: "needs a reset: end its processes, then sudo nvidia-smi --gpu-reset -i {}",
 }
 
 _ADVICE = {
-    4: "the device nodes /dev/nvidia* are not accessible: check their owner and mode, or the "
-    "container's device rules",
-    9: "load it with `sudo modprobe nvidia`, or try gpudash without a GPU: gpudash --demo",
-    12: "install the NVIDIA driver, or try gpudash without a GPU: gpudash --demo",
+    NO_PERMISSION: (
+        "the device nodes /dev/nvidia* are not accessible: check their owner and mode, or the "
+        "container's device rules"
+    ),
+    DRIVER_NOT_LOADED: (
+        "load it with `sudo modprobe nvidia`, or try gpudash without a GPU: gpudash --demo"
+    ),
+    LIBRARY_NOT_FOUND: "install the NVIDIA driver, or try gpudash without a GPU: gpudash --demo",
     17: "see the kernel log: sudo dmesg | grep -i nvrm",
-    18: "the driver was updated under the running kernel module: reboot, or reload the module",
-    999: "see the kernel log: sudo dmesg | grep -i nvrm",
+    LIB_RM_VERSION_MISMATCH: (
+        "the driver was updated under the running kernel module: reboot, or reload the module"
+    ),
+    UNKNOWN: "see the kernel log: sudo dmesg | grep -i nvrm",
 }
 
 
@@ -87,9 +95,9 @@ def text(code: int) -> str:
 
 
 def device_message(index: int, code: int) -> str:
-    """Return the line that says what is wrong with a GPU and what to do about it."""
-    told = _DEVICE_TEXTS.get(code) or f"does not answer: {text(code)}"
-    return f"GPU {index} {told.format(index)}"
+    """Return what is wrong with a GPU and what to do about it, in one line."""
+    problem = _DEVICE_TEXTS.get(code) or f"does not answer: {text(code)}"
+    return f"GPU {index} {problem.format(index)}"
 
 
 def driver_message(code: int) -> str:
@@ -99,6 +107,7 @@ def driver_message(code: int) -> str:
 
 
 _LIBRARY = "libnvidia-ml.so."
+_MAX_BYTES = 1 << 20
 _MARKS = (".dockerenv", "run/.containerenv")
 _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc")
 _VERSION = re.compile(r"\b\d{3,4}(?:\.\d{1,4}){1,3}\b")
@@ -118,7 +127,7 @@ def init_error(code: int, root: str = "/", environ: Mapping[str, str] = os.envir
 
 
 def _mismatch(root: str) -> str | None:
-    """Return which versions differ, None where the kernel does not tell its module's."""
+    """Return which versions differ, None where the kernel does not show its module's."""
     loaded = _VERSION.search(_read(root, "proc/driver/nvidia/version"))
     if loaded is None:
         return None
@@ -149,8 +158,5 @@ def _is_container(root: str, environ: Mapping[str, str]) -> bool:
 
 
 def _read(root: str, path: str) -> str:
-    try:
-        with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 20)
-    except OSError:
-        return ""
+    text = read_start(os.path.join(root, path), _MAX_BYTES) or b""
+    return text.decode("utf-8", "replace")
