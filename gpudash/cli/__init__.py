@@ -82,20 +82,22 @@ def _run(argv: list[str]) -> int:
         return replay.lines(options.replay, options.at, gpus=given.gpus(options))
     if options.json:
         interval = options.interval or given.DEFAULT_INTERVAL
-        return _stream(options, lambda: interval, is_led=collector.is_led(os.environ))
+        return _stream(options, lambda: interval, is_controlled=collector.is_controlled(os.environ))
     from gpudash.cli.verbs import watch
 
     return watch.run(
         given.collector(options),
-        lambda interval: _exit_with(lambda: _stream(options, interval, is_led=True)),
+        lambda interval: _exit_with(lambda: _stream(options, interval, is_controlled=True)),
         config=not options.no_config,
         **given.for_this_run(options),
     )
 
 
-def _stream(options: argparse.Namespace, interval: Callable[[], float], *, is_led: bool) -> int:
+def _stream(
+    options: argparse.Namespace, interval: Callable[[], float], *, is_controlled: bool
+) -> int:
     given.begin()
-    if is_led:
+    if is_controlled:
         fork.end_with_parent(os.getppid())
         fork.set_process_name(_COLLECTOR)
     from gpudash.cli.verbs import stream
@@ -106,7 +108,7 @@ def _stream(options: argparse.Namespace, interval: Callable[[], float], *, is_le
         interval=interval,
         show_secrets=options.show_secrets,
         pcie_throughput=options.pcie_throughput,
-        is_led=is_led,
+        is_controlled=is_controlled,
     )
 
 

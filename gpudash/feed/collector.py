@@ -1,30 +1,61 @@
-"""A child process whose lines are read without ever blocking, and whose death is not waited for."""
+"""The process that collects, and what passes between it and its starter.
+
+A collector prints the lines of `gpudash --json`. One that is started by gpudash is controlled:
+its environment has GPUDASH_CONTROLLED, by which it reads intervals from stdin and ends with its
+starter; and GPUDASH_XID_HANDOVER, if there is something to hand over (see `xid_handover`). Both
+are internal: nobody needs to set them.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import select
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
+from typing import TYPE_CHECKING
 
-from gpudash.model.errors import GpudashError, ResourceError, is_exhausted
 from gpudash.model.text import SafeText, clean_bytes
-from gpudash.system.fork import ForkedProcess
 
-_VARIABLE = "GPUDASH_LED"
-LED: Mapping[str, str] = {_VARIABLE: "1"}
-"""The environment of a collector whose stdin tells intervals, and which ends with its starter."""
+if TYPE_CHECKING:
+    from subprocess import Popen
 
-_PACE_CHUNK = 1 << 12
+    from gpudash.system.fork import ForkedProcess
+
+_VARIABLE = "GPUDASH_CONTROLLED"
+CONTROLLED: Mapping[str, str] = {_VARIABLE: "1"}
+"""The environment of a collector that is controlled by its starter."""
+
+LINE_LIMIT = 16 * 1024 * 1024
+"""Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""
+
+_INTERVAL_BYTES = 1 << 12
+_CHUNK = 1 << 16
+_WIDE_PIPE = 1 << 20
+"""The most that an unprivileged process may ask for by default."""
+_READ_AT_ONCE = 1 << 22
+_ERROR_LIMIT, _ERROR_READS = 8192, 16
+_ERROR_LINE = 500
+_REAP_INTERVAL = 0.005
+
+_unreaped: list[Popen[bytes] | ForkedProcess] = []
+"""Killed children that have not died yet, in uninterruptible sleep perhaps for ever."""
 
 
-class Pace:
-    """Seconds between two samples; lines of a descriptor, if there is one, tell others."""
+def is_controlled(environ: Mapping[str, str]) -> bool:
+    """Whether this process is a collector whose starter controls it."""
+    return _VARIABLE in environ
+
+
+def interval_message(seconds: float) -> bytes:
+    """Return the line by which a controlled collector takes another interval."""
+    return b"%r\n" % seconds
+
+
+class IntervalReader:
+    """Seconds between two samples; lines from a descriptor, if there is one, change them."""
 
     def __init__(self, seconds: float, descriptor: int | None = None) -> None:
         self.seconds = seconds
@@ -34,17 +65,17 @@ class Pace:
             os.set_blocking(descriptor, False)
 
     def read(self) -> bool:
-        """Take note of what was told, of which the last counts; whether it is another interval."""
+        """Take the last line that has arrived; return whether the interval is another one."""
         before = self.seconds
         if self.descriptor is not None:
             with suppress(BlockingIOError):
-                self._take(os.read(self.descriptor, _PACE_CHUNK))
+                self._take(os.read(self.descriptor, _INTERVAL_BYTES))
         return self.seconds != before
 
     def _take(self, chunk: bytes) -> None:
         if not chunk:
             self.descriptor = None
-        *lines, self._rest = (self._rest + chunk)[-_PACE_CHUNK:].split(b"\n")
+        *lines, self._rest = (self._rest + chunk)[-_INTERVAL_BYTES:].split(b"\n")
         for line in lines:
             with suppress(ValueError):
                 seconds = float(line)
@@ -52,58 +83,34 @@ class Pace:
                     self.seconds = seconds
 
 
-def told(seconds: float) -> bytes:
-    """Return the line that tells an interval."""
-    return b"%r\n" % seconds
+def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> CollectorProcess:
+    """Start a controlled collector by its command, in a session of its own.
 
-
-def is_led(environ: Mapping[str, str]) -> bool:
-    """Whether stdin tells intervals."""
-    return _VARIABLE in environ
-
-
-LINE_LIMIT = 16 * 1024 * 1024
-"""Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""
-
-_CHUNK = 1 << 16
-_WIDE_PIPE = 1 << 20
-"""As much as anybody may ask for by default."""
-_READ_AT_ONCE = 1 << 22
-_ERROR_LIMIT, _ERROR_READS = 8192, 16
-_PAUSE_SECONDS = 0.005
-
-_unreaped: list[subprocess.Popen[bytes] | ForkedProcess] = []
-"""Killed children that have not died yet, in uninterruptible sleep perhaps for ever."""
-
-
-def spawn(argv: Sequence[str], *, given: Mapping[str, str] | None = None) -> Child:
-    """Start a collector by its command, in a session of its own, which ends with us.
-
-    Its stdin tells it intervals, its environment is ours and what is `given` besides. Raises
-    OSError when it cannot be started.
+    Its environment is ours and `environ`. Raises OSError when it cannot be started.
     """
-    return Child(
-        subprocess.Popen(
+    from subprocess import PIPE, Popen
+
+    return CollectorProcess(
+        Popen(
             argv,
-            env={**os.environ, **LED, **(given or {})},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            env={**os.environ, **CONTROLLED, **environ},
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
             start_new_session=True,
         )
     )
 
 
-class Child:
-    """A process in a session of its own with its pipes at hand."""
+class CollectorProcess:
+    """A child in a session of its own, read without ever blocking, abandoned without waiting."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes] | ForkedProcess, line_limit: int = LINE_LIMIT
-    ) -> None:
+    def __init__(self, process: Popen[bytes] | ForkedProcess, line_limit: int = LINE_LIMIT) -> None:
         reap()
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
+        self.pid = process.pid
         self._in, self._out, self._err = process.stdin, process.stdout, process.stderr
         self.descriptor = self._out.fileno()
         for pipe in filter(None, (self._in, self._out, self._err)):
@@ -117,22 +124,15 @@ class Child:
 
     @property
     def last_error(self) -> SafeText | None:
-        """The last line that it wrote to stderr, None if it was silent."""
-        lines = self._errors.splitlines()
-        spoken = [line for line in lines if line.strip()]
-        return clean_bytes(spoken[-1].strip(), 500) if spoken else None
+        """The last line that it wrote to stderr, None if there is none."""
+        lines = [line for line in self._errors.splitlines() if line.strip()]
+        return clean_bytes(lines[-1].strip(), _ERROR_LINE) if lines else None
 
-    def tell(self, line: bytes) -> None:
-        """Tell one that is led something; nothing if it does not listen."""
+    def send(self, line: bytes) -> None:
+        """Write to its stdin; it may have ended."""
         if self._in is not None:
             with suppress(OSError):
                 os.write(self._in.fileno(), line)
-
-    def wait(self, timeout_seconds: float) -> None:
-        """Wait until there is something to read, so long at most."""
-        poll = select.poll()
-        poll.register(self.descriptor, select.POLLIN)
-        poll.poll(timeout_seconds * 1000)
 
     def read(self) -> tuple[list[bytes], bool]:
         """Return the whole lines that have arrived, and whether stdout has ended."""
@@ -165,18 +165,11 @@ class Child:
         """Return the exit status, negative for a signal, None while it runs."""
         return self._process.poll()
 
-    def await_status(self, timeout_seconds: float) -> int | None:
-        """Return the exit status of one that has closed its pipes, None if it lingers."""
-        deadline = time.monotonic() + timeout_seconds
-        while (status := self._process.poll()) is None and time.monotonic() < deadline:
-            time.sleep(_PAUSE_SECONDS)
-        return status
-
     def abandon(self) -> None:
         """Kill it and its session, close the pipes, and do not wait for its death."""
         if self._process.poll() is None:
             try:
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 # One that was just forked leads no session yet; one that changed its user ends
                 # when its pipes are closed.
@@ -207,8 +200,8 @@ class Child:
         While lines are short a wide pipe would only hold many of them back from a slow reader.
         """
         self._is_wide = True
-        # Only Linux has it, and a user may have too many of them.
-        with suppress(OSError, AttributeError):
+        # A user may have too many of them.
+        with suppress(OSError):
             fcntl.fcntl(self.descriptor, fcntl.F_SETPIPE_SZ, _WIDE_PIPE)
 
 
@@ -220,27 +213,20 @@ def _take(descriptor: int) -> bytes | None:
         return None
 
 
-def not_started(error: OSError) -> GpudashError:
-    """Return what it means that the command of a collector could not be started."""
-    if is_exhausted(error):
-        return ResourceError(error)
-    return GpudashError(f"the collector cannot be started: {error}")
-
-
 def lingering() -> int:
     """Return how many abandoned children have not died yet."""
     reap()
     return len(_unreaped)
 
 
-def reap(patience_seconds: float = 0.0) -> None:
-    """Let go of abandoned children that have died, waiting so long at most for those that have not.
+def reap(wait_seconds: float = 0.0) -> None:
+    """Reap abandoned children that have died, waiting at most `wait_seconds` for the others.
 
-    Where nobody inherits them, as in many containers, their entries would stay for ever.
+    Where they are not inherited, as in many containers, they would stay zombies for ever.
     """
-    deadline = time.monotonic() + patience_seconds
+    deadline = time.monotonic() + wait_seconds
     while True:
         _unreaped[:] = [process for process in _unreaped if process.poll() is None]
         if not _unreaped or time.monotonic() >= deadline:
             return
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(_REAP_INTERVAL)

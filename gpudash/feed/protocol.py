@@ -33,13 +33,21 @@ class SnapshotFeed(Protocol):
     What only one of the two can do is behind `collector` or `player`; the other one is None.
     """
 
-    latest: Snapshot | None
-    error: str | None
-    """Why there are no more, or what was wrong with the last; None if all is well."""
-    exit_status: int | None
-    """Status of the last collector that ended, negative for a signal; None if all is well."""
-    interval: float
-    """Seconds between two snapshots."""
+    @property
+    def latest(self) -> Snapshot | None:
+        """The last snapshot that arrived."""
+
+    @property
+    def error(self) -> str | None:
+        """Why there are no more, or what was wrong with the last; None if all is well."""
+
+    @property
+    def exit_status(self) -> int | None:
+        """Status of the last collector that ended, negative for a signal; None if all is well."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two snapshots."""
 
     @property
     def state(self) -> FeedState:
@@ -91,8 +99,9 @@ class CollectorControl(Protocol):
 class Player(Protocol):
     """What can be asked of a recording."""
 
-    speed: float
-    """Recorded seconds in one second."""
+    @property
+    def speed(self) -> float:
+        """Recorded seconds in one second."""
 
     @property
     def extent(self) -> tuple[datetime, datetime]:

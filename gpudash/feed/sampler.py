@@ -1,4 +1,4 @@
-"""The last few samples of a collector, for those who need some before they go on."""
+"""Samples of a collector for commands that wait for them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from gpudash.feed.collector import Child, not_started, spawn
-from gpudash.model.errors import ExitStatus, GpudashError, WireError
+from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
+from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.wire import decode
+from gpudash.model.units import duration
 
-_REAP_SECONDS = 5.0
-_PATIENCE_SECONDS = 10.0
-_FAREWELL_SECONDS = 0.5
-_RETRY_SECONDS = 2.0
+_LIMITS = Limits(retry=2.0)
+_DEATH_SECONDS = 0.5
 _COUNT = 9
-_LEAST_INTERVAL = 0.1
-
-
-class CollectorError(GpudashError):
-    """The collector has ended; the message is its own last line, the status its own."""
+_MIN_INTERVAL = 0.1
 
 
 class SilenceError(CollectorError):
@@ -29,8 +23,11 @@ class SilenceError(CollectorError):
     exit_status = ExitStatus.NO_ANSWER
 
 
-class Survey:
-    """A collector in a child of its own, and the samples that it gave last, oldest first."""
+class Sampler:
+    """The last samples of a collector of its own, oldest first.
+
+    Raises GpudashError when the collector cannot be started.
+    """
 
     def __init__(
         self,
@@ -38,74 +35,71 @@ class Survey:
         *,
         interval: float,
         keep: int,
-        patience_seconds: float = _PATIENCE_SECONDS,
-        takes_silence: bool = False,
+        limits: Limits = _LIMITS,
+        allow_empty: bool = False,
     ) -> None:
-        """Start it; with `takes_silence` a sample counts of which the driver told nothing."""
-        self._takes_silence = takes_silence
+        """Start it; with `allow_empty` a sample counts although the driver did not answer."""
         self.samples: deque[Snapshot] = deque(maxlen=keep)
+        self._allow_empty = allow_empty
+        self._limits = limits
+        self._answer_seconds = limits.answer + 3 * interval
         self._silence = ""
-        self._patience = patience_seconds + 3 * interval
-        self._argv = [*argv, "--interval", str(interval)]
-        self._child = self._start()
+        self._collector = Supervisor(argv, interval, limits=limits)
+        self._start()
 
-    def next(self, timeout_seconds: float) -> Snapshot | None:
-        """Return a sample that arrives within this time, the newest of several, None for none.
+    def poll(self, timeout_seconds: float) -> Snapshot | None:
+        """Return the newest sample that arrives within this time, None for none.
 
         Raises GpudashError with the collector's own last line and status when it has ended.
         """
         deadline = time.monotonic() + timeout_seconds
         while True:
-            self._child.wait(max(deadline - time.monotonic(), 0))
-            lines, ended = self._child.read()
-            fresh = [snapshot for line in lines if (snapshot := _decoded(line))]
-            fresh = [snapshot for snapshot in fresh if self._has_answer(snapshot)]
-            self.samples.extend(fresh)
-            if fresh:
-                return fresh[-1]
-            if ended:
-                raise self._end()
+            self._collector.wait(max(deadline - time.monotonic(), 0))
+            snapshots = [sample.snapshot for sample in self._collector.advance()]
+            answers = list(filter(self._has_answer, snapshots))
+            self.samples.extend(answers)
+            if answers:
+                return answers[-1]
+            _require_running(self._collector)
             if time.monotonic() >= deadline:
                 return None
 
-    def go_on(self) -> None:
+    def next_sample(self) -> None:
         """Wait for the next sample; raises SilenceError if it is overdue.
 
         Raises GpudashError with status 6 where the driver says that there is no GPU.
         """
-        self._silence = f"the driver did not answer in {self._patience:.0f} s"
-        if self.next(self._patience) is None:
+        self._silence = f"the driver did not answer in {self._answer_seconds:.0f} s"
+        if self.poll(self._answer_seconds) is None:
             raise SilenceError(f"{self._silence}; sudo dmesg | grep -i xid may say why")
 
     def fill(self) -> None:
         """Wait until as many samples are there as are kept."""
         while len(self.samples) < (self.samples.maxlen or 1):
-            self.go_on()
+            self.next_sample()
 
-    def insist(self, goes_on: Callable[[str], bool]) -> bool:
+    def next_sample_or_retry(self, goes_on: Callable[[str], bool]) -> bool:
         """Wait for the next sample also through silence and restarts of the collector.
 
-        `goes_on` is told of each trouble; where it says no that is the end, and False.
+        `goes_on` is given each error; where it returns False that is the end, and the result.
         """
         while True:
             try:
-                self.go_on()
+                self.next_sample()
                 return True
             except GpudashError as error:
                 if not goes_on(str(error)):
                     return False
-            time.sleep(_RETRY_SECONDS)
-            self._child.abandon()
-            self._child = self._start()
+            time.sleep(self._limits.retry)
+            self._start()
 
     def close(self) -> None:
         """End the collector; one that the driver holds is left behind after a moment."""
-        self._child.abandon()
-        self._child.await_status(_FAREWELL_SECONDS)
+        self._collector.close(_DEATH_SECONDS)
 
     def _has_answer(self, snapshot: Snapshot) -> bool:
-        """Whether the driver was heard at all: without it no GPU is known, which is not none."""
-        if snapshot.devices or self._takes_silence:
+        """Whether the driver answered at all: without it no GPU is known, which is not none."""
+        if snapshot.devices or self._allow_empty:
             return True
         for fault in snapshot.errors:
             if fault.source == "nvml" and fault.code != ExitStatus.NO_GPU:
@@ -115,30 +109,82 @@ class Survey:
         error.exit_status = ExitStatus.NO_GPU
         raise error
 
-    def _start(self) -> Child:
-        try:
-            return spawn(self._argv)
-        except OSError as error:
-            raise not_started(error) from None
-
-    def _end(self) -> GpudashError:
-        status = self._child.await_status(_REAP_SECONDS)
-        message = self._child.last_error or f"the collector ended with status {status}"
-        error = CollectorError(message.removeprefix("gpudash: "))
-        error.exit_status = status if status is not None and status > 0 else error.exit_status
-        return error
+    def _start(self) -> None:
+        self._collector.start()
+        _require_running(self._collector)
 
 
-def open_survey(argv: Sequence[str], window_seconds: float) -> Survey:
-    """Return a survey of a collector over so many seconds; of one sample if that is too short."""
+def open_sampler(argv: Sequence[str], window_seconds: float) -> Sampler:
+    """Return a sampler over so many seconds; of one sample if that is too short."""
     interval = window_seconds / (_COUNT - 1)
-    if interval < _LEAST_INTERVAL:
-        return Survey(argv, interval=_LEAST_INTERVAL, keep=1)
-    return Survey(argv, interval=interval, keep=_COUNT)
+    if interval < _MIN_INTERVAL:
+        return Sampler(argv, interval=_MIN_INTERVAL, keep=1)
+    return Sampler(argv, interval=interval, keep=_COUNT)
 
 
-def _decoded(line: bytes) -> Snapshot | None:
-    try:
-        return decode(line)
-    except WireError:
-        return None
+class LineStream:
+    """The lines of a collector, byte for byte; a time without any stays empty, and is reported.
+
+    Raises GpudashError, with the collector's own last line and status, if it never gives any.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        interval: float,
+        *,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._collector = Supervisor(argv, interval, limits=limits, clock=clock)
+        self._clock = clock
+        self._resumed_at = clock()
+        self._collector.start()
+        _require_running(self._collector)
+
+    @property
+    def is_released(self) -> bool:
+        """Whether there is no collector, so that GPUs can be reset."""
+        return self._collector.is_released
+
+    @property
+    def trouble(self) -> str:
+        """Why there are no samples at the moment, empty while there are."""
+        collector = self._collector
+        if collector.is_released:
+            return "GPUs released: kill -USR1 takes them back"
+        if not collector.is_running:
+            return str(collector.failure)
+        silence = self._clock() - max(collector.sampled_at, self._resumed_at)
+        if silence < collector.stale_after:
+            return ""
+        return f"no sample for {duration(silence)}: the driver does not answer"
+
+    def wait(self, seconds: float, descriptor: int) -> None:
+        """Wait for lines, or until `descriptor` can be read, `seconds` at most."""
+        self._collector.wait(seconds, descriptor)
+
+    def take(self) -> list[bytes]:
+        """Return the lines that have arrived; start another collector when it is time."""
+        lines = [sample.line for sample in self._collector.advance()]
+        if self._collector.latest is None and not self._collector.is_released:
+            _require_running(self._collector)
+        return lines
+
+    def toggle_release(self) -> None:
+        """Let go of the GPUs, so that they can be reset, or take them back."""
+        if self._collector.is_released:
+            self._collector.resume()
+            self._resumed_at = self._clock()
+        else:
+            self._collector.release()
+
+    def close(self) -> None:
+        """Let the collector go without waiting for it."""
+        self._collector.close()
+
+
+def _require_running(collector: Supervisor) -> None:
+    """Raise why there is no collector."""
+    if collector.failure is not None and not collector.is_running:
+        raise collector.failure

@@ -42,7 +42,7 @@ def place(uuid: str | None, pci_bus_id: str | None) -> str | None:
     return f"{_SYSFS}/{int(domain, 16):04x}:{rest}"
 
 
-def turnstile() -> str:
+def queue_lock_path() -> str:
     """Return the path whose lock the first of those who wait holds."""
     return folder() or _SYSFS
 

@@ -19,12 +19,12 @@ ABSENT_PID = 1 << 22
 AS_NOBODY = """
 import shlex
 import gpudash.cli.verbs.kill, gpudash.actions.kill.selection
-from gpudash.feed.sampler import Survey
-start = Survey.__init__
+from gpudash.feed.sampler import Sampler
+start = Sampler.__init__
 def start_and_fall(self, *words, **told):
     start(self, *words, **told)
     os.setuid(65534)
-Survey.__init__ = start_and_fall
+Sampler.__init__ = start_and_fall
 """
 
 

@@ -35,12 +35,12 @@ def test_interval_that_is_told_counts_at_once_and_goes_on_when_nobody_tells_any_
 ) -> None:
     words = "--interval", "3600"
     with streaming(
-        fakenvml, *words, stdin=subprocess.PIPE, variables=collector.LED, DEVICES=1
+        fakenvml, *words, stdin=subprocess.PIPE, variables=collector.CONTROLLED, DEVICES=1
     ) as stream:
         # The second one is never late, whatever the interval.
         stream.next()
         stream.next()
-        os.write(pipe(stream.process.stdin).fileno(), collector.told(0.1))
+        os.write(pipe(stream.process.stdin).fileno(), collector.interval_message(0.1))
         for _ in range(3):
             stream.next()
         pipe(stream.process.stdin).close()

@@ -1,14 +1,18 @@
+import os
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gpudash.feed.sampler import SilenceError, Survey, open_survey
+from gpudash.feed.sampler import LineStream, Sampler, SilenceError, open_sampler
+from gpudash.feed.supervisor import Limits
 from gpudash.model.errors import GpudashError
-from gpudash.model.fault import Fault
+from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.text import clean
 from gpudash.model.wire import encode
-from tests.factories import make_snapshot
+from tests.factories import make_device, make_snapshot
 
 LINE = encode(make_snapshot(1)).decode()
 
@@ -19,47 +23,47 @@ def collector(script: str) -> list[str]:
 
 
 def test_the_last_samples_are_kept() -> None:
-    survey = Survey(collector("[print(line) for _ in range(9)]"), interval=0.1, keep=3)
-    survey.fill()
-    assert len(survey.samples) == 3
-    survey.close()
+    sampler = Sampler(collector("[print(line) for _ in range(9)]"), interval=0.1, keep=3)
+    sampler.fill()
+    assert len(sampler.samples) == 3
+    sampler.close()
 
 
 def test_what_is_no_snapshot_is_passed_over() -> None:
-    survey = Survey(collector("print('{}'); print('?'); print(line)"), interval=0.1, keep=1)
-    survey.fill()
-    assert len(survey.samples) == 1
-    survey.close()
+    sampler = Sampler(collector("print('{}'); print('?'); print(line)"), interval=0.1, keep=1)
+    sampler.fill()
+    assert len(sampler.samples) == 1
+    sampler.close()
 
 
 def test_a_collector_that_ends_leaves_its_line_and_status() -> None:
     script = "sys.stderr.write('gpudash: no driver; load it\\n'); sys.exit(9)"
-    survey = Survey(collector(script), interval=0.1, keep=1)
+    sampler = Sampler(collector(script), interval=0.1, keep=1)
     with pytest.raises(GpudashError, match=r"^no driver; load it$") as caught:
-        survey.fill()
+        sampler.fill()
     assert caught.value.exit_status == 9
-    survey.close()
+    sampler.close()
 
 
 def test_a_silent_one_is_given_up() -> None:
-    survey = Survey(collector("time.sleep(600)"), interval=0.1, keep=1, patience_seconds=0.2)
+    sampler = Sampler(collector("time.sleep(600)"), interval=0.1, keep=1, limits=Limits(answer=0.2))
     with pytest.raises(SilenceError) as caught:
-        survey.fill()
+        sampler.fill()
     assert caught.value.exit_status == 10
-    survey.close()
+    sampler.close()
 
 
-def test_why_the_driver_is_silent_is_told() -> None:
+def test_why_the_driver_is_silent_is_the_message() -> None:
     fault = Fault(source="nvml", code=10, message=clean("driver not answering 5 s, in nvmlInit"))
     silent = encode(make_snapshot(0, errors=(fault,))).decode()
     script = f"print({silent!r}, flush=True); time.sleep(600)"
-    survey = Survey(collector(script), interval=0.1, keep=1, patience_seconds=2)
+    sampler = Sampler(collector(script), interval=0.1, keep=1, limits=Limits(answer=2))
     with pytest.raises(SilenceError, match=r"^driver not answering 5 s, in nvmlInit; sudo"):
-        survey.fill()
-    survey.close()
+        sampler.fill()
+    sampler.close()
 
 
-def test_insisting_starts_the_collector_again(tmp_path: Path) -> None:
+def test_retrying_starts_the_collector_again(tmp_path: Path) -> None:
     script = f"""
 import os
 first = not os.path.exists({str(tmp_path / "seen")!r})
@@ -67,27 +71,164 @@ open({str(tmp_path / "seen")!r}, "w").close()
 sys.exit(9) if first else print(line, flush=True)
 time.sleep(600)
 """
-    survey = Survey(collector(script), interval=0.1, keep=1)
+    sampler = Sampler(collector(script), interval=0.1, keep=1, limits=Limits(retry=0.01))
     troubles: list[str] = []
-    assert survey.insist(lambda trouble: not troubles.append(trouble))
-    assert len(survey.samples) == 1
+    assert sampler.next_sample_or_retry(lambda trouble: not troubles.append(trouble))
+    assert len(sampler.samples) == 1
     assert troubles == ["the collector ended with status 9"]
-    survey.close()
+    sampler.close()
 
 
-def test_insisting_has_an_end() -> None:
-    survey = Survey(collector("sys.exit(9)"), interval=0.1, keep=1)
-    assert not survey.insist(lambda trouble: False)
-    survey.close()
+def test_retrying_has_an_end() -> None:
+    sampler = Sampler(collector("sys.exit(9)"), interval=0.1, keep=1)
+    assert not sampler.next_sample_or_retry(lambda trouble: False)
+    sampler.close()
 
 
 def test_a_command_that_is_not_there() -> None:
     with pytest.raises(GpudashError, match="the collector cannot be started"):
-        Survey(["/no/such/program"], interval=0.1, keep=1)
+        Sampler(["/no/such/program"], interval=0.1, keep=1)
 
 
 @pytest.mark.parametrize(("window", "kept"), [(0, 1), (0.2, 1), (2, 9), (60, 9)])
 def test_how_many_samples_a_window_needs(window: float, kept: int) -> None:
-    survey = open_survey(collector("print(line)"), window)
-    assert survey.samples.maxlen == kept
-    survey.close()
+    sampler = open_sampler(collector("print(line)"), window)
+    assert sampler.samples.maxlen == kept
+    sampler.close()
+
+
+Start = Callable[..., LineStream]
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def start(clock: Clock) -> Iterator[Start]:
+    """Starts a shell script in the place of a collector."""
+    started: list[LineStream] = []
+
+    def start(script: str) -> LineStream:
+        started.append(LineStream(["sh", "-c", script], 1.0, clock=clock))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A descriptor that never can be read."""
+    reading, writing = os.pipe()
+    yield reading
+    os.close(reading)
+    os.close(writing)
+
+
+def host(name: str) -> str:
+    """A line that says where it was taken."""
+    return LINE.replace('"hostname":"node7"', f'"hostname":"{name}"')
+
+
+def received(stream: LineStream, silent: int, condition: Callable[[list[str]], bool]) -> list[str]:
+    """Take lines until something holds of all that came."""
+    found: list[str] = []
+    deadline = time.monotonic() + 10
+    while not condition(found):
+        assert time.monotonic() < deadline, f"only {found}"
+        stream.wait(0.05, silent)
+        found += [line.decode() for line in stream.take()]
+    return found
+
+
+def test_whole_lines_come_as_they_were_written(start: Start, silent: int) -> None:
+    one, two = host("one"), host("two")
+    stream = start(f"printf '%s\\n' '{one}' '{two}'; printf half; exec sleep 60")
+    received(stream, silent, lambda found: found == [one, two])
+    assert stream.trouble == ""
+
+
+def test_a_stream_without_any_line_is_an_error(start: Start, silent: int) -> None:
+    stream = start("echo gpudash: no driver >&2; exit 9")
+    with pytest.raises(GpudashError, match=r"^no driver$") as raised:
+        received(stream, silent, bool)
+    assert raised.value.exit_status == 9
+
+
+def test_a_collector_that_dies_is_replaced(start: Start, silent: int, clock: Clock) -> None:
+    stream = start(f"echo '{LINE}'; echo gpudash: out of memory >&2; exit 1")
+    received(stream, silent, lambda _: bool(stream.trouble))
+    assert stream.trouble == "out of memory"
+    assert stream.take() == []
+    clock.now += 1.5
+    received(stream, silent, lambda found: len(found) == 1)
+
+
+def test_a_silent_collector_is_trouble_and_then_replaced(
+    start: Start, silent: int, clock: Clock
+) -> None:
+    begin, end = LINE.split('"node7"')
+    stream = start(f"echo '{begin}\"'$$'\"{end}'; exec sleep 60")
+    first = received(stream, silent, bool)
+    clock.now += 6
+    assert stream.trouble == "no sample for 6s: the driver does not answer"
+    assert stream.take() == []
+    clock.now += 30
+    second = received(stream, silent, bool)
+    assert second != first
+    assert stream.trouble == ""
+
+
+def test_a_collector_that_cannot_be_started_again_is_tried_later(
+    tmp_path: Path, silent: int, clock: Clock
+) -> None:
+    script = tmp_path / "collector"
+    text = f"#!/bin/sh\necho '{LINE}'\n"
+    script.write_text(text)
+    script.chmod(0o700)
+    stream = LineStream([str(script)], 1.0, clock=clock)
+    received(stream, silent, lambda _: bool(stream.trouble))
+    script.unlink()
+    clock.now += 1.5
+    assert stream.take() == []
+    assert stream.trouble.startswith("the collector cannot be started: ")
+    script.write_text(text)
+    script.chmod(0o700)
+    clock.now += 3
+    received(stream, silent, lambda found: found == [LINE])
+    stream.close()
+
+
+def test_a_stream_that_never_could_be_started_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(GpudashError, match="the collector cannot be started"):
+        LineStream([str(tmp_path / "none")], 1.0)
+
+
+def test_another_collector_is_given_the_xids_of_the_last_one(
+    start: Start, silent: int, tmp_path: Path
+) -> None:
+    event = XidEvent(code=48, seen_at=1.0)
+    sample = tmp_path / "sample"
+    device = make_device(xid_events=(event,))
+    sample.write_bytes(encode(make_snapshot(devices=(device,), processes=())) + b"\n")
+    stream = start(
+        f"[ \"$GPUDASH_XID_HANDOVER\" ] && echo '{host('heir')}' || cat {sample}; exec sleep 60"
+    )
+    received(stream, silent, lambda lines: len(lines) == 1)
+    stream.toggle_release()
+    assert stream.trouble
+    stream.toggle_release()
+    received(stream, silent, lambda lines: lines == [host("heir")])

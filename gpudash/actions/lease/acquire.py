@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, NoReturn
 
 from gpudash.actions.lease.choose import Wish, choose, most_possible, sort_out
-from gpudash.feed.sampler import Survey
+from gpudash.feed.sampler import Sampler
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot
@@ -103,27 +103,27 @@ class Leased(NamedTuple):
             os.close(descriptor)
 
 
-def lease(survey: Survey, wish: Wish) -> Leased | str:
+def lease(sampler: Sampler, wish: Wish) -> Leased | str:
     """Lease GPUs that fit, and return them, or in a line what is missing.
 
     Two who want several may be in each other's way for a moment, so it is tried a few times.
     Raises GpudashError where there is no place for leases.
     """
     for attempt in range(_ROUNDS):
-        placeless = _placeless(survey.samples[-1].devices)
+        placeless = _placeless(sampler.samples[-1].devices)
         excluded = dict(placeless)
-        found = _lease_once(survey, wish, excluded)
+        found = _lease_once(sampler, wish, excluded)
         if isinstance(found, Leased) or excluded == placeless or wish.count == 1:
             return found
         time.sleep(random.uniform(1, 2 + attempt) * _RETRY_SECONDS)
-        survey.go_on()
+        sampler.next_sample()
     return found
 
 
 @contextmanager
 def turn(waiting: Waiting) -> Iterator[bool]:
     """Wait to be the first of those who wait; yield whether it is so, False when time is up."""
-    path = locks.turnstile()
+    path = locks.queue_lock_path()
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -204,16 +204,16 @@ def _place(device: Device) -> str | None:
     return locks.place(device.uuid, None if device.is_mig else device.pci_bus_id)
 
 
-def _lease_once(survey: Survey, wish: Wish, excluded: dict[str, str]) -> Leased | str:
+def _lease_once(sampler: Sampler, wish: Wish, excluded: dict[str, str]) -> Leased | str:
     """Choose and lease; add to `excluded` what somebody else was quicker to take."""
     while True:
-        choice = choose(tuple(survey.samples), wish, os.environ, excluded=excluded)
+        choice = choose(tuple(sampler.samples), wish, os.environ, excluded=excluded)
         if not choice.devices:
             return choice.lack
         taken = _take_all(choice.devices, excluded)
         if taken is None:
             continue
-        gone = _gone(survey, wish, taken)
+        gone = _gone(sampler, wish, taken)
         if not gone:
             return taken
         taken.release()
@@ -242,15 +242,15 @@ def _take(device: Device) -> int | None:
         raise GpudashError(_NO_PLACE.format(reason)) from None
 
 
-def _gone(survey: Survey, wish: Wish, taken: Leased) -> set[str]:
+def _gone(sampler: Sampler, wish: Wish, taken: Leased) -> set[str]:
     """Return the UUIDs of those that do not fit any more: who does not lease may have come."""
     try:
-        survey.go_on()
+        sampler.next_sample()
     except GpudashError:
         taken.release()
         raise
     own = {device.uuid or "" for device in taken.devices}
-    candidates, _ = sort_out(tuple(survey.samples), wish, os.environ, own)
+    candidates, _ = sort_out(tuple(sampler.samples), wish, os.environ, own)
     return own - {each.device.uuid or "" for each in candidates}
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpudash.actions.kill.tree import Member
     from gpudash.actions.kill.warnings import KillWarning
     from gpudash.analysis.table import ProcessRow
-    from gpudash.feed.sampler import Survey
+    from gpudash.feed.sampler import Sampler
     from gpudash.model.snapshot import Snapshot
 
 # What can signal is imported in functions: a read-only gpudash does not even load it.
@@ -65,7 +65,7 @@ def run(
     from gpudash.actions.kill.pin import refuse_host, refuse_pid
     from gpudash.actions.kill.run import TIMEOUTS
     from gpudash.actions.kill.signals import find_signal
-    from gpudash.feed.sampler import Survey
+    from gpudash.feed.sampler import Sampler
 
     names, chosen = list(dict.fromkeys(map(parse_name, pids))), find_signal(signal)
     if not yes and not os.isatty(0):
@@ -73,10 +73,10 @@ def run(
             refuse_pid(name.pid)
         raise UsageError("kill asks before it acts and there is no terminal: add --yes")
     with ExitStack() as stack:
-        asked = Survey(collector, interval=_INTERVAL, keep=1, takes_silence=True)
-        survey = stack.enter_context(closing(asked))
-        survey.fill()
-        before = survey.samples[-1]
+        asked = Sampler(collector, interval=_INTERVAL, keep=1, allow_empty=True)
+        sampler = stack.enter_context(closing(asked))
+        sampler.fill()
+        before = sampler.samples[-1]
         refuse_host(before.host)
         selections: list[KillSelection] = []
         for name in names:
@@ -96,7 +96,7 @@ def run(
             chosen,
             before,
             with_tree=tree,
-            latest=lambda: _newest(survey),
+            latest=lambda: _newest(sampler),
             timeouts=timeouts or TIMEOUTS,
         )
     return ExitStatus.OK if is_done and len(selections) == len(names) else ExitStatus.FAILURE
@@ -378,11 +378,11 @@ def _result_lines(report: Report) -> Iterator[str]:
         yield f"to end {which}: gpudash kill --signal KILL {pids}"
 
 
-def _newest(survey: Survey) -> Snapshot:
+def _newest(sampler: Sampler) -> Snapshot:
     """Return the last sample there is; the result is worth printing without a newer one."""
     with suppress(GpudashError):
-        survey.next(0)
-    return survey.samples[-1]
+        sampler.poll(0)
+    return sampler.samples[-1]
 
 
 def _print(lines: Iterator[str]) -> None:

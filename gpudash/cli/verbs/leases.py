@@ -8,16 +8,16 @@ from contextlib import closing
 import msgspec
 
 from gpudash.actions.lease.acquire import require_places
-from gpudash.feed.sampler import open_survey
+from gpudash.feed.sampler import open_sampler
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal as stdout
 
 
 def run(collector: Sequence[str], *, json: bool, color: bool) -> int:
     """Print a line for each lease, or all of them as JSON."""
-    with closing(open_survey(collector, 0)) as survey:
-        survey.fill()
-        snapshot = survey.samples[-1]
+    with closing(open_sampler(collector, 0)) as sampler:
+        sampler.fill()
+        snapshot = sampler.samples[-1]
     if not snapshot.host.simulated:
         require_places(snapshot.devices)
     if json:

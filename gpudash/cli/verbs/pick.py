@@ -10,7 +10,7 @@ from typing import Literal
 
 from gpudash.actions.lease.acquire import Waiting, require_possible
 from gpudash.actions.lease.choose import Wish, choose
-from gpudash.feed.sampler import open_survey
+from gpudash.feed.sampler import open_sampler
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
@@ -35,18 +35,20 @@ def run(
     """
     waiting = Waiting(timeout if wait else 0, since=time.monotonic())
     lineage = {os.getpid(), *ancestor_pids(os.getpid())}
-    with closing(open_survey(collector, window)) as survey:
-        survey.fill()
+    with closing(open_sampler(collector, window)) as sampler:
+        sampler.fill()
         while True:
-            samples = tuple(survey.samples)
+            samples = tuple(sampler.samples)
             choice = choose(samples, wish, os.environ, own=_own(samples[-1], lineage))
             if choice.devices:
                 waiting.end()
                 stdout.write(f"{value(choice.devices, format)}\n".encode())
                 return ExitStatus.OK
             if wait:
-                require_possible(survey.samples[-1], wish)
-            if not waiting.goes_on(choice.lack) or not survey.insist(waiting.goes_on):
+                require_possible(sampler.samples[-1], wish)
+            if not waiting.goes_on(choice.lack) or not sampler.next_sample_or_retry(
+                waiting.goes_on
+            ):
                 return ExitStatus.TOO_FEW_GPUS
 
 

@@ -11,7 +11,7 @@ from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.selection import select
 from gpudash.cli.verbs.once import exit_status, sample
 from gpudash.collect.source import Source
-from gpudash.feed.sampler import Survey
+from gpudash.feed.sampler import Sampler
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
@@ -43,10 +43,10 @@ def follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: 
     if query.header:
         _write([query.heading()])
     told: Sequence[Fault] = ()
-    with closing(Survey(collector, interval=interval, keep=1)) as survey:
+    with closing(Sampler(collector, interval=interval, keep=1)) as sampler:
         while True:
-            survey.go_on()
-            snapshot = survey.samples[-1]
+            sampler.next_sample()
+            snapshot = sampler.samples[-1]
             chosen = _chosen(snapshot, gpus)
             _write(list(query.rows(snapshot, _keys(chosen))))
             blind = _unlisted(query, chosen)

@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 from gpudash.cli.verbs.switch import Switch
-from gpudash.feed.recording.collecting import Collecting
 from gpudash.feed.recording.writer import Writer
+from gpudash.feed.sampler import LineStream
 from gpudash.model.errors import ExitStatus
 from gpudash.model.units import duration, short_size
 from gpudash.system import terminal
@@ -39,18 +39,18 @@ def run(
     writer = Writer(path, max_bytes, keep)
     told = _Progress(writer)
     try:
-        with closing(writer), closing(Collecting(collector, interval)) as collecting:
+        with closing(writer), closing(LineStream(collector, interval)) as stream:
             while end.status is None:
                 left = _LOOK_SECONDS if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     break
-                collecting.wait(min(left, _LOOK_SECONDS), switch.descriptor)
+                stream.wait(min(left, _LOOK_SECONDS), switch.descriptor)
                 switch.read()
-                if switch.is_on is not collecting.released:
-                    collecting.turn()
-                for line in collecting.take():
+                if switch.is_on is not stream.is_released:
+                    stream.toggle_release()
+                for line in stream.take():
                     writer.write(line)
-                told.tell(collecting.trouble)
+                told.tell(stream.trouble)
     finally:
         told.end()
     return ExitStatus.OK if end.status is None else end.status

@@ -12,7 +12,8 @@ from typing import NoReturn
 from gpudash.actions.lease.acquire import Leased, Waiting, guard, lease, require_possible, turn
 from gpudash.actions.lease.choose import Wish
 from gpudash.cli.verbs.pick import value
-from gpudash.feed.sampler import CollectorError, Survey, open_survey
+from gpudash.feed.sampler import Sampler, open_sampler
+from gpudash.feed.supervisor import CollectorError
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.text import clean
 
@@ -39,9 +40,9 @@ def run(
     if wait:
         found = _wait(collector, wish, window, waiting)
     else:
-        with closing(open_survey(collector, window)) as survey:
-            survey.fill()
-            found = _leased(lease(survey, wish), waiting)
+        with closing(open_sampler(collector, window)) as sampler:
+            sampler.fill()
+            found = _leased(lease(sampler, wish), waiting)
     if found is None:
         return ExitStatus.TOO_FEW_GPUS
     waiting.end()
@@ -50,27 +51,27 @@ def run(
 
 def _wait(collector: Sequence[str], wish: Wish, window: float, waiting: Waiting) -> Leased | None:
     """Wait for a turn, then for the GPUs; only who is first in line asks the driver."""
-    with closing(open_survey(collector, 0)) as glance:
+    with closing(open_sampler(collector, 0)) as glance:
         glance.fill()
         require_possible(glance.samples[-1], wish)
     with turn(waiting) as is_first:
         if not is_first:
             waiting.goes_on(f"{wish.count} GPUs wanted, and others were first in line")
             return None
-        with closing(open_survey(collector, window)) as survey:
-            survey.fill()
+        with closing(open_sampler(collector, window)) as sampler:
+            sampler.fill()
             while True:
-                found = _leased_in_time(survey, wish)
+                found = _leased_in_time(sampler, wish)
                 if isinstance(found, Leased):
                     return found
-                if not waiting.goes_on(found) or not survey.insist(waiting.goes_on):
+                if not waiting.goes_on(found) or not sampler.next_sample_or_retry(waiting.goes_on):
                     return None
 
 
-def _leased_in_time(survey: Survey, wish: Wish) -> Leased | str:
+def _leased_in_time(sampler: Sampler, wish: Wish) -> Leased | str:
     """Lease GPUs; a driver that is silent or gone meanwhile is one more thing to wait for."""
     try:
-        return lease(survey, wish)
+        return lease(sampler, wish)
     except CollectorError as error:
         return str(error)
 

@@ -12,7 +12,7 @@ from gpudash.analysis.selection import select
 from gpudash.cli.verbs.switch import Switch
 from gpudash.collect.local import open_source
 from gpudash.collect.source import Source
-from gpudash.feed.collector import Pace
+from gpudash.feed.collector import IntervalReader
 from gpudash.model import wire
 from gpudash.system import startup as quick
 from gpudash.system import terminal as stdout
@@ -27,12 +27,12 @@ def run(
     interval: Callable[[], float],
     show_secrets: bool = False,
     pcie_throughput: bool = False,
-    is_led: bool = False,
+    is_controlled: bool = False,
 ) -> int:
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
 
-    `interval` is called after the first one, which does not wait for it. Where it `is_led`, lines
-    on stdin tell others.
+    `interval` is called after the first one, which does not wait for it. A collector that
+    `is_controlled` takes other intervals from stdin.
     SIGUSR1 makes it let go of the GPUs and be silent until the next one, so that they can be
     reset. Raises DriverError when the driver cannot be used, or not be let go of.
     """
@@ -41,19 +41,19 @@ def run(
     switch = Switch(signal.SIGUSR1)
     due = time.monotonic()
     stdout.write(_line(source, diagnosis, gpus))
-    pace = Pace(interval(), 0 if is_led else None)
+    interval_reader = IntervalReader(interval(), 0 if is_controlled else None)
     quick.settle()
     # Rates are those between two samples: the second comes soon, however slow the interval.
     most = _SECOND_SAMPLE_SECONDS
     while True:
         # A tick that was missed is skipped, so that a stall is not followed by a burst.
         last = due
-        due = max(last + min(pace.seconds, most), time.monotonic())
+        due = max(last + min(interval_reader.seconds, most), time.monotonic())
         while (left := due - time.monotonic()) > 0 and not switch.is_on:
-            stdout.wait(left, switch.descriptor, pace.descriptor)
+            stdout.wait(left, switch.descriptor, interval_reader.descriptor)
             switch.read()
-            if pace.read():
-                due = max(last + min(pace.seconds, most), time.monotonic())
+            if interval_reader.read():
+                due = max(last + min(interval_reader.seconds, most), time.monotonic())
         most = inf
         if switch.is_on:
             source.close()

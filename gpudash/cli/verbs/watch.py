@@ -62,9 +62,9 @@ def run(
         forked = _forked(lambda: collect(lambda: _interval(config, for_this_run)))
 
         def open_feed(interval: float) -> SnapshotFeed:
-            from gpudash.feed.feed import Feed
+            from gpudash.feed.live import LiveFeed
 
-            return Feed([*feed_argv, "--interval", str(interval)], interval, forked=forked)
+            return LiveFeed(feed_argv, interval, forked=forked)
 
         return open_feed
 

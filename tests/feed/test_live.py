@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.feed.collector import lingering
-from gpudash.feed.feed import Feed
+from gpudash.feed.live import LiveFeed
 from gpudash.feed.protocol import FeedState
+from gpudash.feed.supervisor import Limits
 from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
 from gpudash.model.snapshot import Host, Snapshot
@@ -39,10 +40,12 @@ async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 
 
 class Listener:
-    def __init__(self, body: str, **options: float) -> None:
+    def __init__(
+        self, body: str, clock: Callable[[], float] = time.monotonic, **limits: float
+    ) -> None:
         self.snapshots: list[Snapshot] = []
         self.changes = 0
-        self.feed = Feed(collector(body), 0.1, **options)  # type: ignore[arg-type]
+        self.feed = LiveFeed(collector(body), 0.1, limits=Limits(**limits), clock=clock)
 
     async def __aenter__(self) -> "Listener":
         self.feed.start()
@@ -68,13 +71,12 @@ async def test_a_collector_that_runs_already_is_the_first_and_a_command_the_next
         os.write(1, f"{line('first')}\n".encode())
 
     forked = ForkedProcess(speak)
-    feed = Feed(collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, forked=forked)
+    feed = LiveFeed(collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, forked=forked)
     seen: list[str | None] = []
     feed.start()
     feed.attach(asyncio.get_running_loop(), lambda new, _: seen.append(new[0].host.hostname), int)
     await until(lambda: "next" in seen)
     assert seen[0] == "first"
-    assert feed.restarts == 1
     feed.stop()
 
 
@@ -86,7 +88,7 @@ async def test_delivers_every_line_as_a_snapshot() -> None:
 
 
 async def test_keeps_what_was_printed_before_it_was_attached() -> None:
-    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 1)
+    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 1)
     feed.start()
     got: list[Snapshot] = []
     feed.attach(asyncio.get_running_loop(), lambda new, _: got.extend(new), lambda: None)
@@ -102,19 +104,24 @@ async def test_joins_a_line_that_arrives_in_pieces() -> None:
     )
     async with Listener(body) as listener:
         await until(lambda: listener.snapshots)
-        assert listener.feed.bad_lines == 0
+        assert listener.feed.error is None
 
 
-async def test_bad_line_is_counted_and_the_next_is_shown() -> None:
-    async with Listener("print('{\"schema\": 1'); print(LINE, flush=True)" + SLEEP) as listener:
-        await until(lambda: listener.snapshots)
-        assert listener.feed.bad_lines == 1
+async def test_a_bad_line_is_an_error_until_the_next_snapshot() -> None:
+    body = (
+        "print('{\"schema\": 1', flush=True)\nsys.stdin.readline(); print(LINE, flush=True)" + SLEEP
+    )
+    async with Listener(body) as listener:
+        await until(lambda: listener.feed.error)
         assert listener.changes == 1
+        listener.feed.change_interval(0.2)
+        await until(lambda: listener.snapshots)
+        assert listener.feed.error is None
 
 
 async def test_reports_status_and_last_line_of_a_collector_that_ends() -> None:
     body = "sys.stderr.write('noise\\ngpudash: no \\x1b[2Jdriver\\n'); sys.exit(9)"
-    async with Listener(body, retry_seconds=60) as listener:
+    async with Listener(body, retry=60) as listener:
         await until(lambda: listener.feed.exit_status is not None)
         assert listener.feed.exit_status == 9
         assert listener.feed.error == "gpudash: no \\x1b[2Jdriver"
@@ -128,9 +135,8 @@ async def test_starts_a_dead_collector_again(tmp_path: Path) -> None:
         f"    open({str(flag)!r}, 'w').close(); sys.exit(3)\n"
         "print(LINE, flush=True)" + SLEEP
     )
-    async with Listener(body, retry_seconds=0.01) as listener:
+    async with Listener(body, retry=0.01) as listener:
         await until(lambda: listener.snapshots)
-        assert listener.feed.restarts == 1
         assert listener.feed.state is FeedState.LIVE
         assert listener.feed.error is None
 
@@ -165,20 +171,28 @@ async def test_what_one_that_tells_nothing_of_a_gpu_was_given_goes_to_the_next()
             assert listener.snapshots[-1].host.hostname == "heir"
 
 
-async def test_backs_off_from_a_collector_that_keeps_dying() -> None:
-    async with Listener("sys.exit(1)", retry_seconds=0.05) as listener:
+async def test_backs_off_from_a_collector_that_keeps_dying(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    body = f"open({str(starts)!r}, 'a').write('x'); sys.exit(1)"
+    async with Listener(body, retry=0.05):
         began = time.monotonic()
-        await until(lambda: listener.feed.restarts == 3)
+        await until(lambda: starts.exists() and len(starts.read_text()) == 4)
         assert time.monotonic() - began >= 0.05 + 0.1 + 0.2
 
 
-async def test_missing_command_is_an_error_line_and_is_tried_again() -> None:
-    feed = Feed(["/nonexistent/collector"], 1, retry_seconds=0.01)
+async def test_missing_command_is_an_error_line_and_is_tried_again(tmp_path: Path) -> None:
+    command = tmp_path / "collector"
+    feed = LiveFeed([str(command)], 1, limits=Limits(retry=0.01))
+    got: list[Snapshot] = []
     feed.start()
-    feed.attach(asyncio.get_running_loop(), lambda _new, _: None, lambda: None)
-    await until(lambda: feed.restarts >= 2)
-    assert feed.error is not None
-    assert "/nonexistent/collector" in feed.error
+    feed.attach(asyncio.get_running_loop(), lambda new, _: got.extend(new), lambda: None)
+    await until(lambda: feed.error)
+    assert str(command) in str(feed.error)
+    later = tmp_path / "later"
+    later.write_text(f"#!/bin/sh\necho '{line()}'; exec sleep 60\n")
+    later.chmod(0o700)
+    later.rename(command)
+    await until(lambda: got)
     feed.stop()
 
 
@@ -192,7 +206,7 @@ class Clock:
 
 async def test_silence_makes_it_stale_with_its_age() -> None:
     clock = Clock()
-    async with Listener("print(LINE, flush=True)" + SLEEP, clock=clock) as listener:  # type: ignore[arg-type]
+    async with Listener("print(LINE, flush=True)" + SLEEP, clock=clock) as listener:
         await until(lambda: listener.snapshots)
         clock.now += 4.9
         assert listener.feed.state is FeedState.LIVE
@@ -203,7 +217,7 @@ async def test_silence_makes_it_stale_with_its_age() -> None:
 
 async def test_slow_interval_is_not_taken_for_silence() -> None:
     clock = Clock()
-    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 10.0, clock=clock)
+    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 10.0, clock=clock)
     feed.start()
     got: list[Snapshot] = []
     feed.attach(asyncio.get_running_loop(), lambda new, _: got.extend(new), lambda: None)
@@ -216,7 +230,7 @@ async def test_slow_interval_is_not_taken_for_silence() -> None:
 
 
 async def test_poll_waits_for_a_first_snapshot_without_a_loop() -> None:
-    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), 1.0)
+    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 1.0)
     feed.start()
     deadline = time.monotonic() + 10
     while feed.poll(0.05) is None:
@@ -233,51 +247,33 @@ async def test_hung_collector_is_replaced_without_waiting(tmp_path: Path) -> Non
         f"    open({str(flag)!r}, 'w').close(); time.sleep(60)\n"
         "print(LINE, flush=True)" + SLEEP
     )
-    async with Listener(body, stale_seconds=0.3, patience_seconds=0.6) as listener:
+    async with Listener(body, stale=0.3, hung=0.6) as listener:
         await until(flag.exists)
         await until(lambda: listener.snapshots)
-        assert listener.feed.restarts >= 1
         assert listener.feed.state is FeedState.LIVE
 
 
 async def test_stop_is_quick_with_a_stopped_collector() -> None:
-    async with Listener(
-        "print(os.getpid(), file=sys.stderr)\nprint(LINE, flush=True)" + SLEEP
-    ) as it:
+    async with Listener("print(LINE.replace('node', str(os.getpid())), flush=True)" + SLEEP) as it:
         await until(lambda: it.snapshots)
-        child = it.feed._child
-        assert child is not None
-        pid = child._process.pid
+        pid = int(str(it.snapshots[-1].host.hostname))
         os.kill(pid, signal.SIGSTOP)
         began = time.monotonic()
         it.feed.stop()
-        assert time.monotonic() - began < 0.1
-    await until(lambda: child.status() is not None)
-
-
-async def test_line_beyond_the_limit_is_dropped() -> None:
-    body = "print('x' * 300_000); print(LINE, flush=True)" + SLEEP
-    listener = Listener(body)
-    listener.feed.start()
-    assert listener.feed._child is not None
-    listener.feed._child._line_limit = 100_000
-    listener.feed.attach(asyncio.get_running_loop(), listener.take, lambda: None)
-    await until(lambda: listener.snapshots)
-    assert listener.feed.bad_lines == 1
-    listener.feed.stop()
+        assert time.monotonic() - began < 0.2
+    await until(lambda: not Path("/proc", str(pid)).exists())
 
 
 async def test_waiting_for_a_restart_is_not_taken_for_silence(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     body = f"open({str(starts)!r}, 'a').write('x'); sys.exit('driver gone')"
-    options = {"stale_seconds": 0.1, "patience_seconds": 0.3, "retry_seconds": 0.5}
+    options = {"stale": 0.1, "hung": 0.3, "retry": 0.5}
     errors: set[str | None] = set()
     async with Listener(body, **options) as listener:
-        while listener.feed.restarts < 2:
+        while not starts.exists() or len(starts.read_text()) < 3:
             errors.add(listener.feed.error)
             await asyncio.sleep(0)
-        await until(lambda: starts.read_text() == "xxx")
-    assert errors == {None, "driver gone"}
+    assert errors == {None, "gpudash: driver gone"}
 
 
 async def test_another_interval_is_told_to_the_collector_that_runs() -> None:
@@ -292,12 +288,12 @@ async def test_another_interval_is_told_to_the_collector_that_runs() -> None:
         await until(lambda: len(listener.snapshots) == 4)
         hosts = [snapshot.host.hostname for snapshot in listener.snapshots]
         assert hosts == ["begun", "0.2", "0.5", "1.0"]
-        assert (listener.feed.interval, listener.feed.restarts) == (1.0, 0)
+        assert listener.feed.interval == 1.0
 
 
 async def test_one_that_is_started_later_has_the_interval_that_was_chosen() -> None:
     body = "print(LINE.replace('node', sys.argv[-1]), flush=True)" + SLEEP
-    feed = Feed([*collector(body), "--interval", "0.1"], 0.1)
+    feed = LiveFeed(collector(body), 0.1)
     hosts: list[str | None] = []
     feed.start()
     feed.attach(asyncio.get_running_loop(), lambda new, _: hosts.append(new[0].host.hostname), int)
@@ -308,10 +304,14 @@ async def test_one_that_is_started_later_has_the_interval_that_was_chosen() -> N
     feed.stop()
 
 
-async def fallen_silent(interval: float, *, stale_seconds: float) -> tuple[Feed, list[FeedState]]:
+async def fallen_silent(
+    interval: float, *, stale_seconds: float
+) -> tuple[LiveFeed, list[FeedState]]:
     """A feed that has told one snapshot, and the states that it tells from then on."""
     told: list[FeedState] = []
-    feed = Feed(collector("print(LINE, flush=True)" + SLEEP), interval, stale_seconds=stale_seconds)
+    feed = LiveFeed(
+        collector("print(LINE, flush=True)" + SLEEP), interval, limits=Limits(stale=stale_seconds)
+    )
     feed.start()
     loop = asyncio.get_running_loop()
     feed.attach(loop, lambda _new, _: None, lambda: told.append(feed.state))
@@ -407,7 +407,7 @@ async def test_released_it_does_not_wait_for_a_collector_that_cannot_die() -> No
 async def test_released_while_it_waits_for_a_restart_it_starts_none(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     body = f"open({str(starts)!r}, 'a').write('x'); sys.exit('driver gone')"
-    async with Listener(body, retry_seconds=0.2) as listener:
+    async with Listener(body, retry=0.2) as listener:
         await until(lambda: listener.feed.exit_status is not None)
         listener.feed.release()
         before = starts.read_text()
