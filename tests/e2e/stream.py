@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -98,6 +99,8 @@ def uses(file: Path, *processes: psutil.Process) -> list[int]:
     found = []
     for process in processes:
         for link in Path(f"/proc/{process.pid}/fd").iterdir():
-            if os.path.exists(link) and os.path.samefile(link, file):
-                found.append(process.pid)
+            # It may be closed at any time, and a pipe has no path.
+            with suppress(OSError):
+                if os.path.samefile(link, file):
+                    found.append(process.pid)
     return found
