@@ -137,7 +137,7 @@ NOT_OF_A_LOOK = {
     *("psutil", "rich", "shlex", "statistics", "textual"),
     *("gpudash.actions.kill", "gpudash.actions.lease", "gpudash.analysis.columns"),
     *("gpudash.analysis.filter", "gpudash.analysis.history", "gpudash.analysis.links"),
-    *("gpudash.collect.simulated", "gpudash.config", "gpudash.feed.feed"),
+    *("gpudash.collect.simulated", "gpudash.config", "gpudash.feed.live"),
     *("gpudash.feed.recording", "gpudash.output.table", "gpudash.output.smi", "gpudash.tui"),
 }
 """What a single look pays for if it is imported: it spends nearly all of its time importing."""
