@@ -2,7 +2,7 @@
 
 import signal
 
-# Ctrl-C ends it without a word until there is something to tell: the rest is still imported.
+# Ctrl-C ends it silently while the rest is imported.
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

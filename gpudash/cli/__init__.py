@@ -2,56 +2,52 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from gpudash.cli import arguments, dispatch, given, looks
-from gpudash.feed import collector
+from gpudash.cli import arguments
+from gpudash.cli.signals import exit_on_ctrl_c
 from gpudash.model.errors import ExitStatus, GpudashError, OutputError, ResourceError, is_exhausted
 from gpudash.model.text import clean
-from gpudash.system import fork
-from gpudash.system import startup as quick
-from gpudash.system import terminal as stdout
-
-if TYPE_CHECKING:
-    import argparse
-
-_COLLECTOR = "nvml-collector"
-"""What `ps` calls that of a screen: `pkill gpudash` is for the screen."""
+from gpudash.system import terminal
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run gpudash and exit with its status."""
-    # Whoever starts us may ignore the end of children, of which we then would not hear.
+    # Nearly all of a one-shot is importing, in which there is no garbage.
+    gc.disable()
+    exit_on_ctrl_c()
+    # A caller that ignores SIGCHLD would keep us from seeing how our children end.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _reopen_standard_streams()
-    _exit_with(lambda: _run(sys.argv[1:] if argv is None else list(argv)))
+    exit_with(lambda: _run(sys.argv[1:] if argv is None else list(argv)))
 
 
-def _exit_with(run: Callable[[], int]) -> NoReturn:
+def exit_with(run: Callable[[], int]) -> NoReturn:
     """Run something, and exit with its status."""
     try:
         status = run()
-    except stdout.ReaderGoneError:
+    except terminal.ReaderGoneError:
         status = ExitStatus.BROKEN_PIPE
     except KeyboardInterrupt:
         status = ExitStatus.INTERRUPTED
     except GpudashError as error:
-        status = _tell(error)
+        status = _report(error)
     except (OSError, MemoryError, RuntimeError) as error:
         if not is_exhausted(error):
             raise
-        # At once: what was half made, such as an event loop, complains when it is let go of.
-        os._exit(_tell(ResourceError(error)))
-    # A driver call may still hold a thread of this process: nothing more is waited for.
+        # At once: what was half made, such as an event loop, complains when it is released.
+        os._exit(_report(ResourceError(error)))
+    # A thread of this process may hang in a driver call: nothing more is waited for.
     os._exit(status)
 
 
-def _tell(error: GpudashError) -> int:
+def _report(error: GpudashError) -> int:
     """Print the one line of an error, and return its status."""
     with suppress(OSError):
         os.write(2, f"gpudash: {clean(str(error))}\n".encode())
@@ -59,57 +55,11 @@ def _tell(error: GpudashError) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    # Until here an interrupt ended the process, as nobody was there to take it.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     options = arguments.parse(argv)
-    if options.command is not None:
-        return dispatch.VERBS[options.command](options)
     if options.filename is not None:
         _redirect(options.filename)
-    if options.json_schema:
-        return _print_schema()
-    if options.query_gpu is not None or options.query_compute_apps is not None:
-        return looks.query(options)
-    if options.list_gpus:
-        return looks.look(options, looks.list_gpus)
-    if options.once or options.format is not None or options.json == "gpustat":
-        return looks.look(options, looks.once)
-    if options.replay is not None:
-        given.begin()
-        from gpudash.cli.verbs import replay
-
-        return replay.lines(options.replay, options.at, gpus=given.gpus(options))
-    if options.json:
-        interval = options.interval or given.DEFAULT_INTERVAL
-        return _stream(options, lambda: interval, is_controlled=collector.is_controlled(os.environ))
-    from gpudash.cli.verbs import watch
-
-    return watch.run(
-        given.collector(options),
-        lambda interval: _exit_with(lambda: _stream(options, interval, is_controlled=True)),
-        config=not options.no_config,
-        **given.for_this_run(options),
-    )
-
-
-def _stream(
-    options: argparse.Namespace, interval: Callable[[], float], *, is_controlled: bool
-) -> int:
-    given.begin()
-    if is_controlled:
-        fork.end_with_parent(os.getppid())
-        fork.set_process_name(_COLLECTOR)
-    from gpudash.cli.verbs import stream
-
-    return stream.run(
-        demo=options.demo,
-        gpus=given.gpus(options),
-        interval=interval,
-        show_secrets=options.show_secrets,
-        pcie_throughput=options.pcie_throughput,
-        is_controlled=is_controlled,
-    )
+    status: int = options.run(options)
+    return status
 
 
 def _redirect(path: str) -> None:
@@ -122,18 +72,8 @@ def _redirect(path: str) -> None:
     os.close(descriptor)
 
 
-def _print_schema() -> int:
-    import json
-
-    quick.begin()
-    from gpudash.model import wire
-
-    stdout.write(json.dumps(wire.json_schema(), indent=2).encode() + b"\n")
-    return ExitStatus.OK
-
-
 def _reopen_standard_streams() -> None:
-    """Give closed descriptors 0 to 2 a harmless file, so that nothing opened later takes them."""
+    """Open /dev/null as those of descriptors 0 to 2 that are closed, so that no file takes them."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)

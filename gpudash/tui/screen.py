@@ -19,7 +19,6 @@ from textual.screen import Screen
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
-from gpudash.system import startup as quick
 from gpudash.tui.bindings import remap
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.prompt import Prompt
@@ -117,7 +116,9 @@ class LiveApp(TerminalApp):
         """Show the screen, and keep the garbage collector off what start-up left for good."""
         self.redraw()
         gc.collect()
-        quick.settle()
+        # From here on memory is freed: what was imported is not searched for garbage again.
+        gc.freeze()
+        gc.enable()
 
     def on_unmount(self) -> None:
         """Let the collector go."""

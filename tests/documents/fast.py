@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import NoReturn
 
-from gpudash.cli import main
-from gpudash.cli.verbs import stream
+from gpudash.cli import main, stream
 
 TIMES = 10
 
-_run = stream.run
+_collect = stream.collect
 
 
-def _run_fast(*, interval: Callable[[], float], **other: Any) -> int:
-    return _run(interval=lambda: interval() / TIMES, **other)
+def _collect_fast(
+    options: argparse.Namespace, interval: Callable[[], float], *, controller: int | None
+) -> NoReturn:
+    _collect(options, lambda: interval() / TIMES, controller=controller)
 
 
 if __name__ == "__main__":
-    # The screen's first collector goes on from its own process, and so finds this one.
-    stream.run = _run_fast
+    # The screen's first collector is forked from its own process, and so finds this one.
+    stream.collect = _collect_fast
     main()

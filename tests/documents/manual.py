@@ -9,7 +9,7 @@ from pathlib import Path
 from argparse_manpage.manpage import Manpage
 
 from gpudash import __version__
-from gpudash.cli.arguments import parser
+from gpudash.cli.arguments import complete_parser
 from gpudash.model.errors import MEANINGS
 
 PAGE = Path(__file__).parents[2] / "gpudash" / "gpudash.1"
@@ -33,7 +33,7 @@ def written() -> str:
     """Return the page, which is the same whenever it is made."""
     # The usage lines would be as wide as the terminal.
     os.environ["COLUMNS"] = "80"
-    page = Manpage(parser())
+    page = Manpage(complete_parser())
     page.date = ""
     page.source = f"gpudash {__version__}"
     page.manual = "User Commands"

@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from gpudash.cli.arguments.verbs import VERBS
+from gpudash.cli import verbs
 from tests.documents.manual import PAGE, written
 
 
@@ -15,7 +15,7 @@ def test_the_manual_is_current() -> None:
 
 def test_every_command_has_its_part() -> None:
     page = written()
-    assert all(f"gpudash {verb.name}" in page for verb in VERBS)
+    assert all(f"gpudash {name}" in page for name in verbs.names())
     assert "EXIT STATUS" in page
 
 

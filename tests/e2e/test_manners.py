@@ -70,14 +70,14 @@ def test_a_file_of_settings_from_nothing(tmp_path: Path) -> None:
     place = tmp_path / "folder" / "config.toml"
     env = {"GPUDASH_CONFIG": str(place)}
     assert run("config", "path", **env).stdout == f"{place}\n"
-    assert "there is none" in run("config", "validate", **env).stdout
+    assert "no such file" in run("config", "validate", **env).stdout
     assert run("config", "init", **env).returncode == 0
     assert place.stat().st_mode & 0o777 == 0o600
     assert "# interval = 1.0" in place.read_text()
     assert run("config", "validate", **env).returncode == 0
     again = run("config", "init", **env)
     assert (again.returncode, again.stderr.count("\n")) == (1, 1)
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
 
 
 def test_mistakes_are_a_line_each(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_version_and_help(fakenvml: Path) -> None:
 
 
 NOT_OF_A_LOOK = {
-    *("asyncio", "dataclasses", "difflib", "inspect", "json", "plotext"),
+    *("asyncio", "dataclasses", "difflib", "json", "plotext"),
     *("psutil", "rich", "shlex", "statistics", "textual"),
     *("gpudash.actions.kill", "gpudash.actions.lease", "gpudash.analysis.columns"),
     *("gpudash.analysis.filter", "gpudash.analysis.history", "gpudash.analysis.links"),

@@ -172,7 +172,7 @@ def test_secrets_are_masked_and_stay_so(
     assert secret.encode() not in path.read_bytes()
     refused = gpudash("--show-secrets", *words, library=fakenvml, **told)
     assert (refused.status, refused.stderr.count("\n")) == (2, 1)
-    assert "secrets stay masked" in refused.stderr
+    assert "--show-secrets does not go with gpudash record" in refused.stderr
 
 
 def test_a_terminal_shows_how_far_it_is(fakenvml: Path, tmp_path: Path) -> None:
@@ -215,12 +215,12 @@ def test_scripts_look_at_a_moment_of_it(tmp_path: Path, fakenvml: Path, name: st
         (("--once", "--replay", "empty"), 65, "empty: empty"),
         (("--once", "--replay", "notes"), 65, "no recording of gpudash"),
         (("--replay", "notes"), 2, "gpudash replay notes"),
-        (("--once", "--at", "10:00"), 2, "--at goes with"),
+        (("--once", "--at", "10:00"), 2, "--at"),
         (("replay", "empty"), 65, "empty: empty"),
         (("replay", "notes"), 65, "no recording of gpudash"),
-        (("--gpu", "0", "replay", "notes"), 2, "go with record"),
-        (("replay", "notes", "--speed", "0"), 2, "is no speed: choose 0.1 to 100"),
-        (("--replay", "notes", "kill", "1"), 2, "--replay is for a single look"),
+        (("--gpu", "0", "replay", "notes"), 2, "--gpu does not go with gpudash replay"),
+        (("replay", "notes", "--speed", "0"), 2, "expected 0.1 to 100"),
+        (("--replay", "notes", "kill", "1"), 2, "--replay does not go with gpudash kill"),
     ],
 )
 def test_what_cannot_be_replayed_is_one_clear_line(

@@ -1,1 +1,37 @@
-"""What gpudash does when asked, one module per verb."""
+"""The commands behind `gpudash`: each module here is one, with its arguments and its run.
+
+A command is a module named like it that has a `VERB`; it is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Verb(NamedTuple):
+    """A command: a line of help, what declares its arguments, and what runs it."""
+
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+    """Returns the exit status."""
+    epilog: str | None = None
+    """What else `--help` says, below the arguments."""
+
+
+def names() -> list[str]:
+    """Return the names of all commands, sorted."""
+    found = (entry.removesuffix(".py") for entry in os.listdir(os.path.dirname(__file__)))
+    return sorted(name for name in found if name.isidentifier() and not name.startswith("_"))
+
+
+def load(name: str) -> Verb:
+    """Import a command."""
+    verb: Verb = import_module(f"{__name__}.{name}").VERB
+    return verb

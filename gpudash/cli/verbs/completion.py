@@ -1,11 +1,12 @@
-"""`gpudash completion`: what a shell needs to complete gpudash's words."""
+"""`gpudash completion`: completions of options and values for a shell."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
 
-from gpudash.cli.arguments import parser
+from gpudash.cli.arguments import complete_parser
+from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal as stdout
 
@@ -13,19 +14,26 @@ _FILES = frozenset({"replay", "filename", "file"})
 _QUERY_FORMATS = ("csv,noheader", "csv,noheader,nounits")
 
 
-def run(shell: str) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash completion` takes."""
+    shells = ("bash", "zsh", "fish")
+    text = "the shell that will read them"
+    parser.add_argument("shell", choices=shells, metavar="|".join(shells), help=text)
+
+
+def run(options: argparse.Namespace) -> int:
     """Print the completions for a shell."""
     import shtab
 
-    whole = parser()
+    whole = complete_parser()
     values = _values()
     for action in _actions(whole):
         if action.dest in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif action.choices is None and action.dest in values:
-            # Values that are looked at later, by whom it takes time to load.
+            # Checked later, by what takes time to import.
             action.choices = values[action.dest]
-    stdout.write(shtab.complete(whole, shell=shell).encode() + b"\n")
+    stdout.write(shtab.complete(whole, shell=options.shell).encode() + b"\n")
     return ExitStatus.OK
 
 
@@ -52,3 +60,6 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
                 yield from _actions(command)
+
+
+VERB = Verb("print completions for a shell", add_arguments, run)

@@ -1,23 +1,34 @@
-"""`gpudash config`: the file of settings made, found and checked."""
+"""`gpudash config`: write, find or check the settings file."""
 
 from __future__ import annotations
 
+import argparse
 import os
 
 from gpudash import config as settings
+from gpudash.cli.verbs import Verb
 from gpudash.config import file
-from gpudash.model.errors import ExitStatus, SettingsError
+from gpudash.model.errors import ExitStatus, SettingsError, UsageError
 from gpudash.model.text import clean
 from gpudash.system import terminal as stdout
 
 
-def run(action: str) -> int:
-    """Make the file (init), print where it is (path), or tell its mistakes (validate)."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash config` takes."""
+    actions = ("init", "path", "validate")
+    text = "write one with every setting explained, print its path, or check it"
+    parser.add_argument("action", choices=actions, metavar="|".join(actions), help=text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make the file (init), print its path (path), or list its mistakes (validate)."""
+    if options.no_config:
+        raise UsageError("gpudash config is about the settings file: it takes no --no-config")
     path = settings.path()
-    if action == "path":
+    if options.action == "path":
         stdout.write(os.fsencode(path) + b"\n")
         return ExitStatus.OK
-    return _init(path) if action == "init" else _validate(path)
+    return _init(path) if options.action == "init" else _validate(path)
 
 
 def _init(path: str) -> int:
@@ -25,15 +36,15 @@ def _init(path: str) -> int:
 
     Raises SettingsError when there is one already, or when it cannot be written.
     """
-    there = SettingsError(f"{clean(path)}: is there already, and is left as it is")
+    exists = SettingsError(f"{clean(path)}: exists already; not changed")
     if os.path.lexists(path):
-        raise there
+        raise exists
     from gpudash.tui.preferences import choices
 
     try:
         file.replace(path, settings.template(choices()), was=None)
     except file.FileChangedError:
-        raise there from None
+        raise exists from None
     except OSError as error:
         raise SettingsError(f"{clean(path)}: {error.strerror}") from None
     stdout.write(f"{clean(path)}: every setting is explained there\n".encode())
@@ -47,8 +58,11 @@ def _validate(path: str) -> int:
     # What stands in a folder that may not be entered is not missing.
     mistakes = Preferences(path).mistakes or settings.load(path, choices())[1]
     if not mistakes and not os.path.lexists(path):
-        stdout.write(f"{clean(path)}: there is none, so the defaults are used\n".encode())
+        stdout.write(f"{clean(path)}: no such file; the defaults are used\n".encode())
         return ExitStatus.OK
     lines = mistakes or [f"{clean(path)}: no mistakes"]
     stdout.write("".join(f"{line}\n" for line in lines).encode())
     return ExitStatus.FAILURE if mistakes else ExitStatus.OK
+
+
+VERB = Verb("the settings file: write, find or check it", add_arguments, run)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable, Mapping
 from signal import Signals
 
 import msgspec
 
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.options import has_color, is_ascii
+from gpudash.cli.verbs import Verb
 from gpudash.collect.local import open_once
 from gpudash.doctor import Check, driver, installation, terminal, toolkit, worst
 from gpudash.doctor import driver as kernel
@@ -18,18 +22,27 @@ from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal as stdout
 from gpudash.system.fork import Reply, call_isolated
 
+DEFAULT_TIMEOUT = 5.0
 
-def run(*, json: bool, timeout: float, ascii: bool, color: bool, config: bool) -> int:
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash doctor` takes."""
+    text = f"seconds that a check may take ({DEFAULT_TIMEOUT:g})"
+    add_shared(parser, "timeout", "json", "ascii", timeout=text)
+
+
+def run(options: argparse.Namespace) -> int:
     """Print every check and return 1 if any failed."""
-    checks = examine(Machine(), timeout, config=config, utf8=not ascii)
-    if json:
+    in_ascii, timeout = is_ascii(options), options.timeout or DEFAULT_TIMEOUT
+    checks = examine(Machine(), timeout, config=not options.no_config, utf8=not in_ascii)
+    if options.json:
         line = msgspec.json.encode(checks)
         stdout.write((msgspec.json.format(line) if stdout.is_terminal() else line) + b"\n")
     else:
         from gpudash.output import checks as output
 
-        text = output.render(checks, width=stdout.width(), color=color, ascii=ascii)
-        stdout.write(text.encode("ascii" if ascii else "utf-8", "backslashreplace"))
+        text = output.render(checks, width=stdout.width(), color=has_color(), ascii=in_ascii)
+        stdout.write(text.encode("ascii" if in_ascii else "utf-8", "backslashreplace"))
     return ExitStatus.FAILURE if worst(checks) == "FAIL" else ExitStatus.OK
 
 
@@ -113,3 +126,6 @@ def _size() -> tuple[int, int] | None:
         except OSError:
             continue
     return None
+
+
+VERB = Verb("why gpudash sees what it sees, and what to do", add_arguments, run)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import signal
 import termios
 import time
@@ -11,6 +13,9 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.options import collector_command
+from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ActionError, ExitStatus, GpudashError, SettingsError, UsageError
 from gpudash.model.text import clean
 from gpudash.system import terminal
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 
 # What can signal is imported in functions: a read-only gpudash does not even load it.
 
+_SIGNAL = re.compile(r"-(\d{1,2}|[A-Z].*)")
 _INTERVAL = 0.5
 _MAX_DIGITS = 20
 _MAX_COMMAND = 1000
@@ -43,7 +49,47 @@ _AUDIT_SECONDS = 1.0
 """For the record to be written after Ctrl-C; without, that is waited for until Ctrl-C."""
 
 
-def run(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash kill` takes."""
+    # Words for argparse, not options: the signal as the shell's kill takes it, -9 or -KILL.
+    parser._negative_number_matcher = re.compile(r"-[0-9A-Z]")
+    add = parser.add_argument
+    text = "process id; 4242:303585 adds the start_ticks of --json, so that no other is hit"
+    add("pids", nargs="+", metavar="PID", help=text)
+    text = "TERM, KILL, INT, 9, ... (TERM); also -9, -KILL before the PIDs"
+    add("-s", "--signal", metavar="NAME", help=text)
+    add("--tree", action="store_true", help="also the processes that they started")
+    add("--yes", action="store_true", help="do not ask about plain jobs")
+    text = "send nothing, as with GPUDASH_READ_ONLY=1 or read_only in the settings"
+    add_shared(parser, "show-secrets", "read-only", "no-config", "demo", read_only=text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Signal processes; see `kill`."""
+    signal, pids = signal_and_pids(options)
+    return kill(
+        collector_command(options),
+        pids=pids,
+        signal=signal,
+        tree=options.tree,
+        yes=options.yes,
+        read_only=options.read_only,
+        config=not options.no_config,
+        show_secrets=options.show_secrets,
+    )
+
+
+def signal_and_pids(options: argparse.Namespace) -> tuple[str, list[str]]:
+    """Return the name or number of the signal, and the PIDs; raises UsageError for two signals."""
+    first, *others = options.pids
+    if _SIGNAL.fullmatch(first) is None or not others:
+        return options.signal or "TERM", options.pids
+    if options.signal is not None:
+        raise UsageError(f"two signals: {first} and --signal {options.signal}")
+    return first[1:], others
+
+
+def kill(
     collector: Sequence[str],
     *,
     pids: Sequence[str],
@@ -392,3 +438,14 @@ def _print(lines: Iterator[str]) -> None:
 def _print_error(text: str) -> None:
     with suppress(OSError):
         os.write(2, f"gpudash: {clean(text)}\n".encode())
+
+
+VERB = Verb(
+    "signal processes, after a confirmation",
+    add_arguments,
+    run,
+    "Shows the processes and asks; a PID that was reused is never hit. Daemons of the driver, "
+    "displays, a container's init and what gpudash runs below want their PID typed. Exit status: "
+    "0 all ended, 1 not all, 2 bad usage. ~/.local/state/gpudash/audit.jsonl records what was "
+    "sent.",
+)

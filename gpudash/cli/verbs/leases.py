@@ -1,31 +1,42 @@
-"""`gpudash leases`: who has GPUs by `gpudash run`, and whether they use them."""
+"""`gpudash leases`: which GPUs are leased by `gpudash run`, and whether they are used."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 from contextlib import closing
 
 import msgspec
 
 from gpudash.actions.lease.acquire import require_places
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.options import collector_command, has_color
+from gpudash.cli.verbs import Verb
 from gpudash.feed.sampler import open_sampler
 from gpudash.model.errors import ExitStatus
-from gpudash.system import terminal as stdout
+from gpudash.system import terminal
 
 
-def run(collector: Sequence[str], *, json: bool, color: bool) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash leases` takes."""
+    add_shared(parser, "json", "gpu", "demo")
+
+
+def run(options: argparse.Namespace) -> int:
     """Print a line for each lease, or all of them as JSON."""
-    with closing(open_sampler(collector, 0)) as sampler:
+    with closing(open_sampler(collector_command(options), 0)) as sampler:
         sampler.fill()
         snapshot = sampler.samples[-1]
     if not snapshot.host.simulated:
         require_places(snapshot.devices)
-    if json:
+    if options.json:
         line = msgspec.json.encode(snapshot.leases)
-        stdout.write((msgspec.json.format(line) if stdout.is_terminal() else line) + b"\n")
+        terminal.write((msgspec.json.format(line) if terminal.is_terminal() else line) + b"\n")
     else:
         from gpudash.output import leases
 
-        text = leases.render(snapshot, width=stdout.width(), color=color)
-        stdout.write(text.encode("utf-8", "backslashreplace"))
+        text = leases.render(snapshot, width=terminal.width(), color=has_color())
+        terminal.write(text.encode("utf-8", "backslashreplace"))
     return ExitStatus.OK
+
+
+VERB = Verb("GPUs leased by gpudash run, and whether they are used", add_arguments, run)

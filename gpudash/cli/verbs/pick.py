@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 from collections.abc import Collection, Sequence
@@ -10,6 +11,10 @@ from typing import Literal
 
 from gpudash.actions.lease.acquire import Waiting, require_possible
 from gpudash.actions.lease.choose import Wish, choose
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.options import collector_command
+from gpudash.cli.values import count, percentage, size, window
+from gpudash.cli.verbs import Verb
 from gpudash.feed.sampler import open_sampler
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
@@ -20,31 +25,71 @@ from gpudash.system.process_tree import ancestor_pids
 Format = Literal["uuid", "index"]
 
 
-def run(
-    collector: Sequence[str],
-    wish: Wish,
-    *,
-    window: float,
-    format: Format,
-    wait: bool = False,
-    timeout: float | None = None,
-) -> int:
-    """Print GPUs that fit the wish, nothing and exit status 75 when there are too few.
+_MAX_GPUS = 1024
 
-    With `wait` that is told while they are waited for, `timeout` seconds at most.
+
+def add_request(parser: argparse.ArgumentParser) -> None:
+    """Declare which GPUs are wanted, as `pick`, `wait` and `run` take it."""
+    add = parser.add_argument
+    add("-n", "--count", type=count(_MAX_GPUS), default=1, metavar="N", help="how many GPUs (1)")
+    add("--min-free", type=size, default=0, metavar="SIZE", help="free memory of each: 20GiB")
+    add(
+        "--max-util",
+        type=percentage,
+        default=10.0,
+        metavar="P",
+        help="utilization at most, percent (10)",
+    )
+    add("--model", metavar="TEXT", help="part of the product name: H100")
+    add("--linked", action="store_true", help="all of them connected by NVLink")
+    add("--share", action="store_true", help="also GPUs on which others compute")
+    text = "time over which utilization is judged (2s)"
+    add("--for", type=window, default=2.0, dest="window", metavar="T", help=text)
+    add_shared(parser, "gpu")
+
+
+def request(options: argparse.Namespace) -> Wish:
+    """Return which GPUs are wanted."""
+    return Wish(
+        count=options.count,
+        min_free_bytes=options.min_free,
+        max_utilization_percent=options.max_util,
+        model=options.model,
+        linked=options.linked,
+        share=options.share,
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash pick` takes."""
+    add_request(parser)
+    formats = ("uuid", "index")
+    parser.add_argument("--format", choices=formats, default="uuid", dest="names", help="(uuid)")
+    add_shared(parser, "demo")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print GPUs that fit the request; 75 and nothing on stdout where there are too few."""
+    return print_free(options, waits=False, timeout=0)
+
+
+def print_free(options: argparse.Namespace, *, waits: bool, timeout: float | None) -> int:
+    """Print GPUs that fit the request, waiting for them for `timeout` seconds (None: forever).
+
+    While it `waits` it reports why, and raises UsageError for what can never be satisfied.
     """
-    waiting = Waiting(timeout if wait else 0, since=time.monotonic())
+    wish, waiting = request(options), Waiting(timeout, since=time.monotonic())
     lineage = {os.getpid(), *ancestor_pids(os.getpid())}
-    with closing(open_sampler(collector, window)) as sampler:
+    with closing(open_sampler(collector_command(options), options.window)) as sampler:
         sampler.fill()
         while True:
             samples = tuple(sampler.samples)
             choice = choose(samples, wish, os.environ, own=_own(samples[-1], lineage))
             if choice.devices:
                 waiting.end()
-                stdout.write(f"{value(choice.devices, format)}\n".encode())
+                stdout.write(f"{value(choice.devices, options.names)}\n".encode())
                 return ExitStatus.OK
-            if wait:
+            if waits:
                 require_possible(sampler.samples[-1], wish)
             if not waiting.goes_on(choice.lack) or not sampler.next_sample_or_retry(
                 waiting.goes_on
@@ -53,7 +98,7 @@ def run(
 
 
 def _own(now: Snapshot, lineage: Collection[int]) -> set[str]:
-    """Return the GPUs that are leased for what asks: `gpudash run` is an ancestor of it."""
+    """Return the GPUs that an ancestor of this process, a `gpudash run`, has leased."""
     return {lease.uuid for lease in now.leases if lease.pid in lineage}
 
 
@@ -62,3 +107,6 @@ def value(devices: Sequence[Device], format: Format = "uuid") -> str:
     if format == "uuid" or any(device.is_mig for device in devices):
         return ",".join(device.uuid or "" for device in devices)
     return ",".join(str(device.index) for device in devices)
+
+
+VERB = Verb("print free GPUs: CUDA_VISIBLE_DEVICES=$(gpudash pick)", add_arguments, run)

@@ -1,76 +1,76 @@
-"""`gpudash record`: what the collector says into a file, until it is enough."""
+"""`gpudash record`: what the collector prints goes into a file."""
 
 from __future__ import annotations
 
+import argparse
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from gpudash.cli.verbs.switch import Switch
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
+from gpudash.cli.signals import EndSignals, SignalToggle
+from gpudash.cli.values import count, seconds, size, span
+from gpudash.cli.verbs import Verb
 from gpudash.feed.recording.writer import Writer
 from gpudash.feed.sampler import LineStream
 from gpudash.model.errors import ExitStatus
 from gpudash.model.units import duration, short_size
 from gpudash.system import terminal
 
-_LOOK_SECONDS = 1.0
+_WAIT_SECONDS = 1.0
+_DEFAULT_KEEP, _MAX_KEEP = 4, 1000
 
 
-def run(
-    collector: Sequence[str],
-    path: str,
-    *,
-    interval: float,
-    duration_seconds: float | None,
-    max_bytes: int | None,
-    keep: int,
-) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash record` takes."""
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a new file; compressed if its name ends in .zst")
+    add("--duration", type=span, metavar="T", help="end after: 90s, 10m, 1h30m (Ctrl-C)")
+    text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
+    add("--interval", type=seconds, default=argparse.SUPPRESS, metavar="S", help=text)
+    text = "start a new file at this size, and keep the last ones as FILE.1, ...: 500M"
+    add("--max-size", type=size, metavar="SIZE", help=text)
+    text = f"with --max-size: how many older files to keep ({_DEFAULT_KEEP})"
+    add("--keep", type=count(_MAX_KEEP), default=_DEFAULT_KEEP, metavar="N", help=text)
+    add_shared(parser, "gpu", "pcie-throughput", "demo")
+
+
+def run(options: argparse.Namespace) -> int:
     """Record until the time is over, or a signal, whose status it then has.
 
     SIGUSR1 makes it let go of the GPUs until the next one. Raises UsageError where a file is in
     the way, OutputError when it cannot be written, and the collector's own error where there
     never was a sample.
     """
-    switch = Switch(signal.SIGUSR1)
-    end = _End()
+    collector, interval = collector_command(options), options.interval or DEFAULT_INTERVAL
+    duration_seconds: float | None = options.duration
+    toggle = SignalToggle(signal.SIGUSR1)
+    end = EndSignals()
     deadline = None if duration_seconds is None else time.monotonic() + duration_seconds
-    writer = Writer(path, max_bytes, keep)
-    told = _Progress(writer)
+    writer = Writer(options.file, options.max_size, options.keep)
+    progress = _Progress(writer)
     try:
         with closing(writer), closing(LineStream(collector, interval)) as stream:
             while end.status is None:
-                left = _LOOK_SECONDS if deadline is None else deadline - time.monotonic()
+                left = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     break
-                stream.wait(min(left, _LOOK_SECONDS), switch.descriptor)
-                switch.read()
-                if switch.is_on is not stream.is_released:
+                stream.wait(min(left, _WAIT_SECONDS), toggle.descriptor)
+                toggle.drain()
+                if toggle.is_on is not stream.is_released:
                     stream.toggle_release()
                 for line in stream.take():
                     writer.write(line)
-                told.tell(stream.trouble)
+                progress.update(stream.trouble)
     finally:
-        told.end()
+        progress.end()
     return ExitStatus.OK if end.status is None else end.status
 
 
-class _End:
-    """The signals that end a recording in order."""
-
-    def __init__(self) -> None:
-        self.status: int | None = None
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._note)
-
-    def _note(self, number: int, _frame: object) -> None:
-        self.status = 128 + number
-
-
 class _Progress:
-    """A line on a terminal that says how far it is; elsewhere only what is wrong, when it is."""
+    """A line of progress on a terminal; elsewhere only problems, as they come and go."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -78,7 +78,7 @@ class _Progress:
         self._on_terminal = terminal.progress_is_shown()
         self._trouble = ""
 
-    def tell(self, trouble: str) -> None:
+    def update(self, trouble: str) -> None:
         """Show how much there is, and why there is no more."""
         if self._on_terminal:
             what = f"; {trouble}" if trouble else "; Ctrl-C ends it"
@@ -91,7 +91,7 @@ class _Progress:
         self._trouble = trouble
 
     def end(self) -> None:
-        """Say what was recorded."""
+        """Report what was recorded."""
         if self._on_terminal:
             terminal.end(f"{self._done('recorded')}\n")
 
@@ -99,3 +99,13 @@ class _Progress:
         count, size = self._writer.lines, short_size(self._writer.bytes)
         name = Path(self._writer.path).name
         return f"gpudash: {verb} {name}: {count} sample{'s' * (count != 1)}, {size}"
+
+
+VERB = Verb(
+    "record samples in a file",
+    add_arguments,
+    run,
+    "A line is a document of gpudash --json, written whole. Secrets on command lines stay masked, "
+    "and only you can read the file. Exit status: 0 after --duration, 74 the disk is full, 130 "
+    "ended by Ctrl-C, 143 by SIGTERM.",
+)

@@ -2,44 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 from itertools import chain
-from typing import Any
 
-from gpudash.analysis.selection import select
-from gpudash.cli.verbs.watch import show
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.oneshot import check_recording
+from gpudash.cli.options import gpu_selectors, overrides
+from gpudash.cli.values import speed
+from gpudash.cli.verbs import Verb
+from gpudash.cli.watch import show
 from gpudash.feed.playback import Playback
 from gpudash.feed.recording.reader import Tape
 from gpudash.feed.recording.samples import find
-from gpudash.model import wire
 from gpudash.model.errors import ExitStatus
-from gpudash.system import terminal as stdout
+from gpudash.system import terminal
 
 
-def run(
-    path: str, at: str | None, *, speed: float, repeats: bool, config: bool, **for_this_run: Any
-) -> int:
-    """Play a recording on the screen from a time on, until the user leaves.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash replay` takes."""
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a file written by gpudash record")
+    add("--speed", type=speed, default=1.0, metavar="X", help="how many times as fast (1)")
+    add("--loop", dest="repeat", action="store_true", help="start again at its end")
+    add_shared(parser, "at", "no-config", "ascii")
+    add("--theme", default=argparse.SUPPRESS, metavar="NAME", help="the colours of the screen")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Play a recording on the screen until the user leaves.
 
     Raises UsageError for a time that is not in it, WireError where nothing can be replayed.
     """
+    path = options.file
     tape = Tape(path)
-    start = tape.first if at is None else tape.at(find(at, tape))
-    playback = Playback(tape, start, speed=speed, repeats=repeats)
+    start = tape.first if options.at is None else tape.at(find(options.at, tape))
+    playback = Playback(tape, start, speed=options.speed, repeats=options.repeat)
     playback.start()
-    instead = f"gpudash --once --replay {path}"
-    return show(lambda: lambda _interval: playback, config=config, instead=instead, **for_this_run)
+    return show(
+        lambda: lambda _interval: playback,
+        config=not options.no_config,
+        instead=f"gpudash --once --replay {path}",
+        **overrides(options),
+    )
 
 
-def lines(path: str, at: str | None, *, gpus: Sequence[str]) -> int:
-    """Print the documents of a recording from a time on, byte for byte unless GPUs are chosen.
+def print_lines(options: argparse.Namespace) -> int:
+    """Print the documents of a recording, byte for byte unless GPUs are chosen.
 
-    On a terminal they are made anew: whoever wrote the file may have put anything into it.
+    On a terminal they are encoded again: anything may have been written to the file.
     """
-    is_made_anew = bool(gpus) or stdout.is_terminal()
-    tape = Tape(path)
-    start = tape.first if at is None else tape.at(find(at, tape))
+    from gpudash.analysis.selection import select
+    from gpudash.model import wire
+
+    check_recording(options)
+    gpus = gpu_selectors(options)
+    is_encoded_again = bool(gpus) or terminal.is_terminal()
+    tape = Tape(options.replay)
+    start = tape.first if options.at is None else tape.at(find(options.at, tape))
     for sample in chain((start,), tape.after(start)):
-        line = wire.encode(select(sample.snapshot(), gpus)) if is_made_anew else sample.line
-        stdout.write(line + b"\n")
+        line = wire.encode(select(sample.snapshot(), gpus)) if is_encoded_again else sample.line
+        terminal.write(line + b"\n")
     return ExitStatus.OK
+
+
+VERB = Verb(
+    "play a recording: pause, step, any time, any speed",
+    add_arguments,
+    run,
+    "The screen as it was: p stops and plays, [ ] { } step, + and - change the speed, @ goes to "
+    "another time. Nothing can be killed there. For scripts: gpudash --once --replay FILE.",
+)

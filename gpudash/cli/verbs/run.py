@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import time
@@ -11,7 +12,10 @@ from typing import NoReturn
 
 from gpudash.actions.lease.acquire import Leased, Waiting, guard, lease, require_possible, turn
 from gpudash.actions.lease.choose import Wish
-from gpudash.cli.verbs.pick import value
+from gpudash.cli.options import collector_command
+from gpudash.cli.values import span
+from gpudash.cli.verbs import Verb
+from gpudash.cli.verbs.pick import add_request, request, value
 from gpudash.feed.sampler import Sampler, open_sampler
 from gpudash.feed.supervisor import CollectorError
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
@@ -20,22 +24,31 @@ from gpudash.model.text import clean
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 
 
-def run(
-    collector: Sequence[str],
-    wish: Wish,
-    argv: Sequence[str],
-    *,
-    window: float,
-    wait: bool,
-    timeout: float | None,
-) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash run` takes."""
+    add_request(parser)
+    waits = parser.add_mutually_exclusive_group().add_argument
+    waits("--wait", action="store_true", help="wait until they are free, in turn with others")
+    waits("--no-wait", action="store_false", dest="wait", help="exit with 75 if not (default)")
+    text = "with --wait: give up after: 2h"
+    parser.add_argument("--timeout", type=span, dest="give_up", metavar="T", help=text)
+    text = "what to run on them"
+    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND", help=text)
+
+
+def run(options: argparse.Namespace) -> int:
     """Become the command, with the GPUs leased and named in its environment.
 
-    Returns 75 when there are too few; with `wait` they are waited for, `timeout` seconds at most.
+    Returns 75 when there are too few; with --wait they are waited for.
     """
+    argv = options.argv
     command = list(argv[1:] if argv[:1] == ["--"] else argv)
     if not command:
         raise UsageError("gpudash run needs a command: gpudash run -n 2 -- python train.py")
+    wait, timeout, window = options.wait, options.give_up, options.window
+    if timeout is not None and not wait:
+        raise UsageError("--timeout goes with --wait: without it nothing is waited for")
+    collector, wish = collector_command(options), request(options)
     waiting = Waiting(timeout if wait else 0, since=time.monotonic())
     if wait:
         found = _wait(collector, wish, window, waiting)
@@ -104,3 +117,6 @@ def _become(command: Sequence[str], leased: Leased) -> NoReturn:
         missing = isinstance(error, FileNotFoundError)
         failure.exit_status = _NOT_FOUND if missing else _NOT_EXECUTABLE
         raise failure from None
+
+
+VERB = Verb("run a command on free GPUs, leased until it ends: run -n 2 -- CMD", add_arguments, run)

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from typing import TYPE_CHECKING
 
-import msgspec
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.oneshot import exit_status, sample, with_source
+from gpudash.cli.options import gpu_selectors, has_color
+from gpudash.cli.verbs import Verb
+from gpudash.system import terminal
 
-from gpudash.analysis.selection import select
-from gpudash.cli.verbs.once import exit_status, sample
-from gpudash.collect.source import Source
-from gpudash.system import terminal as stdout
+if TYPE_CHECKING:
+    from gpudash.collect.source import Source
 
 
-def run(source: Source, *, gpus: Sequence[str], json: bool, p2p: bool, color: bool) -> int:
-    """Print the matrix with its legend, with `p2p` the peer access too, or all of it as JSON.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash topo` takes."""
+    parser.add_argument("--p2p", action="store_true", help="show peer access between them as well")
+    add_shared(parser, "json", "gpu", "timeout", "demo", "replay", "at")
 
-    Raises DriverError where the driver, or a GPU, does not answer.
-    """
-    snapshot = select(sample(source), gpus)
-    if json:
+
+def run(options: argparse.Namespace) -> int:
+    """Print the matrix with its legend, or as JSON; raises DriverError where a GPU is silent."""
+    return with_source(_print_topology, options)
+
+
+def _print_topology(source: Source, options: argparse.Namespace) -> int:
+    import msgspec
+
+    from gpudash.analysis.selection import select
+
+    snapshot = select(sample(source), gpu_selectors(options))
+    if options.json:
         line = msgspec.json.encode(snapshot.topology)
-        text = msgspec.json.format(line, indent=2) if stdout.is_terminal() else line
-        stdout.write(text + b"\n")
+        text = msgspec.json.format(line, indent=2) if terminal.is_terminal() else line
+        terminal.write(text + b"\n")
     else:
         from gpudash.output import matrix
 
-        room = stdout.width() if stdout.is_terminal() else None
-        stdout.write(matrix.render(snapshot, p2p=p2p, color=color, room=room).encode())
+        room = terminal.width() if terminal.is_terminal() else None
+        text = matrix.render(snapshot, p2p=options.p2p, color=has_color(), room=room).encode()
+        terminal.write(text)
     return exit_status(snapshot)
+
+
+VERB = Verb("how the GPUs are connected", add_arguments, run)

@@ -19,7 +19,6 @@ from msgspec import Struct
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.values import size
 from gpudash.model.errors import DriverError, GpudashError
-from gpudash.system.startup import without_ctypes_util
 
 Scoped = tuple[int, int]
 """A field's id and its scope: a link's number for fields of NVLinks, 0 for those of the GPU."""
@@ -134,8 +133,7 @@ def load() -> Any:
 
     Raises GpudashError when another package of that name hides it.
     """
-    with without_ctypes_util():
-        import pynvml
+    import pynvml
 
     if not hasattr(pynvml, "_nvmlGetFunctionPointer") or not hasattr(pynvml, "nvmlMemory_v2"):
         raise GpudashError(

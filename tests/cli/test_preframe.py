@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.cli.verbs.skeleton import skeleton
+from gpudash.cli.preframe import skeleton
 from gpudash.tui.terminal.screen_buffer import color_system
 from gpudash.tui.terminal.sgr import codes_of
 from gpudash.tui.theme import look

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 from gpudash import __version__
-from gpudash.cli.arguments.options import Parser
+from gpudash.cli.parser import Commands, Parser
 from gpudash.system import terminal as stdout
 
 _PAGE = """\
@@ -16,41 +15,38 @@ See every GPU of a server at a glance, who holds it and why.
 
   gpudash                the live screen; h lists its keys
   gpudash --once         the same as a table, once; --json is for scripts
-  gpudash kill PID...    end processes, if you agree
+  gpudash kill PID...    signal processes, after a confirmation
   gpudash pick -n 2      free GPUs: CUDA_VISIBLE_DEVICES=$(gpudash pick)
-  gpudash doctor         no GPU, or less than there should be? why, what to do
+  gpudash doctor         missing GPUs or processes? what is wrong, what to do
+  gpudash help TOPIC     reference: keys, filter, settings, findings, ...
 
 Also {others}.
-Each tells more with --help.
+Options of each: gpudash COMMAND --help
 
-  --gpu LIST             only these: 0,2-3, UUID prefixes, PCI bus ids
+  --gpu LIST             only these GPUs: 0,2-3, UUID prefixes, PCI bus ids
   --interval S           seconds between samples (1)
   --demo                 a simulated host, where there is no GPU
-  --read-only            offer no way to signal a process
-  --fail-on LEVEL        with --once: exit 1 if something is warn or critical
+  --read-only            disable signals to processes
+  --fail-on LEVEL        with --once: exit 1 if a finding is warn or critical
   --format F             print once as table, json, csv or prometheus
 
-What scripts ask nvidia-smi and gpustat for works as well: --query-gpu, -L,
---json=gpustat, ... gpudash --help-all lists all options.
+The options that scripts know from nvidia-smi and gpustat work as well:
+--query-gpu, -L, --json=gpustat, ...; gpudash --help-all lists every option.
 """
-_SHOWN = frozenset({"kill", "pick", "doctor"})
+_SHOWN = frozenset({"kill", "pick", "doctor", "help"})
 
 
 class ShortHelp(Parser):
     """A parser whose help is one page."""
 
-    commands: Sequence[str] = ()
-    command_name = "COMMAND"
-    """What a command is called where none is named."""
-    parsers: Mapping[str, argparse.ArgumentParser] = MappingProxyType({})
-    """Those of the commands; none where no command was asked for."""
+    commands: Commands | None = None
 
     def format_help(self) -> str:
         """Return the page."""
-        others = ", ".join(name for name in self.commands if name not in _SHOWN)
-        return _PAGE.format(others=others)
+        names = [] if self.commands is None else self.commands.names
+        return _PAGE.format(others=", ".join(name for name in names if name not in _SHOWN))
 
-    def format_whole_help(self) -> str:
+    def format_complete_help(self) -> str:
         """Return every option and command."""
         return super().format_help()
 
@@ -71,13 +67,15 @@ class _Print(argparse.Action):
         raise NotImplementedError
 
 
-class WholeHelp(_Print):
+class CompleteHelp(_Print):
     """Prints every option."""
 
     def text(self, parser: argparse.ArgumentParser) -> str:
-        """Return what --help leaves out, too."""
+        """Return all options, and a line for each command."""
         assert isinstance(parser, ShortHelp)
-        return parser.format_whole_help()
+        assert parser.commands is not None
+        parser.commands.load_all()
+        return parser.format_complete_help()
 
 
 class Version(_Print):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -9,17 +10,39 @@ from typing import NoReturn
 
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.selection import select
-from gpudash.cli.verbs.once import exit_status, sample
+from gpudash.cli.oneshot import exit_status, sample, with_source
+from gpudash.cli.options import collector_command, gpu_selectors
 from gpudash.collect.source import Source
 from gpudash.feed.sampler import Sampler
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
+from gpudash.output import smi
 from gpudash.output.smi import Csv, listing
 from gpudash.system import terminal as stdout
 
 
-def run(source: Source, query: Csv, gpus: Sequence[str]) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Answer a query, once or with --loop repeatedly; raises UsageError."""
+    query = smi.query(options.query_gpu, options.query_compute_apps, options.format)
+    gpus = gpu_selectors(options)
+    if options.loop is None:
+        return with_source(lambda source, _: _print_once(source, query, gpus), options)
+    for option, name in (("--once", "once"), ("--timeout", "timeout"), ("--replay", "replay")):
+        if getattr(options, name) not in (None, False):
+            raise UsageError(f"{option} does not go with --loop")
+    # Of a list of GPUs those that are gone are left out; the collector would refuse it.
+    options.gpu = None
+    return _follow(collector_command(options), query, gpus, options.loop)
+
+
+def list_gpus(options: argparse.Namespace) -> int:
+    """Print a line for each GPU and instance, with its UUID, as nvidia-smi -L does."""
+    gpus = gpu_selectors(options)
+    return with_source(lambda source, _: _print_list(source, gpus), options)
+
+
+def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     """Print the rows below their heading; status 6 where there is no such GPU.
 
     Where processes are asked for and a GPU's could not be listed: NVML's number, and a line.
@@ -38,7 +61,7 @@ def run(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     return (blind[0].code or 0) % 256 or ExitStatus.FAILURE
 
 
-def follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: float) -> NoReturn:
+def _follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: float) -> NoReturn:
     """Print the heading once and the rows again and again, until a signal or a closed pipe."""
     if query.header:
         _write([query.heading()])
@@ -55,8 +78,7 @@ def follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: 
             told = blind
 
 
-def list_gpus(source: Source, gpus: Sequence[str]) -> int:
-    """Print a line for each GPU and instance, with its UUID."""
+def _print_list(source: Source, gpus: Sequence[str]) -> int:
     snapshot = _chosen(sample(source), gpus)
     _write(listing(snapshot))
     return exit_status(snapshot, tells_topology=False)

@@ -6,17 +6,19 @@ first snapshot is shown while Textual is still being imported.
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gpudash.cli.verbs.skeleton import skeleton
+from gpudash.cli import exit_with, stream
+from gpudash.cli.options import collector_command, overrides
+from gpudash.cli.preframe import skeleton
 from gpudash.model.errors import UsageError
-from gpudash.system import startup as quick
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import SnapshotFeed
@@ -45,26 +47,27 @@ _PIECES = (
 )
 
 
-def run(
-    feed_argv: Sequence[str],
-    collect: Callable[[Callable[[], float]], NoReturn],
-    *,
-    config: bool = True,
-    **for_this_run: Any,
-) -> int:
-    """Show the host until the user leaves; see `show`.
+def run(options: argparse.Namespace) -> int:
+    """Show the host until the user leaves; raises UsageError as `show` does."""
+    if options.replay is not None:
+        raise UsageError(f"the screen of a recording is gpudash replay {options.replay}")
+    config, for_this_run = not options.no_config, overrides(options)
+    argv, parent = collector_command(options), os.getpid()
 
-    `collect` makes a process the collector, which asks for its interval when it needs it: the
-    first one goes on from this process, at once. `feed_argv` is the command of those after it.
-    """
+    def interval() -> float:
+        return _interval(config, for_this_run)
+
+    def collect() -> NoReturn:
+        exit_with(lambda: stream.collect(options, interval, controller=parent))
 
     def start_collecting() -> Callable[[float], SnapshotFeed]:
-        forked = _forked(lambda: collect(lambda: _interval(config, for_this_run)))
+        # The first collector is forked, which saves it the start of an interpreter.
+        forked = _forked(collect)
 
         def open_feed(interval: float) -> SnapshotFeed:
             from gpudash.feed.live import LiveFeed
 
-            return LiveFeed(feed_argv, interval, forked=forked)
+            return LiveFeed(argv, interval, forked=forked)
 
         return open_feed
 
@@ -87,13 +90,14 @@ def show(
     or memory, what `is_exhausted` knows.
     """
     _require_terminal(instead)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     no_color = "NO_COLOR" in os.environ
     with _terminal() as attributes:
         size = os.get_terminal_size(1)
         in_ascii = bool(for_this_run.get("ascii"))
         _send(_ENTER + skeleton(size.columns, os.environ, ascii=in_ascii).encode())
         open_feed = start_collecting()
-        quick.begin()
+        import_msgspec()
         feed = open_feed(_interval(config, for_this_run))
         feed.start()
         try:
@@ -164,6 +168,15 @@ def _terminal() -> Iterator[list[Any]]:
         raise
     finally:
         termios.tcsetattr(0, termios.TCSANOW, before)
+
+
+def import_msgspec() -> None:
+    """Import it while no signal is handled: its C code crashes where a handler raises meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _settings_path() -> str:

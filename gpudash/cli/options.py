@@ -1,4 +1,4 @@
-"""What the command line and the environment give to every command."""
+"""What options and environment mean to every command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpudash.system import startup as quick
 from gpudash.system import terminal as stdout
 
 if TYPE_CHECKING:
@@ -16,7 +15,10 @@ if TYPE_CHECKING:
 DEFAULT_INTERVAL = 1.0
 """Seconds between two samples of a stream."""
 
-# What `python -m gpudash` does, but for its first look for modules in the current directory,
+DEFAULT_TIMEOUT = 10.0
+"""Seconds that the driver has to answer a one-shot."""
+
+# What `python -m gpudash` does, except for looking for modules in the current directory first,
 # where a stranger may have put some.
 _COLLECTOR = (
     "import sys; sys.path[0:1] = []; sys.path.append(sys.argv.pop(1)); "
@@ -26,15 +28,15 @@ _HOME = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 """The folder that gpudash is installed in."""
 
 
-def gpus(options: argparse.Namespace) -> Sequence[str]:
-    """Return which GPUs are wanted, all if empty; raises UsageError."""
+def gpu_selectors(options: argparse.Namespace) -> Sequence[str]:
+    """Return the selectors of --gpu, none for all GPUs; raises UsageError."""
     from gpudash.analysis.selection import selectors
 
     return () if options.gpu is None else selectors(options.gpu)
 
 
-def collector(options: argparse.Namespace) -> list[str]:
-    """Return the command that feeds the screen: gpudash itself, streaming."""
+def collector_command(options: argparse.Namespace) -> list[str]:
+    """Return the command that streams snapshots: gpudash itself."""
     words = [sys.executable, "-c", _COLLECTOR, _HOME, "--json"]
     if options.demo is not None:
         words.append(f"--demo={options.demo}")
@@ -47,38 +49,25 @@ def collector(options: argparse.Namespace) -> list[str]:
     return words
 
 
-def for_this_run(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that the command line outdoes."""
+def overrides(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that the command line and the environment override for this run."""
     read_only = options.read_only or os.environ.get("GPUDASH_READ_ONLY", "0") not in ("", "0")
     wanted = {
         "interval": options.interval,
         "theme": options.theme,
-        "ascii": options.ascii or not is_utf8() or os.environ.get("TERM") == "linux" or None,
+        "ascii": is_ascii(options) or os.environ.get("TERM") == "linux" or None,
         "read_only": read_only or None,
     }
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def color() -> bool:
-    """Whether what is printed may have colours."""
+def has_color() -> bool:
+    """Whether printed output may have colours."""
     return stdout.is_terminal() and "NO_COLOR" not in os.environ
 
 
-def is_utf8() -> bool:
-    """Whether the locale can show more than ASCII."""
+def is_ascii(options: argparse.Namespace) -> bool:
+    """Whether only ASCII is to be printed: by --ascii, or as the locale shows no more."""
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
-    locale = next((name for name in names if name), "")
-    return "utf-8" in locale.lower() or "utf8" in locale.lower()
-
-
-def begin() -> None:
-    """Start quickly, and be ended by Ctrl-C."""
-    let_ctrl_c_end_us()
-    quick.begin()
-
-
-def let_ctrl_c_end_us() -> None:
-    """Let Ctrl-C end us at once, also within a call that never returns."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    locale = next((name for name in names if name), "").lower()
+    return options.ascii or not ("utf-8" in locale or "utf8" in locale)

@@ -1,0 +1,184 @@
+"""The command line of gpudash: its own options, those that commands share, and parsing it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from gpudash.cli import modes, verbs
+from gpudash.cli.help import AppFields, CompleteHelp, GpuFields, ShortHelp, Version
+from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT
+from gpudash.cli.parser import Commands, Parser, UnknownCommandError, given
+from gpudash.cli.values import milliseconds, seconds
+from gpudash.model.errors import UsageError
+
+_DEFAULT_DEMO = "dgx-h100"
+_DEFAULT_LOOP_SECONDS = 5.0
+_OPTIONAL_VALUES = {"--demo": _DEFAULT_DEMO, "--json": "native"}
+
+_SHARED: dict[str, dict[str, Any]] = {
+    "json": {"action": "store_true", "help": "print one JSON document"},
+    "ascii": {"action": "store_true", "help": "draw with ASCII only"},
+    "show-secrets": {
+        "action": "store_true",
+        "help": "show keys, tokens and passwords on command lines, which are masked otherwise",
+    },
+    "pcie-throughput": {
+        "action": "store_true",
+        "help": "use NVML's blocking PCIe call (40 ms a GPU) where there is no counter",
+    },
+    "read-only": {"action": "store_true", "help": "disable signals to processes"},
+    "no-config": {"action": "store_true", "help": "ignore the settings file"},
+    "timeout": {
+        "type": seconds,
+        "metavar": "S",
+        "help": f"seconds that the driver has to answer a one-shot ({DEFAULT_TIMEOUT:g})",
+    },
+    "replay": {
+        "metavar": "FILE",
+        "help": "read a recording instead: with --once, --json, --query-gpu, ...",
+    },
+    "at": {
+        "metavar": "TIME",
+        "help": "in a recording: 10:53, 2026-11-21T10:53:41, +5m from its start, -30s from its end",
+    },
+    "gpu": {"metavar": "LIST", "help": "only these GPUs: 0,2-3, UUID prefixes, PCI bus ids"},
+    "demo": {
+        "nargs": "?",
+        "const": _DEFAULT_DEMO,
+        "metavar": "NAME",
+        "help": f"a simulated host, by default {_DEFAULT_DEMO}",
+    },
+}
+
+
+def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
+    """Add options to a command that may stand before its name as well.
+
+    They have no default there, which would undo what stood before the name.
+    """
+    for name in names:
+        text = helps.get(name.replace("-", "_"), _SHARED[name].get("help"))
+        declared = {**_SHARED[name], "help": text, "default": argparse.SUPPRESS}
+        parser.add_argument(f"--{name}", **declared)
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line, among them `run`; raises UsageError."""
+    parser = main_parser()
+    try:
+        options: argparse.Namespace = parser.parse_args(_with_optional_values(argv))
+    except UnknownCommandError:
+        # It may be the value of an option that does not exist.
+        _, left = main_parser(has_commands=False).parse_known_args(argv)
+        unknown = [word for word in left if word.startswith("-") and word != "--"]
+        if unknown:
+            raise parser.unrecognized(unknown[:1]) from None
+        raise
+    if options.command is None:
+        mode = modes.find(options)
+        for action in given(parser, options):
+            if action.dest not in mode.takes:
+                option, hint = action.option_strings[0], modes.hint(action.dest)
+                raise UsageError(f"{option} does not go with {mode.name}{hint}")
+        options.run = mode.run
+    return options
+
+
+def _with_optional_values(argv: Sequence[str]) -> list[str]:
+    """Return the words with the value of an option that precedes the command without one.
+
+    argparse would take the command for that value: `--demo topo`, `--json leases`.
+    """
+    names, words = verbs.names(), list(argv)
+    first = next((index for index, word in enumerate(words) if word in names), 0)
+    if first and words[first - 1] in _OPTIONAL_VALUES:
+        words[first - 1] += f"={_OPTIONAL_VALUES[words[first - 1]]}"
+    return words
+
+
+def complete_parser() -> ShortHelp:
+    """Return the parser with all commands, of which help, completions and manual are made."""
+    parser = main_parser()
+    assert parser.commands is not None
+    parser.commands.load_all()
+    return parser
+
+
+def main_parser(*, has_commands: bool = True) -> ShortHelp:
+    """Return the parser of `gpudash` itself."""
+    parser = ShortHelp(
+        prog="gpudash",
+        description="See every GPU of a server at a glance, who holds it and why.",
+        usage="gpudash [options] [command ...]",
+        epilog=(
+            "Without options: the live screen, where h lists the keys. Exit status: 0, 2 bad "
+            "usage, 15 or 16 a GPU is lost or needs a reset, else NVML's number; gpudash help "
+            "exit lists all."
+        ),
+    )
+    parser.set_defaults(command=None)
+    if has_commands:
+        commands = parser.add_subparsers(
+            action=Commands,
+            title="commands",
+            metavar="COMMAND",
+            help="for more: gpudash COMMAND --help",
+            prog="gpudash",
+            parser_class=Parser,
+        )
+        assert isinstance(commands, Commands)
+        parser.commands = commands
+    _add_options(parser)
+    _add_nvidia_smi_options(parser)
+    parser.add_argument("--version", action=Version, help="show the version and exit")
+    return parser
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--help-all", action=CompleteHelp, help="show every option and exit")
+    add("--once", action="store_true", help="print the state once, as a table")
+    text = "with --once: exit 1 if a finding is at least this bad: warn or critical"
+    add("--fail-on", choices=("warn", "critical"), metavar="LEVEL", help=text)
+    add(
+        "--json",
+        nargs="?",
+        const=_OPTIONAL_VALUES["--json"],
+        choices=("native", "gpustat"),
+        metavar="gpustat",
+        help="JSON: a line per interval, with --once one document",
+    )
+    text = "print once as table, json, csv or prometheus; a query as csv[,noheader][,nounits]"
+    add("--format", metavar="F", help=text)
+    text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
+    add("--interval", type=seconds, metavar="S", help=text)
+    for name in ("timeout", "gpu", "demo", "show-secrets", "pcie-throughput", "replay", "at"):
+        add(f"--{name}", **_SHARED[name])
+    add("--theme", metavar="NAME", help="the colours of the screen; F2 there lists them")
+    for name in ("no-config", "read-only", "ascii"):
+        add(f"--{name}", **_SHARED[name])
+    add("--json-schema", action="store_true", help="print the JSON Schema of the documents")
+
+
+def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that people and scripts know from nvidia-smi."""
+    add = parser.add_argument_group("as in nvidia-smi").add_argument
+    add("--query-gpu", metavar="FIELDS", help="values of GPUs, with --format=csv[,...]")
+    add("--query-compute-apps", metavar="FIELDS", help="values of processes, the same way")
+    add("--help-query-gpu", action=GpuFields, help="list the fields of --query-gpu")
+    add("--help-query-compute-apps", action=AppFields, help="list those of processes")
+    add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="as --gpu")
+    add("-L", "--list-gpus", action="store_true", help="a line per GPU, with its UUID")
+    add("-f", "--filename", metavar="FILE", help="write the output to a file")
+    add(
+        "-l",
+        "--loop",
+        nargs="?",
+        type=seconds,
+        const=_DEFAULT_LOOP_SECONDS,
+        metavar="S",
+        help=f"repeat the query every S seconds ({_DEFAULT_LOOP_SECONDS:g})",
+    )
+    add("-lms", "--loop-ms", type=milliseconds, dest="loop", metavar="MS", help="in milliseconds")

@@ -1,0 +1,128 @@
+"""What gpudash does without a command: the screen, or what its options ask to be printed."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from typing import NamedTuple
+
+_COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput"})
+_ONE_SHOT = frozenset({"once", "gpu", "demo", "timeout", "filename", "replay", "at"})
+
+
+class Mode(NamedTuple):
+    """One of them: when it is meant, which options have an effect in it, and what runs it."""
+
+    name: str
+    """What errors call it."""
+    is_meant: Callable[[Namespace], bool]
+    takes: frozenset[str]
+    """Names of options as in the namespace; any other given one is an error."""
+    run: Callable[[Namespace], int]
+
+
+def find(options: Namespace) -> Mode:
+    """Return the mode that is asked for."""
+    return next(mode for mode in MODES if mode.is_meant(options))
+
+
+def hint(name: str) -> str:
+    """Return where an option has an effect, for the error of one that has none; may be empty."""
+    takers = [mode.name for mode in MODES if name in mode.takes]
+    return f", only with {' or '.join(takers)}" if 0 < len(takers) <= 2 else ""
+
+
+def _print_schema(_options: Namespace) -> int:
+    import json
+
+    from gpudash.model import wire
+    from gpudash.model.errors import ExitStatus
+    from gpudash.system import terminal
+
+    terminal.write(json.dumps(wire.json_schema(), indent=2).encode() + b"\n")
+    return ExitStatus.OK
+
+
+def _query(options: Namespace) -> int:
+    from gpudash.cli import query
+
+    return query.run(options)
+
+
+def _list_gpus(options: Namespace) -> int:
+    from gpudash.cli import query
+
+    return query.list_gpus(options)
+
+
+def _once(options: Namespace) -> int:
+    from gpudash.cli import oneshot
+
+    return oneshot.run(options)
+
+
+def _recorded_lines(options: Namespace) -> int:
+    from gpudash.cli.verbs import replay
+
+    return replay.print_lines(options)
+
+
+def _stream(options: Namespace) -> int:
+    from gpudash.cli import stream
+
+    return stream.run(options)
+
+
+def _screen(options: Namespace) -> int:
+    from gpudash.cli import watch
+
+    return watch.run(options)
+
+
+MODES = (
+    Mode(
+        "--json-schema",
+        lambda options: options.json_schema,
+        frozenset({"json_schema", "filename"}),
+        _print_schema,
+    ),
+    Mode(
+        "--query-gpu",
+        lambda options: options.query_gpu is not None,
+        _ONE_SHOT | _COLLECTS | {"query_gpu", "format", "loop"},
+        _query,
+    ),
+    Mode(
+        "--query-compute-apps",
+        lambda options: options.query_compute_apps is not None,
+        _ONE_SHOT | _COLLECTS | {"query_compute_apps", "format", "loop"},
+        _query,
+    ),
+    Mode("-L", lambda options: options.list_gpus, _ONE_SHOT | {"list_gpus"}, _list_gpus),
+    Mode(
+        "--format",
+        lambda options: options.format is not None,
+        _ONE_SHOT | _COLLECTS | {"format", "fail_on"},
+        _once,
+    ),
+    Mode(
+        "--once",
+        lambda options: options.once or options.json == "gpustat",
+        _ONE_SHOT | _COLLECTS | {"json", "fail_on"},
+        _once,
+    ),
+    Mode(
+        "--json --replay",
+        lambda options: options.json is not None and options.replay is not None,
+        frozenset({"json", "replay", "at", "gpu", "filename"}),
+        _recorded_lines,
+    ),
+    Mode(
+        "--json without --once",
+        lambda options: options.json is not None,
+        _COLLECTS | {"json", "interval", "filename"},
+        _stream,
+    ),
+    Mode("the screen", lambda _: True, _COLLECTS | {"interval", "theme", "replay"}, _screen),
+)
+"""All modes; the first that is meant counts."""

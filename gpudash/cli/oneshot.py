@@ -1,0 +1,167 @@
+"""What reads the driver once, in a child that is abandoned where the driver hangs.
+
+The child imports what it needs, so that the process that is forked stays small.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpudash.cli.options import DEFAULT_TIMEOUT, gpu_selectors, has_color, is_ascii
+from gpudash.model.errors import DriverError, ExitStatus, GpudashError, UsageError
+from gpudash.system import terminal
+
+if TYPE_CHECKING:
+    import argparse
+
+    from gpudash.collect.source import Source
+    from gpudash.model.snapshot import FindingLevel, Snapshot
+
+    Command = Callable[[Source, argparse.Namespace], int]
+    """Prints something about a source, and returns the exit status."""
+
+_LIVE_ONLY = {
+    "--demo": "demo",
+    "--timeout": "timeout",
+    "--show-secrets": "show_secrets",
+    "--pcie-throughput": "pcie_throughput",
+}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the state of the host once, in one of FORMATS."""
+    return with_source(_print_state, options)
+
+
+def with_source(command: Command, options: argparse.Namespace) -> int:
+    """Run a command on this host, a simulated one or a recording; raises UsageError."""
+    check_recording(options)
+    if options.demo is not None or options.replay is not None:
+        return command(_source(options, lambda: None), options)
+    from gpudash.system import fork
+
+    def in_child(alive: Callable[[], None]) -> int:
+        return command(_source(options, alive), options)
+
+    try:
+        return fork.run_isolated(in_child, options.timeout or DEFAULT_TIMEOUT)
+    except GpudashError:
+        if options.format == "prometheus" and not terminal.has_written():
+            from gpudash.output import prometheus
+
+            terminal.write(prometheus.DOWN.encode())
+        raise
+
+
+def check_recording(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that have no effect with, or without, a recording."""
+    if options.replay is None:
+        if options.at is not None:
+            raise UsageError("--at goes with --replay FILE, or gpudash replay FILE")
+        return
+    for option, name in _LIVE_ONLY.items():
+        if getattr(options, name) not in (None, False):
+            raise UsageError(f"{option} does not go with --replay")
+
+
+def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:
+    if options.replay is not None:
+        from gpudash.feed.recording.samples import open_still
+
+        still = open_still(options.replay, options.at)
+        if still.note:
+            os.write(2, f"gpudash: {still.note}\n".encode())
+        return still
+    from gpudash.collect.local import open_once
+
+    return open_once(
+        options.demo,
+        options.timeout or DEFAULT_TIMEOUT,
+        alive,
+        show_secrets=options.show_secrets,
+        pcie_throughput=options.pcie_throughput,
+    )
+
+
+def _print_state(source: Source, options: argparse.Namespace) -> int:
+    """Print the state; a GPU that is out of order decides the exit status before --fail-on."""
+    from gpudash.analysis.health.engine import Diagnosis
+    from gpudash.analysis.selection import select
+    from gpudash.output import FORMATS, Target
+
+    gpus, name = gpu_selectors(options), _format(options)
+    snapshot = sample(source)
+    if snapshot.findings is None:
+        # A recorded sample has findings, which took into account what came before it.
+        snapshot = Diagnosis().examine(snapshot)
+    snapshot = select(snapshot, gpus)
+    target = Target(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
+    terminal.write(FORMATS[name](snapshot, target))
+    return exit_status(snapshot) or _judgement(snapshot, options.fail_on)
+
+
+def _format(options: argparse.Namespace) -> str:
+    """Return the name of the format; raises UsageError for an unknown one."""
+    from gpudash.output import FORMATS
+
+    if options.format is None:
+        return "gpustat" if options.json == "gpustat" else "json" if options.json else "table"
+    if options.format not in FORMATS:
+        raise UsageError(f"--format {options.format!r}: choose from {', '.join(FORMATS)}")
+    return str(options.format)
+
+
+def sample(source: Source) -> Snapshot:
+    """Return the host as it is; raises DriverError where the driver cannot even be opened."""
+    snapshot = source.sample()
+    _refuse_silence(snapshot, "nvml")
+    return snapshot
+
+
+def exit_status(snapshot: Snapshot, *, tells_topology: bool = True) -> int:
+    """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
+
+    6, NVML's "not found", when there is none; NVML's number where one answers with an error.
+    Raises DriverError, 10, where a GPU did not answer or, with `tells_topology`, its links could
+    not be read.
+    """
+    from gpudash.analysis.labels import index_ranges
+
+    if not snapshot.devices:
+        return ExitStatus.NO_GPU
+    silent = [device for device in snapshot.devices if device.state == "not-answering"]
+    if silent:
+        gpus = f"GPU {index_ranges(device.index for device in silent)}: "
+        reason = silent[0].fault.message if silent[0].fault else ""
+        raise _unanswered(f"{gpus}{reason}")
+    if tells_topology:
+        _refuse_silence(snapshot, "topology")
+    states = {device.state for device in snapshot.devices}
+    if "lost" in states:
+        return ExitStatus.GPU_IS_LOST
+    if "reset-required" in states:
+        return ExitStatus.RESET_REQUIRED
+    failed = [device.fault for device in snapshot.devices if device.state == "failed"]
+    codes = [fault.code for fault in failed if fault is not None and fault.code]
+    return codes[0] % 256 if codes else ExitStatus.FAILURE if failed else ExitStatus.OK
+
+
+def _judgement(snapshot: Snapshot, fail_on: FindingLevel | None) -> int:
+    """Return 1 if there is a finding of that level or a worse one."""
+    failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}
+    is_failed = fail_on and any(finding.level in failing for finding in snapshot.findings or ())
+    return ExitStatus.FAILURE if is_failed else ExitStatus.OK
+
+
+def _refuse_silence(snapshot: Snapshot, source: str) -> None:
+    """Raise DriverError if the driver was silent to what `source` names."""
+    for fault in snapshot.errors:
+        if fault.source == source and fault.code == ExitStatus.NO_ANSWER:
+            raise _unanswered(fault.message)
+
+
+def _unanswered(what: str) -> DriverError:
+    advice = "sudo dmesg | grep -i xid may say why, --timeout waits longer"
+    return DriverError(ExitStatus.NO_ANSWER, f"{what}; {advice}")

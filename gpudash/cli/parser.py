@@ -1,0 +1,126 @@
+"""How argparse is used here: errors of one line, and commands that are imported when asked for."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from gpudash.cli import verbs
+from gpudash.model.errors import UsageError
+from gpudash.model.text import did_you_mean
+from gpudash.system import terminal as stdout
+
+_HARMLESS = frozenset({"command", "run", "read_only", "no_config", "ascii"})
+"""What may stand before any command: it forbids something, or is of no consequence there."""
+_MIN_LIKENESS = 0.7
+"""How alike two words must be, of 1: --sort is not meant to be --format."""
+
+
+class _Formatter(argparse.HelpFormatter):
+    """The layout of the help, for which argparse would load shutil at every start."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **{"width": stdout.width() - 2, **options})
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises UsageError, with what was probably meant."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
+        # As since Python 3.14: `--at -30s` has a value.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return the options of all words; raises UsageError for those that nothing takes."""
+        options, left = self.parse_known_args(args, namespace)
+        if left:
+            raise self.unrecognized(left)
+        return options
+
+    def unrecognized(self, left: Sequence[str]) -> UsageError:
+        """Return the error for words that nothing takes."""
+        option = next((word for word in left if word.startswith("-")), "").partition("=")[0]
+        names = self._option_string_actions
+        # One that stood behind a command is not misspelled.
+        near = "" if option in names else did_you_mean(option, names, cutoff=_MIN_LIKENESS)
+        hint = near or f"see {self.prog} --help"
+        return UsageError(f"unrecognized arguments: {' '.join(left)}; {hint}")
+
+    def print_help(self, file: object = None) -> None:
+        """Print what --help prints; raises OutputError."""
+        stdout.write(self.format_help().encode())
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+class UnknownCommandError(UsageError):
+    """There is no such command."""
+
+
+class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """The commands; each is imported, and declares its arguments, when it is asked for."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.names = verbs.names()
+        self._parsers = self.choices
+        # Names are checked below, where the one that was probably meant is known.
+        self.choices = None  # type: ignore[assignment]
+
+    def load(self, name: str) -> Parser:
+        """Return the parser of a command."""
+        verb = verbs.load(name)
+        about = f"{verb.help[0].upper()}{verb.help[1:]}."
+        parser: Parser = self.add_parser(
+            name, help=verb.help, description=about, epilog=verb.epilog
+        )
+        verb.add_arguments(parser)
+        parser.set_defaults(command=name, run=verb.run)
+        return parser
+
+    def load_all(self) -> None:
+        """Make the parsers of all commands, for help, completions and the manual."""
+        for name in self.names:
+            self.load(name)
+        self.choices = self._parsers
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Parse the words of a command; raises UsageError, also for an option before it."""
+        name, *words = values[1:] if values[0] == "--" else values
+        if name not in self.names:
+            meant = did_you_mean(name, self.names, cutoff=_MIN_LIKENESS)
+            hint = f"{meant} " if meant else ""
+            known = ", ".join(self.names)
+            raise UnknownCommandError(f"unknown command {name!r}: {hint}choose from {known}")
+        command = self.load(name)
+        taken = {action.dest for action in command._actions}
+        for action in given(parser, namespace):
+            if action.dest not in taken:
+                option = action.option_strings[0]
+                is_own = option in command._option_string_actions
+                hint = f"; its own {option} stands behind {name}" if is_own else ""
+                raise UsageError(f"{option} does not go with gpudash {name}{hint}")
+        vars(namespace).update(vars(command.parse_args(words)))
+
+
+def given(
+    parser: argparse.ArgumentParser, options: argparse.Namespace
+) -> Iterator[argparse.Action]:
+    """Yield the options that were given, except those that go with everything."""
+    values = vars(options)
+    for action in parser._actions:
+        if action.dest in _HARMLESS or action.default is argparse.SUPPRESS:
+            continue
+        if values.get(action.dest, action.default) != action.default:
+            yield action

@@ -1,0 +1,93 @@
+"""`gpudash --json`: one document a line, until its reader goes away."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import TYPE_CHECKING, NoReturn
+
+from gpudash.cli.options import DEFAULT_INTERVAL, gpu_selectors
+from gpudash.cli.signals import SignalToggle, exit_on_ctrl_c
+from gpudash.feed import collector
+from gpudash.system import fork
+from gpudash.system import terminal as stdout
+
+if TYPE_CHECKING:
+    from gpudash.analysis.health.engine import Diagnosis
+    from gpudash.collect.source import Source
+
+_SECOND_SAMPLE_SECONDS = 1.0
+
+_COLLECTOR_NAME = "nvml-collector"
+"""What `ps` calls that of a screen: `pkill gpudash` is for the screen."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a line per interval, as `gpudash --json` or as the collector of another gpudash."""
+    interval = options.interval or DEFAULT_INTERVAL
+    controller = os.getppid() if collector.is_controlled(os.environ) else None
+    return collect(options, lambda: interval, controller=controller)
+
+
+def collect(
+    options: argparse.Namespace, interval: Callable[[], float], *, controller: int | None
+) -> NoReturn:
+    """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
+
+    `interval` is called after the first one, which does not wait for it. `controller` is the PID
+    of the gpudash that started this one, if any: lines on stdin then change the interval, and its
+    end is the end of this process.
+    SIGUSR1 makes it let go of the GPUs and pause until the next one, so that they can be reset.
+    Raises DriverError when the driver cannot be opened, or not be let go of.
+    """
+    exit_on_ctrl_c()
+    if controller is not None:
+        fork.end_with_parent(controller)
+        fork.set_process_name(_COLLECTOR_NAME)
+    # Only now what takes time to import: a parent that ends meanwhile ends this process, too.
+    from gpudash.analysis.health.engine import Diagnosis
+    from gpudash.collect.local import open_source
+
+    gpus = gpu_selectors(options)
+    source = open_source(
+        options.demo,
+        show_secrets=options.show_secrets,
+        pcie_throughput=options.pcie_throughput,
+    )
+    diagnosis = Diagnosis()
+    release = SignalToggle(signal.SIGUSR1)
+    due = time.monotonic()
+    stdout.write(_line(source, diagnosis, gpus))
+    interval_reader = collector.IntervalReader(interval(), None if controller is None else 0)
+    gc.freeze()
+    gc.enable()
+    # Rates are those between two samples: the second comes soon, however slow the interval.
+    most = _SECOND_SAMPLE_SECONDS
+    while True:
+        # A tick that was missed is skipped, so that a stall is not followed by a burst.
+        last = due
+        due = max(last + min(interval_reader.seconds, most), time.monotonic())
+        while (left := due - time.monotonic()) > 0 and not release.is_on:
+            stdout.wait(left, release.descriptor, interval_reader.descriptor)
+            release.drain()
+            if interval_reader.read():
+                due = max(last + min(interval_reader.seconds, most), time.monotonic())
+        most = inf
+        if release.is_on:
+            source.close()
+            while release.is_on:
+                stdout.wait(None, release.descriptor)
+                release.drain()
+        stdout.write(_line(source, diagnosis, gpus))
+
+
+def _line(source: Source, diagnosis: Diagnosis, gpus: Sequence[str]) -> bytes:
+    from gpudash.analysis.selection import select
+    from gpudash.model import wire
+
+    return wire.encode(select(diagnosis.examine(source.sample()), gpus)) + b"\n"

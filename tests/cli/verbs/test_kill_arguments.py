@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from gpudash.cli.arguments import parse
+from gpudash.cli.verbs.kill import signal_and_pids
+from gpudash.model.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "kill 42 --signal 9",
+        "kill --signal=9 42",
+        "kill -s 9 42",
+        "kill -s9 42",
+        "kill -9 42",
+        "--no-config kill -9 42",
+        "kill -9 -- 42",
+    ],
+)
+def test_a_signal_is_given_as_to_the_kill_of_the_shell(words: str) -> None:
+    assert signal_and_pids(parse(words.split())) == ("9", ["42"])
+
+
+@pytest.mark.parametrize("name", ["KILL", "SIGKILL", "RTMIN+1"])
+def test_a_signal_has_a_name(name: str) -> None:
+    assert signal_and_pids(parse(["kill", f"-{name}", "42"])) == (name, ["42"])
+
+
+def test_the_words_of_another_program_are_its_own() -> None:
+    assert parse(["run", "--", "kill", "-9", "42"]).argv[-3:] == ["kill", "-9", "42"]
+
+
+@pytest.mark.parametrize("words", ["kill -9 -s INT 42", "kill -tree 42"])
+def test_what_is_no_signal_is_an_error(words: str) -> None:
+    with pytest.raises(UsageError):
+        signal_and_pids(parse(words.split()))
+
+
+@pytest.mark.parametrize("words", ["kill -9", "kill -42x 42", "kill 42 -9", "kill -999 42"])
+def test_what_is_neither_a_signal_nor_a_pid_is_left_to_the_check_of_pids(words: str) -> None:
+    signal, pids = signal_and_pids(parse(words.split()))
+    assert signal == "TERM"
+    assert any(pid.startswith("-") for pid in pids)
