@@ -1,6 +1,6 @@
-"""Who has a GPU open without being in the driver's list: workers that outlived their parent.
+"""Processes that have a GPU open but are not in the driver's list: orphaned workers.
 
-A look through 1,600 processes takes 27 ms: it is made in slices, so that no tick is held up.
+A scan of 1,600 processes takes 27 ms: it is made in slices, so that no tick is held up.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from gpudash.collect.processes import Facts
 from gpudash.collect.source import Holders
 from gpudash.model.process import Holder
 from gpudash.system import processes
-from gpudash.system import processes as proc_stat
+from gpudash.system.files import read_link
 
-_AGAIN_SECONDS = 10.0
-_SOON_SECONDS = 2.0
-"""When it is looked again for a GPU that no look was made for."""
+_RESCAN_SECONDS = 10.0
+_UNCOVERED_RESCAN_SECONDS = 2.0
+"""The pause before a scan for a GPU that the last one did not cover."""
 _SLICE_SECONDS = 0.02
 _FIRST_SLICE_SECONDS = 0.1
-"""A first look may be the only one."""
-_MOST_DESCRIPTORS = 4096
-_MOST_HOLDERS = 64
+"""The first scan may be the only one."""
+_MAX_DESCRIPTORS = 4096
+_MAX_HOLDERS = 64
 
 _NODE = "/dev/nvidia"
 _UVM = "/dev/nvidia-uvm"
@@ -32,21 +32,21 @@ Opened = frozenset[int]
 """Minor numbers of the GPUs that a process has open."""
 
 
-class _Look:
-    """One look through all processes, for the GPUs that were asked for when it began."""
+class _Scan:
+    """A scan of all processes, for the GPUs that were wanted when it began."""
 
     def __init__(self, minors: Collection[int]) -> None:
         self.covers = set(minors)
         self.found: list[tuple[Opened, Holder]] = []
         self.missed = not processes.in_first_pid_namespace() or _hides_processes()
-        self.left = iter(proc_stat.pids())
+        self.left = iter(processes.pids())
 
 
 class HolderSearch:
-    """A look through all processes, a slice at a time, and what the last whole one found.
+    """Scans all processes, a slice at a time, and remembers what the last whole scan found.
 
-    A GPU is judged only by a look that began after it was first asked for: whoever holds its
-    memory had it open by then. `read_facts` gives owner and command line of a PID, None if it is
+    A GPU is judged only by a scan that began after it was first wanted: a process that holds its
+    memory had it open by then. `read_facts` returns owner and command line of a PID, None if it is
     gone.
     """
 
@@ -61,83 +61,83 @@ class HolderSearch:
         self._clock = clock
         self._node_prefix = node_prefix
         self._uvm_node = uvm_node
-        self._asked: set[int] = set()
-        self._look: _Look | None = None
-        self._last: _Look | None = None
+        self._wanted: set[int] = set()
+        self._scan: _Scan | None = None
+        self._last: _Scan | None = None
         self._ended = 0.0
 
     def holders(self, minors: Collection[int], listed: Collection[int]) -> dict[int, Holders]:
         """Go on with the search for these GPUs and return what is known, by minor number.
 
-        The `listed` PIDs, which the driver knows, are left out, and gpudash itself.
+        The `listed` PIDs, which the driver knows, and gpudash itself are left out.
         """
-        self._ask(set(minors))
+        self._want(set(minors))
         start, seconds = self._clock(), _SLICE_SECONDS
-        if self._look is None and self._is_due(start):
-            self._look = _Look(minors)
+        if self._scan is None and self._is_due(start):
+            self._scan = _Scan(minors)
             seconds = _FIRST_SLICE_SECONDS if self._last is None else seconds
-        if self._look is not None:
-            self._go_on(self._look, start + seconds)
+        if self._scan is not None:
+            self._go_on(self._scan, start + seconds)
         passed_over = {*listed, os.getpid()}
         known = {} if self._last is None else self._known(self._last, passed_over)
-        if self._look is not None and not self._look.covers <= known.keys():
-            known = {**self._known(self._look, passed_over), **known}
+        if self._scan is not None and not self._scan.covers <= known.keys():
+            known = {**self._known(self._scan, passed_over), **known}
         return known
 
-    def _ask(self, minors: set[int]) -> None:
-        """Let no look judge GPUs for which it was not made."""
+    def _want(self, minors: set[int]) -> None:
+        """Let no scan judge GPUs for which it was not made."""
         if not minors:
-            self._look = self._last = None
-        for look in filter(None, (self._look, self._last)):
-            look.covers &= minors & self._asked
-        self._asked = minors
+            self._scan = self._last = None
+        for scan in filter(None, (self._scan, self._last)):
+            scan.covers &= minors & self._wanted
+        self._wanted = minors
 
     def _is_due(self, now: float) -> bool:
-        if not self._asked or self._last is None:
-            return bool(self._asked)
-        is_covered = self._last.covers >= self._asked
-        return now - self._ended >= (_AGAIN_SECONDS if is_covered else _SOON_SECONDS)
+        if not self._wanted or self._last is None:
+            return bool(self._wanted)
+        is_covered = self._last.covers >= self._wanted
+        return now - self._ended >= (_RESCAN_SECONDS if is_covered else _UNCOVERED_RESCAN_SECONDS)
 
-    def _known(self, look: _Look, passed_over: Collection[int]) -> dict[int, Holders]:
-        """Return what a look has found; one that goes on says nothing of those it has not met."""
+    def _known(self, scan: _Scan, passed_over: Collection[int]) -> dict[int, Holders]:
+        """Return what a scan found; an unfinished one says nothing of GPUs without holders."""
         present = [
             (opened, holder)
-            for opened, holder in look.found
+            for opened, holder in scan.found
             if holder.pid not in passed_over and _is_there(holder)
         ]
-        is_whole = look is self._last
+        is_whole = scan is self._last
         of_minor = {
-            minor: tuple(holder for opened, holder in present if minor in opened)[:_MOST_HOLDERS]
-            for minor in look.covers
+            minor: tuple(holder for opened, holder in present if minor in opened)[:_MAX_HOLDERS]
+            for minor in scan.covers
         }
         return {
-            minor: Holders(holders, complete=is_whole and not look.missed)
+            minor: Holders(holders, complete=is_whole and not scan.missed)
             for minor, holders in of_minor.items()
             if holders or is_whole
         }
 
-    def _go_on(self, look: _Look, until: float) -> None:
-        for pid in look.left:
-            opened = self._opened(look, pid)
+    def _go_on(self, scan: _Scan, until: float) -> None:
+        for pid in scan.left:
+            opened = self._opened(scan, pid)
             holder = self._holder(pid) if opened else None
             if holder is not None:
-                look.found.append((opened, holder))
+                scan.found.append((opened, holder))
             if self._clock() >= until:
                 return
-        self._look, self._last, self._ended = None, look, self._clock()
+        self._scan, self._last, self._ended = None, scan, self._clock()
 
-    def _opened(self, look: _Look, pid: int) -> Opened:
+    def _opened(self, scan: _Scan, pid: int) -> Opened:
         """Return the GPUs that a process has open, none if it does not use CUDA."""
         folder = f"/proc/{pid}/fd"
         try:
             descriptors = os.listdir(folder)
         except PermissionError:
-            look.missed = True
+            scan.missed = True
             return frozenset()
         except OSError:  # it has ended
             return frozenset()
-        look.missed = look.missed or len(descriptors) > _MOST_DESCRIPTORS
-        paths = {_target(f"{folder}/{each}") for each in descriptors[:_MOST_DESCRIPTORS]}
+        scan.missed = scan.missed or len(descriptors) > _MAX_DESCRIPTORS
+        paths = {read_link(f"{folder}/{each}") for each in descriptors[:_MAX_DESCRIPTORS]}
         if self._uvm_node not in paths:
             return frozenset()
         nodes = (path for path in paths if path.startswith(self._node_prefix))
@@ -145,7 +145,7 @@ class HolderSearch:
         return frozenset(int(number) for number in numbers if number.isdecimal())
 
     def _holder(self, pid: int) -> Holder | None:
-        stat, facts = proc_stat.read(pid), self._read_facts(pid)
+        stat, facts = processes.read(pid), self._read_facts(pid)
         if stat is None or facts is None:
             return None
         return Holder(
@@ -163,12 +163,5 @@ def _hides_processes() -> bool:
 
 def _is_there(holder: Holder) -> bool:
     """Whether it has not ended since it was found."""
-    stat = proc_stat.read(holder.pid)
+    stat = processes.read(holder.pid)
     return stat is not None and stat.start_ticks == holder.start_ticks
-
-
-def _target(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""

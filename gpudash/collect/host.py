@@ -1,8 +1,8 @@
 """The operating system's half of a snapshot, from /proc: the machine and its processes.
 
-psutil tells the same, and is what the tests compare with; importing it alone takes a one-shot as
-long as reading eight GPUs. Nothing sleeps: a share of CPU time is taken since the last sample,
-and in a first one since the process started or the machine was booted.
+psutil reads the same, and is what the tests compare with; importing it takes a one-shot as long as
+reading eight GPUs. Nothing sleeps: a share of CPU time is that since the last sample, and in the
+first one that since the process started or the machine was booted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpudash.model.process import Job, Lease, Process
 from gpudash.model.secrets import mask_arguments, mask_text
 from gpudash.model.snapshot import Host
 from gpudash.model.text import SafeText, clean
-from gpudash.system import processes as proc_facts
+from gpudash.system import processes
 from gpudash.system.files import read_start
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _FACT_CHARS = 40
 class LinuxReader:
     """Reads this machine, and remembers the last sample for the CPU shares of the next.
 
-    `clock` (seconds) paces what is not read for every sample.
+    `clock` (seconds) times what is not read for every sample.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class LinuxReader:
     def processes(
         self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
     ) -> dict[int, Process]:
-        """Return one entry for every PID asked for, with `devices` left empty.
+        """Return one entry for every PID, with `devices` left empty.
 
-        One that started after its PID was `listed_at`, in seconds since boot, is another one.
-        Ask for all PIDs of a sample at once: what is known of the others is forgotten.
+        One that started after its PID was `listed_at`, in seconds since boot, is another process.
+        All PIDs of a sample belong in one call: what is known of others is forgotten.
         """
         return self._table.sample(pids, listed_at)
 
@@ -93,7 +93,7 @@ class LinuxReader:
         return self._search.holders(minors, listed)
 
     def begin(self) -> None:
-        """Ask the kernel for what takes it long."""
+        """Begin to read what takes the kernel long."""
         self._leases.begin()
 
     def leases(
@@ -105,8 +105,8 @@ class LinuxReader:
     def faults(self) -> tuple[Fault, ...]:
         """Return what keeps the reader from seeing everything: no /proc, or a PID namespace."""
         if not os.path.exists("/proc/self/stat"):
-            message = "/proc is not mounted: owners and command lines are not known"
-        elif not proc_facts.in_first_pid_namespace():
+            message = "/proc is not mounted: owners and command lines are unknown"
+        elif not processes.in_first_pid_namespace():
             message = (
                 "processes outside this PID namespace are hidden; a container shows them when it"
                 " is run with --pid=host"
@@ -119,8 +119,8 @@ class LinuxReader:
         ticks = _cpu_ticks()
         if ticks is None:
             return None
-        # user, nice, system, idle, iowait, irq, softirq, steal; the time of guests behind them
-        # is in user and nice already.
+        # user, nice, system, idle, iowait, irq, softirq, steal; the time of guests, which
+        # follows, is already in user and nice.
         total = sum(ticks[:8])
         busy = total - sum(ticks[3:5])
         elapsed = total - self._total_ticks
@@ -144,7 +144,7 @@ def _memory_info() -> dict[str, int]:
 
 
 def _cpu_ticks() -> list[int] | None:
-    """Return the first line of /proc/stat: what all CPUs did since boot."""
+    """Return the first line of /proc/stat: what all CPUs did since boot, in ticks."""
     line = (read_start("/proc/stat", _MAX_BYTES) or b"").partition(b"\n")[0].split()
     return [int(ticks) for ticks in line[1:]] if line[:1] == [b"cpu"] else None
 
@@ -161,14 +161,14 @@ def _load_average() -> tuple[float, float, float] | None:
 
 
 def _facts(pid: int) -> Facts | None:
-    status = proc_facts.status(pid)
+    status = processes.status(pid)
     if status is None:
         return None
-    uid = proc_facts.owner_id(status)
-    arguments = proc_facts.command_line(pid)
+    uid = processes.owner_id(status)
+    arguments = processes.command_line(pid)
     return Facts(
-        username=None if uid is None else proc_facts.username(uid),
-        name=proc_facts.name(status, arguments),
+        username=None if uid is None else processes.username(uid),
+        name=processes.name(status, arguments),
         command_line=arguments,
         job=_job(pid),
     )
@@ -186,5 +186,5 @@ def _masked_facts(pid: int) -> Facts | None:
 
 
 def _job(pid: int) -> Job | None:
-    text = proc_facts.read_file(pid, "cgroup", CGROUP_LIMIT)
+    text = processes.read_file(pid, "cgroup", CGROUP_LIMIT)
     return None if text is None else job_of(text.decode("utf-8", "surrogateescape"))

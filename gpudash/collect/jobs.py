@@ -1,7 +1,7 @@
 """/proc/PID/cgroup -> the job that a process is part of: pod, Slurm job, container or unit.
 
 The forms of docker, podman, containerd, CRI-O, Kubernetes, Slurm and systemd under cgroup v1, v2
-and both; cgroup names are chosen by whoever may create one, so they are bounded and cleaned.
+and both; users choose cgroup names, so they are bounded and cleaned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpudash.model.process import Job
 from gpudash.model.text import SafeText, clean
 
 LIMIT = 16384
-"""Characters that are looked at: twelve v1 hierarchies with paths of a kilobyte and more."""
+"""The characters that are read: twelve v1 hierarchies with paths of a kilobyte and more."""
 
 _NAME_LIMIT = 256
 _CONTAINER_ID_LENGTH = 64
@@ -60,7 +60,7 @@ def job_of(text: str) -> Job | None:
 def _paths(text: str) -> list[_Path]:
     """Split every hierarchy's path into its names; the one that systemd manages comes first."""
     rows = [row.split(":", 2) for row in text.split("\n") if row.count(":") >= 2]
-    # Of a hybrid host both v2 and name=systemd are systemd's; an empty v2 path tells nothing.
+    # Of a hybrid host both v2 and name=systemd are systemd's; an empty v2 path says nothing.
     rows.sort(key=lambda row: _rank(*row))
     return [path.removesuffix(" (deleted)").strip("/").split("/") for _, _, path in rows]
 
@@ -112,7 +112,7 @@ def _slurm(path: _Path) -> tuple[SafeText, SafeText | None] | None:
 
 
 def _unit(path: _Path) -> SafeText | None:
-    """Find the innermost unit that somebody started, not the login it was started from."""
+    """Find the innermost unit that was started, not the login that it was started from."""
     for name in reversed(path):
         if name.endswith((".service", ".scope")) and not re.fullmatch(_NO_JOB, name):
             return clean(name, _NAME_LIMIT)

@@ -13,13 +13,12 @@ from gpudash.model.secrets import mask_text
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import SafeText, clean
 from gpudash.system import locks
-from gpudash.system import processes as proc_facts
-from gpudash.system import processes as proc_stat
+from gpudash.system import processes as system_processes
 
-_MOST_ANCESTORS = 64
-_SECONDS = 1.5
+_MAX_ANCESTORS = 64
+_READ_SECONDS = 1.5
 _STARTED_FOR_OTHERS = frozenset({"container", "pod", "slurm"})
-"""Jobs whose processes come from a daemon, whoever asked for them."""
+"""Jobs whose processes are children of a daemon, not of the user's shell."""
 
 
 class _Holder(Struct, frozen=True):
@@ -33,7 +32,7 @@ class _Holder(Struct, frozen=True):
 
 
 class LeaseTable:
-    """Knows which lock belongs to which GPU, and who holds it."""
+    """Which GPUs are leased, and by which processes."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -42,7 +41,7 @@ class LeaseTable:
         self._due = 0.0
         self._boot_time: float | None = None
         self._origins: dict[object, bool | None] = {}
-        """Whether a process comes from a holder: nothing that happens later changes that."""
+        """Whether a process descends from a holder: nothing that happens later changes that."""
 
     def begin(self) -> None:
         """Begin to read the kernel's locks, on a thread: it stops all locking for some 10 ms.
@@ -52,7 +51,7 @@ class LeaseTable:
         now = self._clock()
         if self._reading is not None or now < self._due:
             return
-        self._due = now + _SECONDS
+        self._due = now + _READ_SECONDS
         self._reading = Thread(target=self._read_locks, daemon=True)
         try:
             self._reading.start()
@@ -85,21 +84,25 @@ class LeaseTable:
         return tuple(leases)
 
     def _holder(self, pid: int) -> _Holder:
-        stat = proc_stat.read(pid) if pid else None
+        stat = system_processes.read(pid) if pid else None
         if stat is None:
             return _Holder(pid)
         if self._boot_time is None:
             # Read once, so that a start time does not move with the wall clock.
-            self._boot_time = proc_stat.boot_time()
-        status = proc_facts.status(pid)
-        uid = None if status is None else proc_facts.owner_id(status)
-        name = None if status is None else proc_facts.name(status, proc_facts.command_line(pid))
+            self._boot_time = system_processes.boot_time()
+        status = system_processes.status(pid)
+        uid = None if status is None else system_processes.owner_id(status)
+        name = (
+            None
+            if status is None
+            else system_processes.name(status, system_processes.command_line(pid))
+        )
         booted = self._boot_time
         return _Holder(
             pid=pid,
             start_ticks=stat.start_ticks,
             create_time=None if booted is None else booted + stat.started_seconds,
-            username=None if uid is None else proc_facts.username(uid),
+            username=None if uid is None else system_processes.username(uid),
             # A process may put anything into its title.
             name=None if name is None else clean(mask_text(name)),
         )
@@ -107,7 +110,7 @@ class LeaseTable:
     def _is_used(
         self, users: Iterator[Process], holder: _Holder, before: dict[object, bool | None]
     ) -> bool | None:
-        """Whether a process on a device comes from the holder, None where that cannot be seen."""
+        """Whether a process on a device descends from the holder, None where that is unknown."""
         if holder.start_ticks is None:
             return None
         is_used: bool | None = False
@@ -123,7 +126,7 @@ class LeaseTable:
 def _held(devices: Sequence[Device], holders: dict[locks.Key, int]) -> Iterator[tuple[Device, int]]:
     """Yield each device that is leased, and by which PID.
 
-    A file that was deleted and made anew is another lock, so they are looked up each time.
+    A file that was deleted and created again is another lock, so each is looked up every time.
     """
     for device in devices:
         path = locks.place(device.uuid, None if device.is_mig else device.pci_bus_id)
@@ -133,7 +136,7 @@ def _held(devices: Sequence[Device], holders: dict[locks.Key, int]) -> Iterator[
 
 
 def _is_listed(device: Device, unlisted: Set[str]) -> bool:
-    """Whether it is known who is on a device: one that is out of order lists nobody."""
+    """Whether the processes of a device are known: one that is out of order lists none."""
     if device.state != "ok" and not is_suspended_on_purpose(device):
         return False
     return unlisted.isdisjoint({device.uuid, device.parent_uuid})
@@ -162,15 +165,17 @@ def _users(
 
 
 def _comes_from(process: Process, holder: int) -> bool | None:
-    """Whether a process is the holder or descends from it, None where that cannot be told."""
+    """Whether a process is the holder or descends from it, None where that is unknown."""
     if process.pid == holder:
         return True
     parent, seen = process.parent_pid, {process.pid}
-    while parent and parent not in seen and len(seen) < _MOST_ANCESTORS:
+    while parent and parent not in seen and len(seen) < _MAX_ANCESTORS:
         if parent == holder:
             return True
         seen.add(parent)
-        stat = proc_stat.read(parent)
+        stat = system_processes.read(parent)
         parent = stat.parent_pid if stat else None
-    is_told = parent == 0 and (process.job is None or process.job.kind not in _STARTED_FOR_OTHERS)
-    return False if is_told else None
+    is_certain = parent == 0 and (
+        process.job is None or process.job.kind not in _STARTED_FOR_OTHERS
+    )
+    return False if is_certain else None

@@ -1,8 +1,8 @@
-"""Processes from one sample to the next: identity, CPU share, and why one cannot be seen.
+"""Processes from one sample to the next: identity, CPU share, and why one is hidden.
 
-What changes every tick is read in one go by `proc_stat`, from files that stay open once a process
-was seen twice; facts that seldom change are asked for when a process is first seen or has a new
-name, and every ten seconds after, of one at rest every minute.
+What changes every tick is in one stat line, whose file stays open once a process was seen twice;
+facts that seldom change are read when a process is first seen or has a new name, and then every
+ten seconds, or every minute for one at rest.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from msgspec import Struct
 
 from gpudash.model.process import Job, Process
 from gpudash.model.text import SafeText
-from gpudash.system import processes as proc_stat
+from gpudash.system import processes
 from gpudash.system.processes import ProcStat, Watched
 
 _FACTS_SECONDS = 10.0
 _REST_SECONDS = 50.0
-"""So much longer the facts of a process count that has done nothing since they were read."""
+"""How much longer the facts of a process stay valid that has done nothing since."""
 _EXITED = "exited"
-_MOST_WATCHED = 4096
-_SHARE_OF_FILES = 2
-"""The files of processes may be one in so many of those that may be open."""
+_MAX_WATCHED = 4096
+_FILES_PER_WATCHED = 2
+"""One in that many of the files that may be open may be that of a process."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What exec, setproctitle or a scheduler changes now and then, and nothing else does."""
+    """What only exec, setproctitle or a scheduler changes."""
 
     username: SafeText | None = None
     name: SafeText | None = None
@@ -51,29 +51,29 @@ class _Known(Struct, kw_only=True):
     facts_line: bytes = b""
     """The stat line at the time of the facts."""
     process: Process | None = None
-    """What was told of it last, as it was when `stat_line` was read."""
+    """The last result, as of when `stat_line` was read."""
     watched: Watched | None = None
 
 
 class ProcessTable:
-    """The processes that were asked for last, with what their next sample needs.
+    """The processes of the last sample, with what the next one needs.
 
-    `read_facts` gives the facts of a PID, None if it is gone.
+    `read_facts` returns the facts of a PID, None if it is gone.
     """
 
     def __init__(self, read_facts: Callable[[int], Facts | None]) -> None:
         self._read_facts = read_facts
         # Read once, so that a start time does not move with the wall clock.
-        self._boot_time = proc_stat.boot_time()
-        self._in_first_namespace = proc_stat.in_first_pid_namespace()
-        self._most_percent = 100.0 * (os.cpu_count() or 1)
+        self._boot_time = processes.boot_time()
+        self._in_first_namespace = processes.in_first_pid_namespace()
+        self._max_percent = 100.0 * (os.cpu_count() or 1)
         self._known: dict[int, _Known] = {}
-        self._most_watched = _most_watched()
+        self._max_watched = _max_watched()
 
     def sample(
         self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
     ) -> dict[int, Process]:
-        """Return one entry for every PID; those that are not asked for are forgotten.
+        """Return one entry for every PID; all other processes are forgotten.
 
         A PID that was reused after it was `listed_at`, in seconds since boot, has exited.
         """
@@ -83,12 +83,12 @@ class ProcessTable:
         kept: dict[int, _Known] = {}
         for pid in pids:
             known = self._known.get(pid)
-            line = self._line(pid, known, may_watch=len(kept) < self._most_watched)
+            line = self._line(pid, known, may_watch=len(kept) < self._max_watched)
             if known is not None and line == known.stat_line and self._is_still(known, now):
                 assert known.process is not None
                 kept[pid], found[pid] = known, known.process
                 continue
-            stat = proc_stat.parse(line) if line else None
+            stat = processes.parse(line) if line else None
             if stat is None or line is None:
                 found[pid] = Process(pid=pid, devices=(), hidden_reason=self._hidden_reason(pid))
             elif _is_another(stat, listed_at.get(pid)):
@@ -101,18 +101,18 @@ class ProcessTable:
         return found
 
     def _line(self, pid: int, known: _Known | None, *, may_watch: bool) -> bytes | None:
-        """Return the stat line of whoever has the PID now."""
+        """Return the stat line of the process that has the PID now."""
         if known is None:
-            return proc_stat.line(pid)
+            return processes.line(pid)
         if not may_watch:
             known.watched = None
         elif known.watched is None:
-            known.watched = proc_stat.watch(pid)
+            known.watched = processes.watch(pid)
         line = known.watched.line() if known.watched else None
-        return line or proc_stat.line(pid)
+        return line or processes.line(pid)
 
     def _is_still(self, known: _Known, now: float) -> bool:
-        """Whether a process whose stat line is as before can only be as it was told.
+        """Whether the last result of a process still holds whose stat line is as before.
 
         It used no CPU, and its memory has not grown, or page faults would be counted there.
         """
@@ -133,7 +133,7 @@ class ProcessTable:
 
     def _process(self, pid: int, stat: ProcStat, known: _Known, now: float) -> Process:
         if now >= known.facts_due or stat.name != known.name:
-            # What is kept of another program would be taken for the arguments of this one.
+            # The facts of another program would be taken for the arguments of this one.
             kept = known.facts if stat.name == known.name else Facts()
             known.facts = self._fresh_facts(pid, kept)
             known.name = stat.name
@@ -150,7 +150,7 @@ class ProcessTable:
             name=facts.name,
             command_line=facts.command_line,
             cpu_percent=known.cpu_percent,
-            resident_memory_bytes=proc_stat.resident_memory_bytes(pid),
+            resident_memory_bytes=processes.resident_memory_bytes(pid),
             create_time=None if self._boot_time is None else self._boot_time + stat.started_seconds,
             start_ticks=stat.start_ticks,
             status=stat.status,
@@ -167,10 +167,10 @@ class ProcessTable:
 
     def _update_cpu_percent(self, stat: ProcStat, known: _Known, now: float) -> None:
         elapsed = now - known.cpu_read_at
-        if elapsed < proc_stat.TICK_SECONDS:
+        if elapsed < processes.TICK_SECONDS:
             return
         percent = 100 * (stat.cpu_seconds - known.cpu_seconds) / elapsed
-        known.cpu_percent = round(min(max(percent, 0.0), self._most_percent), 1)
+        known.cpu_percent = round(min(max(percent, 0.0), self._max_percent), 1)
         known.cpu_seconds, known.cpu_read_at = stat.cpu_seconds, now
 
     def _hidden_reason(self, pid: int) -> str:
@@ -186,11 +186,11 @@ class ProcessTable:
 
 
 def _is_another(stat: ProcStat, listed_at: float | None) -> bool:
-    """Whether a process cannot be the one that was listed, as it had not started."""
-    return listed_at is not None and stat.start_ticks >= listed_at // proc_stat.TICK_SECONDS
+    """Whether a process started after the listing, and so is not the one that was listed."""
+    return listed_at is not None and stat.start_ticks >= listed_at // processes.TICK_SECONDS
 
 
-def _most_watched() -> int:
-    """Return how many files may stay open, so that enough are left for all else."""
+def _max_watched() -> int:
+    """Return how many stat files may stay open, so that enough are left for all else."""
     files = os.sysconf("SC_OPEN_MAX")
-    return _MOST_WATCHED if files < 0 else min(_MOST_WATCHED, files // _SHARE_OF_FILES)
+    return _MAX_WATCHED if files < 0 else min(_MAX_WATCHED, files // _FILES_PER_WATCHED)

@@ -1,4 +1,4 @@
-"""Where snapshots come from: the protocols that every kind of source speaks."""
+"""The protocols of what a snapshot comes from: a source, and the operating system below it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpudash.model.snapshot import Host, Snapshot
 
 
 class Source(Protocol):
-    """Something that can be asked for the state of a host, again and again."""
+    """A host that can be sampled again and again."""
 
     def sample(self) -> Snapshot:
         """Return the host as it is now.
@@ -34,7 +34,7 @@ class Holders(Struct, frozen=True):
 
     found: tuple[Holder, ...]
     complete: bool
-    """Whether all processes of the host were looked at."""
+    """Whether all processes of the host were scanned."""
 
 
 class HostReader(Protocol):
@@ -47,11 +47,11 @@ class HostReader(Protocol):
     def processes(
         self, pids: Collection[int], listed_at: Mapping[int, float] | None = None
     ) -> dict[int, Process]:
-        """Return one entry for every PID asked for, with `devices` left empty.
+        """Return one entry for every PID, with `devices` left empty.
 
-        A process that started after the driver listed its PID, `listed_at` so many seconds since
-        boot, is another one: the one that was listed has exited. What may not be seen is None; a
-        process that is gone or hidden says so in `hidden_reason`. Nothing raises.
+        A process that started after its PID was `listed_at`, in seconds since boot, is another
+        one: the one that was listed has exited. What may not be seen is None; a process that is
+        gone or hidden has a `hidden_reason`. Nothing raises.
         """
         ...
 
@@ -63,7 +63,7 @@ class HostReader(Protocol):
         ...
 
     def begin(self) -> None:
-        """Begin what takes long and needs no answer of the driver, while that is asked."""
+        """Begin what takes long, to be read while the driver is."""
         ...
 
     def leases(
@@ -71,7 +71,7 @@ class HostReader(Protocol):
     ) -> tuple[Lease, ...]:
         """Return who has reserved which of the GPUs; nothing raises.
 
-        It is not known who is on those that are `unlisted`, by UUID.
+        The processes on those that are `unlisted`, by UUID, are not known.
         """
         ...
 

@@ -128,10 +128,11 @@ def test_a_first_share_of_cpu_is_that_over_the_life(holders: Holders) -> None:
 def test_a_later_share_of_cpu_is_that_since_the_last_sample() -> None:
     reader = LinuxReader()
     read(ME, reader)
+    before, used_before = time.monotonic(), time.process_time()
     spend(0.2)
     cpu_percent = read(ME, reader).cpu_percent
-    assert cpu_percent is not None
-    assert 20 < cpu_percent <= 100 * (os.cpu_count() or 1)
+    used, elapsed = time.process_time() - used_before, time.monotonic() - before
+    assert cpu_percent == pytest.approx(100 * used / elapsed, rel=0.3)
 
 
 def test_every_pid_has_one_entry(holders: Holders) -> None:

@@ -37,7 +37,7 @@ _COUNTED = frozenset(counter.field for counter in COUNTERS)
 
 
 class DeviceSampler:
-    """A GPU through one handle; what the device once refused is not asked for again."""
+    """A GPU through one handle; what the device once refused is not read again."""
 
     def __init__(self, library: Library, handle: Any) -> None:
         self.values: dict[str, Any] = {}

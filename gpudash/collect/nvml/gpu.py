@@ -69,7 +69,7 @@ class GpuReader:
         self._old_samplers: list[DeviceSampler] = []
         """Those of earlier handles, until what NVML allocated for them is freed."""
         self._known: dict[str, Any] = {}
-        """Its identity, as earlier handles told it."""
+        """Its identity by earlier handles."""
         self._xids: XidWatch | None = None
         self._before: dict[str, Any] = {}
         """The last values of earlier handles, from which a reset is recognised."""
@@ -249,7 +249,7 @@ class Gpu:
 
     @property
     def lacks_listing(self) -> bool:
-        """Whether its processes are not known because it did not answer, or was not asked."""
+        """Whether its processes are unknown because it did not answer, or could not be read."""
         return self.listing is _UNANSWERED or self.listing is _UNREAD
 
     @property
@@ -382,5 +382,5 @@ def _state_by_code(code: int) -> DeviceState:
 
 
 def _state_by_fault(fault: Fault) -> DeviceState:
-    """Return the state of a GPU without an answer: one that was not asked is not silent."""
+    """Return the state of a GPU without an answer: one for lack of a thread is not silent."""
     return "not-answering" if fault.code == codes.TIMEOUT else "failed"

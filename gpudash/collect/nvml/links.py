@@ -22,7 +22,7 @@ LINK_FIELDS = ("nvlink_count", "nvlink_total_count", "nvlink_inactive_links", "n
 
 
 class NvLinks:
-    """The state of the links; a GPU without any is not asked again."""
+    """The state of the links; that of a GPU without any is not read again."""
 
     def __init__(self, library: Library, handle: Any) -> None:
         self.active: tuple[int, ...] = ()
@@ -93,7 +93,7 @@ _FABRIC_CALLS = (
 
 
 class Fabric:
-    """The NVLink fabric as one GPU sees it; a GPU outside of any is not asked again."""
+    """The NVLink fabric as one GPU sees it; not read again for a GPU outside of any."""
 
     def __init__(self, library: Library, handle: Any) -> None:
         self._library = library

@@ -20,7 +20,7 @@ _MAX_HOLD_SECONDS = 3.0
 """Drivers count again about twice a second: a count that is older says nothing of now."""
 
 Slope = Callable[[FieldAnswer, FieldAnswer], float | None]
-"""Counts per second from one reading to another, None where they do not tell."""
+"""Counts per second from one reading to another, None where that is unknown."""
 
 
 def slope(before: FieldAnswer, after: FieldAnswer) -> float | None:
@@ -99,7 +99,7 @@ class ByteCounters:
         self.links: tuple[int, ...] = ()
         """Its active NVLinks; without any their counters are not read."""
         self.max_pcie_bytes_per_second: float | None = None
-        """What its PCIe link carries each way at most, None if unknown."""
+        """What its PCIe link can carry each way, None if unknown."""
         self._wide: set[Counter] = set()
         """Those that have more than 32 bits, as their values have shown."""
         self._rates = RateTracker()

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.library import FieldAnswer, FieldAnswers
-from gpudash.collect.nvml.rates import COUNTERS, ByteCounters
+from gpudash.collect.nvml.library import FieldAnswer, FieldAnswers, Library, Scoped
+from gpudash.collect.nvml.rates import COUNTERS, REASONS, ByteCounters, RateTracker, Throttling
+from gpudash.collect.nvml.reader import NvmlReader
 from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 
@@ -283,3 +286,179 @@ def test_links_are_counted_rarely() -> None:
     asked = [name for name in machine.driver.asked if name == "nvmlDeviceGetNvLinkState"]
     without_topology = len(asked) - 1
     assert without_topology == 1
+
+
+READINGS = st.lists(
+    st.none()
+    | st.builds(
+        FieldAnswer,
+        st.integers(0, 2**64 - 1) | st.sampled_from([0, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF]),
+        st.integers(0, 2**53),
+    ),
+    max_size=12,
+)
+
+
+@given(READINGS)
+def test_no_reading_makes_a_negative_slope(readings: list[FieldAnswer | None]) -> None:
+    slopes = RateTracker()
+    told = [slopes.per_second("any", reading, now) for now, reading in enumerate(readings)]
+    assert all(slope is None or slope >= 0 for slope in told)
+    assert not told or told[0] is None
+
+
+def test_each_counter_has_its_own_past() -> None:
+    slopes = RateTracker()
+    slopes.per_second("one", FieldAnswer(10, 0), 0.0)
+    assert slopes.per_second("other", FieldAnswer(50, 1_000_000), 0.0) is None
+    assert slopes.per_second("one", FieldAnswer(30, 2_000_000), 0.0) == 10
+
+
+def test_a_gap_starts_anew() -> None:
+    slopes = RateTracker()
+    slopes.per_second("one", FieldAnswer(10, 0), 0.0)
+    assert slopes.per_second("one", None, 0.0) is None
+    assert slopes.per_second("one", FieldAnswer(30, 2_000_000), 0.0) is None
+
+
+def test_a_counter_that_is_renewed_seldom_keeps_its_slope_for_a_moment() -> None:
+    slopes = RateTracker()
+    slopes.per_second("one", FieldAnswer(10, 0), 0.0)
+    renewed = FieldAnswer(30, 1_000_000)
+    assert [slopes.per_second("one", renewed, now) for now in (1.0, 2.0, 3.5)] == [20, 20, 20]
+
+
+def test_a_counter_whose_time_stands_still_tells_nothing_of_now() -> None:
+    slopes = RateTracker()
+    slopes.per_second("one", FieldAnswer(10, 0), 0.0)
+    standing = FieldAnswer(30, 1_000_000)
+    slopes.per_second("one", standing, 1.0)
+    assert [slopes.per_second("one", standing, now) for now in (4.5, 10.0, 3600.0)] == [None] * 3
+    assert slopes.per_second("one", FieldAnswer(50, 11_000_000), 3601.0) == 2
+
+
+CALL = "nvmlDeviceGetPcieThroughput"
+PCIE_COUNTERS = (197, 198)
+
+
+def machine(*, asked: bool, counts: bool = False) -> Machine:
+    """A single GPU whose PCIe counters the driver lacks, unless it counts."""
+    tampered = Machine("single")
+    genuine = tampered.host.library.nvmlDeviceGetFieldValues
+
+    def answer(handle: Any, ids: Any) -> Any:
+        entries = genuine(handle, ids)
+        for entry in entries:
+            if entry.fieldId in PCIE_COUNTERS and not counts:
+                entry.nvmlReturn = codes.NOT_SUPPORTED
+        return entries
+
+    tampered.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    library = Library(tampered.driver, pcie_throughput=asked)
+    tampered.reader = NvmlReader(library, tampered.host, lambda: tampered.now, lambda: tampered.now)
+    return tampered
+
+
+def test_nobody_is_held_up_who_did_not_ask() -> None:
+    tampered = machine(asked=False)
+    for _ in range(8):
+        device = tampered.read().devices[0]
+    assert device.pcie_rx_bytes_per_second is None
+    assert CALL not in tampered.driver.asked
+
+
+def test_who_asks_is_told_in_the_first_tick_and_every_five_seconds() -> None:
+    tampered = machine(asked=True)
+    tampered.driver.replaced[CALL] = lambda _, which: 1500 if which else 700
+    for _ in range(8):
+        device = tampered.read().devices[0]
+        assert device.pcie_tx_bytes_per_second == 700_000
+        assert device.pcie_rx_bytes_per_second == 1_500_000
+    assert tampered.driver.asked.count(CALL) == 2 * 2
+
+
+def test_counters_go_before_the_call() -> None:
+    tampered = machine(asked=True, counts=True)
+    tampered.read()
+    for _ in range(12):
+        device = tampered.read().devices[0]
+    assert device.pcie_rx_bytes_per_second is not None
+    assert tampered.driver.asked.count(CALL) == 2
+
+
+@pytest.mark.parametrize("garbage", [0xFFFFFFFF, 4 * 10**9])
+def test_garbage_is_no_rate(garbage: int) -> None:
+    tampered = machine(asked=True)
+    tampered.driver.replaced[CALL] = lambda *_: garbage
+    assert tampered.read().devices[0].pcie_tx_bytes_per_second is None
+
+
+def test_a_gpu_that_cannot_is_asked_once() -> None:
+    tampered = machine(asked=True)
+    tampered.driver.replaced[CALL] = tampered.driver.error(codes.NOT_SUPPORTED)
+    for _ in range(12):
+        assert tampered.read().devices[0].pcie_tx_bytes_per_second is None
+    assert tampered.driver.asked.count(CALL) == 2
+
+
+def test_one_that_says_it_is_gone_is_believed() -> None:
+    tampered = machine(asked=True)
+    tampered.driver.replaced[CALL] = tampered.driver.error(codes.GPU_IS_LOST)
+    assert tampered.read().devices[0].state == "lost"
+
+
+POWER, BRAKE = 74, 271
+NANOSECONDS = 1_000_000_000
+
+
+def read(
+    throttling: Throttling, now: float, values: dict[int, int], refused: tuple[int, ...] = ()
+) -> dict[str, float | None]:
+    wanted = throttling.wanted(now)
+    answers: dict[Scoped, FieldAnswer] = {
+        scope: FieldAnswer(values[scope[0]], int(now * 1e6))
+        for scope in wanted
+        if scope[0] in values
+    }
+    turned_down = frozenset(scope for scope in wanted if scope[0] in refused)
+    return throttling.values(FieldAnswers(answers, turned_down, 0), now)
+
+
+def test_a_share_is_over_the_time_between_two_readings() -> None:
+    throttling = Throttling()
+    assert read(throttling, 1.0, {POWER: 5})["throttled_sw_power_cap_percent"] is None
+    facts = read(throttling, 3.0, {POWER: NANOSECONDS // 2 + 5})
+    assert facts["throttled_sw_power_cap_percent"] == 25.0
+    assert facts["throttled_hw_power_brake_percent"] is None
+
+
+@pytest.mark.parametrize(
+    ("counted", "share"),
+    [
+        (0, 0.0),
+        (NANOSECONDS * 21 // 10, 100.0),
+        (NANOSECONDS * 50, None),
+        (-NANOSECONDS, None),
+        (0xFFFFFFFFFFFFFFFF, None),
+    ],
+)
+def test_a_share_is_possible_or_none(counted: int, share: float | None) -> None:
+    throttling = Throttling()
+    read(throttling, 1.0, {POWER: 2 * NANOSECONDS})
+    after = counted if counted > 100 * NANOSECONDS else 2 * NANOSECONDS + counted
+    facts = read(throttling, 3.0, {POWER: after})
+    assert facts["throttled_sw_power_cap_percent"] == share
+
+
+def test_what_is_refused_is_asked_once() -> None:
+    throttling = Throttling()
+    read(throttling, 1.0, {POWER: 0}, refused=(BRAKE,))
+    assert {number for number, _ in throttling.wanted(3.0)} == set(REASONS) - {BRAKE}
+
+
+def test_a_capped_card_says_so_and_a_cool_one_too() -> None:
+    machine = Machine("dgx-h100")
+    for _ in range(5):
+        devices = machine.read().devices
+    assert devices[2].throttled_sw_power_cap_percent == 100.0
+    assert devices[0].throttled_sw_power_cap_percent == 0.0
