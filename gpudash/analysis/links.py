@@ -12,11 +12,12 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, whose
+from gpudash.analysis.table import StyledLine
 from gpudash.model.device import Device
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot, Topology, gpus_unknown
 from gpudash.model.state import FAILED, is_suspended_on_purpose, unreadable_state
-from gpudash.model.text import clean
+from gpudash.model.text import clean, pad, width
 from gpudash.model.units import ABSENT
 
 NVLINK = "NV#"
@@ -137,6 +138,95 @@ def _text(values: Sequence[str | None], place: int) -> str:
 
 def _name(cell: str) -> str:
     return NVLINK if cell.startswith("NV") and cell[2:].isdigit() else cell
+
+
+class MatrixTable:
+    """A matrix laid out in lines: labels above its columns, names before its rows.
+
+    The roles of its texts are `heading`, `name`, `dim` and `plain`, and of cells their reach.
+    """
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        labels: Sequence[str],
+        names: Sequence[str],
+        *,
+        corner: str,
+        gaps: tuple[int, int],
+        in_words: bool = True,
+    ) -> None:
+        """Lay out with `gaps` cells behind the names and between two columns.
+
+        `in_words` writes cells in full, in place of the mark of their kind.
+        """
+        self.in_words = in_words
+        self._matrix, self._corner = matrix, corner
+        self._labels, self._names = labels, names
+        self._digits = max(map(width, labels))
+        words = max(width(text) for row in matrix.cells for text in row)
+        self._cell = max(self._digits, words) if in_words else 1
+        self._first = max(map(width, (corner, *names))) + gaps[0]
+        self._gap = gaps[1]
+
+    @property
+    def width(self) -> int:
+        """Cells that the whole matrix takes."""
+        return self._first + len(self._labels) * (self._cell + self._gap) - self._gap
+
+    def columns_in(self, room: int) -> int:
+        """Return how many columns `room` cells hold, one at least."""
+        fitting = (room - self._first + self._gap) // (self._cell + self._gap)
+        return max(1, min(len(self._labels), fitting))
+
+    def heading(self, columns: slice = slice(None)) -> list[StyledLine]:
+        """Return the corner and the labels, whose digits are stacked where cells are narrower."""
+        labels = self._labels[columns]
+        if self._cell >= self._digits:
+            return [self._headed(self._corner, labels)]
+        stacked = [label.rjust(self._digits) for label in labels]
+        corners = [*[""] * (self._digits - 1), self._corner]
+        return [
+            self._headed(corner, [label[line] for label in stacked])
+            for line, corner in enumerate(corners)
+        ]
+
+    def row(self, number: int, columns: slice = slice(None)) -> StyledLine:
+        """Return a name and its cells."""
+        line: StyledLine = [(pad(self._names[number], self._first), "name")]
+        for cell in self._matrix.cells[number][columns]:
+            kind = self._matrix.kind(cell)
+            text = pad(cell if self.in_words else kind.mark, self._cell)
+            line += [(text, kind.reach), (" " * self._gap, "plain")]
+        return line[:-1]
+
+    def key(self) -> StyledLine:
+        """Return in one line what the marks stand for; empty for a matrix in words."""
+        if self.in_words:
+            return []
+        marks = [
+            (f"{kind.mark} {name}  ", kind.reach)
+            for name, kind in self._matrix.legend()
+            if kind.mark != name
+        ]
+        return [(" " * self._first, "plain"), *marks]
+
+    def _headed(self, corner: str, labels: Sequence[str]) -> StyledLine:
+        texts = (" " * self._gap).join(pad(label, self._cell) for label in labels)
+        return [(pad(corner, self._first) + texts, "heading")]
+
+
+def legend_lines(matrix: Matrix, *, with_marks: bool = False) -> list[StyledLine]:
+    """Return the kinds that occur and what they mean, behind their marks if those are shown."""
+    kinds = matrix.legend()
+    cells = max((width(name) for name, _ in kinds), default=0) + 2
+    return [
+        [
+            ((pad(kind.mark, 3) if with_marks else "") + pad(name, cells), kind.reach),
+            (kind.meaning, "dim"),
+        ]
+        for name, kind in kinds
+    ]
 
 
 _NAMED_ISLANDS = 4

@@ -1,4 +1,4 @@
-"""What a column is, and which columns a given width holds."""
+"""Tables for print and screen: columns and how they fit a width, bars, and the rows of devices."""
 
 from __future__ import annotations
 
@@ -149,6 +149,32 @@ def _content_width(column: Column[Row], rows: Collection[Row]) -> int:
         return column.width
     widest = max((width(column.text(row)) for row in rows), default=0)
     return max(min(widest, column.width), width(column.header))
+
+
+StyledLine = list[tuple[str, str]]
+"""Texts with their roles, such as `heading` or a level; print and screen give each its look."""
+
+
+class BarGlyphs(NamedTuple):
+    """The characters that bars are drawn with."""
+
+    whole: str
+    parts: tuple[str, ...]
+    """Cells lit in part, the least first."""
+    track: str
+    only_zero_is_empty: bool = True
+    only_one_is_full: bool = True
+
+
+def bar_text(share: float, cells: int, glyphs: BarGlyphs) -> tuple[str, str]:
+    """Return the lit part of a bar and the rest of its `cells`; `share` is from 0 to 1."""
+    steps = len(glyphs.parts) + 1
+    lit = round(min(max(share, 0.0), 1.0) * cells * steps)
+    if 0 < share < 1:
+        lit = max(glyphs.only_zero_is_empty, min(cells * steps - glyphs.only_one_is_full, lit))
+    whole, part = divmod(lit, steps)
+    text = glyphs.whole * whole + (glyphs.parts[part - 1] if part else "")
+    return text, glyphs.track * (cells - len(text))
 
 
 class DeviceRow(NamedTuple):

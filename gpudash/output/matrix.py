@@ -6,21 +6,26 @@ from collections.abc import Sequence
 
 from gpudash.analysis.links import (
     Matrix,
-    Reach,
+    MatrixTable,
     access_matrix,
     affinities,
+    legend_lines,
     link_matrix,
     no_topology,
     p2p_matrices,
     remarks,
 )
+from gpudash.analysis.table import StyledLine
 from gpudash.model.snapshot import Snapshot, Topology
 from gpudash.model.text import pad, width, wrap
 from gpudash.output.table import Paint, Style, painter
 
 _GAP = "  "
 _INDENT = "  "
-_STYLES: dict[Reach, Style] = {
+_STYLES: dict[str, Style] = {
+    "heading": "dim",
+    "name": "dim",
+    "plain": "plain",
     "self": "dim",
     "nvlink": "green",
     "switch": "green",
@@ -95,25 +100,24 @@ def _dma(topology: Topology, paint: Paint) -> list[str]:
 
 
 def _grid(
-    corner: str, headers: Sequence[str], names: Sequence[str], matrix: Matrix, paint: Paint
+    corner: str, labels: Sequence[str], names: Sequence[str], matrix: Matrix, paint: Paint
 ) -> list[str]:
-    """Return a heading and one line for each row, every column as wide as the widest cell."""
-    first = max(map(width, (corner, *names)))
-    cell = max(map(width, (*headers, *(text for row in matrix.cells for text in row))))
-    gap = " " if cell <= 2 else _GAP
-    heading = gap.join([pad(corner, first), *(pad(header, cell) for header in headers)])
-    lines = [paint(heading, "dim")]
-    for name, row in zip(names, matrix.cells, strict=True):
-        painted = [paint(pad(text, cell), _STYLES[matrix.kind(text).reach]) for text in row]
-        lines.append(gap.join([paint(pad(name, first), "dim"), *painted]))
-    return lines
+    """Return a heading and one line for each row."""
+    widest = max(map(width, (*labels, *(text for row in matrix.cells for text in row))))
+    gap = 1 if widest <= 2 else len(_GAP)
+    table = MatrixTable(matrix, labels, names, corner=corner, gaps=(gap, gap))
+    rows = [table.row(number) for number in range(len(names))]
+    return ["".join(_painted(line, paint)) for line in (*table.heading(), *rows)]
 
 
 def _legend(matrix: Matrix, paint: Paint) -> list[str]:
     """Return what the kinds that occur mean."""
-    kinds = matrix.legend()
-    cell = max((width(name) for name, _ in kinds), default=0)
-    return [f"{pad(name, cell)}{_GAP}{paint(kind.meaning, 'dim')}" for name, kind in kinds]
+    lines = legend_lines(matrix)
+    return [name + paint(meaning, "dim") for (name, _), (meaning, _) in lines]
+
+
+def _painted(line: StyledLine, paint: Paint) -> list[str]:
+    return [paint(text, _STYLES[role]) for text, role in line]
 
 
 def _column(header: str, values: Sequence[str]) -> list[str]:

@@ -10,7 +10,17 @@ from typing import Literal, TypeVar
 from gpudash.analysis.columns import DEVICE_COLUMNS, PROCESS_COLUMNS
 from gpudash.analysis.columns.devices import status, status_level
 from gpudash.analysis.health.engine import findings
-from gpudash.analysis.table import GAP, DeviceRow, Place, device_rows, fit, process_rows, taken
+from gpudash.analysis.table import (
+    GAP,
+    BarGlyphs,
+    DeviceRow,
+    Place,
+    bar_text,
+    device_rows,
+    fit,
+    process_rows,
+    taken,
+)
 from gpudash.analysis.usage import no_processes_text, tally, totals
 from gpudash.model.snapshot import FindingLevel, Snapshot
 from gpudash.model.state import BUSY, Level, State
@@ -25,7 +35,8 @@ Line = list[tuple[str, Style]]
 Row = TypeVar("Row")
 
 _NUMBER = "0123456789."
-_EIGHTHS = " ▏▎▍▌▋▊▉"
+_BLOCKS = BarGlyphs("█", tuple("▏▎▍▌▋▊▉"), " ", only_one_is_full=False)
+_ASCII_BAR = BarGlyphs("#", (), ".", only_zero_is_empty=False, only_one_is_full=False)
 _BARS: dict[Level, Style] = {"unknown": "dim", "ok": "green", "warn": "yellow", "critical": "red"}
 # A number that is fine needs no colour of its own: what is coloured stands out.
 _NUMBERS: dict[Level, Style] = {**_BARS, "ok": "plain"}
@@ -73,17 +84,6 @@ def ellipsis(ascii: bool) -> str:
     return "..." if ascii else "…"
 
 
-def bar(share: float, cells: int, *, ascii: bool) -> str:
-    """Return a bar over that many cells, `share` of it filled; blocks show a sliver above 0."""
-    share = min(max(share, 0.0), 1.0)
-    if ascii:
-        filled = round(share * cells)
-        return "#" * filled + "." * (cells - filled)
-    eighths = max(round(share * cells * 8), share > 0)
-    full, part = divmod(eighths, 8)
-    return ("█" * full + (_EIGHTHS[part] if part else "")).ljust(cells)
-
-
 def _texts(place: Place[Row], rows: Sequence[Row], ascii: bool) -> list[str]:
     """Return the texts of a column cut to its width, in the short form if any is too long."""
     column = place.column
@@ -97,8 +97,8 @@ def _bar_before(place: Place[Row], row: Row, ascii: bool) -> Line:
     share = place.column.share
     if not place.bar or share is None:
         return []
-    value = share(row)
-    drawn = " " * place.bar if value is None else bar(value, place.bar, ascii=ascii)
+    value, glyphs = share(row), _ASCII_BAR if ascii else _BLOCKS
+    drawn = " " * place.bar if value is None else "".join(bar_text(value, place.bar, glyphs))
     return [(drawn, _style(_BARS, place.column.level, row)), (" ", "plain")]
 
 

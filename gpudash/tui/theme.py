@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.color import ColorSystem
 from rich.style import Style
 
+from gpudash.analysis.table import BarGlyphs
 from gpudash.model.state import Level
 
 if TYPE_CHECKING:
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 class Glyphs(NamedTuple):
     """What bars, curves and marks are drawn with."""
 
-    bar_whole: str
-    bar_half: str
-    bar_track: str
+    bar: BarGlyphs
     eighths: str
     """Nine columns of rising height, the first of which is blank."""
     shades: str
@@ -47,9 +46,7 @@ class Glyphs(NamedTuple):
 
 
 UNICODE = Glyphs(
-    bar_whole="━",
-    bar_half="╸",
-    bar_track="─",
+    bar=BarGlyphs("━", ("╸",), "─"),
     eighths=" ▁▂▃▄▅▆▇█",
     shades=" ░░▒▒▓▓██",
     braille=True,
@@ -71,9 +68,7 @@ UNICODE = Glyphs(
 """For terminals and fonts of this century."""
 
 ASCII = Glyphs(
-    bar_whole="=",
-    bar_half="-",
-    bar_track=".",
+    bar=BarGlyphs("=", ("-",), "."),
     eighths=" .,:-=+*#",
     shades=" .,:-=+*#",
     braille=False,

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.analysis.table import Column, fit, taken
+from gpudash.analysis.table import BarGlyphs, Column, bar_text, fit, taken
 
 
 def column(key: str, width: int = 6, priority: int = 0, **more: object) -> Column[str]:
@@ -69,3 +70,28 @@ def test_stretching_columns_and_bars_share_what_is_left() -> None:
 @given(st.integers(22, 300), st.text("x日", min_size=1, max_size=40), st.integers(0, 9))
 def test_fitted_columns_stay_within_the_room(room: int, text: str, bar: int) -> None:
     assert taken(fit(COLUMNS, [text], room, bar=bar)) <= room
+
+
+BLOCKS = BarGlyphs("█", tuple("▏▎▍▌▋▊▉"), " ", only_one_is_full=False)
+ASCII = BarGlyphs("#", (), ".", only_zero_is_empty=False, only_one_is_full=False)
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"),
+    [
+        (0, "    "),
+        (0.0001, "▏   "),
+        (0.5, "██  "),
+        (0.97, "███▉"),
+        (1, "████"),
+        (7, "████"),
+        (-1, "    "),
+    ],
+)
+def test_bar_fills_by_eighths_of_a_cell(share: float, drawn: str) -> None:
+    assert "".join(bar_text(share, 4, BLOCKS)) == drawn
+
+
+@pytest.mark.parametrize(("share", "drawn"), [(0, "...."), (0.5, "##.."), (1, "####")])
+def test_bar_has_an_ascii_form(share: float, drawn: str) -> None:
+    assert "".join(bar_text(share, 4, ASCII)) == drawn

@@ -11,7 +11,7 @@ from gpudash.model.fault import Fault
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, width
-from gpudash.output.table import render
+from gpudash.output.table import painter, render, shown
 from tests.factories import (
     GIB,
     gpu_uuid,
@@ -179,3 +179,21 @@ def test_host_without_gpus_says_so() -> None:
 def test_colour_marks_the_hot_card() -> None:
     hot = make_device(temperature_celsius=95, slowdown_temperature_celsius=90)
     assert "\x1b[1;31m95\x1b[0m" in render(make_snapshot(devices=(hot,)), color=True)
+
+
+def test_colour_leaves_the_padding_bare() -> None:
+    assert painter(True)("  97 ", "green") == "  \x1b[32m97\x1b[0m "
+
+
+def test_nothing_to_see_is_not_coloured() -> None:
+    assert painter(True)("   ", "red") == "   "
+    assert painter(True)("97", "plain") == "97"
+
+
+def test_without_colour_text_stays_as_it_is() -> None:
+    assert painter(False)("97", "red") == "97"
+
+
+def test_shown_text_is_harmless() -> None:
+    assert shown("\x1b]52;c;\x07名", ascii=False) == "\\x1b]52;c;\\x07名"
+    assert shown("名", ascii=True) == "\\u540d"

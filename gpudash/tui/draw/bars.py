@@ -14,6 +14,7 @@ from operator import add
 from rich.segment import Segment
 from rich.style import Style
 
+from gpudash.analysis.table import bar_text
 from gpudash.tui.theme import UNICODE, Glyphs
 
 
@@ -27,39 +28,15 @@ def bar(
     """Return a bar of exactly `width` cells; an unknown share leaves it blank."""
     if share is None:
         return [Segment(" " * width, track)]
-    pieces = _pieces(_halves(share, width), width, len(steps), glyphs)
-    return [Segment(text, track if step is None else steps[step]) for text, step in pieces]
-
-
-@lru_cache(maxsize=1024)
-def _pieces(
-    halves: int, width: int, steps: int, glyphs: Glyphs
-) -> tuple[tuple[str, int | None], ...]:
-    """Return the texts of a bar of lit half cells, each with its step, None for the track.
-
-    There are few different ones, and each is drawn often.
-    """
-    whole, half = divmod(halves, 2)
-    pieces: list[tuple[str, int | None]] = []
-    for step in range(steps):
-        start, end = step * width // steps, (step + 1) * width // steps
-        lit = max(0, min(end, whole) - start)
-        tip = glyphs.bar_half if half and start <= whole < end else ""
-        if lit or tip:
-            pieces.append((glyphs.bar_whole * lit + tip, step))
-    rest = width - whole - half
+    lit, rest = bar_text(share, width, glyphs.bar)
+    segments = []
+    for number, style in enumerate(steps):
+        piece = lit[number * width // len(steps) : (number + 1) * width // len(steps)]
+        if piece:
+            segments.append(Segment(piece, style))
     if rest:
-        pieces.append((glyphs.bar_track * rest, None))
-    return tuple(pieces)
-
-
-def _halves(share: float, width: int) -> int:
-    """Return the lit half cells: none only at zero, all only at one."""
-    if share <= 0:
-        return 0
-    if share >= 1:
-        return 2 * width
-    return max(1, min(2 * width - 1, round(share * 2 * width)))
+        segments.append(Segment(rest, track))
+    return segments
 
 
 _POINTS = 2

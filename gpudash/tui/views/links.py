@@ -18,16 +18,17 @@ from gpudash.analysis.columns.traffic import (
 )
 from gpudash.analysis.links import (
     Matrix,
-    Reach,
+    MatrixTable,
     access_matrix,
+    legend_lines,
     link_matrix,
     no_topology,
     p2p_matrices,
     remarks,
 )
-from gpudash.analysis.table import Column, fit, taken
+from gpudash.analysis.table import Column, StyledLine, fit, taken
 from gpudash.model.snapshot import Topology
-from gpudash.model.text import pad, width, wrap
+from gpudash.model.text import wrap
 from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
@@ -132,9 +133,10 @@ def beside(left: Sequence[Line], right: Sequence[Line], theme: Theme) -> list[Li
 
 
 _CORNER = "GPU"
-_LABEL_GAP = 2
-
-_ROLES: dict[Reach, str] = {
+_STYLES = {
+    "heading": "heading",
+    "name": "strong",
+    "plain": "base",
     "self": "faint",
     "nvlink": "ok",
     "switch": "owner",
@@ -143,99 +145,42 @@ _ROLES: dict[Reach, str] = {
     "yes": "ok",
     "no": "warn",
     "unknown": "dim",
+    "dim": "dim",
 }
+"""The theme's style of each role in a matrix."""
 
 
-def reach_style(reach: Reach, theme: Theme) -> Style:
-    """Return how a cell looks; the text alone tells the kinds apart too."""
-    role: Style | tuple[Style, ...] = getattr(theme, _ROLES[reach])
-    return role[len(role) // 2] if isinstance(role, tuple) else role
+def fitted_matrix(
+    matrix: Matrix, indices: Sequence[int], room: int, *, wanted: int, least: int
+) -> MatrixTable:
+    """Return the widest form with `wanted` cells beside it, or at least `least`, in `room`."""
+    labels = [str(index) for index in indices]
+    for in_words, gaps, besides in (
+        (True, (2, 2), wanted),
+        (True, (2, 1), least),
+        (False, (2, 1), least),
+        (False, (2, 0), 0),
+    ):
+        table = MatrixTable(matrix, labels, labels, corner=_CORNER, gaps=gaps, in_words=in_words)
+        if MARGIN + table.width + besides <= room:
+            break
+    return table
 
 
-class LinkGrid:
-    """A matrix fitted to a width: the widest form that leaves room for what stands beside it."""
+def styled(line: StyledLine, theme: Theme) -> Line:
+    """Return a line of a matrix behind the margin."""
+    margin = [" " * MARGIN, *[""] * (len(line) - 1)]
+    texts = zip(margin, line, strict=True) if line else ()
+    return joined(Segment(gap + text, _style(role, theme)) for gap, (text, role) in texts)
 
-    def __init__(
-        self, matrix: Matrix, indices: Sequence[int], room: int, *, wanted: int, least: int
-    ) -> None:
-        """Fit to `room` cells, if possible with `wanted`, else with `least` of them beside it."""
-        self._matrix = matrix
-        self._labels = [str(index) for index in indices]
-        self._count = len(indices)
-        self._digits = max(map(len, self._labels))
-        self._first = MARGIN + max(len(_CORNER), self._digits) + _LABEL_GAP
-        words = max(self._digits, *(width(cell) for row in matrix.cells for cell in row))
-        for in_words, cell, gap, beside in (
-            (True, words, 2, wanted),
-            (True, words, 1, least),
-            (False, 1, 1, least),
-            (False, 1, 0, 0),
-        ):
-            self.in_words, self._cell, self._gap = in_words, cell, gap
-            if self.width + beside <= room:
-                break
-        self.shown = max(1, min(self._count, (room - self._first + gap) // (self._cell + gap)))
-        """How many columns fit."""
 
-    @property
-    def width(self) -> int:
-        """Cells that the whole matrix takes."""
-        return self._first + self._count * (self._cell + self._gap) - self._gap
-
-    def heading(self, theme: Theme, first: int) -> list[Line]:
-        """Return the numbers of the columns from number `first` on, digits stacked where narrow."""
-        labels = self._labels[first : first + self.shown]
-        if self._cell >= self._digits:
-            return [self._titled(_CORNER, labels, theme)]
-        stacked = [label.rjust(self._digits) for label in labels]
-        tops = [_CORNER, *[""] * (self._digits - 1)]
-        return [
-            self._titled(tops[place - self._digits + 1], [label[place] for label in stacked], theme)
-            for place in range(self._digits)
-        ]
-
-    def row(self, number: int, theme: Theme, first: int) -> Line:
-        """Return a GPU's label and its cells from column `first` on."""
-        matrix, gap = self._matrix, Segment(" " * self._gap, theme.base)
-        line = [self._label(self._labels[number], theme.strong)]
-        for cell in matrix.cells[number][first : first + self.shown]:
-            kind = matrix.kind(cell)
-            text = pad(cell if self.in_words else kind.mark, self._cell)
-            line += [Segment(text, reach_style(kind.reach, theme)), gap]
-        return joined(line[:-1])
-
-    def key(self, theme: Theme) -> Line:
-        """Return in one line what the marks stand for; empty for a matrix in words."""
-        if self.in_words:
-            return []
-        line = [self._label("", theme.base)]
-        for name, kind in self._matrix.legend():
-            style = reach_style(kind.reach, theme)
-            line.append(Segment(f"{kind.mark} {name}  " if kind.mark != name else "", style))
-        return joined(line)
-
-    def legend(self, theme: Theme) -> list[Line]:
-        """Return what the kinds that occur mean, behind their mark where that stands for them."""
-        kinds = self._matrix.legend()
-        name_cells = max((width(name) for name, _ in kinds), default=0) + 2
-        lines = []
-        for name, kind in kinds:
-            mark = "" if self.in_words else pad(kind.mark, 3)
-            text = " " * MARGIN + mark + pad(name, name_cells)
-            style = reach_style(kind.reach, theme)
-            lines.append([Segment(text, style), Segment(kind.meaning, theme.dim)])
-        return lines
-
-    def _titled(self, corner: str, labels: Sequence[str], theme: Theme) -> Line:
-        text = (" " * self._gap).join(pad(label, self._cell) for label in labels)
-        return [self._label(corner, theme.heading), Segment(text, theme.heading)]
-
-    def _label(self, text: str, style: Style) -> Segment:
-        return Segment(pad(" " * MARGIN + text, self._first), style)
+def _style(role: str, theme: Theme) -> Style:
+    style: Style | tuple[Style, ...] = getattr(theme, _STYLES[role])
+    return style[len(style) // 2] if isinstance(style, tuple) else style
 
 
 _TABS = ("links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N")
-_LEAST_BESIDE = 18
+_MIN_BESIDE = 18
 """Cells of two rates with the margins around them."""
 
 
@@ -253,7 +198,7 @@ class LinksView(View):
         self._column = 0
         self._trends = Trends(dashboard.history)
         self._traffic = TrafficTable(self._trends)
-        self._fitted: tuple[object, LinkGrid] | None = None
+        self._fitted: tuple[object, MatrixTable] | None = None
         self._drawn: tuple[object, list[Line]] | None = None
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
@@ -264,14 +209,18 @@ class LinksView(View):
             why = self._wrapped(no_topology(self.dashboard.snapshot), cells - 2 * MARGIN)
             return [[], *([Segment(" " * MARGIN + text, theme.dim)] for text in why), [], *told]
         rows = neighbourhoods(self.dashboard.snapshot)
-        grid = self._fit(topology, rows, cells)
-        self._column = max(0, min(self._column, len(rows) - grid.shown))
-        above = [self._tabs(grid, topology, cells), *told, grid.key(theme)]
-        *higher, lowest = grid.heading(theme, self._column)
+        matrix = self._chosen(topology)
+        grid = self._fit(matrix, topology, rows, cells)
+        count = grid.columns_in(cells - MARGIN)
+        self._column = max(0, min(self._column, len(rows) - count))
+        columns = slice(self._column, self._column + count)
+        above = [self._tabs(topology, columns, cells), *told, styled(grid.key(), theme)]
+        *higher, lowest = [styled(line, theme) for line in grid.heading(columns)]
         self._trends.show(self.dashboard.playhead.view_time)
-        traffic = self._traffic.lines(rows, theme, cells - grid.width - 1)
-        table = beside([lowest, *self._cells(grid, len(rows))], traffic, theme)
-        below = [[], *grid.legend(theme), *self._notes(rows, cells)]
+        traffic = self._traffic.lines(rows, theme, cells - MARGIN - grid.width - 1)
+        table = beside([lowest, *self._cells(grid, columns, len(rows))], traffic, theme)
+        legend = legend_lines(matrix, with_marks=not grid.in_words)
+        below = [[], *(styled(line, theme) for line in legend), *self._notes(rows, cells)]
         lines = [*above, *higher, *table, *below]
         return self._pinned(lines, [*higher, table[0]], len(above), height)
 
@@ -297,17 +246,19 @@ class LinksView(View):
         self._tab = tab
         self.draw()
 
-    def _fit(self, topology: Topology, rows: Sequence[Neighbourhood], cells: int) -> LinkGrid:
+    def _fit(
+        self, matrix: Matrix, topology: Topology, rows: Sequence[Neighbourhood], cells: int
+    ) -> MatrixTable:
         """Return the matrix fitted to the width; the same one as long as nothing changes."""
         wanted = wanted_cells(rows) + 1
         cause = (topology, self._tab, cells, wanted)
         if self._fitted is None or self._fitted[0] != cause:
-            grid = LinkGrid(
-                self._chosen(topology),
+            grid = fitted_matrix(
+                matrix,
                 topology.indices,
                 cells,
                 wanted=wanted,
-                least=min(wanted, _LEAST_BESIDE),
+                least=min(wanted, _MIN_BESIDE),
             )
             self._fitted = cause, grid
         return self._fitted[1]
@@ -319,16 +270,16 @@ class LinksView(View):
             return access_matrix(topology)
         return p2p_matrices(topology)[self._tab - 1]
 
-    def _cells(self, grid: LinkGrid, count: int) -> list[Line]:
+    def _cells(self, grid: MatrixTable, columns: slice, count: int) -> list[Line]:
         """Return the rows of the matrix; the same ones as long as nothing changes."""
         theme = self.dashboard.value_theme
-        cause = (grid, self._column, theme)
+        cause = (grid, columns, theme)
         if self._drawn is None or self._drawn[0] != cause:
-            drawn = [grid.row(number, theme, self._column) for number in range(count)]
+            drawn = [styled(grid.row(number, columns), theme) for number in range(count)]
             self._drawn = cause, drawn
         return self._drawn[1]
 
-    def _tabs(self, grid: LinkGrid, topology: Topology, cells: int) -> Line:
+    def _tabs(self, topology: Topology, columns: slice, cells: int) -> Line:
         """Return the names, from the first that leaves room for the chosen one on."""
         theme = self.dashboard.value_theme
         fitting = (first for first in range(self._tab) if self._end_of(self._tab, first) <= cells)
@@ -337,9 +288,9 @@ class LinksView(View):
         for number, title in enumerate(_TABS[self._first_tab :], self._first_tab):
             style = theme.button_focused if number == self._tab else theme.dim
             line += [Segment(f" {title} ", style), Segment(" ", theme.base)]
-        if grid.shown < len(topology.indices):
-            first, last = topology.indices[self._column], self._column + grid.shown - 1
-            line.append(Segment(f" GPU {first}-{topology.indices[last]}", theme.heading))
+        shown = topology.indices[columns]
+        if len(shown) < len(topology.indices):
+            line.append(Segment(f" GPU {shown[0]}-{shown[-1]}", theme.heading))
         return line
 
     @staticmethod
