@@ -86,7 +86,7 @@ def test_init_is_refused_rather_than_asked_about(fakenvml: Path) -> None:
 def test_what_is_no_pid_is_bad_usage(fakenvml: Path, pid: str) -> None:
     run = kill(pid, library=fakenvml, settings={}, yes=True)
     assert run.returncode == 2
-    assert "is no PID" in run.stderr
+    assert "is not a PID" in run.stderr
     assert run.stderr.count("\n") == 1
 
 
@@ -166,7 +166,7 @@ def daemon(holders: Holders, tmp_path: Path) -> Holder:
 def test_yes_does_not_answer_for_a_daemon(fakenvml: Path, daemon: Holder) -> None:
     run = kill(daemon.pid, library=fakenvml, settings={"PIDS": daemon.pid}, yes=True)
     assert run.returncode == 2
-    assert "is no plain job and there is no terminal to confirm it on" in run.stderr
+    assert "is not a plain job and there is no terminal to confirm it on" in run.stderr
     assert "it is DCGM's engine" in run.stdout
     assert daemon.alive
 

@@ -53,7 +53,7 @@ def test_a_wait_is_told_while_it_lasts_and_what_was_sent_after_ctrl_c(
         assert terminal.wait_exit() == ExitStatus.INTERRUPTED
         last = terminal.text.rstrip().splitlines()[-1]
         assert re.fullmatch(
-            rf"gpudash: SIGTERM was sent to {job.pid} \(\w+\): what came of it is not known", last
+            rf"gpudash: SIGTERM was sent to {job.pid} \(\w+\): its outcome is unknown", last
         )
         assert job.alive
 
@@ -65,8 +65,8 @@ def test_of_several_it_tells_how_many_had_ended_by_then(fakenvml: Path, holders:
         terminal.send("ctrl+c")
         assert terminal.wait_exit() == ExitStatus.INTERRUPTED
         assert (
-            "gpudash: SIGTERM was sent to 2 processes, of which 1 has ended: what came of the "
-            "others is not known"
+            "gpudash: SIGTERM was sent to 2 processes, of which 1 has ended: the outcome "
+            "of the others is unknown"
         ) in " ".join(terminal.text.split())
 
 

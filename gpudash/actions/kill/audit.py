@@ -10,7 +10,7 @@ import pwd
 import stat
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import NamedTuple
@@ -37,7 +37,9 @@ class Sending(NamedTuple):
 class AuditTrail:
     """Records in threads of its own: a home folder that hangs must hold up nothing else."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Callable[[Sequence[Sending]], None] | None = None) -> None:
+        """`write` raises ActionError where it fails; by default it is `record`."""
+        self._write = write or record
         self._threads: list[threading.Thread] = []
         self._errors: list[str] = []
 
@@ -58,7 +60,7 @@ class AuditTrail:
 
     def _record(self, sendings: Sequence[Sending]) -> None:
         try:
-            record(sendings)
+            self._write(sendings)
         except ActionError as error:
             self._errors.append(str(error))
 
@@ -107,7 +109,7 @@ def _write_whole(descriptor: int, lines: bytes, end: int) -> None:
     """Write all of it behind `end`, or take back what was; raises OSError."""
     rest = memoryview(lines)
     try:
-        # A full disk takes a part, and says so only when the rest is to be written.
+        # A full disk takes a part, and fails only when the rest is to be written.
         while rest:
             rest = rest[os.write(descriptor, rest) :]
     except OSError:

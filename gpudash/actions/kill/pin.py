@@ -19,7 +19,6 @@ from gpudash.model.secrets import mask_arguments
 from gpudash.model.snapshot import Host
 from gpudash.model.text import SafeText, clean, clean_bytes
 from gpudash.system import processes
-from gpudash.system import processes as proc_stat
 
 StateName = Literal["alive", "uninterruptible", "zombie", "gone"]
 
@@ -92,7 +91,7 @@ class Target:
         if not alive:
             if stat is None or stat.status != "zombie":
                 return ProcessState("gone")
-            parent = proc_stat.read(stat.parent_pid)
+            parent = processes.read(stat.parent_pid)
             name = None if parent is None else clean_bytes(parent.name)
             return ProcessState("zombie", stat.parent_pid, name)
         if stat is None:
@@ -100,7 +99,7 @@ class Target:
         # When the first thread has ended, another one may be what holds the process.
         states = {stat.status}
         if stat.status == "zombie":
-            states = {thread.status for thread in proc_stat.threads(self.process.pid)}
+            states = {thread.status for thread in processes.threads(self.process.pid)}
         if _BLOCKED not in states:
             return ProcessState("alive", stat.parent_pid)
         waits_in = processes.waits_in(self.process.pid)
@@ -120,17 +119,17 @@ class Target:
             os.close(self._descriptor)
             self._descriptor = _CLOSED
 
-    def _stat(self) -> proc_stat.ProcStat | None:
+    def _stat(self) -> processes.ProcStat | None:
         """Return its stat line, None once /proc shows another process or none."""
         process = self.process
-        stat = proc_stat.read(process.pid)
+        stat = processes.read(process.pid)
         if stat is None:
             return None
-        same = proc_stat.is_start_of(stat, process.start_ticks, process.create_time)
+        same = processes.is_start_of(stat, process.start_ticks, process.create_time)
         return stat if same else None
 
     def _has_live_threads(self) -> bool:
-        return any(t.status not in {"zombie", "dead"} for t in proc_stat.threads(self.process.pid))
+        return any(t.status not in {"zombie", "dead"} for t in processes.threads(self.process.pid))
 
     def _send_unpinned(self, signal_number: int) -> None:
         """Pin it for the moment of sending, if the kernel can, and compare before."""
@@ -279,8 +278,8 @@ def _compare(target: Target) -> None:
     """Raise unless the process that is pinned is the one that the snapshot shows."""
     process = target.process
     pid = process.pid
-    stat = proc_stat.read(pid)
-    is_same = stat is not None and proc_stat.is_start_of(
+    stat = processes.read(pid)
+    is_same = stat is not None and processes.is_start_of(
         stat, process.start_ticks, process.create_time
     )
     # Alive now, it was so when its stat was read: that line cannot be a later process's.

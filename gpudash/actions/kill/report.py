@@ -1,4 +1,4 @@
-"""What came of a signal: who ended, what became of the GPU memory, and the words for both."""
+"""What came of a signal: which processes ended, what became of their memory, and its text."""
 
 from __future__ import annotations
 
@@ -257,24 +257,24 @@ def _count(report: Report, chosen: Sequence[Result]) -> str:
 
 def _sentence(report: Report, result: Result) -> str:
     """Return what came of one process."""
-    who, signal, state = named(result.target.process), report.signal, result.state
+    process, signal, state = named(result.target.process), report.signal, result.state
     waited = f"{report.waited_seconds:.0f} s"
     if result.ended and result.refusal is not None:
-        return f"{who} already exited"
+        return f"{process} already exited"
     if result.ended:
         verb = _VERBS.get(signal.name)
-        return f"{verb} {who}" if verb else f"{who} ended after SIG{signal.name}"
+        return f"{verb} {process}" if verb else f"{process} ended after SIG{signal.name}"
     if result.refusal is not None:
         return result.refusal
     if not signal.ends:
-        return f"SIG{signal.name} sent to {who}"
+        return f"SIG{signal.name} sent to {process}"
     if state.name == "uninterruptible":
         call = f" in {state.waits_in}" if state.waits_in else ""
         later = "the kernel delivers the signal when its system call returns"
-        return f"{who} still in D state{call} after {waited}: {later}"
+        return f"{process} still in D state{call} after {waited}: {later}"
     if signal.name == "KILL":
-        return f"{who} has not ended after {waited}: the kernel is still taking it down"
-    return f"{who} ignored SIG{signal.name} for {waited}"
+        return f"{process} has not ended after {waited}: the kernel is still taking it down"
+    return f"{process} ignored SIG{signal.name} for {waited}"
 
 
 def describe_memory(report: Report) -> tuple[str, ...]:
@@ -320,8 +320,8 @@ def _keepers(report: Report) -> Iterator[str]:
             yield f"{_listed(pids)} that it started still run and have GPUs open"
     elif report.holders:
         holders = [str(holder) for holder in report.holders]
-        who = f"{holders[0]} has" if len(holders) == 1 else f"{_listed(holders)} have"
-        yield f"{who} a GPU open without being listed"
+        subject = f"{holders[0]} has" if len(holders) == 1 else f"{_listed(holders)} have"
+        yield f"{subject} a GPU open without being listed"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ class Timeouts(NamedTuple):
     root_first: float = 2.0
     """For a process to end its children itself, before they get the signal too."""
     reap: float = 5.0
-    """For a parent to reap a process that ended: many look for such only now and then."""
+    """For a parent to reap a process that ended: many check only now and then."""
     release: float = 7.0
     """For the driver to free memory: longer than a silent GPU is shown as it was."""
     release_max: float = 15.0
@@ -56,8 +56,8 @@ TIMEOUTS = Timeouts()
 class Kill:
     """One signal to some processes: `send` sends it, `wait` returns what came of it.
 
-    They are two, so that `send` can be called where nothing interrupts it: a tree that is to be
-    killed is stopped first, and must not be left so. `record` gets what was sent, and must not
+    They are separate so that `send` can be called where nothing interrupts it: a tree that is to
+    be killed is stopped first, and must not be left so. `record` gets what was sent, and must not
     block.
     """
 
@@ -112,11 +112,11 @@ class Kill:
         waiting = [each for each in self.requests if each.target.process.pid not in refused]
         seconds = self._timeouts.kill if self.signal.name == "KILL" else self._timeouts.end
         if waiting and self.signal.ends:
-            whom = f"{len(waiting)} processes"
+            target, whose = f"{len(waiting)} processes", "their"
             if len(waiting) == 1:
-                whom = named(waiting[0].target.process)
-            until = f"up to {seconds:.0f} s for {'its' if len(waiting) == 1 else 'their'} end"
-            progress(f"SIG{self.signal.name} sent to {whom}, waiting {until}")
+                target, whose = named(waiting[0].target.process), "its"
+            limit = f"waiting up to {seconds:.0f} s for {whose} end"
+            progress(f"SIG{self.signal.name} sent to {target}, {limit}")
             self._wait_for_end(waiting, seconds, pause)
         report = self._report(before, seconds)
         held = held_by((each.target.process for each in report.results if each.ended), before)

@@ -1,4 +1,4 @@
-"""The processes that somebody chose to signal: pinned when the question is put, or refused."""
+"""The processes that are chosen to be signalled: pinned when the question is put, or refused."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class KillSelection:
 
     @property
     def is_dangerous(self) -> bool:
-        """Whether one of the targets is no plain job and needs a second confirmation."""
+        """Whether one of the targets is not a plain job and needs a second confirmation."""
         return any(warning.dangerous for warning in self.warnings)
 
     def requests(self, *, with_tree: bool) -> tuple[KillRequest, ...]:

@@ -46,7 +46,7 @@ _ENDING = frozenset({"KILL", "TERM", "INT", "HUP", "QUIT", "ABRT"})
 
 
 class Signal(NamedTuple):
-    """A signal and the one word that says what it does."""
+    """A signal and one word about what it does."""
 
     name: str
     """Without SIG: `TERM`, `RTMIN+3`."""

@@ -13,8 +13,7 @@ from gpudash.actions.kill.pin import Target, hold, is_own, open_pidfd, pin
 from gpudash.model.errors import ActionError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Host
-from gpudash.system import process_tree as kin
-from gpudash.system import processes as proc_stat
+from gpudash.system import process_tree, processes
 
 _MAX_PINNED = 128
 """Descriptors that a tree takes; members beyond are identified by their start time."""
@@ -103,7 +102,7 @@ class Tree:
         """
         held = {self.root.process.pid: 0, **{member.pid: member.depth for member in self.members}}
         roots = (t.process.pid for t in self.targets if t.alive())
-        relatives = kin.descendants(*roots, brief=brief)
+        relatives = process_tree.descendants(*roots, brief=brief)
         # Those that still run had no other process under their PID while /proc was read.
         depths = {t.process.pid: held[t.process.pid] for t in self.targets if t.alive()}
         found: list[Member] = []
@@ -111,7 +110,7 @@ class Tree:
             above = depths.get(process.parent_pid or 0)
             if above is None or process.pid in held or _is_own(process, brief=brief):
                 continue
-            if len(self.members) + len(found) >= kin.MOST:
+            if len(self.members) + len(found) >= process_tree.MOST:
                 break
             target = self._pin(process, len(self.members) + len(found) < _MAX_PINNED)
             if target is not None:
@@ -178,7 +177,7 @@ def _wait_for_stop(targets: Iterable[Target]) -> None:
     """Wait until all have stopped, for a moment at most: a debugger may hold some."""
     deadline = time.monotonic() + _STOP_SECONDS
     for target in targets:
-        while (stat := proc_stat.read(target.process.pid)) and stat.status not in _CANNOT_FORK:
+        while (stat := processes.read(target.process.pid)) and stat.status not in _CANNOT_FORK:
             if time.monotonic() >= deadline:
                 return
             time.sleep(_POLL_SECONDS)

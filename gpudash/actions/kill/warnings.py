@@ -1,4 +1,4 @@
-"""What a person should know before a process is signalled: warnings, never refusals."""
+"""What to know before a process is signalled: warnings, never refusals."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from gpudash.actions.kill.pin import Target
 from gpudash.model.process import Process
-from gpudash.system import process_tree as kin
-from gpudash.system import processes
-from gpudash.system import processes as proc_stat
+from gpudash.system import process_tree, processes
 
 _KERNEL_NAME = 15
 _ROOT = 0
@@ -31,13 +29,13 @@ class KillWarning(NamedTuple):
 
     text: str
     dangerous: bool = False
-    """Whether it is no plain job, so that its signal needs a second confirmation."""
+    """Whether it is not a plain job, so that its signal needs a second confirmation."""
 
 
 def warnings(target: Target) -> tuple[KillWarning, ...]:
     """Return what else a signal would affect, dangers first; empty for a plain job."""
     process = target.process
-    stat = proc_stat.read(process.pid)
+    stat = processes.read(process.pid)
     status = processes.status(process.pid) or b""
     dangers = (_daemon(process, stat), _display(process), _container(status), _ancestor(process))
     other = (
@@ -55,7 +53,7 @@ def warnings(target: Target) -> tuple[KillWarning, ...]:
     )
 
 
-def _daemon(process: Process, stat: proc_stat.ProcStat | None) -> str | None:
+def _daemon(process: Process, stat: processes.ProcStat | None) -> str | None:
     name = process.name or (stat.name.decode("utf-8", "replace") if stat else "")
     for daemon, sentence in _DAEMONS.items():
         # Of a name that is not read from its arguments the kernel keeps the beginning.
@@ -90,7 +88,7 @@ def _container(status: bytes) -> str | None:
 
 
 def _ancestor(process: Process) -> str | None:
-    if process.pid not in kin.ancestor_pids(os.getpid()):
+    if process.pid not in process_tree.ancestor_pids(os.getpid()):
         return None
     return "gpudash runs below it: this session may end with it"
 
@@ -108,7 +106,7 @@ def _is_service(process: Process) -> bool:
     return job is not None and job.kind == "unit" and job.id.endswith(".service")
 
 
-def _session(process: Process, stat: proc_stat.ProcStat | None) -> str | None:
+def _session(process: Process, stat: processes.ProcStat | None) -> str | None:
     if stat is None or stat.session_id != process.pid:
         return None
     if stat.has_terminal:

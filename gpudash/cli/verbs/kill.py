@@ -177,11 +177,11 @@ class ProcessName(NamedTuple):
 
 
 def parse_name(word: str) -> ProcessName:
-    """Return the process that a word names; raises UsageError if it is no PID."""
+    """Return the process that a word names; raises UsageError if it is not a PID."""
     pid, colon, ticks = word.partition(":")
     numbers = (pid, ticks) if colon else (pid,)
     if not all(map(_is_number, numbers)) or not int(pid):
-        raise UsageError(f"{clean(word, 80)!r} is no PID; see gpudash kill --help")
+        raise UsageError(f"{clean(word, 80)!r} is not a PID: expected 4242 or 4242:START_TICKS")
     return ProcessName(int(pid), int(ticks) if colon else None)
 
 
@@ -244,8 +244,8 @@ def _refuse_without_gpu(selection: KillSelection, *, with_tree: bool) -> None:
     faults = [each for each in selection.snapshot.errors if each.source in ("nvml", "processes")]
     faults += [each.fault for each in selection.snapshot.devices if each.fault is not None]
     if faults:
-        raise ActionError(f"whether PID {pid} uses a GPU is not known: {faults[0].message}")
-    raise ActionError(f"PID {pid} uses no GPU: `kill {pid}` ends it if it is meant")
+        raise ActionError(f"cannot tell whether PID {pid} uses a GPU: {faults[0].message}")
+    raise ActionError(f"PID {pid} uses no GPU; to end it anyway: kill {pid}")
 
 
 # The question
@@ -288,14 +288,14 @@ def _is_agreed(
     dangerous = [each.targets[0].process.pid for each in selections if each.is_dangerous]
     if dangerous and not os.isatty(0):
         pid = dangerous[0]
-        raise UsageError(f"PID {pid} is no plain job and there is no terminal to confirm it on")
+        raise UsageError(f"PID {pid} is not a plain job and there is no terminal to confirm it on")
     if not yes:
         count = sum(len(each.processes(with_tree=with_tree)) for each in selections)
         which = "this process" if count == 1 else f"these {count} processes"
         if _answer(f"Send SIG{signal.name} to {which}? [y/N] ").lower() not in (b"y", b"yes"):
             return False
     return all(
-        _answer(f"PID {pid} is no plain job; type {pid} to send it: ") == str(pid).encode()
+        _answer(f"PID {pid} is not a plain job; type {pid} to send it: ") == str(pid).encode()
         for pid in dangerous
     )
 
@@ -325,7 +325,7 @@ def signal_and_report(
 ) -> bool:
     """Signal all, wait, and print what came of it; returns whether all went well.
 
-    Ctrl-C ends the wait with a line that says what was sent.
+    Ctrl-C ends the wait with a line about what was sent.
     """
     from gpudash.actions.kill.audit import AuditTrail
     from gpudash.actions.kill.run import Kill
@@ -357,7 +357,7 @@ def signal_and_report(
 
 @contextmanager
 def _ctrl_c_deferred() -> Iterator[Callable[[float], None]]:
-    """Hold Ctrl-C back, so that it counts in one place alone: the `pause` that this gives.
+    """Block Ctrl-C everywhere but in the `pause` that this gives.
 
     Nothing that is sent or printed is cut off by it. A caller's SIG_IGN stays in force.
     """
@@ -410,8 +410,8 @@ def _unfinished(kill: Kill) -> str:
         which = "which has ended" if count == 1 else "which have all ended"
         return f"{name} was sent to {target}, {which}: unknown whether GPU memory was freed"
     some = f", of which {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
-    rest = "the others" if ended else "it"
-    return f"{name} was sent to {target}{some}: what came of {rest} is not known"
+    rest = "the outcome of the others" if ended else "its outcome"
+    return f"{name} was sent to {target}{some}: {rest} is unknown"
 
 
 def _result_lines(report: Report) -> Iterator[str]:

@@ -6,7 +6,7 @@ from gpudash.tui.screen import LiveApp
 
 
 class Signalling(LiveApp):
-    """Asks, signals, and says what came of it."""
+    """Asks, signals, and shows what came of it."""
 
     def action_kill(self, signal_name: str) -> None:
         """Ask whether to signal what is tagged, or else what is selected."""

@@ -46,10 +46,10 @@ from gpudash.tui.widgets.lines import Wheel
 
 _POLL_SECONDS = 0.1
 _GUARD_SECONDS = 0.3
-"""Nothing is obeyed for so long after opening, or back from a stop: no held key must answer."""
+"""Keys are ignored for so long after opening, or back from a stop: no held key must answer."""
 
 _OFFER_GUARD_SECONDS = 1.0
-"""The same where nobody asked for the question: keys may be meant for what was there before."""
+"""The same for a question that opens unasked: keys may be meant for what was there before."""
 
 _OWN = frozenset(
     ("answer", "cancel", "press", "turn", "signal", "next_signal", "choose_signal", "tree")
@@ -111,7 +111,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         yield self._box
 
     def on_mount(self) -> None:
-        """Watch for the end of the processes while nobody has answered."""
+        """Watch for the end of the processes until it is answered."""
         self.set_interval(_POLL_SECONDS, self._poll)
 
     def on_resize(self) -> None:
@@ -188,7 +188,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         self.dismiss(None)
 
     def action_answer(self) -> None:
-        """Close with the selected signal, after a second question about what is no plain job."""
+        """Close with the selected signal, after a second question unless it is for plain jobs."""
         if self._selection.is_dangerous and not self._again:
             self._again, self._button = True, CANCEL
             self._obeys_from = self._clock() + _GUARD_SECONDS
@@ -197,7 +197,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         self.dismiss(Answer(self._signal, self._with_tree))
 
     def action_press(self) -> None:
-        """Do what the button in focus says."""
+        """Do what the button in focus is for."""
         if self._button == ACT and self._selection.living:
             self.action_answer()
         else:
@@ -274,15 +274,17 @@ def question(
 ) -> Question:
     """Return the question; `offer` is its title after a signal that was ignored.
 
-    `again` asks a second time, in other words, about what is no plain job.
+    `again` asks a second time, in other words, about what is not a plain job.
     """
     possible = bool(selection.living)
     members = selection.members
     verb = _VERBS.get(signal.name, f"Send SIG{signal.name}")
     title = offer or _title(selection, verb if signal.name in _VERBS else f"{verb} to")
     if again:
-        title = f"No plain job is meant. {verb} all the same?"
-        verb = f"{verb} all the same"
+        is_one = len(selection.living) == 1
+        title = "This is not a plain job." if is_one else "Not all of these are plain jobs."
+        verb = f"{verb} anyway"
+        title = f"{title} {verb}?"
     return Question(
         title if possible else _reason(selection),
         tuple(_notices(selection)),
@@ -332,13 +334,13 @@ def _facts(
     if len(selection.rows) == 1:
         (row,) = selection.rows
         yield Fact("PID", (str(row.process.pid),), names=True)
-        yield Fact("owner", (row.process.username or "not known",))
+        yield Fact("owner", (row.process.username or "unknown",))
         if not brief:
             yield Fact("age", (duration(row.age_seconds),))
             if row.process.job is not None:
                 yield Fact("job", (row.process.job.label,))
     else:
-        owners = {each.username or "not known" for each in selection.processes(with_tree=False)}
+        owners = {each.username or "unknown" for each in selection.processes(with_tree=False)}
         yield Fact("owners", (", ".join(sorted(owners)),))
     held = selection.processes(with_tree=with_tree)
     if brief and not any(process.devices for process in held):

@@ -157,7 +157,7 @@ def _buttons(action: str | None, theme: Theme, button: int) -> Row:
     cancel = theme.button_focused if button == CANCEL else theme.button
     act = theme.danger_focused if button == ACT else theme.button
     texts = [" Cancel  n ", f" {action}  y "]
-    # Without colours reverse video alone tells which button Enter presses.
+    # Without colours only reverse video marks the button that Enter presses.
     texts[button] = f"[{texts[button][1:-1]}]"
     line = [Segment(texts[CANCEL], cancel), Segment("  ", theme.panel), Segment(texts[ACT], act)]
     return Row(line, {0: "cancel", 2: "answer"})
@@ -211,22 +211,24 @@ def draw(
     room = max(_MIN_CELLS, cells - 2 * _INDENT)
     title = _styled(fold(question.title, room), theme.header_strong)
     notices = _notices(question, theme, room)
-    who = _facts([fact for fact in question.facts if fact.names], theme, room)
+    names = _facts([fact for fact in question.facts if fact.names], theme, room)
     facts = _facts([fact for fact in question.facts if not fact.names], theme, room)
     acts = question.action is not None
     # A refusal is read before the process that it is about.
-    read = [*who, *facts, *notices] if acts else [*notices, *who, *facts]
+    read = [*names, *facts, *notices] if acts else [*notices, *names, *facts]
     body = [line for entry in question.entries for line in _entry(entry, theme, room)]
     foot = foot_rows(question, theme, button, room)
-    if acts and max(map(cells_of, [*title, *who, foot[-1].line])) + _INDENT > cells:
+    if acts and max(map(cells_of, [*title, *names, foot[-1].line])) + _INDENT > cells:
         return _too_small(theme, cells, height)
     spare = height - len(title) - len(read) - len(foot) - _BLANKS
     shown = min(len(body), _MAX_ENTRIES, max(spare, _MIN_ENTRIES))
     if shown > spare and acts:
-        foot = _fewer(foot, height - len(title) - len(who) - 1, with_tree=bool(question.with_tree))
-        if len(title) + len(who) + 1 + len(foot) > height:
+        foot = _fewer(
+            foot, height - len(title) - len(names) - 1, with_tree=bool(question.with_tree)
+        )
+        if len(title) + len(names) + 1 + len(foot) > height:
             return _too_small(theme, cells, height)
-        return _cramped([*title, *who], [*notices, *facts, *body], foot, theme, height, first)
+        return _cramped([*title, *names], [*notices, *facts, *body], foot, theme, height, first)
     if shown > spare:
         title = title[: max(0, height - len(foot) - _MIN_ENTRIES, height - len(foot) > 0)]
         return _cramped(title, [*read, *body], foot, theme, height, first)

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpudash.actions.kill import audit
-from gpudash.actions.kill.audit import Sending, record
+from gpudash.actions.kill.audit import AuditTrail, Sending, record
 from gpudash.actions.kill.signals import find_signal
 from gpudash.model.errors import ActionError
 from tests.actions.kill.shown import pinned
@@ -93,3 +94,18 @@ def test_a_home_of_another_user_is_not_written_to(tmp_path: Path) -> None:
         assert audit.path({}) == f"{home}/.local/state/gpudash/audit.jsonl"
     finally:
         os.environ["HOME"] = before
+
+
+def test_a_home_that_hangs_holds_up_nothing(holders: Holders) -> None:
+    (job,) = holders(1)
+    is_back = threading.Event()
+
+    def write(_: object) -> None:
+        is_back.wait(10)
+
+    trail = AuditTrail(write)
+    with pinned(job.pid) as target:
+        trail.record([Sending(target, TERM, None)])
+    assert trail.errors(0.01) == ("audit.jsonl is still being written",)
+    is_back.set()
+    assert trail.errors() == ()

@@ -181,7 +181,7 @@ async def test_a_key_that_was_typed_too_early_does_not_answer_however_late_it_co
         await on.pilot.pause()
         assert on.app.screen is screen
         assert "[Cancel  n]" in on.text
-        assert "all the same" not in on.text
+        assert "anyway" not in on.text
         assert victim.poll() is None
         await on.pilot.press("n")
         await on.closed()
@@ -231,7 +231,7 @@ async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> Non
         screen = await on.ask(process_for(victim.pid, name="nv-fabricmanager"))
         assert "it runs the NVLink fabric" in on.text
         await on.pilot.press("y")
-        await on.shows("No plain job is meant. Kill all the same?")
+        await on.shows("This is not a plain job. Kill anyway?")
         await on.pilot.press("y")
         assert on.app.screen is screen, "a key that is held down must not answer twice"
         assert victim.poll() is None
