@@ -30,7 +30,6 @@ class Unit(Enum):
     MILLIWATT = "mW"
     MILLIJOULE = "mJ"
     MEGAHERTZ = "MHz"
-    RPM = "rpm"
     SECOND = "s"
     PER_SECOND = "/s"
 
@@ -152,7 +151,6 @@ _READABLE: dict[Unit, Callable[[float], str]] = {
     Unit.MILLIWATT: lambda value: f"{value / 1000:.1f} W",
     Unit.MILLIJOULE: lambda value: f"{value / 3.6e9:.2f} kWh",
     Unit.MEGAHERTZ: lambda value: f"{value:.0f} MHz",
-    Unit.RPM: lambda value: f"{value:.0f} rpm",
     Unit.SECOND: duration,
     Unit.PER_SECOND: lambda value: f"{_bare(value)} /s",
 }

@@ -59,7 +59,7 @@ def test_table_shows_the_gpu_that_hangs(fakenvml: Path) -> None:
     )
     assert run.status == 10
     assert "NO ANSWER" in run.text
-    assert "1 not answering" in run.text
+    assert "1 NO ANSWER" in run.text
 
 
 @pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetCount"])

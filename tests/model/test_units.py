@@ -116,7 +116,6 @@ def test_absent_is_a_dash_and_never_zero(function: object) -> None:
         (3_600_000_000, Unit.MILLIJOULE, "1.00 kWh"),
         (1755, Unit.MEGAHERTZ, "1755 MHz"),
         (62, Unit.CELSIUS, "62 °C"),
-        (2100, Unit.RPM, "2100 rpm"),
         (0.25, Unit.PER_SECOND, "0.25 /s"),
         (187, Unit.SECOND, "3m07s"),
         (7, Unit.NONE, "7"),

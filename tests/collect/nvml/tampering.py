@@ -61,10 +61,13 @@ class Machine:
     """A simulated host, its tampered driver and a clock that the test moves."""
 
     def __init__(
-        self, name: str, worker: DriverWorker | None = None, kept: dict[str, Device] | None = None
+        self,
+        name: str,
+        worker: DriverWorker | None = None,
+        handed_over: dict[str, Device] | None = None,
     ) -> None:
         self._worker = worker
-        self._kept = kept
+        self._handed_over = handed_over
         self.now = 1_800_000_000.0
         self.wall_seconds_ahead = 0.0
         self.load: int | None = None
@@ -92,7 +95,7 @@ class Machine:
             lambda: self.now + self.wall_seconds_ahead,
             self._worker,
             rest,
-            self._kept,
+            self._handed_over,
         )
 
 

@@ -22,7 +22,7 @@ from tests.collect.nvml.tampering import Machine, System
 
 QUICK = CallTimeouts(turn_seconds=0.05, call_seconds=0.1, first_call_seconds=0.15)
 CALM = CallTimeouts(turn_seconds=0.5, call_seconds=1.0, first_call_seconds=1.0)
-"""Patient enough for a busy machine not to take a GPU that answers for silent."""
+"""Long enough for a busy machine not to take a GPU that answers for silent."""
 
 
 class Hanging:

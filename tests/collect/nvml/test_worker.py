@@ -15,7 +15,7 @@ from tests.collect.nvml.tampering import System
 
 QUICK = CallTimeouts(turn_seconds=0.05, call_seconds=0.1, first_call_seconds=0.2)
 CALM = CallTimeouts(turn_seconds=0.5, call_seconds=1.0, first_call_seconds=1.0)
-"""Patient enough for a busy machine not to take a task that comes back for one that hangs."""
+"""Long enough for a busy machine not to take a task that comes back for one that hangs."""
 LIMIT_SECONDS = 10.0
 
 
@@ -51,7 +51,7 @@ def test_all_come_back_on_one_thread() -> None:
     assert tasks[0].result() != threading.get_ident()
 
 
-def test_without_patience_they_are_done_here() -> None:
+def test_without_timeouts_tasks_run_here() -> None:
     task = Task(threading.get_ident)
     run([task], None)
     assert task.result() == threading.get_ident()
@@ -163,7 +163,7 @@ def threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def test_one_thread_waits_for_the_first_tasks_once_mustered() -> None:
+def test_one_thread_waits_for_the_first_tasks_once_prestarted() -> None:
     system = System(threads=2)
     worker = DriverWorker(one_shot_timeouts(1.0), start=system.start)
     worker.prestart()
@@ -176,7 +176,7 @@ def test_one_thread_waits_for_the_first_tasks_once_mustered() -> None:
     worker.close()
 
 
-def test_who_is_mustered_after_the_end_leaves() -> None:
+def test_a_thread_prestarted_after_the_end_ends() -> None:
     before = threads()
     worker = DriverWorker(CALM)
     worker.close()
@@ -186,7 +186,7 @@ def test_who_is_mustered_after_the_end_leaves() -> None:
         assert time.monotonic() < deadline
 
 
-def test_without_patience_nobody_is_mustered() -> None:
+def test_without_timeouts_no_thread_is_prestarted() -> None:
     system = System(threads=1)
     DriverWorker(None, start=system.start).prestart()
     assert system.left == 1

@@ -225,7 +225,7 @@ def test_a_driver_that_was_loaded_anew_has_xids_behind_it() -> None:
     assert over(machine) == [(62, True)]
 
 
-def kept(machine: Machine, **changed: object) -> dict[str, Device]:
+def handed_over(machine: Machine, **changed: object) -> dict[str, Device]:
     """What the next collector is given."""
     (device,) = machine.read().devices
     assert device.uuid is not None
@@ -235,7 +235,7 @@ def kept(machine: Machine, **changed: object) -> dict[str, Device]:
 def test_another_collector_goes_on_with_the_xids_of_the_one_before() -> None:
     before = Reported(48)
     seen = events(before)
-    after = Machine("single", kept=kept(before))
+    after = Machine("single", handed_over=handed_over(before))
     after.now = before.now
     assert events(after) == seen
     raising(after).append(event(48))
@@ -247,7 +247,7 @@ def test_another_collector_goes_on_with_the_xids_of_the_one_before() -> None:
 )
 def test_another_collector_notices_a_reset_in_between(changed: dict[str, object]) -> None:
     before = Reported(48, nvmlDeviceGetPcieReplayCounter=lambda *_: 0)
-    after = Machine("single", kept=kept(before, **changed))
+    after = Machine("single", handed_over=handed_over(before, **changed))
     after.now = before.now
     after.driver.replaced["nvmlDeviceGetPcieReplayCounter"] = lambda *_: 0
     assert over(after) == [(48, "recovery_action" not in changed)]
@@ -267,12 +267,12 @@ def test_a_gpu_that_was_out_until_another_collector_came_has_its_xids_behind_it(
     state: str, is_over: bool
 ) -> None:
     before = Reported(79)
-    (device,) = kept(before).values()
+    (device,) = handed_over(before).values()
     out = Device(index=0, uuid=device.uuid, state=state, xid_events=device.xid_events)  # type: ignore[arg-type]
     found = xid_handover.decode_handover(
         xid_handover.encode_handover(make_snapshot(devices=(out,)))
     )
-    after = Machine("single", kept=found)
+    after = Machine("single", handed_over=found)
     after.now = before.now
     assert over(after) == [(79, is_over)]
     raising(after).append(event(48))
@@ -284,9 +284,9 @@ def test_a_gpu_that_was_out_until_another_collector_came_has_its_xids_behind_it(
 @pytest.mark.parametrize("call", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"])
 def test_another_collector_that_finds_it_lost_tells_its_xids_and_who_it_is(call: str) -> None:
     before = Reported(79)
-    left = kept(before)
+    left = handed_over(before)
     (device,) = left.values()
-    after = Machine("single", kept=left)
+    after = Machine("single", handed_over=left)
     after.now = before.now
     after.driver.replaced[call] = after.driver.error(codes.GPU_IS_LOST)
     for _ in range(3):
@@ -301,8 +301,8 @@ def test_another_collector_that_finds_it_lost_tells_its_xids_and_who_it_is(call:
 
 
 def test_what_was_reported_of_another_gpu_is_not_taken() -> None:
-    (device,) = kept(Reported(48)).values()
-    after = Machine("single", kept={"GPU-other": device})
+    (device,) = handed_over(Reported(48)).values()
+    after = Machine("single", handed_over={"GPU-other": device})
     assert events(after) is None
     assert events(after) == ()
 
