@@ -1,7 +1,1 @@
-"""Why gpudash sees what it sees: the driver, its surroundings and this installation, checked."""
-
-from __future__ import annotations
-
-from gpudash.doctor.check import Check, Verdict, worst
-
-__all__ = ["Check", "Verdict", "worst"]
+"""Why gpudash sees what it sees: the driver, the environment and this installation, checked."""

@@ -1,20 +1,152 @@
-"""The kernel's side: its module, the GPUs on the bus, and the nodes through which they are used."""
+"""The driver: its kernel module and device nodes, its library, and the GPUs that it reports."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from gpudash.analysis.labels import index_ranges, visible_devices
 from gpudash.collect.source import Source
 from gpudash.doctor import environment as surroundings
-from gpudash.doctor import gpus
-from gpudash.doctor.check import Check, failed, passed, warned
-from gpudash.doctor.environment import Machine, container
-from gpudash.model.errors import DriverError
+from gpudash.doctor.checks import Check, Machine, failed, passed, warned
+from gpudash.doctor.environment import container
+from gpudash.model.device import Device
+from gpudash.model.errors import DriverError, ExitStatus
+from gpudash.model.fault import Fault
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import SafeText, clean
+
+_SLOW_SECONDS = 2.0
+_POWER = "/sys/class/power_supply"
+_KERNEL_LOG = "sudo dmesg | grep -i -e xid -e nvrm"
+_REMEDIES = {
+    "not-answering": f"end what uses it, and reset it or reboot; why: {_KERNEL_LOG}",
+    "failed": f"see the kernel log: {_KERNEL_LOG}",
+}
+"""Advice for states whose message has none."""
+
+
+def gpu_checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
+    """Return how the driver and its GPUs stand, by a sample that took so many seconds."""
+    gpus = [device for device in snapshot.devices if not device.is_mig]
+    return [
+        _versions(snapshot),
+        _answer(gpus, seconds),
+        *_states(gpus),
+        *map(_trouble, snapshot.errors),
+        *_persistence(gpus, machine),
+        *_mig(gpus, snapshot.devices),
+        _order(snapshot, machine),
+    ]
+
+
+def _versions(snapshot: Snapshot) -> Check:
+    host = snapshot.host
+    known = [
+        f"{name} {version}"
+        for name, version in (
+            ("driver", host.driver_version),
+            ("NVML", host.nvml_version),
+            ("CUDA up to", host.cuda_driver_version),
+        )
+        if version
+    ]
+    return passed("driver", ", ".join(known) or "its versions are unknown")
+
+
+def _trouble(fault: Fault) -> Check:
+    if fault.source == "nvml" and fault.code == ExitStatus.NO_ANSWER:
+        return failed("driver", fault.message, "sudo dmesg | grep -i xid may say why")
+    return warned("readings", fault.message)
+
+
+def _answer(gpus: Sequence[Device], seconds: float) -> Check:
+    count = len(gpus)
+    if not count:
+        return failed("GPUs", "the driver knows none", "see: sudo dmesg | grep -i nvrm")
+    finding = f"{count} GPU{'s' * (count != 1)}, read in {seconds:.2f} s"
+    # One that does not answer has a check of its own.
+    if seconds <= _SLOW_SECONDS or any(gpu.state == "not-answering" for gpu in gpus):
+        return passed("GPUs", finding)
+    advice = "another program or a failing GPU may block the driver: " + _KERNEL_LOG
+    if any(gpu.persistence_mode is False for gpu in gpus):
+        advice = "without persistence each GPU is initialised again: sudo nvidia-smi -pm 1"
+    return warned("GPUs", f"{finding}, which is slow", advice)
+
+
+def _states(gpus: Iterable[Device]) -> list[Check]:
+    return [
+        failed(f"GPU {gpu.index}", gpu.fault.message, _REMEDIES.get(gpu.state))
+        for gpu in gpus
+        if gpu.fault is not None and not is_suspended_on_purpose(gpu)
+    ]
+
+
+def _persistence(gpus: list[Device], machine: Machine) -> list[Check]:
+    off = [gpu.index for gpu in gpus if gpu.persistence_mode is False]
+    if off and any(name.startswith("BAT") for name in machine.names(_POWER)):
+        return [passed("persistence", "off, as it should be on a laptop: an idle GPU can suspend")]
+    if off:
+        advice = "sudo systemctl enable --now nvidia-persistenced, or: sudo nvidia-smi -pm 1"
+        finding = f"off on GPU {index_ranges(off)}: its first program waits seconds"
+        return [warned("persistence", finding, advice)]
+    on = [gpu for gpu in gpus if gpu.persistence_mode]
+    return [passed("persistence", "on")] if on else []
+
+
+def _mig(gpus: list[Device], devices: Iterable[Device]) -> list[Check]:
+    parents = {device.parent_uuid for device in devices if device.is_mig}
+    pending = [g.index for g in gpus if g.pending_mig_mode not in (None, g.mig_mode)]
+    empty = [gpu.index for gpu in gpus if gpu.mig_mode and gpu.uuid not in parents]
+    found: list[Check] = []
+    if pending:
+        advice = "end its programs, then: sudo nvidia-smi --gpu-reset -i " + str(pending[0])
+        found.append(
+            warned(
+                "MIG", f"a change takes effect with a reset of GPU {index_ranges(pending)}", advice
+            )
+        )
+    if empty:
+        advice = "sudo nvidia-smi mig -cgi 19 -C makes one; sudo nvidia-smi -mig 0 turns it off"
+        finding = f"on without instances on GPU {index_ranges(empty)}: no program can use it"
+        found.append(warned("MIG", finding, advice))
+    if not found and any(gpu.mig_mode for gpu in gpus):
+        count = sum(device.is_mig for device in devices)
+        found.append(passed("MIG", f"on, {count} instance{'s' * (count != 1)}"))
+    return found
+
+
+def _order(snapshot: Snapshot, machine: Machine) -> Check:
+    """Compare CUDA's numbers with NVML's, by the environment that a program would inherit."""
+    topic = "CUDA order"
+    seen = visible_devices(machine.environ, snapshot.devices)
+    limit = "" if seen.value is None else f"CUDA_VISIBLE_DEVICES={seen.value!r}: "
+    out = [
+        gpu.index for gpu in seen.devices if gpu.state != "ok" and not is_suspended_on_purpose(gpu)
+    ]
+    if out:
+        finding = f"{limit}unknown: CUDA may leave out GPU {index_ranges(out)}, or not start"
+        return warned(topic, finding, "name the others by UUID, as gpudash pick does")
+    if not seen.devices:
+        return warned(topic, f"{limit}{'; '.join(seen.remarks) or 'CUDA sees no device'}")
+    numbers = f"cuda:0 is GPU {seen.devices[0].index}"
+    if len(seen.devices) > 1:
+        indices = [device.index for device in seen.devices]
+        in_order = indices == sorted(indices)
+        named = index_ranges(indices) if in_order else ", ".join(map(str, indices))
+        numbers = f"cuda:0 to cuda:{len(indices) - 1} are GPU {named}"
+    if seen.is_guess:
+        finding = f"{limit}{numbers}, but {'; '.join(seen.remarks)}"
+        return warned(topic, finding, "export CUDA_DEVICE_ORDER=PCI_BUS_ID, or name them by UUID")
+    if seen.remarks:
+        return warned(topic, f"{limit}{numbers}; {'; '.join(seen.remarks)}")
+    return passed(topic, f"{limit}{numbers}")
+
 
 _BUS = "/sys/bus/pci/devices"
 _NVIDIA, _DISPLAY, _BRIDGE = "0x10de", "0x03", "0x0680"
@@ -22,7 +154,7 @@ _VERSION = re.compile(r"\s(\d{3,4}\.\d+(?:\.\d+)?)\s")
 _WSL_NODE = "/dev/dxg"
 
 
-def checks(machine: Machine, *, answers: bool = False) -> list[Check]:
+def kernel_checks(machine: Machine, *, answers: bool = False) -> list[Check]:
     """Return how module, bus and nodes stand, by a driver that answers or does not."""
     gpus = _on_bus(machine, _DISPLAY)
     module = _module(machine, gpus, answers=answers)
@@ -49,7 +181,7 @@ def _module(machine: Machine, gpus: list[str], *, answers: bool) -> Check:
     if is_wsl(machine):
         return passed(topic, "Windows drives the GPU; Linux needs no module under WSL")
     if answers:
-        return passed(topic, "not to be seen from here, but the driver answers")
+        return passed(topic, "not visible from here, but the driver answers")
     if machine.exists("/sys/module/nouveau"):
         advice = "blacklist nouveau, install NVIDIA's driver and reboot"
         return failed(topic, "nouveau drives the GPUs, which offers no NVML", advice)
@@ -74,7 +206,7 @@ def _bus(machine: Machine, gpus: list[str]) -> list[Check]:
     if unbound and module_version(machine) is not None:
         finding = f"{len(unbound)} of {count} not driven by nvidia: {', '.join(unbound)}"
         return [warned(topic, finding, "vfio-pci holds those given to virtual machines")]
-    sleep = f", {len(asleep)} asleep: gpudash lets them sleep" if asleep else ""
+    sleep = f", {len(asleep)} asleep, which gpudash does not wake" if asleep else ""
     return [passed(topic, f"{count}{sleep}")]
 
 
@@ -115,7 +247,7 @@ def _wsl_node(machine: Machine) -> Check:
 
 
 def _fabric(machine: Machine) -> list[Check]:
-    """Look for the manager without which GPUs behind NVSwitches do not start CUDA."""
+    """Look for the manager without which CUDA does not start on GPUs behind NVSwitches."""
     switches = [gpu for gpu in _on_bus(machine, _BRIDGE) if _driver(machine, gpu) is not None]
     if not switches:
         return []
@@ -157,7 +289,7 @@ _IN_A_CONTAINER = {
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What the driver had to say, and the newest CUDA that it runs, None if it did not tell."""
+    """The checks of the driver, and the newest CUDA that it supports, None if unknown."""
 
     checks: list[Check]
     is_open: bool = False
@@ -174,7 +306,7 @@ def answer(source: Source, machine: Machine) -> Answer:
         return Answer(checks=[*_library(machine), _refusal(error, machine)])
     seconds = time.monotonic() - start
     return Answer(
-        checks=[*_library(machine), *gpus.checks(snapshot, seconds, machine)],
+        checks=[*_library(machine), *gpu_checks(snapshot, seconds, machine)],
         is_open=snapshot.host.driver_version is not None,
         cuda_driver_version=snapshot.host.cuda_driver_version,
     )

@@ -1,55 +1,17 @@
-"""What stands between gpudash and the machine: containers, namespaces and rights."""
+"""What gpudash runs in: container, namespaces, rights, terminal, packages and settings."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import metadata
 
-from gpudash.doctor.check import Check, passed, warned
-from gpudash.model.text import SafeText, clean
+from gpudash import __version__
+from gpudash.doctor.checks import Check, Machine, failed, passed, warned
+from gpudash.model.text import clean
 from gpudash.system.processes import FIRST_PID_NAMESPACE
-
-_BYTES = 1 << 16
-
-
-class Machine:
-    """A file system below `root` and an environment; what cannot be read is None or empty."""
-
-    def __init__(self, root: str = "/", environ: Mapping[str, str] = os.environ) -> None:
-        self.environ = environ
-        self._root = root.rstrip("/")
-
-    def read(self, path: str) -> str | None:
-        """Return the beginning of a file."""
-        try:
-            with open(self._root + path, encoding="utf-8", errors="surrogateescape") as file:
-                return file.read(_BYTES).strip()
-        except OSError:
-            return None
-
-    def names(self, path: str) -> list[str]:
-        """Return what a folder holds, sorted."""
-        try:
-            return sorted(os.listdir(self._root + path))
-        except OSError:
-            return []
-
-    def exists(self, path: str) -> bool:
-        """Whether there is such a file, folder or node."""
-        return os.path.lexists(self._root + path)
-
-    def is_accessible(self, path: str) -> bool:
-        """Whether it may be read and written; asked by its mode, as opening could wake a GPU."""
-        return os.access(self._root + path, os.R_OK | os.W_OK)
-
-    def target(self, path: str) -> SafeText | None:
-        """Return where a symbolic link points."""
-        try:
-            return clean(os.readlink(self._root + path))
-        except OSError:
-            return None
-
 
 _MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
 _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden")
@@ -87,17 +49,17 @@ def _container(machine: Machine) -> Check:
     if visible in ("", "none", "void"):
         advice = "start it with --gpus all, or NVIDIA_VISIBLE_DEVICES=all"
         return warned("container", f"{kind}, with NVIDIA_VISIBLE_DEVICES={visible!r}", advice)
-    return passed("container", f"{kind}; only the GPUs that it was given are seen")
+    return passed("container", f"{kind}; only the GPUs assigned to it are visible")
 
 
 def _namespace(machine: Machine) -> Check:
     topic = "PID namespace"
     found = machine.target("/proc/self/ns/pid")
     if found is None:
-        return warned(topic, "/proc does not tell: nobody can be named or signalled safely")
+        return warned(topic, "unknown: processes can be neither named nor signalled safely")
     if found == FIRST_PID_NAMESPACE:
-        return passed(topic, "the host's: the driver's process ids are ours")
-    finding = "a container's own: the driver's process ids are the host's, not ours"
+        return passed(topic, "the host's: the driver's process ids are valid here")
+    finding = "a container's own: the driver reports process ids of the host"
     advice = "processes stay unnamed and cannot be killed; share it with --pid=host to see them"
     return warned(topic, finding, advice)
 
@@ -122,20 +84,108 @@ def _is_proc(line: str) -> bool:
 
 def _rights(machine: Machine, user: int) -> Check:
     if user == 0:
-        return passed("rights", "root: everybody's processes can be inspected and ended")
-    return passed("rights", "your own processes can be ended, and their environments read")
+        return passed("rights", "root: the processes of all users can be inspected and signalled")
+    return passed("rights", "only your own processes can be inspected and signalled")
 
 
 def _leases(machine: Machine) -> Check:
-    """Look for the places where `gpudash run` locks what it leases."""
+    """Check what `gpudash run` locks for its leases."""
     shared = machine.environ.get("GPUDASH_LOCK_DIR")
     if shared:
         count = len(machine.names(shared))
         if count:
-            return passed("leases", f"{count} places in GPUDASH_LOCK_DIR")
+            return passed("leases", f"{count} lock files in GPUDASH_LOCK_DIR")
         advice = "as root: an empty file in it for each UUID that gpudash -L lists"
-        return warned("leases", f"GPUDASH_LOCK_DIR={clean(shared)!r} holds no places", advice)
+        return warned("leases", f"GPUDASH_LOCK_DIR={clean(shared)!r} holds no lock files", advice)
     if container(machine) is not None:
         advice = "share a folder of the host with a file for each UUID: GPUDASH_LOCK_DIR"
         return warned("leases", "hold inside this container only: its sysfs is its own", advice)
     return passed("leases", "by locks on the GPUs' directories in sysfs")
+
+
+_MIN_COLUMNS, _MIN_LINES = 80, 24
+
+
+def terminal_checks(
+    environ: Mapping[str, str], size: tuple[int, int] | None, *, colors: str, utf8: bool
+) -> list[Check]:
+    """Return how a terminal of `size` columns and lines stands, None if it is none."""
+    if size is None:
+        return [passed("terminal", "none here; the screen needs one, gpudash --once does not")]
+    return [_screen(environ, *size), _colors(environ, colors), _characters(environ, utf8)]
+
+
+def _screen(environ: Mapping[str, str], columns: int, lines: int) -> Check:
+    topic = "terminal"
+    name = clean(environ.get("TERM", ""))
+    if name in ("", "dumb"):
+        advice = "export TERM=xterm-256color, or use gpudash --once"
+        return failed(topic, f"TERM={name!r} cannot show a screen", advice)
+    finding = f"{name}, {columns}x{lines}{_around(environ)}"
+    if columns < _MIN_COLUMNS or lines < _MIN_LINES:
+        advice = f"make it {_MIN_COLUMNS}x{_MIN_LINES} to see everything"
+        return warned(topic, finding, advice)
+    return passed(topic, finding)
+
+
+def _around(environ: Mapping[str, str]) -> str:
+    around = {"TMUX": "tmux", "STY": "screen", "SSH_CONNECTION": "ssh"}
+    inside = [word for name, word in around.items() if environ.get(name)]
+    return f", in {' over '.join(inside)}" if inside else ""
+
+
+def _colors(environ: Mapping[str, str], colors: str) -> Check:
+    if "NO_COLOR" in environ:
+        return passed("colours", "none: NO_COLOR is set")
+    if colors == "16":
+        advice = "export TERM=xterm-256color, or COLORTERM=truecolor, if the terminal can"
+        return warned("colours", "16: themes are reduced to them", advice)
+    return passed("colours", colors)
+
+
+def _characters(environ: Mapping[str, str], utf8: bool) -> Check:
+    if environ.get("TERM") == "linux":
+        return passed("characters", "ASCII: the console's font has no blocks and braille")
+    if not utf8:
+        advice = "export LC_ALL=C.UTF-8"
+        return warned("characters", "ASCII: the locale is not UTF-8", advice)
+    return passed("characters", "UTF-8")
+
+
+_PACKAGES = ("nvidia-ml-py", "msgspec", "textual", "plotext")
+
+
+def installation_checks(mistakes: Sequence[str]) -> list[Check]:
+    """Return how the packages and the settings stand, whose mistakes are given, a line each."""
+    return [_packages(), *_impostor(), *_settings(mistakes)]
+
+
+def _packages() -> Check:
+    python = ".".join(map(str, sys.version_info[:3]))
+    found = [f"{name} {version}" for name in _PACKAGES if (version := _version(name))]
+    missing = [name for name in _PACKAGES if _version(name) is None]
+    if missing:
+        advice = "install it again: pip install --force-reinstall gpudash"
+        return failed("gpudash", f"{__version__} is installed without {', '.join(missing)}", advice)
+    return passed("gpudash", f"{__version__}, Python {python}, {', '.join(found)}")
+
+
+def _impostor() -> list[Check]:
+    """Look for the package that has the module name of nvidia-ml-py."""
+    if _version("pynvml") is None:
+        return []
+    advice = "pip uninstall pynvml && pip install --force-reinstall nvidia-ml-py"
+    return [warned("pynvml", "the PyPI package 'pynvml' may hide nvidia-ml-py", advice)]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _settings(mistakes: Sequence[str]) -> list[Check]:
+    if not mistakes:
+        return [passed("settings", "valid")]
+    return [warned("settings", mistake) for mistake in mistakes]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from gpudash.doctor.check import Check, passed, warned
-from gpudash.doctor.environment import Machine
+from gpudash.doctor.checks import Check, Machine, passed, warned
 from gpudash.model.text import clean
 
 _JSON_VERSION = re.compile(r'"cuda"\s*:\s*\{[^{}]*"version"\s*:\s*"(\d{1,4}\.\d{1,4}[\d.]{0,20})"')

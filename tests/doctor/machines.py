@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpudash.doctor import Check
-from gpudash.doctor.environment import Machine
+from gpudash.doctor.checks import Check, Machine
 
 VERSION = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024"
 

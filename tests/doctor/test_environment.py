@@ -1,7 +1,10 @@
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
 
+from gpudash.doctor import environment
 from gpudash.doctor import environment as surroundings
 from tests.doctor.machines import machine, told, write
 
@@ -75,3 +78,40 @@ def test_leases_need_a_shared_folder_in_containers(tmp_path: Path) -> None:
     assert told(surroundings.checks(shared, uid=0))["leases"].verdict == "WARN"
     write(tmp_path, "run/gpudash/GPU-1")
     assert told(surroundings.checks(shared, uid=0))["leases"].verdict == "PASS"
+
+
+GOOD = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+
+
+def test_a_good_terminal() -> None:
+    found = environment.terminal_checks(
+        {**GOOD, "TMUX": "x"}, (120, 40), colors="16 million", utf8=True
+    )
+    assert {check.verdict for check in found} == {"PASS"}
+    assert found[0].finding == "xterm-256color, 120x40, in tmux"
+
+
+def test_none_is_no_fault() -> None:
+    (check,) = environment.terminal_checks({}, None, colors="16", utf8=False)
+    assert check.verdict == "PASS"
+
+
+@pytest.mark.parametrize("name", ["", "dumb"])
+def test_one_that_cannot_show_a_screen(name: str) -> None:
+    found = told(environment.terminal_checks({"TERM": name}, (80, 24), colors="16", utf8=True))
+    assert found["terminal"].verdict == "FAIL"
+
+
+def test_what_is_small_or_poor_is_told() -> None:
+    found = told(environment.terminal_checks({"TERM": "xterm"}, (60, 20), colors="16", utf8=False))
+    assert {check.verdict for check in found.values()} == {"WARN"}
+    assert all(check.advice for check in found.values())
+
+
+def test_a_console_draws_ascii_by_choice() -> None:
+    found = told(
+        environment.terminal_checks(
+            {"TERM": "linux", "NO_COLOR": ""}, (80, 24), colors="16", utf8=True
+        )
+    )
+    assert {check.verdict for check in found.values()} == {"PASS"}

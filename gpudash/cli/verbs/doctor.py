@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from signal import Signals
 
 import msgspec
@@ -13,36 +13,33 @@ from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import has_color, is_ascii
 from gpudash.cli.verbs import Verb
 from gpudash.collect.local import open_once
-from gpudash.doctor import Check, driver, installation, terminal, toolkit, worst
-from gpudash.doctor import driver as kernel
-from gpudash.doctor import environment as surroundings
-from gpudash.doctor.check import failed
-from gpudash.doctor.environment import Machine
+from gpudash.doctor import driver, environment, toolkit
+from gpudash.doctor.checks import Check, Machine, Verdict, failed, worst
 from gpudash.model.errors import ExitStatus
-from gpudash.system import terminal as stdout
+from gpudash.model.text import pad, wrap
+from gpudash.output.table import Style, painter, shown
+from gpudash.system import terminal
 from gpudash.system.fork import Reply, call_isolated
 
-DEFAULT_TIMEOUT = 5.0
+_DEFAULT_TIMEOUT = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash doctor` takes."""
-    text = f"seconds that a check may take ({DEFAULT_TIMEOUT:g})"
+    text = f"seconds that a check may take ({_DEFAULT_TIMEOUT:g})"
     add_shared(parser, "timeout", "json", "ascii", timeout=text)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print every check and return 1 if any failed."""
-    in_ascii, timeout = is_ascii(options), options.timeout or DEFAULT_TIMEOUT
+    in_ascii, timeout = is_ascii(options), options.timeout or _DEFAULT_TIMEOUT
     checks = examine(Machine(), timeout, config=not options.no_config, utf8=not in_ascii)
     if options.json:
         line = msgspec.json.encode(checks)
-        stdout.write((msgspec.json.format(line) if stdout.is_terminal() else line) + b"\n")
+        terminal.write((msgspec.json.format(line) if terminal.is_terminal() else line) + b"\n")
     else:
-        from gpudash.output import checks as output
-
-        text = output.render(checks, width=stdout.width(), color=has_color(), ascii=in_ascii)
-        stdout.write(text.encode("ascii" if in_ascii else "utf-8", "backslashreplace"))
+        text = render_checks(checks, width=terminal.width(), color=has_color(), ascii=in_ascii)
+        terminal.write(text.encode("ascii" if in_ascii else "utf-8", "backslashreplace"))
     return ExitStatus.FAILURE if worst(checks) == "FAIL" else ExitStatus.OK
 
 
@@ -54,17 +51,17 @@ def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> li
     )
     answer = _answer(reply, timeout)
     groups: dict[str, Callable[[], list[Check]]] = {
-        "kernel": lambda: kernel.checks(machine, answers=answer.is_open),
-        "surroundings": lambda: surroundings.checks(machine),
+        "kernel": lambda: driver.kernel_checks(machine, answers=answer.is_open),
+        "environment": lambda: environment.checks(machine),
         "CUDA": lambda: toolkit.checks(machine, answer.cuda_driver_version),
-        "gpudash": lambda: installation.checks(_mistakes(config)),
-        "terminal": lambda: _terminal(machine.environ, utf8),
+        "gpudash": lambda: environment.installation_checks(_mistakes(config)),
+        "terminal": lambda: _terminal_checks(machine.environ, utf8),
     }
     found = call_isolated([_encoded(group) for group in groups.values()], timeout)
     kernels, *others = (
         msgspec.json.decode(reply, type=list[Check])
         if isinstance(reply, bytes)
-        else [_silence(name, reply, timeout)]
+        else [_no_reply(name, reply, timeout)]
         for name, reply in zip(groups, found, strict=True)
     )
     return [*kernels, *answer.checks, *(check for group in others for check in group)]
@@ -94,7 +91,7 @@ def _encoded(group: Callable[[], list[Check]]) -> Callable[[], bytes]:
     return lambda: msgspec.json.encode(group())
 
 
-def _silence(name: str, reply: int | None, timeout: float) -> Check:
+def _no_reply(name: str, reply: int | None, timeout: float) -> Check:
     if reply is not None:
         return failed(name, f"the examination {_ended(reply)}")
     return failed(name, f"{_slow(timeout)}: a file system may hang")
@@ -110,12 +107,14 @@ def _mistakes(config: bool) -> list[str]:
     return Preferences(settings.path()).mistakes
 
 
-def _terminal(environ: Mapping[str, str], utf8: bool) -> list[Check]:
+def _terminal_checks(environ: Mapping[str, str], utf8: bool) -> list[Check]:
     from gpudash.tui.terminal.screen_buffer import color_system
 
     names = {"TRUECOLOR": "16 million", "EIGHT_BIT": "256", "STANDARD": "16"}
     colors = color_system(environ).name
-    return terminal.checks(environ, _size(), colors=names.get(colors, colors), utf8=utf8)
+    return environment.terminal_checks(
+        environ, _size(), colors=names.get(colors, colors), utf8=utf8
+    )
 
 
 def _size() -> tuple[int, int] | None:
@@ -126,6 +125,38 @@ def _size() -> tuple[int, int] | None:
         except OSError:
             continue
     return None
+
+
+_STYLES: dict[Verdict, Style] = {"PASS": "green", "WARN": "yellow", "FAIL": "red"}
+_INDENT = 6
+_LINES = 8
+
+
+def render_checks(checks: Sequence[Check], *, width: int, color: bool, ascii: bool) -> str:
+    """Return the checks, wrapped to that many columns, and a line that counts them."""
+    paint = painter(color)
+    topics = max((len(check.topic) for check in checks), default=0)
+    margin = _INDENT + topics + 2
+    out: list[str] = []
+    for check in checks:
+        head = paint(check.verdict, _STYLES[check.verdict])
+        first, *others = _wrapped(check.finding, width - margin, ascii)
+        out.append(f"{head}  {pad(check.topic, topics)}  {first}")
+        out += [" " * margin + line for line in others]
+        if check.advice:
+            arrow = "-> " if ascii else "→ "
+            lines = _wrapped(arrow + check.advice, width - margin, ascii)
+            out += [" " * margin + paint(line, "bold") for line in lines]
+    return "\n".join([*out, "", _count(checks)]) + "\n"
+
+
+def _wrapped(text: str, cells: int, ascii: bool) -> list[str]:
+    return wrap(shown(text, ascii), max(cells, 20), lines=_LINES)
+
+
+def _count(checks: Sequence[Check]) -> str:
+    counts = {verdict: sum(check.verdict == verdict for check in checks) for verdict in _STYLES}
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 
 
 VERB = Verb("why gpudash sees what it sees, and what to do", add_arguments, run)

@@ -1,6 +1,6 @@
-from gpudash.doctor.check import failed, passed, warned
+from gpudash.cli.verbs.doctor import render_checks
+from gpudash.doctor.checks import failed, passed, warned
 from gpudash.model.text import width
-from gpudash.output.checks import render
 
 CHECKS = [
     passed("driver", "550.54.15"),
@@ -10,7 +10,7 @@ CHECKS = [
 
 
 def test_a_line_for_each_check_and_a_count() -> None:
-    lines = render(CHECKS, width=80, color=False, ascii=False).splitlines()
+    lines = render_checks(CHECKS, width=80, color=False, ascii=False).splitlines()
     assert lines[0] == "PASS  driver         550.54.15"
     assert any(line.strip() == "→ use --pid=host" for line in lines)
     assert lines[-1] == "1 PASS, 1 WARN, 1 FAIL"
@@ -18,10 +18,10 @@ def test_a_line_for_each_check_and_a_count() -> None:
 
 
 def test_foreign_text_is_harmless_and_ascii_is_ascii() -> None:
-    text = render(CHECKS, width=80, color=False, ascii=True)
+    text = render_checks(CHECKS, width=80, color=False, ascii=True)
     assert text.isascii()
     assert "\x1b" not in text
 
 
 def test_colour_only_on_demand() -> None:
-    assert "\x1b[1;31mFAIL" in render(CHECKS, width=80, color=True, ascii=False)
+    assert "\x1b[1;31mFAIL" in render_checks(CHECKS, width=80, color=True, ascii=False)
