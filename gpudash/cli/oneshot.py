@@ -68,12 +68,12 @@ def check_recording(options: argparse.Namespace) -> None:
 
 def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:
     if options.replay is not None:
-        from gpudash.feed.recording.samples import open_still
+        from gpudash.feed.recording.samples import open_recorded
 
-        still = open_still(options.replay, options.at)
-        if still.note:
-            os.write(2, f"gpudash: {still.note}\n".encode())
-        return still
+        source = open_recorded(options.replay, options.at)
+        if source.note:
+            os.write(2, f"gpudash: {source.note}\n".encode())
+        return source
     from gpudash.collect.local import open_once
 
     return open_once(

@@ -54,7 +54,7 @@ class CollectorError(GpudashError):
     """The collector has ended; message and status are its own."""
 
 
-class Sample(NamedTuple):
+class Received(NamedTuple):
     """A line of a collector, and what it says."""
 
     line: bytes
@@ -136,14 +136,14 @@ class Supervisor:
             self.failure, self.exit_status = _not_started(error), None
             self._restart_later()
 
-    def advance(self) -> list[Sample]:
+    def advance(self) -> list[Received]:
         """Return the samples that have arrived; notice death and silence, start again when due."""
         process = self._process
         if process is None:
             if self._clock() >= self._restart_at:
                 self._restart()
             return []
-        samples: list[Sample] = []
+        samples: list[Received] = []
         if self._ended_at is None:
             lines, has_ended = process.read()
             samples = list(filter(None, map(self._decoded, lines)))
@@ -215,7 +215,7 @@ class Supervisor:
     def _spawn(self) -> CollectorProcess:
         return spawn([*self._argv, "--interval", str(self.interval)], self._handover)
 
-    def _decoded(self, line: bytes) -> Sample | None:
+    def _decoded(self, line: bytes) -> Received | None:
         try:
             snapshot = decode(line)
         except WireError as error:
@@ -225,7 +225,7 @@ class Supervisor:
         self.failure = self.exit_status = None
         self.is_restarting = False
         self._hung_factor, self._retry = 1, self._limits.retry
-        return Sample(line, snapshot)
+        return Received(line, snapshot)
 
     def _bury(self, process: CollectorProcess, ended_at: float) -> None:
         """Keep the status of a collector that closed its output; kill it when it lingers."""

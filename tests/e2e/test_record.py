@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gpudash.feed.recording.reader import Tape
+from gpudash.feed.recording.reader import Recording
 from tests.e2e.run import GPUDASH, gpudash, no_library
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -63,8 +63,8 @@ def count(path: Path) -> int:
     """Samples of a recording, 0 while there is none yet."""
     if not path.exists() or not path.stat().st_size:
         return 0
-    tape = Tape(str(path))
-    samples = [tape.first, *tape.after(tape.first)]
+    recording = Recording(str(path))
+    samples = [recording.first, *recording.after(recording.first)]
     assert all(len(each.snapshot().devices) == 2 for each in samples)
     return len(samples)
 
@@ -72,12 +72,12 @@ def count(path: Path) -> int:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_ends_after_its_duration(fakenvml: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    words = ("record", str(path), "--duration", "1s", "--interval", "0.1")
+    words = ("record", str(path), "--duration", "3s", "--interval", "0.1")
     run = gpudash(*words, library=fakenvml, DEVICES=2)
     assert (run.status, run.stdout, run.stderr) == (0, b"", "")
     assert count(path) >= 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert Tape(str(path)).first.snapshot().host.uptime_seconds is not None
+    assert Recording(str(path)).first.snapshot().host.uptime_seconds is not None
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_secrets_are_masked_and_stay_so(
     (job,) = holders(1, ("sh", "-c", "sleep 600; :", "job", f"--api-key={secret}"))
     told = {"DEVICES": 1, "PROCS_PER_DEVICE": 1, "PIDS": job.pid}
     path = tmp_path / "host.jsonl"
-    words = ("record", str(path), "--duration", "1s", "--interval", "0.3")
+    words = ("record", str(path), "--duration", "3s", "--interval", "0.3")
     assert gpudash(*words, library=fakenvml, **told).status == 0
     assert b"--api-key=" in path.read_bytes()
     assert secret.encode() not in path.read_bytes()
@@ -190,15 +190,18 @@ def test_scripts_look_at_a_moment_of_it(tmp_path: Path, fakenvml: Path, name: st
     path = tmp_path / name
     words = ("record", str(path), "--duration", "2s", "--interval", "0.2")
     assert gpudash(*words, library=fakenvml, DEVICES=2).status == 0
-    tape = Tape(str(path))
+    recording = Recording(str(path))
     replay = ("--replay", str(path))
 
     once = gpudash("--once", "--json", *replay, "--at", "+0", library=fakenvml)
-    assert (once.status, once.stderr, once.snapshot) == (0, "", tape.first.snapshot())
+    assert (once.status, once.stderr, once.snapshot) == (0, "", recording.first.snapshot())
     last = gpudash("--once", "--json", *replay, library=fakenvml)
-    assert last.snapshot == tape.last.snapshot()
+    assert last.snapshot == recording.last.snapshot()
     lines = gpudash("--json", *replay, library=fakenvml).stdout
-    assert lines.splitlines() == [tape.first.line, *(each.line for each in tape.after(tape.first))]
+    assert lines.splitlines() == [
+        recording.first.line,
+        *(each.line for each in recording.after(recording.first)),
+    ]
     table = gpudash("--once", *replay, "--at", "-0", "--gpu", "1", library=fakenvml)
     assert table.status == 0
     assert "1 GPU" in table.text
@@ -213,11 +216,11 @@ def test_scripts_look_at_a_moment_of_it(tmp_path: Path, fakenvml: Path, name: st
     [
         (("--once", "--replay", "none"), 2, "none: No such file"),
         (("--once", "--replay", "empty"), 65, "empty: empty"),
-        (("--once", "--replay", "notes"), 65, "no recording of gpudash"),
+        (("--once", "--replay", "notes"), 65, "not a recording"),
         (("--replay", "notes"), 2, "gpudash replay notes"),
         (("--once", "--at", "10:00"), 2, "--at"),
         (("replay", "empty"), 65, "empty: empty"),
-        (("replay", "notes"), 65, "no recording of gpudash"),
+        (("replay", "notes"), 65, "not a recording"),
         (("--gpu", "0", "replay", "notes"), 2, "--gpu does not go with gpudash replay"),
         (("replay", "notes", "--speed", "0"), 2, "expected 0.1 to 100"),
         (("--replay", "notes", "kill", "1"), 2, "--replay does not go with gpudash kill"),

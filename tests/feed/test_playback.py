@@ -7,7 +7,7 @@ import pytest
 
 from gpudash.feed.playback import Playback
 from gpudash.feed.protocol import FeedState
-from gpudash.feed.recording.reader import Tape
+from gpudash.feed.recording.reader import Recording
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
 from tests.feed.recording.lines import START, line, write
@@ -17,8 +17,8 @@ class Watcher:
     """Plays lines, and keeps what was delivered as seconds since the start."""
 
     def __init__(self, path: Path, lines: Iterable[bytes], **options: object) -> None:
-        tape = Tape(str(write(path, lines)))
-        self.playback = Playback(tape, tape.first, **options)  # type: ignore[arg-type]
+        recording = Recording(str(write(path, lines)))
+        self.playback = Playback(recording, recording.first, **options)  # type: ignore[arg-type]
         self.seen: list[tuple[list[float], bool]] = []
         self.messages: list[str] = []
 

@@ -12,8 +12,8 @@ from gpudash.cli.values import speed
 from gpudash.cli.verbs import Verb
 from gpudash.cli.watch import show
 from gpudash.feed.playback import Playback
-from gpudash.feed.recording.reader import Tape
-from gpudash.feed.recording.samples import find
+from gpudash.feed.recording.reader import Recording
+from gpudash.feed.recording.samples import parse_instant
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
 
@@ -34,9 +34,13 @@ def run(options: argparse.Namespace) -> int:
     Raises UsageError for a time that is not in it, WireError where nothing can be replayed.
     """
     path = options.file
-    tape = Tape(path)
-    start = tape.first if options.at is None else tape.at(find(options.at, tape))
-    playback = Playback(tape, start, speed=options.speed, repeats=options.repeat)
+    recording = Recording(path)
+    start = (
+        recording.first
+        if options.at is None
+        else recording.at(parse_instant(options.at, recording))
+    )
+    playback = Playback(recording, start, speed=options.speed, repeats=options.repeat)
     playback.start()
     return show(
         lambda: lambda _interval: playback,
@@ -57,9 +61,13 @@ def print_lines(options: argparse.Namespace) -> int:
     check_recording(options)
     gpus = gpu_selectors(options)
     is_encoded_again = bool(gpus) or terminal.is_terminal()
-    tape = Tape(options.replay)
-    start = tape.first if options.at is None else tape.at(find(options.at, tape))
-    for sample in chain((start,), tape.after(start)):
+    recording = Recording(options.replay)
+    start = (
+        recording.first
+        if options.at is None
+        else recording.at(parse_instant(options.at, recording))
+    )
+    for sample in chain((start,), recording.after(start)):
         line = wire.encode(select(sample.snapshot(), gpus)) if is_encoded_again else sample.line
         terminal.write(line + b"\n")
     return ExitStatus.OK

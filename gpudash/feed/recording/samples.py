@@ -1,4 +1,4 @@
-"""What comes of a tape around a sample: the moments before it, and those that follow."""
+"""Samples of a recording around an instant, and the texts that name an instant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, time, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from gpudash.feed.recording.reader import Sample, Tape
+from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.model import units
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.snapshot import Snapshot
@@ -16,44 +16,44 @@ from gpudash.model.text import clean
 _FORMS = "write 10:53, 2026-11-21T10:53:41, +5m from the start or -30s from the end"
 
 
-def find(text: str, tape: Tape) -> datetime:
-    """Return the instant that a text means in a recording.
+def parse_instant(text: str, recording: Recording) -> datetime:
+    """Return the instant that a text names in a recording.
 
-    A time of day is the first such one in it, on the clock of here. Raises UsageError for what
-    is no time, or lies outside.
+    A time of day is the first such one in it, in local time. Raises UsageError for a text that
+    is not a time, or one outside the recording.
     """
-    start, end = tape.first.taken_at, tape.last.taken_at
+    start, end = recording.first.taken_at, recording.last.taken_at
     if text[:1] in ("+", "-"):
         span = units.parse_span(text[1:])
         if span is None:
-            raise UsageError(f"{text!r} is no time: {_FORMS}")
-        if span.value > tape.seconds:
-            raise UsageError(outside(text, tape))
+            raise UsageError(f"{text!r} is not a time: {_FORMS}")
+        if span.value > recording.seconds:
+            raise UsageError(_outside(text, recording))
         away = timedelta(seconds=span.value)
         return start + away if text[0] == "+" else end - away
     moment = _clock(text, start) or _date(text)
     if moment is None:
-        raise UsageError(f"{text!r} is no time: {_FORMS}")
-    # Who names the second in which it began or ended means that sample.
+        raise UsageError(f"{text!r} is not a time: {_FORMS}")
+    # The second in which it began or ended names that sample.
     if not start.replace(microsecond=0) <= moment <= end:
-        raise UsageError(outside(text, tape))
+        raise UsageError(_outside(text, recording))
     return moment
 
 
-def outside(text: str, tape: Tape) -> str:
-    """Return what to say of a time at which nothing was recorded."""
-    return f"{clean(text)} is not in {tape.path}: it was recorded {extent(tape)}"
+def _outside(text: str, recording: Recording) -> str:
+    """Return the message for a time outside a recording."""
+    return f"{clean(text)} is not in {recording.path}: it was recorded {_extent(recording)}"
 
 
-def extent(tape: Tape) -> str:
-    """Return when a recording was made, on the clock of here."""
-    start, end = tape.first.taken_at.astimezone(), tape.last.taken_at.astimezone()
+def _extent(recording: Recording) -> str:
+    """Return when a recording was made, in local time."""
+    start, end = recording.first.taken_at.astimezone(), recording.last.taken_at.astimezone()
     until = f"{end:%T}" if end.date() == start.date() else f"{end:%F %T}"
     return f"{start:%F %T} to {until}"
 
 
 def _clock(text: str, start: datetime) -> datetime | None:
-    """Return the first such time of day in a recording that starts then."""
+    """Return the first such time of day in a recording that starts at `start`."""
     if ":" not in text or "-" in text or "T" in text:
         return None
     try:
@@ -82,98 +82,100 @@ def _date(text: str) -> datetime | None:
 
 _PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
 """How much of the past is read with a sample: what its charts show, in a tenth of a second."""
-_MOST_AT_ONCE = 50
+_MAX_AT_ONCE = 50
 
 
-class Shot(NamedTuple):
-    """A sample of a tape with what it says."""
+class DecodedSample(NamedTuple):
+    """A sample of a recording and its snapshot."""
 
     sample: Sample
     snapshot: Snapshot
 
 
-def around(tape: Tape, sample: Sample) -> list[Shot]:
+def with_past(recording: Recording, sample: Sample) -> list[DecodedSample]:
     """Return a sample, or the next one that can be read, behind those of its recent past.
 
     Raises WireError if there is none that can be read.
     """
-    shown = next(_shots([sample]), None) or next(_shots(tape.after(sample)), None)
+    shown = next(_decoded([sample]), None) or next(_decoded(recording.after(sample)), None)
     if shown is None:
-        shown = next(_shots(tape.before(sample)), None)
+        shown = next(_decoded(recording.before(sample)), None)
     if shown is None:
         sample.snapshot()
-        raise WireError(f"{tape.path}: no line can be read")
+        raise WireError(f"{recording.path}: no line can be read")
     past = [shown]
     size = len(shown.sample.line)
-    for shot in islice(_shots(tape.before(shown.sample)), _PAST_SAMPLES):
-        size += len(shot.sample.line)
-        away = (shown.sample.taken_at - shot.sample.taken_at).total_seconds()
+    for decoded in islice(_decoded(recording.before(shown.sample)), _PAST_SAMPLES):
+        size += len(decoded.sample.line)
+        away = (shown.sample.taken_at - decoded.sample.taken_at).total_seconds()
         if size > _PAST_BYTES or not 0 <= away <= _PAST_SECONDS:
             break
-        past.append(shot)
+        past.append(decoded)
     return past[::-1]
 
 
-def following(tape: Tape, sample: Sample, seconds: float) -> list[Shot]:
+def following(recording: Recording, sample: Sample, seconds: float) -> list[DecodedSample]:
     """Return the sample after one, and those within `seconds` of it; none at the end."""
-    found: list[Shot] = []
-    for shot in islice(_shots(tape.after(sample)), _MOST_AT_ONCE):
-        if found and elapsed(found[0].snapshot, shot.snapshot) > seconds:
+    found: list[DecodedSample] = []
+    for decoded in islice(_decoded(recording.after(sample)), _MAX_AT_ONCE):
+        if found and elapsed(found[0].snapshot, decoded.snapshot) > seconds:
             break
-        found.append(shot)
+        found.append(decoded)
     return found
 
 
-def stepped(tape: Tape, sample: Sample, count: int) -> list[Shot]:
-    """Return as many samples after one, fewer at the end."""
-    return list(islice(_shots(tape.after(sample)), count))
+def after(recording: Recording, sample: Sample, count: int) -> list[DecodedSample]:
+    """Return the `count` samples after one, fewer at the end."""
+    return list(islice(_decoded(recording.after(sample)), count))
 
 
-def back(tape: Tape, sample: Sample, count: int) -> list[Shot]:
-    """Return the sample that stands so many before one, with its past; the first at the start."""
-    before = list(islice(_shots(tape.before(sample)), count))
-    return around(tape, before[-1].sample if before else sample)
+def before(recording: Recording, sample: Sample, count: int) -> list[DecodedSample]:
+    """Return the sample `count` before one, with its past; the first at the start."""
+    found = list(islice(_decoded(recording.before(sample)), count))
+    return with_past(recording, found[-1].sample if found else sample)
 
 
-def elapsed(before: Snapshot, after: Snapshot) -> float:
-    """Return the seconds between two samples by the host's own clock, which no one sets.
+def elapsed(first: Snapshot, last: Snapshot) -> float:
+    """Return the seconds between two samples by the host's own clock, which is never set.
 
-    By the other clock where that is not known, or after a reboot; 0 if that was set back.
+    By the wall clock where uptime is unknown, or after a reboot; 0 if it was set back.
     """
-    first, second = before.host.uptime_seconds, after.host.uptime_seconds
-    if first is not None and second is not None and second >= first:
-        return second - first
-    return max(0.0, (after.taken_at - before.taken_at).total_seconds())
+    start, end = first.host.uptime_seconds, last.host.uptime_seconds
+    if start is not None and end is not None and end >= start:
+        return end - start
+    return max(0.0, (last.taken_at - first.taken_at).total_seconds())
 
 
-def _shots(samples: Iterable[Sample]) -> Iterator[Shot]:
+def _decoded(samples: Iterable[Sample]) -> Iterator[DecodedSample]:
     """Yield the samples that can be read."""
     for sample in samples:
         try:
-            yield Shot(sample, sample.snapshot())
+            yield DecodedSample(sample, sample.snapshot())
         except WireError:
             continue
 
 
-class Still:
-    """A source that always tells the same: the sample that was the latest at an instant."""
+class RecordedSource:
+    """A source with one sample: the latest at an instant of a recording."""
 
     def __init__(self, sample: Sample) -> None:
         self._sample = sample
         self.note = sample.note
 
     def sample(self) -> Snapshot:
-        """Return it; raises WireError for a line that is no snapshot after all."""
+        """Return it; raises WireError for a line that is not a snapshot."""
         return self._sample.snapshot()
 
     def close(self) -> None:
         """Do nothing: there is no driver to let go of."""
 
 
-def open_still(path: str, at: str | None) -> Still:
+def open_recorded(path: str, at: str | None) -> RecordedSource:
     """Return the last sample of a file, or the one at a time in it.
 
     Raises UsageError for a time that is not in it, WireError where nothing can be replayed.
     """
-    tape = Tape(path)
-    return Still(tape.last if at is None else tape.at(find(at, tape)))
+    recording = Recording(path)
+    return RecordedSource(
+        recording.last if at is None else recording.at(parse_instant(at, recording))
+    )

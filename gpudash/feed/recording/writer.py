@@ -7,11 +7,11 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gpudash.feed.recording.reader import Tape
+from gpudash.feed.recording.reader import Recording
 from gpudash.model.errors import OutputError, UsageError, WireError
 
 if TYPE_CHECKING:
-    from gpudash.feed.recording.reader import Compressor
+    from gpudash.feed.recording.zstd import Compressor
 
 SUFFIX = ".zst"
 
@@ -95,16 +95,16 @@ class Writer:
             return True
         # Behind lines that are like it, it does not become larger than alone.
         self._trial = self._trial or _compressor()
-        return len(self._trial.pack(data)) + len(self._trial.end()) <= room
+        return len(self._trial.compress(data)) + len(self._trial.end()) <= room
 
     def _packed(self, compressor: Compressor, data: bytes) -> bytes:
-        from gpudash.feed.recording.reader import FRAME_BYTES
+        from gpudash.feed.recording.zstd import FRAME_BYTES
 
         ended = b""
         if self._in_frame and self._in_frame + len(data) > FRAME_BYTES:
             ended, self._in_frame = compressor.end(), 0
         self._in_frame += len(data)
-        return ended + compressor.pack(data)
+        return ended + compressor.compress(data)
 
     def _end_frame(self) -> None:
         if self._compressor is not None and self._in_frame:
@@ -148,7 +148,7 @@ def failed(path: str, error: OSError) -> OutputError:
 
 
 def _compressor() -> Compressor:
-    from gpudash.feed.recording.reader import Compressor
+    from gpudash.feed.recording.zstd import Compressor
 
     return Compressor()
 
@@ -173,7 +173,7 @@ def _is_recording(path: str) -> bool:
         raise UsageError(f"{path} is no plain file: choose another name")
     if found.st_size:
         try:
-            Tape(path)
+            Recording(path)
         except WireError:
             raise UsageError(f"{path} is no recording: choose another name") from None
     return True

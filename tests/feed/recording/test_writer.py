@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.feed.recording.reader import Tape
+from gpudash.feed.recording.reader import Recording
 from gpudash.feed.recording.writer import Writer
 from gpudash.model.errors import OutputError, UsageError
 from gpudash.model.snapshot import Host
@@ -17,13 +17,16 @@ from tests.feed.recording.lines import line, write
 
 
 def count(path: Path) -> int:
-    tape = Tape(str(path))
-    return 1 + len(list(tape.after(tape.first)))
+    recording = Recording(str(path))
+    return 1 + len(list(recording.after(recording.first)))
 
 
 def numbers(path: Path) -> list[float]:
-    tape = Tape(str(path))
-    return [(each.snapshot().host.uptime_seconds or 0) - 1000 for each in (tape.first, tape.last)]
+    recording = Recording(str(path))
+    return [
+        (each.snapshot().host.uptime_seconds or 0) - 1000
+        for each in (recording.first, recording.last)
+    ]
 
 
 @pytest.mark.parametrize("name", ["host.jsonl", "host.jsonl.zst"])
@@ -120,8 +123,8 @@ def test_the_recording_of_before_is_moved_away_first(tmp_path: Path) -> None:
 
 def test_many_lines_are_packed_into_frames_of_a_bounded_size(tmp_path: Path) -> None:
     long = b'{"x":"%s",' % (b"y" * (1 << 20)) + line(1)[1:]
-    tape = Tape(str(write(tmp_path / "host.zst", [long] * 9)))
-    assert (tape.first.chunk, tape.last.chunk) == (0, 2)
+    recording = Recording(str(write(tmp_path / "host.zst", [long] * 9)))
+    assert (recording.first.chunk, recording.last.chunk) == (0, 2)
 
 
 def test_a_file_that_was_removed_ends_the_recording(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.feed.recording.reader import Chunks, Plain, Tape, open_chunks
+from gpudash.feed.recording.reader import Chunks, PlainChunks, Recording, open_chunks
 from gpudash.model import wire
 from gpudash.model.errors import UsageError, WireError
 from tests.feed.recording.lines import START, line, second, write
@@ -21,8 +21,8 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / str(request.param)
 
 
-def times(tape: Tape) -> list[float]:
-    samples = [tape.first, *tape.after(tape.first)]
+def times(recording: Recording) -> list[float]:
+    samples = [recording.first, *recording.after(recording.first)]
     return [(sample.taken_at - START).total_seconds() for sample in samples]
 
 
@@ -30,21 +30,21 @@ def times(tape: Tape) -> list[float]:
 def test_every_line_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, taken: list[wire.Snapshot], name: str
 ) -> None:
-    path = write(tmp_path_factory.mktemp("tape") / name, map(wire.encode, taken))
-    tape = Tape(str(path))
-    samples = [tape.first, *tape.after(tape.first)]
+    path = write(tmp_path_factory.mktemp("recording") / name, map(wire.encode, taken))
+    recording = Recording(str(path))
+    samples = [recording.first, *recording.after(recording.first)]
     assert [sample.snapshot() for sample in samples] == taken
     assert [sample.line for sample in samples] == [wire.encode(each) for each in taken]
 
 
 def test_any_instant_is_found(path: Path) -> None:
-    tape = Tape(str(write(path, map(line, range(0, 900, 3)))))
+    recording = Recording(str(write(path, map(line, range(0, 900, 3)))))
     for wanted in range(900):
-        sample = tape.at(START + timedelta(seconds=wanted))
+        sample = recording.at(START + timedelta(seconds=wanted))
         assert sample.snapshot() == second(wanted // 3 * 3)
-    assert tape.at(START - timedelta(days=1)) == tape.first
-    assert tape.at(START + timedelta(days=1)) == tape.last
-    assert tape.seconds == 897
+    assert recording.at(START - timedelta(days=1)) == recording.first
+    assert recording.at(START + timedelta(days=1)) == recording.last
+    assert recording.seconds == 897
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000, 4000, 1 << 20])
@@ -55,19 +55,27 @@ def test_pieces_of_any_size_hold_every_line_once(tmp_path: Path, size: int) -> N
 
     def in_pieces(name: str) -> Chunks:
         with open(name, "rb") as file:
-            return Plain(os.dup(file.fileno()), size)
+            return PlainChunks(os.dup(file.fileno()), size)
 
-    tape = Tape(str(path), in_pieces)
-    assert [tape.first.line, *(each.line for each in tape.after(tape.first))] == taken
-    assert [tape.last.line, *(each.line for each in tape.before(tape.last))] == taken[::-1]
-    assert tape.at(START + timedelta(seconds=3.5)).line == taken[3]
+    recording = Recording(str(path), in_pieces)
+    assert [
+        recording.first.line,
+        *(each.line for each in recording.after(recording.first)),
+    ] == taken
+    assert [
+        recording.last.line,
+        *(each.line for each in recording.before(recording.last)),
+    ] == taken[::-1]
+    assert recording.at(START + timedelta(seconds=3.5)).line == taken[3]
 
 
 def test_samples_before_and_after_one(path: Path) -> None:
-    tape = Tape(str(write(path, map(line, range(9)))))
-    middle = tape.at(START + timedelta(seconds=4))
-    assert [each.snapshot() for each in tape.after(middle)] == [second(n) for n in range(5, 9)]
-    assert [each.snapshot() for each in tape.before(middle)] == [second(n) for n in (3, 2, 1, 0)]
+    recording = Recording(str(write(path, map(line, range(9)))))
+    middle = recording.at(START + timedelta(seconds=4))
+    assert [each.snapshot() for each in recording.after(middle)] == [second(n) for n in range(5, 9)]
+    assert [each.snapshot() for each in recording.before(middle)] == [
+        second(n) for n in (3, 2, 1, 0)
+    ]
 
 
 def test_cut_at_every_byte_of_its_last_line_it_still_replays(path: Path) -> None:
@@ -77,7 +85,7 @@ def test_cut_at_every_byte_of_its_last_line_it_still_replays(path: Path) -> None
     start = len(shorter) - (7 if path.suffix == ".zst" else 0)
     for end in range(start, len(whole) + 1):
         path.write_bytes(whole[:end])
-        found = times(Tape(str(path)))
+        found = times(Recording(str(path)))
         assert found in ([0, 1], [0, 1, 2]), end
     assert found == [0, 1, 2]
 
@@ -86,65 +94,65 @@ def test_lines_that_are_no_samples_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "host.jsonl"
     hostile = [b"\x00\xff", b"", b"[1]", b'{"taken_at":7}', b'{"taken_at":"2026-01-02"}', b"{" * 9]
     path.write_bytes(b"\n".join([*hostile, line(1), *hostile, line(2), *hostile]))
-    assert times(Tape(str(path))) == [1, 2]
+    assert times(Recording(str(path))) == [1, 2]
 
 
 def test_a_line_of_sixteen_mebibytes_is_read(path: Path) -> None:
     long = b'{"x":"%s",' % (b"y" * (15 << 20)) + line(1)[1:]
-    tape = Tape(str(write(path, [line(0), long, line(2)])))
-    assert times(tape) == [0, 1, 2]
-    assert tape.at(START + timedelta(seconds=1)).snapshot() == second(1)
+    recording = Recording(str(write(path, [line(0), long, line(2)])))
+    assert times(recording) == [0, 1, 2]
+    assert recording.at(START + timedelta(seconds=1)).snapshot() == second(1)
 
 
 def test_hostile_texts_are_cleaned(path: Path) -> None:
     taken = msgspec.json.decode(line(0))
     taken["host"]["hostname"] = "\x1b[2Jnode\u202e"
-    tape = Tape(str(write(path, [msgspec.json.encode(taken)])))
-    assert tape.first.snapshot().host.hostname == "\\x1b[2Jnode\\u202e"
+    recording = Recording(str(write(path, [msgspec.json.encode(taken)])))
+    assert recording.first.snapshot().host.hostname == "\\x1b[2Jnode\\u202e"
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (b"", "empty"),
-        (b"hello\n", "no recording of gpudash"),
-        (b"\x28\xb5\x2f\xfd" + bytes(range(256)), "no recording of gpudash"),
-        (b"\0" * 100, "no recording of gpudash"),
+        (b"hello\n", "not a recording"),
+        (b"\x28\xb5\x2f\xfd" + bytes(range(256)), "not a recording"),
+        (b"\0" * 100, "not a recording"),
     ],
 )
 def test_what_is_no_recording_says_so(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "host.jsonl"
     path.write_bytes(content)
     with pytest.raises(WireError, match=words):
-        Tape(str(path))
+        Recording(str(path))
 
 
 @pytest.mark.parametrize("name", ["none", ".", "/dev/null"])
 def test_what_is_no_file_says_so(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match=r"No such file|no file that can be replayed"):
+    with pytest.raises(UsageError, match=r"No such file|not a regular file"):
         open_chunks(str(tmp_path / name))
 
 
 def test_a_newer_schema_is_read_as_far_as_it_is_known(path: Path) -> None:
     later = line(0, schema=7)[:-1] + b',"mood":"fine"}'
-    sample = Tape(str(write(path, [later]))).first
+    sample = Recording(str(write(path, [later]))).first
     assert sample.snapshot() == second(0, schema=7)
     assert "schema 7, this one reads 1" in sample.note
-    assert "update it" in sample.note
+    assert "update gpudash" in sample.note
 
 
 def test_a_newer_schema_that_cannot_be_read_says_what_to_do(path: Path) -> None:
     later = line(0, schema=7).replace(b'"processes":[', b'"processes":[7,')
-    sample = Tape(str(write(path, [later]))).first
-    with pytest.raises(WireError, match=r"newer gpudash .*update it"):
+    sample = Recording(str(write(path, [later]))).first
+    with pytest.raises(WireError, match=r"newer gpudash .*update gpudash"):
         sample.snapshot()
 
 
 def test_a_frame_that_unpacks_beyond_all_measure_is_refused(tmp_path: Path) -> None:
-    from gpudash.feed.recording.reader import Compressor, unpack
+    from gpudash.feed.recording.zstd import Compressor, decompress
 
     bomb = Compressor()
-    packed = b"".join(bomb.pack(b" " * (1 << 20)) for _ in range(8)) + bomb.end()
+    packed = b"".join(bomb.compress(b" " * (1 << 20)) for _ in range(8)) + bomb.end()
     assert len(packed) < 10_000
     with pytest.raises(WireError, match="unzstd"):
-        unpack(packed, 4 << 20)
+        decompress(packed, 4 << 20)
