@@ -1,42 +1,309 @@
-"""The live screen with all that its keys do."""
+"""The live screen: panels over a feed, drawn when something changed, and what its keys do."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpudash.model.errors import ExitStatus
-from gpudash.tui.actions.navigation import Filtering, Moving, Pointing
-from gpudash.tui.actions.panels import Copying, Showing
-from gpudash.tui.actions.signalling import Signalling
-from gpudash.tui.actions.time import Driving, Replaying
-from gpudash.tui.bindings import bindings
-from gpudash.tui.keymap import OVERVIEW_KEYS
-from gpudash.tui.views.view import View
+from textual.app import ComposeResult
+from textual.events import Key, Resize
+from textual.geometry import Size
+from textual.screen import Screen
+
+from gpudash.analysis.filter import parse
+from gpudash.feed.protocol import FeedState, SnapshotFeed
+from gpudash.model.errors import ExitStatus, FilterError
+from gpudash.model.snapshot import Snapshot
+from gpudash.tui.actions import choices, processes, time, views
+from gpudash.tui.bindings import ACTIONS_OF_OVERVIEW, ACTIONS_OF_SELECTION, bindings, remap
+from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.dialogs.prompt import Prompt
+from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS
+from gpudash.tui.panels import DashboardPanels
+from gpudash.tui.preferences import Preferences
+from gpudash.tui.terminal.app import TerminalApp
+from gpudash.tui.terminal.driver import QuietDriver
+from gpudash.tui.terminal.input import actions_of, has_use_for
+from gpudash.tui.terminal.screen_buffer import color_system
+from gpudash.tui.theme import Theme, textual_theme
+from gpudash.tui.views.view import View, put_above
+from gpudash.tui.widgets.devices import DevicePanel
+from gpudash.tui.widgets.filter_prompt import FilterPrompt
+from gpudash.tui.widgets.lines import Footer, Lines, Panel
+from gpudash.tui.widgets.processes import ProcessPanel
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
+_SAVE_SECONDS = 1.0
+_TICK_SECONDS = 1.0
+_COMMAND_STEP, _END = 8, 1 << 20
+_PROMPT_MOVES = {"up": "move(-1)", "down": "move(1)", "pageup": "page(-1)", "pagedown": "page(1)"}
+"""The keys that no text needs: they move the cursor while a filter is typed."""
 
 
-def _names(keys: Any) -> frozenset[str]:
-    return frozenset(key.action.partition("(")[0] for key in keys)
+class Overview(Screen[None], inherit_bindings=False):
+    """The main screen, on which only the keys of the one table work."""
 
 
-_SIGNALLING = _names(key for key in OVERVIEW_KEYS if key.signals)
-_OF_OVERVIEW = _names(
-    key
-    for key in OVERVIEW_KEYS
-    if key.group in ("Move", "Sort", "Filter", "GPUs", "Panels") or key.id == "process.tag"
-)
-"""What would change unseen while another view lies above the overview."""
-_OF_SELECTION = _SIGNALLING | _names(
-    key for key in OVERVIEW_KEYS if key.action.startswith(("copy", "view_process"))
-)
-"""What concerns the process that is selected there."""
-
-
-class GpudashApp(Moving, Filtering, Showing, Pointing, Replaying, Driving, Copying, Signalling):
+class GpudashApp(TerminalApp):
     """Shows the snapshots of a feed until its user leaves."""
 
+    CSS = """
+    Screen { layout: vertical; overflow: hidden; }
+    #processes { height: 1fr; }
+    Footer.-covered { display: none; }
+    """
     BINDINGS: ClassVar[list[Any]] = bindings(OVERVIEW_KEYS)
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
+
+    def __init__(
+        self,
+        feed: SnapshotFeed,
+        *,
+        driver_class: type[Driver] | None = None,
+        no_color: bool = False,
+        preferences: Preferences | None = None,
+    ) -> None:
+        self.preferences = preferences or Preferences()
+        self._no_color = no_color
+        theme = self._load_theme()
+        super().__init__(driver_class=driver_class or QuietDriver, ansi_color=theme.is_ansi)
+        self.animation_level = "none"
+        self.failure: str | None = None
+        """Why there was never a snapshot, in the words of the collector that ended."""
+        self.feed = feed
+        self.dashboard = DashboardModel(feed, theme)
+        self.preferences.arrange(self.dashboard)
+        self.panels = DashboardPanels(self.dashboard, self.preferences.current.columns)
+        self._heights = (0, 1)
+        self._owes_draw = self._owes_save = self._awaits_tick = False
+        self._terminal_size: Size | None = None
+        self._header = Lines(theme.header, id="header")
+        self._devices = DevicePanel(self.dashboard)
+        self._processes = ProcessPanel(self.dashboard, self.panels.process_table)
+        self.prompt = FilterPrompt(self.dashboard)
+        self._footer = Footer(theme.label, self.dashboard.keys, id="footer")
+        remap(self, self.preferences.current.keys)
+        self._apply_textual_theme()
+
+    # Start and end
+
+    def get_default_screen(self) -> Overview:
+        """Return the main screen."""
+        return Overview(id="_default")
+
+    def compose(self) -> ComposeResult:
+        """Stack the panels."""
+        yield self._header
+        yield self._devices
+        yield self._processes
+        yield self.prompt
+        yield self._footer
+
+    def on_mount(self) -> None:
+        """Start to listen to the feed and to the signals that end a program or free the GPUs."""
+        loop = asyncio.get_running_loop()
+        leaving = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+        for number in leaving:
+            loop.add_signal_handler(number, self._leave_with, 128 + number)
+        # `kill -USR1` does what the key does, from the shell in which a reset is made.
+        loop.add_signal_handler(signal.SIGUSR1, self.action_release)
+        # Held back since before there was a loop whose tasks an exit would leave behind.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [*leaving, signal.SIGUSR1])
+        self.app_resume_signal.subscribe(self, lambda _app: self.forget_frame())
+        self.dashboard.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
+        self._lay_out()
+        if self.feed.latest is not None:
+            self.dashboard.receive(self.feed.latest)
+        self._fit_panels()
+        self.feed.attach(loop, self._receive, self._feed_changed)
+
+    def on_ready(self) -> None:
+        """Show the screen, and keep the garbage collector off what start-up left for good."""
+        self.redraw()
+        gc.collect()
+        # From here on memory is freed: what was imported is not searched for garbage again.
+        gc.freeze()
+        gc.enable()
+
+    def on_unmount(self) -> None:
+        """Let the collector go."""
+        self.feed.stop()
+
+    def hang_up(self) -> None:
+        """Save what was changed: the terminal is gone, and the program about to be."""
+        self.preferences.finish()
+
+    def _leave_with(self, status: int) -> None:
+        self.exit(status, return_code=status)
+
+    # The feed
+
+    def _receive(self, snapshots: Sequence[Snapshot], after_jump: bool) -> None:
+        """Take what the feed brings; while a live screen is paused it is only kept for later."""
+        if self.feed.player is not None:
+            self.dashboard.replay(snapshots, after_jump)
+            self.redraw()
+        elif self.dashboard.receive(snapshots[-1]):
+            self.redraw()
+
+    def _feed_changed(self) -> None:
+        """Show a change of a recording at once, as its snapshots do not age."""
+        if self.feed.player is not None:
+            self.redraw()
+        else:
+            self._tick()
+
+    def _tick(self) -> None:
+        """Keep ages true while no snapshot does, and leave if there will never be one."""
+        feed = self.feed
+        if feed.latest is None and (feed.exit_status or 0) > 0:
+            self.failure = feed.error
+            self._leave_with(feed.exit_status or ExitStatus.FAILURE)
+        elif self._is_aging:
+            self.redraw()
+
+    @property
+    def _is_aging(self) -> bool:
+        """Whether what is shown says how old it is."""
+        return self.dashboard.playhead.paused or self.feed.state is not FeedState.LIVE
+
+    def _tick_while_aging(self) -> None:
+        """Draw again in a second if ages are shown: no snapshot may come that does."""
+
+        def tick() -> None:
+            self._awaits_tick = False
+            self._tick()
+
+        if self._is_aging and not self._awaits_tick:
+            self._awaits_tick = True
+            self.set_timer(_TICK_SECONDS, tick)
+
+    # Drawing
+
+    def on_resize(self, event: Resize) -> None:
+        """Lay the panels out for the new size."""
+        self._terminal_size = event.size
+        self._lay_out()
+        self.redraw()
+
+    def _lay_out(self) -> None:
+        """Give the dashboard the terminal, less the prompt, which is a line higher than keys."""
+        cells, height = self._terminal_size or self.size
+        covered = self.prompt.height - 1 if self.prompt.is_open else 0
+        self.dashboard.resize(cells, max(1, height - covered))
+        self._footer.set_class(self.prompt.is_open, "-covered")
+
+    def redraw(self) -> None:
+        """Draw everything, what shows through around a dialog too.
+
+        What is the same as before costs nothing to send.
+        """
+        if not self.is_running:
+            return
+        self._tick_while_aging()
+        if self.held_back():
+            # A frame that nobody can see yet is not worth its drawing.
+            self._owes_draw = True
+            return
+        front = next(screen for screen in reversed(self.screen_stack) if not screen.is_modal)
+        if isinstance(front, View):
+            with self.one_frame():
+                front.draw()
+            return
+        if self._fit_panels():
+            self.call_after_refresh(self.redraw)
+            return
+        if not self._header.size:
+            # Not laid out yet: `on_ready` draws.
+            return
+        panels = self.panels.draw()
+        with self.one_frame():
+            self._header.show(panels.header)
+            self._devices.show(panels.devices)
+            self._processes.show(panels.processes)
+            self._footer.take_keys(self.dashboard.keys_in_focus, self.dashboard.status_text)
+            self._footer.show(panels.footer)
+            if self.prompt.is_open and self.prompt.draw():
+                self._prompt_changed_height()
+        self.start_display()
+
+    def draw_owed(self) -> None:
+        """Draw what was not drawn while the link was busy."""
+        if self._owes_draw:
+            self._owes_draw = False
+            self.redraw()
+
+    def _fit_panels(self) -> bool:
+        """Give the panels the heights of what they show; return whether that is a change."""
+        heights = self.dashboard.layout.upper, len(self.panels.footer())
+        if self._heights == heights:
+            return False
+        self._heights = heights
+        self._devices.styles.height, self._footer.styles.height = heights
+        return True
+
+    def show_message(self, message: str, *, stays: bool = False) -> None:
+        """Show what an action led to in the footer, for some seconds unless it `stays`."""
+        self.dashboard.status_message.show(message, stays=stays)
+        self.redraw()
+
+    # Settings
+
+    def _load_theme(self) -> Theme:
+        """Return the theme of the settings, as this terminal can show it."""
+        colors = color_system(os.environ)
+        return self.preferences.theme(no_color=self._no_color, color_system=colors)
+
+    def apply_theme(self) -> None:
+        """Show everything in the theme of the settings."""
+        theme = self._load_theme()
+        self.dashboard.set_theme(theme)
+        self._header.set_theme(theme.header)
+        self._devices.set_theme(theme.base)
+        self._processes.set_theme(theme.base)
+        self.prompt.set_theme(theme.header)
+        self._footer.set_theme(theme.label)
+        for screen in self.screen_stack:
+            if isinstance(screen, View):
+                screen.set_theme(theme)
+        self.ansi_color = theme.is_ansi
+        self._apply_textual_theme()
+
+    def _apply_textual_theme(self) -> None:
+        """Give Textual the same colours for what it draws by itself."""
+        if not self._no_color:
+            theme = textual_theme(self.preferences.current.theme)
+            self.register_theme(theme)
+            self.theme = theme.name
+
+    def prefer(self, **fields: object) -> None:
+        """Note a setting that the user changed, to be saved a little later."""
+        self.preferences.change(**fields)
+        if not self._owes_save and not self.preferences.is_saved:
+            self._owes_save = True
+            self.set_timer(_SAVE_SECONDS, self._save)
+
+    def _save(self) -> None:
+        self._owes_save = False
+        loop = asyncio.get_running_loop()
+
+        def failed(reason: str) -> None:
+            # After the loop has ended, `finish` reports it.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(partial(self.show_message, reason, stays=True))
+
+        self.preferences.save(failed)
+
+    # Keys: the screen
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse what would not be seen, or is not for what is in front."""
@@ -44,10 +311,25 @@ class GpudashApp(Moving, Filtering, Showing, Pointing, Replaying, Driving, Copyi
             # A key that was on its way here when a dialog came above.
             return False
         if isinstance(self.screen, View) and (
-            action in _OF_OVERVIEW or (action in _OF_SELECTION and not self.screen.may_signal)
+            action in ACTIONS_OF_OVERVIEW
+            or (action in ACTIONS_OF_SELECTION and not self.screen.may_signal)
         ):
             return False
         return super().check_action(action, parameters)
+
+    def on_key(self, event: Key) -> None:
+        """Suspend below a dialog that has no use for the key, whatever else it holds back."""
+        screen = self.screen
+        if screen.is_modal and self._suspends(event.key) and not has_use_for(screen, event.key):
+            self.action_suspend_process()
+
+    def _suspends(self, key: str) -> bool:
+        """Return whether a key suspends in the overview, where it may have been remapped."""
+        return "suspend_process" in actions_of(self, key)
+
+    async def on_footer_pressed(self, message: Footer.Pressed) -> None:
+        """Do what the key that was clicked does."""
+        await self.run_action(message.action)
 
     def action_leave(self) -> None:
         """Quit."""
@@ -56,3 +338,181 @@ class GpudashApp(Moving, Filtering, Showing, Pointing, Replaying, Driving, Copyi
     def action_redraw(self) -> None:
         """Send every cell again."""
         self.forget_frame()
+
+    def action_help(self) -> None:
+        """Show all keys that work."""
+        from gpudash.tui.dialogs.help import HelpScreen
+
+        keys = self.dashboard.in_force(KEYS)
+        put_above(self, HelpScreen(self.dashboard.theme, keys), lambda _result: self.redraw())
+
+    action_palette = choices.choose_action
+    action_choose_theme = choices.choose_theme
+
+    # Keys: time and the driver
+
+    action_pause = time.pause
+    action_step = time.step
+    action_interval = time.change_interval
+    action_seek = time.seek
+    action_release = time.release
+    action_wake = time.wake
+
+    # Keys: views
+
+    action_open = views.open_selected
+    action_view = views.open_view
+    action_view_process = views.open_process
+    action_mistakes = views.open_mistakes
+
+    def on_view_open(self, message: View.Open) -> None:
+        """Open the view that another one asks for."""
+        views.show_view(self, message.view)
+
+    def on_view_filter(self, message: View.Filter) -> None:
+        """Show the processes that a view asks for alone."""
+        try:
+            self.filter_by(message.text)
+        except FilterError as error:
+            self.show_message(str(error))
+
+    # Keys: focus and cursor
+
+    def action_turn(self) -> None:
+        """Give the focus to the devices, or back to the processes."""
+        self.dashboard.toggle_focus()
+        self.show_message("")
+
+    def action_enlarge(self) -> None:
+        """Give the part in focus all the room, or share it out again."""
+        self.dashboard.enlarged = not self.dashboard.enlarged
+        self.show_message("")
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        self.dashboard.move(rows)
+        self.show_message("")
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by what is in view."""
+        focused = self.dashboard.devices.focused
+        self.action_move(pages * (self.dashboard.layout.seen if focused else self.panels.page))
+
+    def action_move_to(self, index: int) -> None:
+        """Move the cursor to the first row (0) or the last (-1)."""
+        dashboard = self.dashboard
+        part = dashboard.devices if dashboard.devices.focused else dashboard.listing
+        self.action_move(len(part.rows) if index else -len(part.rows))
+
+    def action_scroll_command(self, steps: int) -> None:
+        """Show later or earlier parts of the command lines; move between columns of devices."""
+        layout = self.dashboard.layout
+        if self.dashboard.devices.focused and layout.across > 1:
+            self.action_move(steps * layout.device_lines)
+            return
+        self.panels.scroll_command(steps * _COMMAND_STEP)
+        self.redraw()
+
+    def action_scroll_command_to(self, end: int) -> None:
+        """Show the beginning of the command lines (0), or the end of the longest (-1)."""
+        self.panels.scroll_command(_END if end else -_END)
+        self.redraw()
+
+    # Keys: which GPUs, columns and processes, in what order
+
+    action_choose_devices = choices.choose_devices
+    action_choose_columns = choices.choose_columns
+    action_choose_sort = choices.choose_sort
+    action_sort = processes.sort
+    action_reverse = processes.reverse
+
+    def action_toggle_device(self, index: int) -> None:
+        """Hide a GPU, or show it again."""
+        if index not in self.dashboard.devices.indices:
+            self.show_message(f"there is no GPU {index}")
+            return
+        self.dashboard.hide_devices(lambda devices: devices.toggle(index))
+        self.show_message("")
+
+    def action_toggle_panel(self, panel: str) -> None:
+        """Hide a panel, or show it again."""
+        self.dashboard.toggle_panel(panel)
+        self.prefer(hidden_panels=tuple(sorted(self.dashboard.hidden)))
+        self.show_message("")
+
+    def action_clear(self) -> None:
+        """Go back to the present; from there, drop the tags, the filter, the choice of GPUs."""
+        self.dashboard.clear()
+        self.show_message("")
+
+    # Keys: the filter
+
+    def filter_by(self, text: str) -> None:
+        """Show the processes that fit a filter, in the overview.
+
+        Raises FilterError if it is none.
+        """
+        wanted = parse(text)
+        while isinstance(self.screen, View):
+            self.pop_screen()
+        self.dashboard.listing.filter_by(wanted)
+        self.show_message("")
+
+    def action_filter(self) -> None:
+        """Open the prompt with the filter in force."""
+        self.prompt.begin()
+        self._prompt_changed_height()
+
+    def on_prompt_changed(self, _message: Prompt.Changed) -> None:
+        """Show what fits so far."""
+        self.prompt.apply()
+        self.redraw()
+
+    def on_prompt_kept(self, _message: Prompt.Kept) -> None:
+        """Close the prompt, unless its filter is wrong."""
+        if self.prompt.keep():
+            self._prompt_changed_height()
+            self.dashboard.message = self.prompt.warning
+
+    def on_prompt_abandoned(self, _message: Prompt.Abandoned) -> None:
+        """Close the prompt as if nothing had been typed."""
+        self.prompt.abandon()
+        self._prompt_changed_height()
+
+    async def on_prompt_unused(self, message: Prompt.Unused) -> None:
+        """Move the cursor with the keys that no text needs, or suspend."""
+        if message.key in _PROMPT_MOVES:
+            await self.run_action(_PROMPT_MOVES[message.key])
+            self.prompt.follow_cursor()
+        elif self._suspends(message.key):
+            self.action_suspend_process()
+
+    def _prompt_changed_height(self) -> None:
+        self._lay_out()
+        self.dashboard.message = ""
+        self.call_after_refresh(self.redraw)
+
+    # Keys: the selected process
+
+    action_tag = processes.tag
+    action_copy_pid = processes.copy_pid
+    action_copy_command = processes.copy_command
+    action_kill = processes.kill
+
+    # The mouse
+
+    def on_panel_changed(self, _message: Panel.Changed) -> None:
+        """Draw what a click or the wheel led to."""
+        self.redraw()
+
+    def on_panel_opened(self, _message: Panel.Opened) -> None:
+        """Open what was clicked twice."""
+        self.action_open()
+
+    def on_device_panel_findings_opened(self, _message: DevicePanel.FindingsOpened) -> None:
+        """Show what is wrong."""
+        self.action_view("findings")
+
+    def on_process_panel_heading_clicked(self, message: ProcessPanel.HeadingClicked) -> None:
+        """Sort by the column."""
+        processes.sort_by(self, message.key)

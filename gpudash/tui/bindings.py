@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpudash.tui.keymap import KEYS, SCREENS, Key
+from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS, SCREENS, Key
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -165,6 +165,22 @@ def _shown(key: str) -> str:
     if key[:1] == "f" and key[1:].isdecimal():
         return key.upper()
     return _BY_CHARACTER.get(key, key)
+
+
+def _actions(keys: Iterable[Key]) -> frozenset[str]:
+    return frozenset(key.action.partition("(")[0] for key in keys)
+
+
+ACTIONS_OF_OVERVIEW = _actions(
+    key
+    for key in OVERVIEW_KEYS
+    if key.group in ("Move", "Sort", "Filter", "GPUs", "Panels") or key.id == "process.tag"
+)
+"""What would change unseen while another view lies above the overview."""
+ACTIONS_OF_SELECTION = _actions(
+    key for key in OVERVIEW_KEYS if key.signals or key.action.startswith(("copy", "view_process"))
+)
+"""What concerns the process that is selected there."""
 
 
 _FOOTER = (

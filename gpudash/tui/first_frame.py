@@ -8,6 +8,7 @@ from gpudash.feed.protocol import SnapshotFeed
 from gpudash.model import wire
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import fitted
+from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.terminal.diff import erases
 from gpudash.tui.terminal.screen_buffer import ScreenBuffer, color_system
@@ -30,14 +31,14 @@ def draw(
     """Return the picture of the feed's last snapshot, and the bytes that show it."""
     colors = color_system(os.environ)
     preferences = preferences or Preferences()
-    theme = preferences.look(no_color=no_color, color_system=colors)
+    theme = preferences.theme(no_color=no_color, color_system=colors)
     dashboard = DashboardModel(feed, theme)
     preferences.arrange(dashboard)
     dashboard.resize(cells, height)
     if feed.latest is not None:
         dashboard.receive(feed.latest)
-    panels = dashboard.panels()
-    spacer = dashboard.device_height - len(panels.devices)
+    panels = DashboardPanels(dashboard, preferences.current.columns).draw()
+    spacer = dashboard.layout.upper - len(panels.devices)
     lines = [*panels.header, *panels.devices, *[[]] * spacer, *panels.processes]
     room = max(0, height - len(panels.footer))
     lines = lines[:room] + [[]] * (room - len(lines)) + panels.footer

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """What `+` and `-` step through, in seconds."""
 
-SHORTEST_KEPT = 0.5
+MIN_SAVED_INTERVAL = 0.5
 """The shortest of them that becomes a setting: shorter ones are for a close look at something."""
 
 _PATIENCE_SECONDS = 1.0
@@ -65,8 +65,8 @@ class Preferences:
         self.current = msgspec.structs.replace(self.current, **fields)
         self._wanted = msgspec.structs.replace(self._wanted, **fields)
 
-    def try_on(self, theme: str) -> None:
-        """Take a theme for as long as it is looked at, not to be kept."""
+    def preview(self, theme: str) -> None:
+        """Use a theme without saving it."""
         self.current = msgspec.structs.replace(self.current, theme=theme)
 
     def save(self, failed: Callable[[str], None] | None = None) -> None:
@@ -107,12 +107,14 @@ class Preferences:
             if saving.is_alive() and failed is not None:
                 failed(f"settings not saved to {self._path}: its folder does not answer")
 
-    def look(self, *, no_color: bool, color_system: ColorSystem) -> Theme:
-        """Return the theme that is wanted, as a terminal of so many colours shows it."""
-        from gpudash.tui.theme import look
+    def theme(self, *, no_color: bool, color_system: ColorSystem) -> Theme:
+        """Return the theme of the settings, as a terminal of so many colours shows it."""
+        from gpudash.tui.theme import load_theme
 
         wanted = self.current
-        return look(wanted.theme, no_color=no_color, color_system=color_system, ascii=wanted.ascii)
+        return load_theme(
+            wanted.theme, no_color=no_color, color_system=color_system, ascii=wanted.ascii
+        )
 
     def arrange(self, dashboard: DashboardModel) -> None:
         """Apply the settings to a dashboard."""
@@ -120,7 +122,6 @@ class Preferences:
         listing = dashboard.listing
         listing.sort_key = settings.sort
         listing.descending = starts_largest(settings.sort) is not settings.reverse
-        dashboard.processes.choose(settings.columns)
         dashboard.hidden = frozenset(settings.hidden_panels)
         dashboard.in_force = partial(
             keys_in_force,

@@ -404,6 +404,12 @@ class Theme(NamedTuple):
     curves: tuple[Style, ...] = (Style(),)
     """Of neighbouring curves in one chart, in turn."""
 
+    @property
+    def is_ansi(self) -> bool:
+        """Whether it uses the terminal's own colours, which Textual must pass on as they are."""
+        background = self.base.bgcolor
+        return background is None or background.is_default
+
     def level(self, level: Level) -> Style:
         """Return how a value of this level looks; an unknown one recedes."""
         if level == "ok":
@@ -498,7 +504,7 @@ THEMES = (*OWN, *BORROWED)
 
 # Kept for ever, as `faded` is: what was drawn is known by the identity of its theme.
 @cache
-def look(
+def load_theme(
     name: str = "dark", *, no_color: bool, color_system: ColorSystem, ascii: bool = False
 ) -> Theme:
     """Return a theme as a terminal of so many colours can show it."""

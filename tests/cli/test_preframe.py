@@ -5,7 +5,7 @@ import pytest
 from gpudash.cli.preframe import skeleton
 from gpudash.tui.terminal.screen_buffer import color_system
 from gpudash.tui.terminal.sgr import codes_of
-from gpudash.tui.theme import look
+from gpudash.tui.theme import load_theme
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from gpudash.tui.theme import look
 )
 def test_looks_as_the_picture_that_follows(environ: dict[str, str]) -> None:
     system = color_system(environ)
-    theme = look("dark", no_color="NO_COLOR" in environ, color_system=system)
+    theme = load_theme("dark", no_color="NO_COLOR" in environ, color_system=system)
     word, bar = (
         f"\x1b[{';'.join(code for code in ('0', *codes_of(style, system)) if code)}m"
         for style in (theme.dim, theme.header_strong)

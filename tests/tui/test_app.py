@@ -107,7 +107,7 @@ async def test_movement_keys_stay_within_the_list() -> None:
         await pilot.press("k")
         assert selected(app) == 1000
         await pilot.press("pagedown")
-        page = app.dashboard.page
+        page = app.panels.page
         assert selected(app) == 1000 + page
         await pilot.press("end")
         assert selected(app) == 1039
@@ -147,7 +147,7 @@ async def test_sort_keys_walk_the_columns_and_reverse() -> None:
         await pilot.pause()
         listing = app.dashboard.listing
         assert listing.sort_key == "gpu_memory"
-        keys = app.dashboard.processes.sortable
+        keys = app.panels.process_table.sortable
         await pilot.press("full_stop")
         assert listing.sort_key == keys[keys.index("gpu_memory") + 1]
         await pilot.press("comma", "comma")
@@ -166,7 +166,7 @@ async def test_click_on_a_heading_sorts_and_on_a_row_selects() -> None:
         heading = next(line for line in screen_lines(app) if "COMMAND" in line)
         await pilot.click("#processes", offset=(heading.index("PID"), 0))
         assert app.dashboard.listing.sort_key == "pid"
-        top = app.dashboard.processes.top
+        top = app.panels.process_table.top
         await pilot.click("#processes", offset=(10, 3))
         await pilot.pause()
         assert app.dashboard.listing.cursor == top + 2
@@ -307,7 +307,7 @@ async def test_help_lists_every_key_and_closes() -> None:
         await pilot.press("h")
         await pilot.pause()
         text = "\n".join(screen_lines(app))
-        assert "the process or GPU before" in text
+        assert "go to the previous process or GPU" in text
         await pilot.press("q")
         await pilot.pause()
         assert "the process or GPU before" not in "\n".join(screen_lines(app))

@@ -14,7 +14,7 @@ from tests.tui.stage import (
     updated,
 )
 
-NARROW = [("", "f2", "Colours"), ("", "K", "Close"), ("", "colon", "Screen: choose")]
+NARROW = [("", "f2", "Colours"), ("", "K", "Close"), ("", "colon", "Choose the colours")]
 NARROW += [(view, "f2", "Colours") for view in "dmu"] + [("enter", "K", "Close")]
 
 

@@ -108,7 +108,7 @@ class Dashboard(RuleBasedStateMachine):
 
     @property
     def device(self) -> str | None:
-        row = self.app.dashboard.device
+        row = self.app.dashboard.devices.selected
         return row.device.key if row else None
 
     @rule(
@@ -128,7 +128,7 @@ class Dashboard(RuleBasedStateMachine):
         if paused:
             assert (self.selected, self.device) == before
             return
-        rows = {row.device.key for row in self.app.dashboard.rows}
+        rows = {row.device.key for row in self.app.dashboard.devices.rows}
         present = ({process.key for process in snapshot.processes}, rows)
         after = before[0] if self.is_given_up else self.selected, self.device
         for now, earlier, had, there in zip(after, before, self.had, present, strict=True):

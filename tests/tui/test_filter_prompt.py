@@ -113,14 +113,14 @@ async def test_escape_takes_back_tags_then_the_filter_then_the_gpus() -> None:
         await pilot.press("space", "1")
         listing = app.dashboard.listing
         assert listing.tagged
-        assert app.dashboard.shown.hidden
+        assert app.dashboard.devices.hidden
         await pilot.press("escape")
         assert not listing.tagged
         assert listing.filter.clauses
         await pilot.press("escape")
         assert not listing.filter.clauses
         await pilot.press("escape")
-        assert not app.dashboard.shown.hidden
+        assert not app.dashboard.devices.hidden
         assert len(pids(app)) == 20
 
 

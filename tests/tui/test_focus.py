@@ -34,7 +34,7 @@ async def shown(
 
 
 def device(app: GpudashApp) -> int:
-    row = app.dashboard.device
+    row = app.dashboard.devices.selected
     assert row is not None
     return row.device.index
 

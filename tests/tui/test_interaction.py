@@ -3,12 +3,11 @@ import base64
 import pytest
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
-from gpudash.tui.app import GpudashApp
+from gpudash.tui.app import GpudashApp, Overview
 from gpudash.tui.bindings import live_keys
 from gpudash.tui.dialogs.choose import ChooseScreen
 from gpudash.tui.keymap import KEYS
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.screen import Overview
 from gpudash.tui.views.view import View
 from tests.factories import make_snapshot
 from tests.tui.stage import (
@@ -131,7 +130,7 @@ async def test_one_of_many_gpus_is_chosen_from_a_list() -> None:
         await pilot.pause()
         assert "GPU 0,2,14 of 16" in screen_lines(app)[0]
         await pilot.press("g", "home", "enter")
-        assert not app.dashboard.shown.hidden
+        assert not app.dashboard.devices.hidden
 
 
 @pytest.mark.parametrize("keys", [(), ("slash", *"nobody-at-all"), ("enter",)])
@@ -170,7 +169,7 @@ async def test_enter_keeps_the_gpus_that_were_marked() -> None:
         await pilot.click(offset=(20, y))
         await pilot.press("enter")
         await pilot.pause()
-        assert app.dashboard.shown.hidden == {0, 3}
+        assert app.dashboard.devices.hidden == {0, 3}
         assert isinstance(app.screen, Overview)
 
 
@@ -185,7 +184,7 @@ async def test_a_click_on_the_foot_of_a_list_chooses_nothing_below_it() -> None:
         await pilot.click(offset=(20, y))
         await pilot.pause()
         assert isinstance(app.screen, ChooseScreen)
-        assert not app.dashboard.shown.hidden
+        assert not app.dashboard.devices.hidden
 
 
 async def test_a_click_hides_a_column_and_enter_closes_their_list() -> None:
@@ -213,10 +212,10 @@ async def test_typing_narrows_every_list_down() -> None:
         await pilot.pause()
         assert "type to find  Space on or off" in text_of(app)
         await pilot.press("space")
-        assert app.dashboard.shown.hidden == {13}
+        assert app.dashboard.devices.hidden == {13}
         await pilot.press("escape", "g", "1", "3", "enter")
-        assert len(app.dashboard.shown.hidden) == 63
-        assert 13 not in app.dashboard.shown.hidden
+        assert len(app.dashboard.devices.hidden) == 63
+        assert 13 not in app.dashboard.devices.hidden
         await pilot.press("f2", *"nord", "enter")
         assert app.preferences.current.theme == "nord"
         for typed, key in (("cpu", "cpu"), ("mem", "gpu_memory"), ("rss", "resident_memory")):

@@ -4,7 +4,16 @@ import pytest
 from rich.color import ColorSystem
 from textual.theme import BUILTIN_THEMES
 
-from gpudash.tui.theme import BORROWED, OWN, THEMES, contrast, in_256, look, palette, textual_theme
+from gpudash.tui.theme import (
+    BORROWED,
+    OWN,
+    THEMES,
+    contrast,
+    in_256,
+    load_theme,
+    palette,
+    textual_theme,
+)
 
 READ = ("text", "accent", "owner", "ok", "warn", "critical")
 COLORED = [name for name in THEMES if palette(name).background != "default"]
@@ -38,23 +47,23 @@ def test_levels_differ_in_brightness_where_colours_may_look_alike() -> None:
 
 @pytest.mark.parametrize("name", THEMES)
 def test_every_theme_becomes_styles_and_a_theme_of_textual(name: str) -> None:
-    assert look(name, no_color=False, color_system=ColorSystem.TRUECOLOR).utilization
+    assert load_theme(name, no_color=False, color_system=ColorSystem.TRUECOLOR).utilization
     assert textual_theme(name).dark is palette(name).is_dark or name.startswith("ansi")
 
 
 def test_sixteen_colours_are_the_terminals_own() -> None:
-    few = look("nord", no_color=False, color_system=ColorSystem.STANDARD)
-    assert few == look("terminal", no_color=False, color_system=ColorSystem.TRUECOLOR)
+    few = load_theme("nord", no_color=False, color_system=ColorSystem.STANDARD)
+    assert few == load_theme("terminal", no_color=False, color_system=ColorSystem.TRUECOLOR)
 
 
 def test_ascii_changes_the_glyphs_alone() -> None:
-    theme = look("dark", no_color=False, color_system=ColorSystem.TRUECOLOR, ascii=True)
+    theme = load_theme("dark", no_color=False, color_system=ColorSystem.TRUECOLOR, ascii=True)
     assert "".join(map(str, theme.glyphs)).isascii()
 
 
 @pytest.mark.parametrize("name", [name for name in OWN if name != "terminal"])
 def test_grounds_stay_apart_in_256_colours(name: str) -> None:
-    theme = look(name, no_color=False, color_system=ColorSystem.EIGHT_BIT)
+    theme = load_theme(name, no_color=False, color_system=ColorSystem.EIGHT_BIT)
     grounds = [style.bgcolor for style in (theme.base, theme.header, theme.selected)]
     numbers = [ground.number for ground in grounds if ground is not None]
     assert len(set(numbers)) == 3

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.pilot import Pilot
 
-from gpudash.tui.app import GpudashApp
-from gpudash.tui.screen import Overview
+from gpudash.tui.app import GpudashApp, Overview
 from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.links import LinksView
 from gpudash.tui.views.process import ProcessView

@@ -22,7 +22,7 @@ from gpudash.tui.dialogs.kill import Answer, KillScreen
 from gpudash.tui.views.view import View, put_above
 
 if TYPE_CHECKING:
-    from gpudash.tui.screen import LiveApp
+    from gpudash.tui.app import GpudashApp
 
 _POLL_SECONDS = 0.1
 _AUDIT_SECONDS = 1.0
@@ -34,7 +34,7 @@ _FOLLOW_SECONDS = 30.0
 _Result = TypeVar("_Result")
 
 
-def ask(app: LiveApp, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> None:
+def ask(app: GpudashApp, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> None:
     """Ask whether to signal the tagged processes, or the selected one where none is tagged.
 
     Over another view, which shows no tags, it is the selected one.
@@ -55,7 +55,7 @@ def ask(app: LiveApp, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> None:
 class _Flow:
     """One selection, from the question to the result."""
 
-    def __init__(self, app: LiveApp, selection: KillSelection, timeouts: Timeouts) -> None:
+    def __init__(self, app: GpudashApp, selection: KillSelection, timeouts: Timeouts) -> None:
         self._app, self._selection, self._timeouts = app, selection, timeouts
 
     def ask(self, signal: Signal, *, result: str = "", offer: str = "") -> None:

@@ -210,7 +210,7 @@ class DeviceTable:
             note = f" {first + 1}-{first + len(visible)} of {len(rows)}"
             lines += [[]] * (height + 1 - len(lines))
             lines.append(
-                [Segment(note, theme.heading), Segment("   ( ) for the others", theme.dim)]
+                [Segment(note, theme.heading), Segment("   Tab, PgDn for the others", theme.dim)]
             )
         return lines
 

@@ -162,7 +162,9 @@ class FindingsView(View):
             return
         rows = {row.process.pid: row for row in dashboard.listing.everything}
         row = next((rows[pid] for pid in finding.pids if pid in rows), None)
-        keys = [each.device.key for each in dashboard.rows if _is_about(finding, each.device)]
+        keys = [
+            each.device.key for each in dashboard.devices.rows if _is_about(finding, each.device)
+        ]
         if row is not None:
             self.post_message(self.Open(ProcessView(dashboard, row)))
         elif keys:

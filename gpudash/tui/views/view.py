@@ -15,6 +15,7 @@ from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.header import footer
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import VIEW_KEYS, Key
+from gpudash.tui.panels import header_line
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Footer, Lines, Wheel
 
@@ -119,7 +120,7 @@ class View(Wheel, Closing[None]):
         self._room = room = max(0, height - len(top))
         self._total = len(lines)
         self.first = max(0, min(self.first, self._total - room))
-        self._top.show([self.dashboard.header()])
+        self._top.show([header_line(self.dashboard)])
         self.body.show([*top, *lines[self.first : self.first + room]])
         self._bottom.take_keys(keys, told)
         self._bottom.show(bottom)

@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.header import action_at
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.keymap import Key
@@ -83,6 +84,26 @@ class Wheel:
         """Scroll up."""
         event.stop()
         self.turned(-WHEEL_LINES)
+
+
+class Panel(Wheel, Lines):
+    """A panel of the main screen, in which a first click selects, and one more opens."""
+
+    class Changed(Message):
+        """The dashboard is to be drawn again."""
+
+    class Opened(Message):
+        """What is under the cursor is to be opened."""
+
+    def __init__(self, dashboard: DashboardModel, *, id: str) -> None:
+        super().__init__(dashboard.theme.base, id=id)
+        self.dashboard = dashboard
+
+    def clicked(self, identity: object, *, was_selected: bool) -> None:
+        """Post what a click on something leads to, whether it was under the cursor or not."""
+        self.dashboard.message = ""
+        again = self.dashboard.is_second_click(identity) and was_selected
+        self.post_message(self.Opened() if again else self.Changed())
 
 
 class Footer(Lines):

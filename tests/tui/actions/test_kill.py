@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from gpudash.actions.kill.run import TIMEOUTS
-from gpudash.tui import telling
+from gpudash.tui import status
 from gpudash.tui.dialogs.kill import KillScreen
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import shown
@@ -79,7 +79,7 @@ async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(vic
 async def test_what_is_waited_for_is_told_for_as_long_as_it_is(
     victim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "SECONDS", 0.01)
+    monkeypatch.setattr(status, "SECONDS", 0.01)
     async with stage() as on:
         process = process_for(victim.pid)
         await on.ask(process)

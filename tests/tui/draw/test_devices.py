@@ -10,10 +10,10 @@ from gpudash.model.text import clean
 from gpudash.tui.draw.devices import DeviceCells
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.layout import LEAST_CELLS
-from gpudash.tui.theme import look
+from gpudash.tui.theme import load_theme
 from tests.factories import GIB, make_device, make_snapshot
 
-THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 HOT = make_device(index=7, uuid="GPU-hot", clocks_event_reasons=("hw-thermal-slowdown",))
 LOST = Device(index=1, state="lost", fault=Fault(source="nvml", message=clean("fell off")))
 FULL = make_device(

@@ -17,7 +17,7 @@ from gpudash.tui.draw.header import action_at, footer, header, host_line
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.draw.main_charts import Trends
 from gpudash.tui.keymap import OVERVIEW_KEYS
-from gpudash.tui.theme import look
+from gpudash.tui.theme import load_theme
 from tests.factories import (
     GIB,
     make_device,
@@ -29,7 +29,7 @@ from tests.factories import (
 from tests.strategies import values
 from tests.tui.past import sample, watched
 
-THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 IDLE = {"gpu_utilization_percent": 0, "memory_used_bytes": 3 << 20}
 
 
@@ -88,7 +88,7 @@ def test_what_is_left_out_is_marked() -> None:
     assert "8 GPUs: 1 hot, 1 free…" in text(50, marks=("PAUSED",))
 
 
-THEME_FOOTER = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+THEME_FOOTER = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 
 
 def text_footer(notice: str, cells: int) -> str:
@@ -141,7 +141,7 @@ def test_keys_of_the_devices_need_no_process() -> None:
     assert "view.process" in shown
 
 
-THEME_HOST = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+THEME_HOST = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 
 TRENDS = Trends(watched(sample(second, [50]) for second in range(30)))
 TRENDS.show(None)

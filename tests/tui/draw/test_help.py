@@ -7,9 +7,9 @@ from gpudash.analysis.filter.terms import TERMS
 from gpudash.tui.dialogs.help import help_lines
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.keymap import KEYS
-from gpudash.tui.theme import look
+from gpudash.tui.theme import load_theme
 
-THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 
 
 @pytest.mark.parametrize("cells", [60, 119, 120, 200])

@@ -6,7 +6,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.tui.draw.line import cells_of, fitted, highlighted, joined, spread
-from gpudash.tui.theme import look
+from gpudash.tui.theme import load_theme
 
 RED, BLUE, BLANK = Style(color="red"), Style(color="blue"), Style()
 segments = st.lists(
@@ -43,7 +43,7 @@ def test_right_end_wins() -> None:
 def test_row_under_the_cursor_is_told_apart_in_any_colours(
     colors: ColorSystem, no_color: bool, focused: bool
 ) -> None:
-    theme = look(no_color=no_color, color_system=colors)
+    theme = load_theme(no_color=no_color, color_system=colors)
     ((text, style, _control),) = highlighted(
         [Segment("word", theme.base)], theme, 6, focused=focused
     )
@@ -52,6 +52,6 @@ def test_row_under_the_cursor_is_told_apart_in_any_colours(
 
 
 def test_nothing_on_the_selected_row_has_its_own_colour_in_sixteen() -> None:
-    theme = look(no_color=False, color_system=ColorSystem.STANDARD)
+    theme = load_theme(no_color=False, color_system=ColorSystem.STANDARD)
     pieces = [Segment("a", style) for style in (theme.base, theme.warn, theme.dim, *theme.memory)]
     assert len({segment.style for segment in highlighted(pieces, theme, len(pieces))}) == 1

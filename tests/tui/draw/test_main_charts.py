@@ -12,11 +12,11 @@ from gpudash.analysis.table import device_rows
 from gpudash.model.device import Device
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.draw.main_charts import COLUMN_SECONDS, Trends, any_chart, charts
-from gpudash.tui.theme import look
+from gpudash.tui.theme import load_theme
 from tests.factories import gpu_uuid, make_device, make_snapshot
 from tests.tui.past import START, sample, watched
 
-THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 
 CURVE = re.compile(r"[\u2801-\u28ff]")
 SAMPLES = [sample(second, [80, 40]) for second in range(60)]

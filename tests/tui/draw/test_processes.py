@@ -8,10 +8,10 @@ from gpudash.analysis.table import process_rows
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.draw.processes import ProcessTable, position
 from gpudash.tui.listing import Listing
-from gpudash.tui.theme import look
+from gpudash.tui.theme import load_theme
 from tests.tui.stage import busy_snapshot
 
-THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 TYPED = "user:alice cmd:job gpu:0-7"
 
 

@@ -5,10 +5,10 @@ from rich.color import ColorSystem
 from gpudash.actions.kill.signals import find_signal, signals
 from gpudash.model.text import cut, width
 from gpudash.tui.draw.question import Drawing, Entry, Fact, Notice, Question, box_width, draw
-from gpudash.tui.theme import look
+from gpudash.tui.theme import load_theme
 
-PLAIN = look(no_color=True, color_system=ColorSystem.TRUECOLOR)
-ASCII = look(no_color=True, color_system=ColorSystem.TRUECOLOR, ascii=True)
+PLAIN = load_theme(no_color=True, color_system=ColorSystem.TRUECOLOR)
+ASCII = load_theme(no_color=True, color_system=ColorSystem.TRUECOLOR, ascii=True)
 LONG = " ".join(f"--option-{number}" for number in range(200))
 
 

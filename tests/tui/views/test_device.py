@@ -14,7 +14,7 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.draw.line import cells_of
-from gpudash.tui.theme import PLAIN, look
+from gpudash.tui.theme import PLAIN, load_theme
 from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.device.details import Details, lease_lines, missing, sheet
 from tests.factories import (
@@ -392,7 +392,7 @@ async def test_of_many_gpus_the_highest_are_compared() -> None:
         assert told[:21] == ["GPU", "highest", "8", "of", "64:", *values]
 
 
-THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 
 
 def text(cells: int = 80, **overrides: Any) -> str:

@@ -16,13 +16,13 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, width
 from gpudash.system.process_tree import Relative
 from gpudash.tui.draw.line import Line
-from gpudash.tui.theme import ASCII, look
+from gpudash.tui.theme import ASCII, load_theme
 from gpudash.tui.views.process.facts import Details
 from gpudash.tui.views.process.page import Page, branches, graphs, page
 from tests.factories import make_process, make_process_device, make_snapshot
 
-THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
-PLAIN = look(no_color=True, color_system=ColorSystem.TRUECOLOR, ascii=True)
+THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
+PLAIN = load_theme(no_color=True, color_system=ColorSystem.TRUECOLOR, ascii=True)
 SIZES = [(1, 1), (2, 5), (40, 8), (80, 22), (120, 38), (149, 10), (150, 10), (200, 58)]
 
 

@@ -332,8 +332,8 @@ def _choice(field: Field, row: DeviceRow, current: str) -> Choice:
 
 def _device_under_cursor(dashboard: DashboardModel) -> str | None:
     """Return the key of the device under the cursor, else of the first of the process there."""
-    if dashboard.devices.focused and dashboard.device is not None:
-        return dashboard.device.device.key
+    if dashboard.devices.focused_row is not None:
+        return dashboard.devices.focused_row.device.key
     row = dashboard.listing.selected
     if row is None:
         return None

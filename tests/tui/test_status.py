@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpudash.tui import telling
+from gpudash.tui import status
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.telling import StatusMessage
+from gpudash.tui.status import StatusMessage
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
 
 SLOWER, NO_SUCH = "a sample every 2 s", "there is no GPU 9"
@@ -35,7 +35,7 @@ async def test_a_result_goes_by_itself_and_gives_the_keys_their_place(
         keys = screen_lines(app)[-1]
         await pilot.press("+")
         await until(pilot, lambda: SLOWER in screen_lines(app)[-1])
-        monkeypatch.setattr(telling, "SECONDS", 0.05)
+        monkeypatch.setattr(status, "SECONDS", 0.05)
         await pilot.press("+")
         await until(pilot, lambda: screen_lines(app)[-1] == keys)
         assert app.feed.interval == 5.0
@@ -51,16 +51,16 @@ async def test_a_result_goes_from_another_view_too(monkeypatch: pytest.MonkeyPat
         keys = screen_lines(app)[-1]
         await pilot.press("9")
         await until(pilot, lambda: NO_SUCH in screen_lines(app)[-1])
-        monkeypatch.setattr(telling, "SECONDS", 0.05)
+        monkeypatch.setattr(status, "SECONDS", 0.05)
         await pilot.press("9")
         await until(pilot, lambda: screen_lines(app)[-1] == keys)
 
 
 def test_what_stays_is_told_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "SECONDS", 0.0)
+    monkeypatch.setattr(status, "SECONDS", 0.0)
     told = StatusMessage()
     passing: list[float] = []
-    told.on_passing = passing.append
+    told.on_expiry = passing.append
     told.show("SIGTERM sent", stays=True)
     assert (told.text, passing) == ("SIGTERM sent", [])
     told.show("terminated")

@@ -14,7 +14,8 @@ from gpudash.model.snapshot import EMPTY, Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.dashboard import PANELS, DashboardModel
 from gpudash.tui.draw.line import Line
-from gpudash.tui.theme import ASCII, faded, look
+from gpudash.tui.panels import DashboardPanels
+from gpudash.tui.theme import ASCII, faded, load_theme
 from tests.factories import (
     gpu_uuid,
     make_device,
@@ -22,10 +23,9 @@ from tests.factories import (
     make_process_device,
     make_snapshot,
 )
-from tests.tui.past import sample
 from tests.tui.stage import HandFeed, busy_snapshot, process_of
 
-THEME = look(no_color=False, color_system=ColorSystem.TRUECOLOR)
+THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 
 
 def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> DashboardModel:
@@ -70,18 +70,19 @@ def test_any_host_is_drawn_at_any_size(
 ) -> None:
     snapshot = HOSTS[host]
     dashboard = make_dashboard(snapshot, (cells, height))
+    panels = DashboardPanels(dashboard)
     dashboard.hidden = hidden
     dashboard.devices.focused, dashboard.enlarged = focused, enlarged
-    panels = dashboard.panels()
-    assert len(panels.devices) <= dashboard.device_height
+    drawn = panels.draw()
+    assert len(drawn.devices) <= dashboard.layout.upper
     if height >= 8 and snapshot.devices:
-        assert 1 + dashboard.device_height + len(panels.processes) + 1 <= height
+        assert 1 + dashboard.layout.upper + len(drawn.processes) + 1 <= height
 
 
 def test_more_room_shows_more() -> None:
     snapshot = busy_snapshot(6, 8)
-    narrow = make_dashboard(snapshot, (80, 24)).panels().devices
-    wide = make_dashboard(snapshot, (200, 60)).panels().devices
+    narrow = DashboardPanels(make_dashboard(snapshot, (80, 24))).draw().devices
+    wide = DashboardPanels(make_dashboard(snapshot, (200, 60))).draw().devices
     assert "SM CLK" not in text_of(narrow)
     for word in ("SM CLK", "MEM CLK", "MTEMP", "UTILIZATION", "POWER", "GPU 7"):
         assert word in text_of(wide)
@@ -92,20 +93,22 @@ def test_more_room_shows_more() -> None:
 )
 def test_panels_can_be_hidden_and_shown_again(panel: str, word: str) -> None:
     dashboard = make_dashboard(make_snapshot(4))
+    panels = DashboardPanels(dashboard)
     if panel == "sparklines":
-        dashboard.toggle("history")
-    assert word in text_of(dashboard.panels().devices)
-    dashboard.toggle(panel)
-    assert word not in text_of(dashboard.panels().devices)
-    dashboard.toggle(panel)
-    assert word in text_of(dashboard.panels().devices)
+        dashboard.toggle_panel("history")
+    assert word in text_of(panels.draw().devices)
+    dashboard.toggle_panel(panel)
+    assert word not in text_of(panels.draw().devices)
+    dashboard.toggle_panel(panel)
+    assert word in text_of(panels.draw().devices)
 
 
 def test_move_of_the_cursor_leaves_all_other_lines_as_they_are() -> None:
     dashboard = make_dashboard(busy_snapshot(20))
-    before = dashboard.panels()
+    panels = DashboardPanels(dashboard)
+    before = panels.draw()
     dashboard.listing.move(1)
-    after = dashboard.panels()
+    after = panels.draw()
     assert after.devices is before.devices
     assert after.header[0] is before.header[0]
     changed = [
@@ -121,103 +124,42 @@ def test_stale_values_recede() -> None:
     dashboard = DashboardModel(feed, THEME)
     dashboard.resize(120, 40)
     dashboard.receive(make_snapshot())
-    live = dashboard.panels().devices
+    panels = DashboardPanels(dashboard)
+    live = panels.draw().devices
     feed.state, feed.age = FeedState.STALE, 12.0
-    panels = dashboard.panels()
-    assert "STALE 12s" in text_of(panels.header)
-    styles = {segment.style for line in panels.devices for segment in line if segment.text.strip()}
+    drawn = panels.draw()
+    assert "STALE 12s" in text_of(drawn.header)
+    styles = {segment.style for line in drawn.devices for segment in line if segment.text.strip()}
     dull = faded(THEME)
     assert styles <= {dull.base, dull.faint, dull.heading, dull.dim, dull.track}
-    assert text_of(panels.devices) == text_of(live)
+    assert text_of(drawn.devices) == text_of(live)
 
 
 def test_command_lines_scroll_as_far_as_the_longest() -> None:
     long = process_of(1, command_line=("python", "train.py", *(f"--option{n}" for n in range(40))))
     dashboard = make_dashboard(make_snapshot(processes=(process_of(0), long)), (100, 30))
-    assert "python train.py" in text_of(dashboard.panels().processes)
-    dashboard.scroll_command(7)
-    assert "…train.py --option0" in text_of(dashboard.panels().processes)
-    dashboard.scroll_command(10_000)
-    assert "--option39" in text_of(dashboard.panels().processes)
-    dashboard.scroll_command(-10_000)
-    assert "python train.py" in text_of(dashboard.panels().processes)
-
-
-def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
-    share = process_of(0).devices[0]
-    idle = process_of(0, devices=(type(share)(index=0, uuid=share.uuid, sm_utilization_percent=0),))
-    dashboard = DashboardModel(HandFeed(), THEME)
-    dashboard.resize(120, 40)
-    for second in range(0, 300, 2):
-        dashboard.receive(sample(second, [0], processes=(idle,)))
-    assert dashboard.listing.rows[0].idle_seconds == 298
-    dashboard.step(-50)
-    assert dashboard.listing.rows[0].idle_seconds == 198
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"),
-    [
-        (0, "PAUSED"),
-        (0.02, "0.1s AGO"),
-        (0.46, "0.5s AGO"),
-        (0.97, "1s AGO"),
-        (1.96, "2s AGO"),
-        (125, "2m05s AGO"),
-    ],
-)
-def test_past_is_told_as_near_as_it_is(seconds: float, told: str) -> None:
-    dashboard = make_dashboard(sample(0, [50]))
-    dashboard.receive(sample(seconds, [50]))
-    dashboard.step(-1)
-    assert dashboard.playhead.mark == told
-    dashboard.receive(sample(200, [50]))
-    assert dashboard.playhead.mark != "PAUSED"
-
-
-def test_pause_stops_at_the_sample_that_is_shown() -> None:
-    dashboard = make_dashboard(sample(0, [50]))
-    assert dashboard.playhead.view_time is None
-    dashboard.pause(True)
-    at_pause = dashboard.history.now
-    assert not dashboard.receive(sample(60, [50]))
-    assert dashboard.playhead.view_time == at_pause == dashboard.history.now - 60
-    dashboard.step(-1)
-    assert dashboard.playhead.view_time == dashboard.playhead.moment is not None
-    dashboard.pause(False)
-    assert dashboard.playhead.view_time is None
-
-
-def test_idle_time_of_one_that_worked_then_is_none_and_before_it_was_known_not_told() -> None:
-    held = process_of(1)
-    working = replace_sm(held, 50)
-    dashboard = make_dashboard(sample(-10, [50], processes=(replace_sm(held, None),)))
-    assert dashboard.playhead.idle_seconds(working) is None
-    dashboard.receive(sample(0, [50], processes=(working,)))
-    assert dashboard.playhead.idle_seconds(working) == 0
-    for second in (10, 20, 30):
-        dashboard.receive(sample(second, [0], processes=(replace_sm(held, 0),)))
-    assert dashboard.playhead.idle_seconds(held) == 20
-    dashboard.step(-2)
-    assert dashboard.listing.rows[0].idle_seconds == 0
-    dashboard.step(-1)
-    assert dashboard.listing.rows[0].idle_seconds == 0
-    dashboard.step(-1)
-    assert dashboard.listing.rows[0].idle_seconds is None
-    dashboard.step(3)
-    assert dashboard.listing.rows[0].idle_seconds == 10
+    panels = DashboardPanels(dashboard)
+    assert "python train.py" in text_of(panels.draw().processes)
+    panels.scroll_command(7)
+    assert "…train.py --option0" in text_of(panels.draw().processes)
+    panels.scroll_command(10_000)
+    assert "--option39" in text_of(panels.draw().processes)
+    panels.scroll_command(-10_000)
+    assert "python train.py" in text_of(panels.draw().processes)
 
 
 def test_gpu_that_is_held_and_idle_says_so() -> None:
     idle = make_device(gpu_utilization_percent=0)
     process = make_process(devices=(make_process_device(sm_utilization_percent=0),))
     dashboard = make_dashboard(make_snapshot(devices=(idle,), processes=(process,)), (80, 24))
-    assert "held idle" in text_of(dashboard.panels().devices)
-    assert "1 GPU: 1 held idle" in text_of(dashboard.panels().header)
+    panels = DashboardPanels(dashboard)
+    assert "held idle" in text_of(panels.draw().devices)
+    assert "1 GPU: 1 held idle" in text_of(panels.draw().header)
 
 
 def test_ascii_look_draws_nothing_else() -> None:
     dashboard = make_dashboard(busy_snapshot(5))
+    panels = DashboardPanels(dashboard)
     dashboard.set_theme(THEME._replace(glyphs=ASCII))
-    panels = dashboard.panels()
-    assert text_of(panels.devices + panels.processes).isascii()
+    drawn = panels.draw()
+    assert text_of(drawn.devices + drawn.processes).isascii()

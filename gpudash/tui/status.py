@@ -1,4 +1,4 @@
-"""What the first and the last line of every view say about the feed, in words."""
+"""What the first and the last line of every view say: the feed, errors, what an action did."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def error_text(feed: SnapshotFeed, device: Device | None) -> str:
 
 
 SECONDS = 10.0
-"""After so long it may not be true any more, and the keys want their place back."""
+"""After which a message may no longer be true, and makes room for the keys."""
 
 
 class StatusMessage:
@@ -66,18 +66,18 @@ class StatusMessage:
 
     def __init__(self) -> None:
         self._text, self._until = "", float("inf")
-        self.on_passing: Callable[[float], object] = lambda _seconds: None
-        """Told in how many seconds a text will be gone: somebody has to draw then."""
+        self.on_expiry: Callable[[float], object] = lambda _seconds: None
+        """Called with the seconds until a text goes: the screen is to be drawn then."""
 
     @property
     def text(self) -> str:
-        """What is told, empty once its time is over."""
+        """What is shown, empty once its time is over."""
         return self._text if time.monotonic() < self._until else ""
 
     def show(self, text: str, *, stays: bool = False) -> None:
-        """Tell something else, or nothing."""
-        passes = bool(text) and not stays
+        """Show another text, or none."""
+        expires = bool(text) and not stays
         self._text, self._until = text, float("inf")
-        if passes:
+        if expires:
             self._until = time.monotonic() + SECONDS
-            self.on_passing(SECONDS)
+            self.on_expiry(SECONDS)

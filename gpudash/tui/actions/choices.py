@@ -1,0 +1,152 @@
+"""Lists to choose from: an action, the colours, the columns, the order, the GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.filter.terms import TERMS
+from gpudash.tui.actions.processes import sort_by
+from gpudash.tui.device_list import DeviceList
+from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.dialogs.palette import entries
+from gpudash.tui.theme import THEMES, Theme
+from gpudash.tui.views.view import View, put_above
+
+if TYPE_CHECKING:
+    from gpudash.tui.app import GpudashApp
+
+
+def choose_action(app: GpudashApp) -> None:
+    """Choose any action by its name, and carry it out."""
+    view = app.screen if isinstance(app.screen, View) else None
+    found = entries(app.dashboard.keys, view.keys if view else ())
+
+    async def chosen(id: str | None) -> None:
+        app.redraw()
+        if id is not None:
+            namespace = view if found[id].of_view else None
+            await app.run_action(found[id].action, default_namespace=namespace)
+
+    choices = [entry.choice for entry in found.values()]
+    put_above(app, ChooseScreen(":", choices, app.dashboard.theme), chosen)
+
+
+def choose_theme(app: GpudashApp) -> None:
+    """Choose the colours; meanwhile the screen has those of the entry under the cursor."""
+    current = app.preferences.current.theme
+
+    def preview(name: str) -> Theme:
+        if name != app.preferences.current.theme:
+            app.preferences.preview(name)
+            app.apply_theme()
+        app.redraw()
+        return app.dashboard.theme
+
+    def chosen(name: str | None) -> None:
+        if name is None:
+            preview(current)
+            return
+        app.prefer(theme=name)
+        app.apply_theme()
+        app.redraw()
+
+    choices = [Choice(name, name, marked=name == current) for name in THEMES]
+    theme = app.dashboard.theme
+    put_above(
+        app, ChooseScreen("Colours", choices, theme, current=current, pointed=preview), chosen
+    )
+
+
+def choose_sort(app: GpudashApp) -> None:
+    """Choose the column to sort by from all, those that have no room on screen too."""
+    current = app.dashboard.listing.sort_key
+
+    def chosen(key: str | None) -> None:
+        if key is not None and key != app.dashboard.listing.sort_key:
+            sort_by(app, key)
+        app.redraw()
+
+    choices = [
+        Choice(
+            column.key,
+            column.key.replace("_", " "),
+            column.header,
+            column.key == current,
+            _term_names(column.key),
+        )
+        for column in PROCESS_COLUMNS
+    ]
+    put_above(app, ChooseScreen("Sort by", choices, app.dashboard.theme, current=current), chosen)
+
+
+def _term_names(key: str) -> str:
+    """Return what the filter's term for a column is called: `mem` is GPU memory there, too."""
+    return next((" ".join(term.names) for term in TERMS if key in term.names), "")
+
+
+def choose_columns(app: GpudashApp) -> None:
+    """Choose the columns of the processes with the space bar; none is as good as all."""
+    every = tuple(column.key for column in PROCESS_COLUMNS)
+
+    def choices() -> list[Choice]:
+        shown = app.preferences.current.columns or every
+        return [
+            Choice(column.key, column.key.replace("_", " "), column.header, column.key in shown)
+            for column in PROCESS_COLUMNS
+        ]
+
+    def toggled(key: str) -> list[Choice]:
+        shown = app.preferences.current.columns or every
+        if key in shown:
+            shown = tuple(each for each in shown if each != key)
+        else:
+            # In its usual place, as far as the others are in theirs.
+            index = sum(every.index(each) < every.index(key) for each in shown)
+            shown = (*shown[:index], key, *shown[index:])
+        app.prefer(columns=() if shown == every else shown)
+        app.panels.process_table.choose(app.preferences.current.columns)
+        return choices()
+
+    theme = app.dashboard.theme
+    screen = ChooseScreen("Columns", choices(), theme, toggled=toggled, marks_only=True)
+    put_above(app, screen, lambda _value: app.redraw())
+
+
+_ALL = "all"
+
+
+def choose_devices(app: GpudashApp) -> None:
+    """Choose one GPU from a list, or some with the space bar: then the marks count."""
+    dashboard = app.dashboard
+
+    def choices() -> list[Choice]:
+        hidden = dashboard.devices.hidden
+        entries = [
+            Choice(str(device.index), f"GPU {device.index}", str(device.name or ""), shown)
+            for device in dashboard.snapshot.devices
+            if not device.is_mig
+            for shown in (device.index not in hidden,)
+        ]
+        return [Choice(_ALL, "all", "", not hidden), *entries]
+
+    def toggled(value: str) -> list[Choice]:
+        if value == _ALL:
+            dashboard.devices.show_all()
+        else:
+            dashboard.devices.toggle(int(value))
+        return choices()
+
+    def chosen(value: str | None) -> None:
+        def change(devices: DeviceList) -> None:
+            if value == _ALL:
+                devices.show_all()
+            elif value is not None:
+                devices.only(int(value))
+
+        dashboard.hide_devices(change)
+        app.show_message("")
+
+    put_above(
+        app, ChooseScreen("Show only GPU", choices(), dashboard.theme, toggled=toggled), chosen
+    )

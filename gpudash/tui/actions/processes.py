@@ -1,0 +1,85 @@
+"""What keys do with the processes: sort them, tag, copy and signal them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpudash.analysis.labels import command
+from gpudash.model.units import ABSENT
+from gpudash.tui.listing import starts_largest
+
+if TYPE_CHECKING:
+    from gpudash.tui.app import GpudashApp
+
+_NONE_SELECTED = "no process is selected"
+_NOT_IN_FOCUS = "Tab goes back to the processes, to choose which"
+
+
+def sort(app: GpudashApp, step: int) -> None:
+    """Sort by a neighbour of the column in force."""
+    keys, listing = app.panels.process_table.sortable, app.dashboard.listing
+    if keys:
+        index = keys.index(listing.sort_key) if listing.sort_key in keys else 0
+        sort_by(app, keys[(index + step) % len(keys)])
+
+
+def reverse(app: GpudashApp) -> None:
+    """Turn the order around."""
+    sort_by(app, app.dashboard.listing.sort_key)
+
+
+def sort_by(app: GpudashApp, key: str) -> None:
+    """Sort by a column; the column in force turns around."""
+    listing = app.dashboard.listing
+    listing.sort_by(key)
+    reverse = listing.descending is not starts_largest(listing.sort_key)
+    app.prefer(sort=listing.sort_key, reverse=reverse)
+    app.show_message("")
+
+
+def tag(app: GpudashApp) -> None:
+    """Tag the selected process, or take its tag back, and go on to the next."""
+    listing = app.dashboard.listing
+    if app.dashboard.devices.focused:
+        app.show_message(_NOT_IN_FOCUS)
+        return
+    listing.tag()
+    listing.move(1)
+    app.show_message("" if listing.rows else _NONE_SELECTED)
+
+
+def copy_pid(app: GpudashApp) -> None:
+    """Copy the PID of the selected process."""
+    row = app.dashboard.listing.selected
+    _copy(app, "PID", str(row.process.pid) if row else "")
+
+
+def copy_command(app: GpudashApp) -> None:
+    """Copy the command line of the selected process as a shell would take it."""
+    row = app.dashboard.listing.selected
+    _copy(app, "command line", command(row.process) if row and row.process.command_line else "")
+
+
+def _copy(app: GpudashApp, what: str, text: str) -> None:
+    if app.dashboard.listing.selected is None:
+        app.show_message(_NONE_SELECTED)
+    elif not text or text == ABSENT:
+        app.show_message(f"there is no {what} to copy")
+    else:
+        app.copy_to_clipboard(text)
+        app.show_message(f"copied the {what}, if the terminal takes it (OSC 52): {text}")
+
+
+def kill(app: GpudashApp, signal_name: str) -> None:
+    """Ask whether to signal what is tagged, or else what is selected."""
+    if app.dashboard.recorded:
+        app.show_message("this is a recording: none of its processes can be signalled")
+    elif app.dashboard.read_only:
+        app.show_message("read-only: nothing is sent")
+    elif app.dashboard.devices.focused:
+        app.show_message(_NOT_IN_FOCUS)
+    else:
+        # A read-only screen must not even load what can signal.
+        from gpudash.tui.actions.kill import ask
+
+        ask(app, signal_name)

@@ -1,0 +1,116 @@
+"""The panels of the main screen as lines, which Textual's widgets and the first frame show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from gpudash.analysis.usage import no_processes_text
+from gpudash.model.snapshot import EMPTY
+from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.draw.devices import Upper
+from gpudash.tui.draw.header import footer, header
+from gpudash.tui.draw.line import Line
+from gpudash.tui.draw.processes import ProcessTable
+from gpudash.tui.status import pace_text
+
+Value = TypeVar("Value")
+
+
+class Memo(Generic[Value]):
+    """A function that returns its last result while its arguments equal those before."""
+
+    def __init__(self, function: Callable[..., Value]) -> None:
+        self._function = function
+        self._last: tuple[object, Value] | None = None
+
+    def __call__(self, *arguments: Any, **options: Any) -> Value:
+        """Return what the function returns for these arguments."""
+        key = arguments, options
+        if self._last is None or self._last[0] != key:
+            self._last = key, self._function(*arguments, **options)
+        return self._last[1]
+
+
+class Panels(NamedTuple):
+    """The lines of each panel, from top to bottom."""
+
+    header: list[Line]
+    devices: list[Line]
+    processes: list[Line]
+    footer: list[Line]
+
+
+class DashboardPanels:
+    """Draws a dashboard; lines that are the same as before are the same objects."""
+
+    def __init__(self, dashboard: DashboardModel, columns: Sequence[str] = ()) -> None:
+        """Draw these columns of the processes, all with none named."""
+        self.process_table = ProcessTable()
+        self.process_table.choose(columns)
+        self._dashboard = dashboard
+        upper = Upper(dashboard.history)
+        self._draw_header = Memo(header)
+        self._draw_footer = Memo(footer)
+        # With a new sample, whose rows may be the same, the charts are others.
+        self._draw_upper = Memo(lambda _revision, *rows, **how: upper.lines(*rows, **how))
+
+    def draw(self) -> Panels:
+        """Return everything."""
+        dashboard = self._dashboard
+        top, bottom = [header_line(dashboard, self._draw_header)], self.footer()
+        if dashboard.snapshot is EMPTY:
+            return Panels(top, [], [], bottom)
+        theme, devices = dashboard.value_theme, dashboard.devices
+        upper = self._draw_upper(
+            dashboard.revision,
+            dashboard.snapshot.host,
+            devices.rows,
+            dashboard.wrong,
+            theme,
+            dashboard.cells,
+            dashboard.layout,
+            first=devices.first,
+            cursor=devices.highlighted,
+            moment=dashboard.playhead.view_time,
+            hidden=dashboard.hidden,
+        )
+        processes = self.process_table.lines(
+            dashboard.listing,
+            dashboard.notes,
+            theme,
+            dashboard.cells,
+            self.page + 1,
+            empty_text=lambda: no_processes_text(dashboard.snapshot),
+            focused=not devices.focused,
+        )
+        return Panels(top, upper, processes, bottom)
+
+    def footer(self) -> list[Line]:
+        """Return the keys, or what there is to say; that may take more than a line."""
+        dashboard = self._dashboard
+        shown = dashboard.keys_in_focus, dashboard.status_text, dashboard.theme, dashboard.cells
+        return self._draw_footer(*shown)
+
+    @property
+    def page(self) -> int:
+        """Lines of processes that are in view at once."""
+        dashboard = self._dashboard
+        return max(1, dashboard.height - 2 - dashboard.layout.upper - len(self.footer()))
+
+    def scroll_command(self, cells: int) -> None:
+        """Show later or earlier parts of the command lines."""
+        self.process_table.scroll(cells, self._dashboard.listing)
+
+
+def header_line(dashboard: DashboardModel, draw: Callable[..., Line] = header) -> Line:
+    """Return the first line of every view."""
+    return draw(
+        dashboard.snapshot,
+        dashboard.theme,
+        dashboard.cells,
+        pace=pace_text(dashboard.feed),
+        marks=dashboard.marks,
+        read_only=dashboard.read_only,
+        dated=dashboard.recorded,
+    )
