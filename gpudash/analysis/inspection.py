@@ -1,4 +1,4 @@
-"""A close look at one process, taken when somebody asks: family, environment, files, I/O."""
+"""Details of one process from /proc, read on request: process tree, environment, files, I/O."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from gpudash.model.process import Process
 from gpudash.model.secrets import is_secret_name, is_secret_value
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText, clean, clean_bytes
-from gpudash.system import process_tree as kin
-from gpudash.system import processes
-from gpudash.system import processes as proc_stat
+from gpudash.system import process_tree, processes
 from gpudash.system.process_tree import Relative
 
-_ENVIRONMENT_BYTES = 1 << 18
-_VARIABLES = 2048
-_RELATIVES = 512
+_MAX_ENVIRONMENT_BYTES = 1 << 18
+_MAX_VARIABLES = 2048
+_MAX_RELATIVES = 512
 _SMALL_BYTES = 4096
 _EXITED = "exited"
 
@@ -31,11 +29,11 @@ class Variable(Struct, frozen=True, kw_only=True):
     name: SafeText
     value: SafeText
     is_secret: bool
-    """Whether the value is to be masked until somebody asks for it."""
+    """Whether the value is masked until it is asked for."""
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
-    """What /proc tells of a process beyond its row; None is what may not be read."""
+    """What /proc has about a process beyond its row; None is what may not be read."""
 
     pid: int
     taken_at: float
@@ -43,7 +41,7 @@ class Inspection(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     """Why parts of it, or all, are None; None itself if nothing is missing."""
     exited: bool = False
-    """Whether the process has ended, which a simulated or another host does not tell."""
+    """Whether the process has ended; not known of a simulated or another host."""
     ancestors: tuple[Relative, ...] = ()
     """The oldest first, the parent last."""
     descendants: tuple[Relative, ...] = ()
@@ -51,7 +49,7 @@ class Inspection(Struct, frozen=True, kw_only=True):
     environment: tuple[Variable, ...] | None = None
     visible: VisibleDevices | None = None
     command_line: tuple[SafeText, ...] | None = None
-    """With its secrets, which a snapshot lacks: nothing of this leaves the screen's process."""
+    """With its secrets, unlike in a snapshot: nothing of this leaves this process."""
     working_directory: SafeText | None = None
     thread_count: int | None = None
     open_file_count: int | None = None
@@ -62,23 +60,23 @@ class Inspection(Struct, frozen=True, kw_only=True):
 
 
 def inspect(process: Process, snapshot: Snapshot) -> Inspection:
-    """Look at a process of a snapshot; of a simulated or another host there is nothing to see."""
+    """Read the details of a process; of a simulated or another host there are none."""
     reason = _unreadable(process, snapshot)
     if reason is not None:
         return _nothing(process, reason)
     seen = _read(process, snapshot)
-    # What was read is of this process only if it is still the same one.
+    # What was read belongs to this process only if it is still the same one.
     gone = _unreadable(process, snapshot)
     return seen if gone is None else _nothing(process, gone)
 
 
-def of_recorded(process: Process) -> Inspection:
-    """Return what there is to see of a process of a recording: /proc of then is gone."""
-    return _nothing(process, "this is a recording: what /proc said then was not kept")
+def inspect_recorded(process: Process) -> Inspection:
+    """Return the details of a process of a recording: none, /proc was not recorded."""
+    return _nothing(process, "this is a recording: /proc was not recorded")
 
 
 def io_rates(before: Inspection, after: Inspection) -> tuple[float | None, float | None]:
-    """Return bytes read and written per second between two looks at a process."""
+    """Return bytes read and written per second between two inspections of a process."""
     elapsed = after.taken_at - before.taken_at
 
     def rate(first: int | None, last: int | None) -> float | None:
@@ -102,15 +100,15 @@ def _unreadable(process: Process, snapshot: Snapshot) -> str | None:
     if host.simulated:
         return "the host is simulated: there is no process to read"
     if host.hostname != clean(os.uname().nodename):
-        return f"the process runs on {host.hostname}: gpudash there can read it"
+        return f"the process runs on {host.hostname}: run gpudash there"
     if process.hidden_reason is not None:
         return process.hidden_reason
-    stat = proc_stat.read(process.pid)
+    stat = processes.read(process.pid)
     if stat is None:
         return _EXITED
     if stat.status == "zombie":
-        return f"{_EXITED}; its parent has yet to take note"
-    if not proc_stat.is_start_of(stat, process.start_ticks, process.create_time):
+        return f"{_EXITED}; its parent has not yet reaped it"
+    if not processes.is_start_of(stat, process.start_ticks, process.create_time):
         return f"{_EXITED}; its PID belongs to another process now"
     return None
 
@@ -125,9 +123,9 @@ def _read(process: Process, snapshot: Snapshot) -> Inspection:
     return Inspection(
         pid=pid,
         taken_at=time.monotonic(),
-        reason=_in_words(refusals[0], process) if refusals else None,
-        ancestors=kin.ancestors(pid),
-        descendants=kin.descendants(pid, most=_RELATIVES),
+        reason=_refusal_text(refusals[0], process) if refusals else None,
+        ancestors=process_tree.ancestors(pid),
+        descendants=process_tree.descendants(pid, most=_MAX_RELATIVES),
         environment=environment,
         visible=None if raw is None else visible_devices(_decoded(raw), snapshot.devices),
         command_line=processes.command_line(pid),
@@ -139,8 +137,8 @@ def _read(process: Process, snapshot: Snapshot) -> Inspection:
     )
 
 
-def _in_words(refusal: OSError, process: Process) -> str:
-    """Return why something may not be read, as the kernel says it."""
+def _refusal_text(refusal: OSError, process: Process) -> str:
+    """Return why something could not be read."""
     if refusal.errno not in (errno.EACCES, errno.EPERM):
         return f"{refusal.filename} cannot be read: {refusal.strerror}"
     owner = process.username or "another user"
@@ -152,14 +150,14 @@ def _in_words(refusal: OSError, process: Process) -> str:
 def _raw_environment(pid: int, refusals: list[OSError]) -> list[tuple[bytes, bytes]] | None:
     """Return names and values, the last one dropped where the environment is absurdly long."""
     try:
-        raw = processes.read_file_start(pid, "environ", _ENVIRONMENT_BYTES + 1)
+        raw = processes.read_file_start(pid, "environ", _MAX_ENVIRONMENT_BYTES + 1)
     except OSError as error:
         refusals.append(error)
         return None
     entries = raw.split(b"\0")
-    if len(raw) > _ENVIRONMENT_BYTES:
+    if len(raw) > _MAX_ENVIRONMENT_BYTES:
         entries.pop()
-    pairs = (entry.partition(b"=") for entry in entries[:_VARIABLES])
+    pairs = (entry.partition(b"=") for entry in entries[:_MAX_VARIABLES])
     return [(name, value) for name, separator, value in pairs if separator]
 
 

@@ -1,4 +1,4 @@
-"""What people call things: the label of a device, its short name, the command of a process."""
+"""Labels for people: of devices, GPU ranges and commands, and what CUDA_VISIBLE_DEVICES means."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpudash.model.text import clean
 from gpudash.model.units import ABSENT
 
 _MAKERS = ("NVIDIA ", "GeForce ", "Tesla ")
-_MOST_NAME = 32
+_MAX_NAME = 32
 _NOISE = (" GPU", " Generation")
 
 
@@ -31,7 +31,7 @@ def device_labels(devices: Sequence[Device]) -> dict[str, str]:
 def gpu_ranges(devices: Iterable[ProcessDevice], mig_labels: Mapping[str, str]) -> str:
     """Return the devices of a process as ranges: `0-7`, `0,2-3`, a MIG instance as `0:1`.
 
-    They stand in the order of the GPUs, instances in the place of theirs.
+    They are in the order of the GPUs, instances among them.
     """
     whole: set[int] = set()
     instances: list[str] = []
@@ -43,7 +43,7 @@ def gpu_ranges(devices: Iterable[ProcessDevice], mig_labels: Mapping[str, str]) 
             instances.append(label)
     parts = _ranges(whole)
     if instances:
-        parts = sorted([*parts, *instances], key=_place)
+        parts = sorted([*parts, *instances], key=_sort_key)
     return ",".join(parts) or ABSENT
 
 
@@ -64,8 +64,8 @@ def index_ranges(indices: Iterable[int]) -> str:
     return ",".join(_ranges(indices)) or ABSENT
 
 
-def _place(part: str) -> tuple[int, int]:
-    """Return where a label or a range stands: behind all others if its GPU is not known."""
+def _sort_key(part: str) -> tuple[int, int]:
+    """Return the sort key of a label or a range: last if its GPU is not known."""
     gpu, _, rest = part.replace("-", ":").partition(":")
     return (int(gpu) if gpu.isdigit() else sys.maxsize, int(rest or 0))
 
@@ -81,7 +81,7 @@ def _ranges(numbers: Iterable[int]) -> list[str]:
 
 
 def short_name(device: Device) -> str:
-    """Return the product without the words that all share: `H100 80GB HBM3`, `GTX 1080 Ti`."""
+    """Return the product without brand names: `H100 80GB HBM3`, `GTX 1080 Ti`."""
     name: str | None = device.name
     if name is None:
         return ABSENT
@@ -95,10 +95,10 @@ def short_name(device: Device) -> str:
 
 
 def whose(name: str | None, username: str | None, pid: int | None) -> str:
-    """Return `bob's python (PID 4242)`, without what is not known; a long name is cut."""
+    """Return `bob's python (PID 4242)` without unknown parts; a long name is cut."""
     short = str(clean(name or "process"))
-    if len(short) > _MOST_NAME:
-        short = f"{short[: _MOST_NAME - 3]}..."
+    if len(short) > _MAX_NAME:
+        short = f"{short[: _MAX_NAME - 3]}..."
     owner = f"{clean(username)}'s " if username else ""
     return f"{owner}{short}" + ("" if pid is None else f" (PID {pid})")
 
@@ -137,7 +137,7 @@ _NO_SUBSET = frozenset({"", "all", "none", "void"})
 
 
 class VisibleDevices(Struct, frozen=True, kw_only=True):
-    """What CUDA shows to a process: the place in `devices` is the number behind `cuda:`."""
+    """What CUDA shows to a process: the index in `devices` is the number after `cuda:`."""
 
     value: str | None
     """The variable as it is set, None if it is not."""

@@ -1,4 +1,4 @@
-"""The words for what connects two GPUs: which matrices there are, what each cell means, how good.
+"""How GPUs are connected: matrices of links and P2P access, and warnings about them.
 
 Matrices of any shape come in from recordings and other hosts; they leave as squares of clean text.
 """
@@ -21,53 +21,53 @@ from gpudash.model.text import clean, pad, width
 from gpudash.model.units import ABSENT
 
 NVLINK = "NV#"
-"""The kind of the cells `NV4`, `NV18`, ...: that many NVLinks."""
+"""The kind of the cells `NV4`, `NV18`, ...: the number of NVLinks."""
 
 Reach = Literal["self", "nvlink", "switch", "bridge", "socket", "yes", "no", "unknown"]
-"""What a cell comes down to: how far data travels, or whether it may travel at all."""
+"""How far data travels between two GPUs, or whether it may travel at all."""
 
 Cells = Sequence[Sequence[str]]
 
 
-class Kind(Struct, frozen=True):
-    """What the cells of one kind say: `mark` is the kind in one character."""
+class CellKind(Struct, frozen=True):
+    """The meaning of a cell; `mark` is the kind in one character."""
 
     mark: str
     reach: Reach
     meaning: str
 
 
-_SELF = Kind("X", "self", "the GPU itself")
-_UNTOLD = Kind(ABSENT, "unknown", "not told by the driver")
+_SELF = CellKind("X", "self", "the GPU itself")
+_NOT_REPORTED = CellKind(ABSENT, "unknown", "not reported by the driver")
 
 _LINKS = {
     "X": _SELF,
-    NVLINK: Kind("#", "nvlink", "that many NVLinks, direct or through NVSwitch"),
-    "PSB": Kind("b", "switch", "on the same board"),
-    "PIX": Kind("p", "switch", "one PCIe switch at most"),
-    "PXB": Kind("x", "switch", "several PCIe switches, not through the CPU"),
-    "PHB": Kind("h", "bridge", "through the CPU's PCIe host bridge"),
-    "NODE": Kind("n", "bridge", "several host bridges of one NUMA node"),
-    "SYS": Kind("s", "socket", "from one NUMA node to another, across the CPU sockets' link"),
-    ABSENT: _UNTOLD,
+    NVLINK: CellKind("#", "nvlink", "that many NVLinks, direct or through NVSwitch"),
+    "PSB": CellKind("b", "switch", "on the same board"),
+    "PIX": CellKind("p", "switch", "one PCIe switch at most"),
+    "PXB": CellKind("x", "switch", "several PCIe switches, not through the CPU"),
+    "PHB": CellKind("h", "bridge", "through the CPU's PCIe host bridge"),
+    "NODE": CellKind("n", "bridge", "several host bridges of one NUMA node"),
+    "SYS": CellKind("s", "socket", "from one NUMA node to another, across the CPU sockets' link"),
+    ABSENT: _NOT_REPORTED,
 }
 _P2P = {
     "X": _SELF,
-    "OK": Kind("+", "yes", "works"),
-    "CNS": Kind("c", "no", "the chipset does not support it"),
-    "GNS": Kind("g", "no", "the GPU does not support it"),
-    "TNS": Kind("t", "no", "the topology does not support it"),
-    "DR": Kind("d", "no", "disabled by a setting of the driver"),
-    "NS": Kind("n", "no", "not supported"),
-    "U": Kind("u", "unknown", "unknown"),
-    ABSENT: _UNTOLD,
+    "OK": CellKind("+", "yes", "works"),
+    "CNS": CellKind("c", "no", "the chipset does not support it"),
+    "GNS": CellKind("g", "no", "the GPU does not support it"),
+    "TNS": CellKind("t", "no", "the topology does not support it"),
+    "DR": CellKind("d", "no", "disabled by a setting of the driver"),
+    "NS": CellKind("n", "no", "not supported"),
+    "U": CellKind("u", "unknown", "unknown"),
+    ABSENT: _NOT_REPORTED,
 }
 _ACCESS = {
-    "Y": Kind("Y", "yes", "reading and writing work, or the GPU itself"),
-    "N": Kind("N", "no", "one of them does not"),
-    ABSENT: _UNTOLD,
+    "Y": CellKind("Y", "yes", "reading and writing work, or the GPU itself"),
+    "N": CellKind("N", "no", "one of them does not"),
+    ABSENT: _NOT_REPORTED,
 }
-_STRANGE = Kind("?", "unknown", "a kind that this version does not know")
+_UNKNOWN_KIND = CellKind("?", "unknown", "unknown to this version")
 
 
 class Matrix(Struct, frozen=True):
@@ -75,21 +75,21 @@ class Matrix(Struct, frozen=True):
 
     title: str
     cells: tuple[tuple[str, ...], ...]
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, CellKind]
 
-    def kind(self, cell: str) -> Kind:
-        """Return what a cell says."""
-        return self.kinds.get(_name(cell), _STRANGE)
+    def kind(self, cell: str) -> CellKind:
+        """Return the kind of a cell."""
+        return self.kinds.get(_name(cell), _UNKNOWN_KIND)
 
-    def legend(self) -> list[tuple[str, Kind]]:
+    def legend(self) -> list[tuple[str, CellKind]]:
         """Return the kinds that occur, from the best to the worst."""
         names = {_name(cell) for row in self.cells for cell in row}
         known = [(name, kind) for name, kind in self.kinds.items() if name in names]
-        return known + [(name, _STRANGE) for name in sorted(names - self.kinds.keys())]
+        return known + [(name, _UNKNOWN_KIND) for name in sorted(names - self.kinds.keys())]
 
 
 def link_matrix(topology: Topology) -> Matrix:
-    """Return what lies between each pair."""
+    """Return the link between each pair."""
     return Matrix("Links", _square(topology, topology.links), _LINKS)
 
 
@@ -111,9 +111,9 @@ def access_matrix(topology: Topology) -> Matrix:
     return Matrix("P2P per driver", cells, _ACCESS)
 
 
-def affinities(told: Sequence[str | None], count: int) -> list[str]:
-    """Return a list of ranges for each of `count` GPUs, absent where none was told."""
-    return [_text(told, place) for place in range(count)]
+def affinities(ranges: Sequence[str | None], count: int) -> list[str]:
+    """Return the ranges of each of `count` GPUs as text, `-` where none is known."""
+    return [_text(ranges, index) for index in range(count)]
 
 
 def _access(read: Cells, write: Cells, row: int, column: int) -> str:
@@ -127,12 +127,12 @@ def _square(
     topology: Topology, matrix: Sequence[Sequence[str | None]]
 ) -> tuple[tuple[str, ...], ...]:
     size = range(len(topology.indices))
-    rows = [matrix[place] if place < len(matrix) else () for place in size]
-    return tuple(tuple(_text(row, place) for place in size) for row in rows)
+    rows = [matrix[index] if index < len(matrix) else () for index in size]
+    return tuple(tuple(_text(row, index) for index in size) for row in rows)
 
 
-def _text(values: Sequence[str | None], place: int) -> str:
-    value = values[place] if place < len(values) else None
+def _text(values: Sequence[str | None], index: int) -> str:
+    value = values[index] if index < len(values) else None
     return ABSENT if value is None else clean(value)
 
 
@@ -201,7 +201,7 @@ class MatrixTable:
         return line[:-1]
 
     def key(self) -> StyledLine:
-        """Return in one line what the marks stand for; empty for a matrix in words."""
+        """Return in one line the meaning of the marks; empty for a matrix in words."""
         if self.in_words:
             return []
         marks = [
@@ -229,7 +229,7 @@ def legend_lines(matrix: Matrix, *, with_marks: bool = False) -> list[StyledLine
     ]
 
 
-_NAMED_ISLANDS = 4
+_MAX_NAMED_ISLANDS = 4
 
 Pair = tuple[int, int]
 
@@ -243,72 +243,68 @@ class MissingP2P(Struct, frozen=True):
     sentence: str
 
 
-class _Users(Struct, frozen=True):
-    """Processes told of together: one name, one owner, the same GPUs."""
+class _Group(Struct, frozen=True):
+    """Processes of one name and owner on the same GPUs."""
 
     name: str
     owner: str | None
     gpus: tuple[int, ...]
 
 
-def remarks(snapshot: Snapshot) -> list[str]:
+def warnings(snapshot: Snapshot) -> list[str]:
     """Return all sentences, those on running processes first; none where all is well."""
-    return [*without_p2p(snapshot), *reduced_links(snapshot), *not_in_topology(snapshot)]
-
-
-def without_p2p(snapshot: Snapshot) -> list[str]:
-    """Return a sentence for the processes that use GPUs between which there is no P2P."""
-    return [missing.sentence for missing in missing_p2p(snapshot)]
+    missing = [each.sentence for each in missing_p2p(snapshot)]
+    return [*missing, *reduced_links(snapshot), *not_in_topology(snapshot)]
 
 
 def missing_p2p(snapshot: Snapshot) -> list[MissingP2P]:
     """Return the processes that use GPUs between which there is no P2P.
 
     Processes of one name and owner on the same GPUs share a sentence. What the driver does not
-    tell is not called missing.
+    report is not taken for missing.
     """
     topology, groups = snapshot.topology, _groups(snapshot)
     if topology is None or not groups:
         return []
     cells = access_matrix(topology).cells
-    places = {index: place for place, index in enumerate(topology.indices)}
+    rows = {index: row for row, index in enumerate(topology.indices)}
     found = []
-    for users, pids in groups.items():
-        known = [gpu for gpu in users.gpus if gpu in places]
-        missing = _missing(known, places, cells)
+    for group, pids in groups.items():
+        known = [gpu for gpu in group.gpus if gpu in rows]
+        missing = _missing(known, rows, cells)
         if missing:
-            sentence = _sentence(users, pids, _between(known, missing))
-            found.append(MissingP2P(pids, users.gpus, len(missing), sentence))
+            sentence = _sentence(group, pids, _between(known, missing))
+            found.append(MissingP2P(pids, group.gpus, len(missing), sentence))
     return found
 
 
 def reduced_links(snapshot: Snapshot) -> list[str]:
     """Return a sentence for each GPU with fewer NVLinks than its like, or fewer PCIe lanes."""
-    most: dict[str | None, int] = {}
+    highest: dict[str | None, int] = {}
     gpus = [device for device in snapshot.devices if not device.is_mig]
     for gpu in gpus:
-        most[gpu.name] = max(most.get(gpu.name, 0), gpu.nvlink_count or 0)
-    return [sentence for gpu in gpus for sentence in _reduced(gpu, most[gpu.name])]
+        highest[gpu.name] = max(highest.get(gpu.name, 0), gpu.nvlink_count or 0)
+    return [sentence for gpu in gpus for sentence in _reduced(gpu, highest[gpu.name])]
 
 
 def no_topology(snapshot: Snapshot) -> str:
-    """Return why there is no matrix at all: no GPU could be asked, or the driver does not tell.
+    """Return why there is no matrix: the GPUs could not be read, or the driver reports none.
 
-    The snapshot may be of some GPUs alone: nothing is said of others.
+    The snapshot may hold only selected GPUs; others are not mentioned.
     """
     if gpus_unknown(snapshot):
-        return "No topology: which GPUs there are is not known"
+        return "No topology: the GPUs are not known"
     gpus = [device for device in snapshot.devices if not device.is_mig]
     if not gpus or any(gpu.state == "ok" for gpu in gpus):
-        return "No topology: the driver does not tell how the GPUs are connected"
+        return "No topology: the driver does not report how the GPUs are connected"
     states = {(unreadable_state(gpu) or FAILED) for gpu in gpus}
     if len(states) > 1:
-        return "No topology: none of these GPUs can be asked now"
+        return "No topology: none of these GPUs can be read now"
     is_alone = len(gpus) == 1
     why = f"GPU {gpus[0].index}" if is_alone else "each of these GPUs"
     why += f" {states.pop().sentence}"
     if is_suspended_on_purpose(gpus[0]):
-        why += ", so it is not asked" if is_alone else ", so none is asked"
+        why += ", so it is not read" if is_alone else ", so none is read"
     return f"No topology: {why}"
 
 
@@ -316,8 +312,8 @@ def not_in_topology(snapshot: Snapshot) -> list[str]:
     """Return a sentence for each GPU that the topology leaves out."""
     if snapshot.topology is None:
         return []
-    told = set(snapshot.topology.indices)
-    left_out = [gpu for gpu in snapshot.devices if not gpu.is_mig and gpu.index not in told]
+    known = set(snapshot.topology.indices)
+    left_out = [gpu for gpu in snapshot.devices if not gpu.is_mig and gpu.index not in known]
     return [f"GPU {gpu.index} is not in the matrix: it {_absent(gpu)}" for gpu in left_out]
 
 
@@ -326,23 +322,23 @@ def _absent(gpu: Device) -> str:
     return "did not answer" if state is None else state.sentence
 
 
-def _reduced(gpu: Device, most: int) -> Iterable[str]:
+def _reduced(gpu: Device, expected: int) -> Iterable[str]:
     count, width, widest = gpu.nvlink_count, gpu.pcie_link_width, gpu.max_pcie_link_width
-    if count is not None and count < most:
-        yield f"GPU {gpu.index}: {count} NVLinks are up, {most} on others of its kind"
+    if count is not None and count < expected:
+        yield f"GPU {gpu.index}: {count} NVLinks are up, {expected} on others of its kind"
     if width and widest and width < widest:
         yield f"GPU {gpu.index}: {width} of {widest} PCIe lanes are up"
 
 
-def _groups(snapshot: Snapshot) -> dict[_Users, list[int]]:
+def _groups(snapshot: Snapshot) -> dict[_Group, list[int]]:
     """Return the PIDs of the processes on several GPUs."""
     instances = frozenset(device.uuid for device in snapshot.devices if device.is_mig)
-    groups: dict[_Users, list[int]] = {}
+    groups: dict[_Group, list[int]] = {}
     for process in snapshot.processes:
         gpus = _computes_on(process, instances)
         if len(gpus) > 1:
-            users = _Users(process.name or "process", process.username, gpus)
-            groups.setdefault(users, []).append(process.pid)
+            group = _Group(process.name or "process", process.username, gpus)
+            groups.setdefault(group, []).append(process.pid)
     return groups
 
 
@@ -352,12 +348,12 @@ def _computes_on(process: Process, instances: Collection[str | None]) -> tuple[i
     return tuple(sorted({share.index for share in shares}))
 
 
-def _missing(gpus: Sequence[int], places: dict[int, int], cells: Cells) -> set[Pair]:
+def _missing(gpus: Sequence[int], rows: dict[int, int], cells: Cells) -> set[Pair]:
     """Return the pairs one of which cannot reach the other."""
     return {
         (one, other)
         for one, other in combinations(gpus, 2)
-        if "N" in (cells[places[one]][places[other]], cells[places[other]][places[one]])
+        if "N" in (cells[rows[one]][rows[other]], cells[rows[other]][rows[one]])
     }
 
 
@@ -370,7 +366,7 @@ def _between(gpus: Sequence[int], missing: set[Pair]) -> str:
         return f"no P2P between {len(missing)} of their {all_pairs} pairs"
     if len(islands) == len(gpus) > 2:
         return "no P2P between any of them"
-    if len(islands) > _NAMED_ISLANDS:
+    if len(islands) > _MAX_NAMED_ISLANDS:
         return f"P2P only inside {len(islands)} islands such as {index_ranges(islands[0])}"
     return f"no P2P between GPU {' and '.join(map(index_ranges, islands))}"
 
@@ -388,8 +384,8 @@ def _islands(gpus: Sequence[int], missing: set[Pair]) -> list[list[int]]:
     return islands
 
 
-def _sentence(users: _Users, pids: Sequence[int], between: str) -> str:
+def _sentence(group: _Group, pids: Sequence[int], between: str) -> str:
     others = f" and {len(pids) - 1} more" if len(pids) > 1 else ""
-    who = f"{whose(users.name, users.owner, pids[0])}{others}"
-    use = f"{'use' if others else 'uses'} GPU {index_ranges(users.gpus)}"
+    who = f"{whose(group.name, group.owner, pids[0])}{others}"
+    use = f"{'use' if others else 'uses'} GPU {index_ranges(group.gpus)}"
     return f"{who} {use}: {between}; traffic goes through host memory"

@@ -12,7 +12,7 @@ from gpudash.model.process import Process
 from gpudash.model.snapshot import Finding, Snapshot
 from gpudash.model.text import clean
 
-_MOST_DIGITS = 10
+_MAX_DIGITS = 10
 
 
 def selectors(text: str) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def selectors(text: str) -> tuple[str, ...]:
     """
     words = tuple(word.strip() for word in text.split(","))
     if not all(words):
-        raise UsageError(f"--gpu {text!r} names no GPU: give indices, ranges or UUID prefixes")
+        raise UsageError(f"--gpu {text!r} names no GPU: expected indices, ranges or UUID prefixes")
     return words
 
 
@@ -30,8 +30,8 @@ def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
     """Return the snapshot with only the GPUs that a selector names, and what runs on them.
 
     A selector is an index, a range of them, the beginning of a UUID, a PCI bus id, or the label
-    of a MIG instance (`0:1`), whose GPU is kept with it. Raises UsageError that names the valid
-    ones when it fits no GPU, or a UUID prefix fits several.
+    of a MIG instance (`0:1`), whose GPU is kept with it. Raises UsageError that names the
+    valid ones if it matches no GPU, or a UUID prefix matches several.
     """
     if not selectors:
         return snapshot
@@ -75,7 +75,7 @@ def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
     if len(found) == 1:
         return found
     valid = ", ".join(str(device.index) for device in _gpus(snapshot)) or "none"
-    problem = "fits several GPUs" if found else "is no GPU of this host"
+    problem = "matches several GPUs" if found else "is no GPU of this host"
     raise UsageError(
         f"--gpu {clean(selector, 80)!r} {problem}: choose from {valid}, a UUID's beginning or a "
         "PCI bus id"
@@ -83,8 +83,8 @@ def _matching(snapshot: Snapshot, selector: str) -> list[Device]:
 
 
 def _is_index(word: str) -> bool:
-    """Whether it can be one: Python itself refuses to read a number of thousands of digits."""
-    return word.isdecimal() and len(word) < _MOST_DIGITS
+    """Whether a word can be an index: int() rejects thousands of digits."""
+    return word.isdecimal() and len(word) < _MAX_DIGITS
 
 
 def _is_called(device: Device, label: str, word: str) -> bool:
@@ -114,7 +114,7 @@ def _processes(snapshot: Snapshot, uuids: Set[str]) -> list[Process]:
 
 
 def _findings(findings: Sequence[Finding], devices: Sequence[Device]) -> tuple[Finding, ...]:
-    """Return what concerns one of the devices or the whole host, told as it was found."""
+    """Return the findings about one of the devices or the whole host, unchanged."""
     uuids = {device.uuid for device in devices}
     indices = {device.index for device in devices if device.uuid is None}
     return tuple(

@@ -25,7 +25,7 @@ GAP = 2
 _COMFORT_PRIORITY = 2
 """Columns up to this priority outlast the bars and the comfort of the growing column."""
 
-_LEAST_GROWING = 8
+_MIN_GROWING = 8
 _STAGES = ((10, 0), (10, 16), (16, 24), (24, 48))
 """How far bars and stretching columns grow before any of them grows further."""
 
@@ -33,12 +33,12 @@ _STAGES = ((10, 0), (10, 16), (16, 24), (24, 48))
 class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     """One column: its text, how bad a value is, and how much it matters.
 
-    `width` is the most cells it takes; a growing one is content with them and takes the rest.
-    Priority 0 always stands; the higher, the sooner a narrow screen does without. `share` (0 to
-    1) may be drawn as a bar before the text; `short` may replace `text` where that does not fit.
-    A column with `stretch` is `width` cells wide and up to so many where cells are left over.
-    `worth` says of a row whether it is a reason to show the column, in place of any text at all.
-    One that `ticks` says something else as time goes by, also of a row that is as it was.
+    `width` is the maximum of its cells; one that grows also takes what is left over. Priority 0 is
+    always shown; the higher, the sooner a narrow screen omits it. `share` (0 to 1) may be drawn as
+    a bar before the text; `short` may replace a `text` that does not fit. A column with `stretch`
+    has `width` cells, and up to `stretch` if there is room. `worth` decides whether a row is a
+    reason to show the column; without it any text is. The text of one that `ticks` changes with
+    time even if its row does not.
     """
 
     key: str
@@ -56,7 +56,7 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     short: Callable[[Row], str] | None = None
     worth: Callable[[Row], bool] | None = None
 
-    def is_told(self, rows: Iterable[Row]) -> bool:
+    def has_content(self, rows: Iterable[Row]) -> bool:
         """Return whether any row is a reason to show it."""
         worth = self.worth or (lambda row: self.text(row) != ABSENT)
         return any(map(worth, rows))
@@ -67,8 +67,8 @@ def number(value: float | None) -> float:
     return -1.0 if value is None else float(value)
 
 
-class Place(Struct, Generic[Row], frozen=True):
-    """A column that is shown, the cells of its text and those of the bar before it."""
+class FittedColumn(Struct, Generic[Row], frozen=True):
+    """A column that is shown, with the cells of its text and of the bar before it."""
 
     column: Column[Row]
     width: int
@@ -82,16 +82,15 @@ class Place(Struct, Generic[Row], frozen=True):
 
 def fit(
     columns: Sequence[Column[Row]], rows: Collection[Row], room: int, *, bar: int = 0
-) -> list[Place[Row]]:
-    """Return the columns that `room` cells hold, bars taking at least `bar` cells or none.
+) -> list[FittedColumn[Row]]:
+    """Return the columns that fit into `room` cells, bars taking at least `bar` cells or none.
 
-    Columns are as wide as their content; one that no row has a reason for is left out unless it
-    always stands, or there are no rows yet to tell.
-    The least important go first. What is left over goes to the growing column, else to bars and
-    stretching columns.
+    Columns are as wide as their content; those without content are left out unless they are
+    always shown, or there are no rows yet. The least important are omitted first. What is left
+    over goes to the growing column, else to bars and stretching columns.
     """
-    kept = [c for c in columns if c.priority == 0 or not rows or c.is_told(rows)]
-    places = [Place(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
+    kept = [c for c in columns if c.priority == 0 or not rows or c.has_content(rows)]
+    places = [FittedColumn(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
     comfortable = True
     while taken(places) > room:
         least = max(reversed(places), key=lambda place: place.column.priority)
@@ -105,40 +104,42 @@ def fit(
     return _grown(places, max(room - taken(places), 0))
 
 
-def taken(places: Sequence[Place[Row]]) -> int:
+def taken(places: Sequence[FittedColumn[Row]]) -> int:
     """Return the cells of a line with these columns."""
     return sum(place.cells for place in places) + GAP * max(len(places) - 1, 0)
 
 
-def _narrow(place: Place[Row]) -> Place[Row]:
+def _narrow(place: FittedColumn[Row]) -> FittedColumn[Row]:
     """Return the place without its bar, a growing one at its least."""
     column = place.column
-    return Place(column, min(place.width, _LEAST_GROWING) if column.grows else place.width)
+    return FittedColumn(column, min(place.width, _MIN_GROWING) if column.grows else place.width)
 
 
-def _grown(places: Sequence[Place[Row]], spare: int) -> list[Place[Row]]:
+def _grown(places: Sequence[FittedColumn[Row]], spare: int) -> list[FittedColumn[Row]]:
     """Return the places with the spare cells given to the growing column, else to the bars."""
     if any(place.column.grows for place in places):
         return [
-            Place(place.column, place.width + spare, place.bar) if place.column.grows else place
+            FittedColumn(place.column, place.width + spare, place.bar)
+            if place.column.grows
+            else place
             for place in places
         ]
     grown = list(places)
-    for most_bar, most_stretch in _STAGES:
-        spare = _widened(grown, spare, most_bar, most_stretch)
+    for max_bar, max_stretch in _STAGES:
+        spare = _widened(grown, spare, max_bar, max_stretch)
     return grown
 
 
-def _widened(places: list[Place[Row]], spare: int, most_bar: int, most_stretch: int) -> int:
+def _widened(places: list[FittedColumn[Row]], spare: int, max_bar: int, max_stretch: int) -> int:
     """Widen bars and stretching columns cell by cell in turn; return the cells still left."""
     while spare:
         before = spare
         for number, place in enumerate(places):
             column, cells, bar = place.column, place.width, place.bar
-            if spare and bar and bar < most_bar:
-                places[number], spare = Place(column, cells, bar + 1), spare - 1
-            elif spare and cells < min(column.stretch, most_stretch):
-                places[number], spare = Place(column, cells + 1, bar), spare - 1
+            if spare and bar and bar < max_bar:
+                places[number], spare = FittedColumn(column, cells, bar + 1), spare - 1
+            elif spare and cells < min(column.stretch, max_stretch):
+                places[number], spare = FittedColumn(column, cells + 1, bar), spare - 1
         if spare == before:
             break
     return spare
@@ -225,45 +226,40 @@ def process_rows(
     now = snapshot.taken_at.timestamp()
     labels = mig_labels(snapshot.devices)
     memory = {device.key: device.memory_total_bytes for device in snapshot.devices}
-    places: dict[object, _Place] = {}
+    sets: dict[object, _DeviceSet] = {}
     rows = []
     for process in snapshot.processes:
         # Many processes share a few sets of devices.
         where = tuple([(device.index, device.uuid) for device in process.devices])
-        place = places.get(where)
-        if place is None:
-            place = places[where] = _place(process.devices, labels, memory)
+        devices = sets.get(where)
+        if devices is None:
+            devices = sets[where] = _device_set(process.devices, labels, memory)
         rows.append(
             ProcessRow(
                 process,
-                place.gpus,
+                devices.gpus,
                 None if process.create_time is None else now - process.create_time,
-                _share(process.used_gpu_memory_bytes, place.memory_total_bytes),
+                _share(process.used_gpu_memory_bytes, devices.memory_total_bytes),
                 idle_seconds(process) if idle_seconds else None,
             )
         )
     return rows
 
 
-def sm_utilization_percent(process: Process) -> int | None:
-    """Return SM time over all its devices, 100 is one whole GPU; None if none is known."""
-    return process.sm_utilization_percent
-
-
-class _Place(NamedTuple):
+class _DeviceSet(NamedTuple):
     """A set of devices: their labels, and the memory of all, None if one of them is not known."""
 
     gpus: str
     memory_total_bytes: int | None
 
 
-def _place(
+def _device_set(
     devices: Sequence[ProcessDevice], labels: Mapping[str, str], memory: Mapping[str, int | None]
-) -> _Place:
+) -> _DeviceSet:
     capacities = [memory.get(device.uuid or "") for device in devices]
     known = [capacity for capacity in capacities if capacity]
     total = sum(known) if known and len(known) == len(capacities) else None
-    return _Place(gpu_ranges(devices, labels), total)
+    return _DeviceSet(gpu_ranges(devices, labels), total)
 
 
 def _share(used: int | None, total: int | None) -> float | None:

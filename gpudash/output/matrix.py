@@ -13,7 +13,7 @@ from gpudash.analysis.links import (
     link_matrix,
     no_topology,
     p2p_matrices,
-    remarks,
+    warnings,
 )
 from gpudash.analysis.table import StyledLine
 from gpudash.model.snapshot import Snapshot, Topology
@@ -53,7 +53,7 @@ def render(
         sections = _links(topology, paint)
         if p2p:
             sections += _peer_access(topology, paint)
-    told = [line for remark in remarks(snapshot) for line in _wrapped(remark, room)]
+    told = [line for warning in warnings(snapshot) for line in _wrapped(warning, room)]
     sections.append([paint(line, "yellow") for line in told])
     written = ("".join(f"{line.rstrip(' ')}\n" for line in lines) for lines in sections if lines)
     return "\n".join(written)

@@ -14,7 +14,7 @@ from gpudash.analysis.table import (
     GAP,
     BarGlyphs,
     DeviceRow,
-    Place,
+    FittedColumn,
     bar_text,
     device_rows,
     fit,
@@ -42,7 +42,7 @@ _BARS: dict[Level, Style] = {"unknown": "dim", "ok": "green", "warn": "yellow", 
 _NUMBERS: dict[Level, Style] = {**_BARS, "ok": "plain"}
 
 
-def heading(places: Sequence[Place[Row]]) -> Line:
+def heading(places: Sequence[FittedColumn[Row]]) -> Line:
     """Return the headers, each over its bar and text."""
     line: Line = []
     for place in places:
@@ -51,7 +51,7 @@ def heading(places: Sequence[Place[Row]]) -> Line:
     return line[:-1]
 
 
-def body(places: Sequence[Place[Row]], rows: Sequence[Row], *, ascii: bool) -> list[Line]:
+def body(places: Sequence[FittedColumn[Row]], rows: Sequence[Row], *, ascii: bool) -> list[Line]:
     """Return one line for each row."""
     lines: list[Line] = [[] for _ in rows]
     for place in places:
@@ -84,7 +84,7 @@ def ellipsis(ascii: bool) -> str:
     return "..." if ascii else "…"
 
 
-def _texts(place: Place[Row], rows: Sequence[Row], ascii: bool) -> list[str]:
+def _texts(place: FittedColumn[Row], rows: Sequence[Row], ascii: bool) -> list[str]:
     """Return the texts of a column cut to its width, in the short form if any is too long."""
     column = place.column
     texts = [shown(column.text(row), ascii) for row in rows]
@@ -93,7 +93,7 @@ def _texts(place: Place[Row], rows: Sequence[Row], ascii: bool) -> list[str]:
     return [pad(text, place.width, column.align, mark=ellipsis(ascii)) for text in texts]
 
 
-def _bar_before(place: Place[Row], row: Row, ascii: bool) -> Line:
+def _bar_before(place: FittedColumn[Row], row: Row, ascii: bool) -> Line:
     share = place.column.share
     if not place.bar or share is None:
         return []
@@ -102,7 +102,7 @@ def _bar_before(place: Place[Row], row: Row, ascii: bool) -> Line:
     return [(drawn, _style(_BARS, place.column.level, row)), (" ", "plain")]
 
 
-def _cell(place: Place[Row], row: Row, text: str) -> Line:
+def _cell(place: FittedColumn[Row], row: Row, text: str) -> Line:
     """Return a text in its style; behind a number, its unit and what it is compared with dim."""
     level = place.column.level
     if text.strip() == ABSENT:
@@ -205,14 +205,14 @@ def _state_style(state: State) -> Style:
     return "green" if state is BUSY else "plain"
 
 
-def _device_places(rows: list[DeviceRow], room: int) -> list[Place[DeviceRow]]:
+def _device_places(rows: list[DeviceRow], room: int) -> list[FittedColumn[DeviceRow]]:
     readable = any(row.device.state == "ok" for row in rows)
     columns = [column for column in DEVICE_COLUMNS if readable or column.key in _IDENTITY]
     return fit(columns, rows, room, bar=_LEAST_BAR)
 
 
 def _devices(
-    rows: list[DeviceRow], places: list[Place[DeviceRow]], room: int, ascii: bool
+    rows: list[DeviceRow], places: list[FittedColumn[DeviceRow]], room: int, ascii: bool
 ) -> list[Line]:
     lines = [heading(places)] if rows else []
     for row, line in zip(rows, body(places, rows, ascii=ascii), strict=True):
@@ -220,7 +220,9 @@ def _devices(
     return lines
 
 
-def _unread(row: DeviceRow, places: list[Place[DeviceRow]], room: int, ascii: bool) -> list[Line]:
+def _unread(
+    row: DeviceRow, places: list[FittedColumn[DeviceRow]], room: int, ascii: bool
+) -> list[Line]:
     """Return the row of a device without values: its identity, then what is wrong in words."""
     identity = [place for place in places if place.column.key in _IDENTITY]
     while len(identity) > 1 and room - taken(identity) - GAP < _LEAST_MESSAGE:

@@ -91,7 +91,7 @@ def test_an_unknown_gpu_is_one_line_that_names_the_valid_ones(selector: str) -> 
 
 
 def test_a_prefix_of_several_uuids_is_refused() -> None:
-    with pytest.raises(UsageError, match="fits several GPUs"):
+    with pytest.raises(UsageError, match="matches several GPUs"):
         select(make_host_of_three(), ["GPU-aaa"])
 
 

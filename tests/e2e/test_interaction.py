@@ -35,7 +35,7 @@ def test_filter_is_typed_kept_and_cleared() -> None:
     with demo() as terminal:
         terminal.wait_for("vllm")
         terminal.send("/", *"user:alice gpu:")
-        terminal.wait_for(r"is not whole")
+        terminal.wait_for(r"is incomplete")
         terminal.send(*"0-1")
         terminal.wait_for("2 of 8")
         terminal.send("enter")

@@ -79,13 +79,13 @@ def test_selected_gpus_keep_their_numbers() -> None:
 
 def test_no_topology_is_one_clear_line() -> None:
     text = render(make_snapshot(topology=None), p2p=True)
-    assert text == "No topology: the driver does not tell how the GPUs are connected\n"
+    assert text == "No topology: the driver does not report how the GPUs are connected\n"
 
 
 def test_a_gpu_asleep_is_not_asked_which_is_not_the_drivers_silence() -> None:
     asleep = make_snapshot(devices=(make_device(state="asleep"),), topology=None)
     whole = render(asleep).strip("\n")
-    assert whole == "No topology: GPU 0 is asleep, so it is not asked"
+    assert whole == "No topology: GPU 0 is asleep, so it is not read"
     lines = render(asleep, room=30).splitlines()
     assert all(len(line) <= 30 for line in lines)
     assert " ".join(line.strip() for line in lines) == whole

@@ -176,7 +176,7 @@ async def test_a_long_complaint_is_told_in_whole_and_gives_its_lines_back() -> N
         await type_in(pilot, "nothing:3")
         await pilot.pause()
         text = " ".join(line.strip() for line in screen_lines(app)[-4:])
-        assert "is no term: quote it" in text
+        assert "is not a filter term" in text
         assert "rss>1G age>2h idle>10m" in text
         for _letter in "nothing:3":
             await pilot.press("backspace")
@@ -207,8 +207,8 @@ async def test_a_complaint_too_long_for_its_line_still_points_at_the_word(
     ("text", "told"),
     [
         ("gpu:9", "there is no GPU 9: choose from 0-7"),
-        ("mem:10G", "mem:10G is about equal: mem>10G is more"),
-        ("sm>5 alice (bob|carol)", "all words must fit"),
+        ("mem:10G", "mem:10G means about equal; mem>10G means more"),
+        ("sm>5 alice (bob|carol)", "all words must match"),
     ],
 )
 async def test_a_filter_in_vain_tells_why(text: str, told: str) -> None:

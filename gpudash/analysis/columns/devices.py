@@ -1,4 +1,4 @@
-"""The columns of devices: what each says, how it sorts, how much it matters."""
+"""The columns of devices."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def _utilization_share(row: DeviceRow) -> float | None:
     return None if value is None else value / 100
 
 
-def _of_most(clock_mhz: int | None, most_mhz: int | None) -> str:
-    """Return a clock of its highest: `1755/1980MHz`."""
+def _of_max(clock_mhz: int | None, max_mhz: int | None) -> str:
+    """Return a clock and its maximum: `1755/1980MHz`."""
     if clock_mhz is None:
         return ABSENT
-    return f"{clock_mhz}MHz" if most_mhz is None else f"{clock_mhz}/{most_mhz}MHz"
+    return f"{clock_mhz}MHz" if max_mhz is None else f"{clock_mhz}/{max_mhz}MHz"
 
 
 def _pcie(row: DeviceRow) -> str:
@@ -63,7 +63,7 @@ def _nvlink(row: DeviceRow) -> str:
 
 
 def _both_ways(received: int | None, sent: int | None) -> str:
-    """Return bytes a second received and sent, the slashes of all rows in one column."""
+    """Return bytes per second received and sent, with aligned slashes."""
     if received is None and sent is None:
         return ABSENT
     return f"{short_size(received):>5}/{short_size(sent):<5}"
@@ -198,7 +198,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column(
         key="sm_clock",
         header="SM CLK",
-        text=lambda row: _of_most(row.device.sm_clock_mhz, row.device.max_sm_clock_mhz),
+        text=lambda row: _of_max(row.device.sm_clock_mhz, row.device.max_sm_clock_mhz),
         sort_key=lambda row: number(row.device.sm_clock_mhz),
         width=12,
         align=">",
@@ -207,7 +207,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column(
         key="memory_clock",
         header="MEM CLK",
-        text=lambda row: _of_most(row.device.memory_clock_mhz, row.device.max_memory_clock_mhz),
+        text=lambda row: _of_max(row.device.memory_clock_mhz, row.device.max_memory_clock_mhz),
         sort_key=lambda row: number(row.device.memory_clock_mhz),
         width=13,
         align=">",

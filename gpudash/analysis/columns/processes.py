@@ -1,9 +1,9 @@
-"""The columns of processes: what each says, how it sorts, how much it matters."""
+"""The columns of processes."""
 
 from __future__ import annotations
 
 from gpudash.analysis.labels import command, short_command
-from gpudash.analysis.table import Column, ProcessRow, number, sm_utilization_percent
+from gpudash.analysis.table import Column, ProcessRow, number
 from gpudash.model.state import Level
 from gpudash.model.units import ABSENT, duration, percent, short_size
 
@@ -15,7 +15,7 @@ def _job(row: ProcessRow) -> str:
 
 
 def _idle(row: ProcessRow) -> str:
-    """Return for how long it has held memory idly, in whole minutes: it need not be exact."""
+    """Return how long it has held memory without using the GPU, rounded to change seldom."""
     seconds = row.idle_seconds
     if seconds is None or seconds >= _HOUR:
         return duration(seconds)
@@ -30,7 +30,7 @@ def _idle_level(row: ProcessRow) -> Level:
 
 def _sm_level(row: ProcessRow) -> Level:
     """Return warn for a process that keeps a GPU without running anything on it."""
-    share = sm_utilization_percent(row.process)
+    share = row.process.sm_utilization_percent
     return "unknown" if share is None else "ok" if share else "warn"
 
 
@@ -87,8 +87,8 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     Column(
         key="sm",
         header="SM",
-        text=lambda row: percent(sm_utilization_percent(row.process)),
-        sort_key=lambda row: number(sm_utilization_percent(row.process)),
+        text=lambda row: percent(row.process.sm_utilization_percent),
+        sort_key=lambda row: number(row.process.sm_utilization_percent),
         width=6,
         align=">",
         priority=2,

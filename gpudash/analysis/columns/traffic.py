@@ -1,4 +1,4 @@
-"""What each GPU sends and receives and what it is next to: the columns beside the link matrix."""
+"""The columns beside the link matrix: traffic of each GPU, and the CPUs that it is close to."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import ABSENT, short_size
 
 
-class Neighbourhood(NamedTuple):
-    """A GPU of the topology, None if it can no longer be read, and the CPUs next to it."""
+class GpuAffinity(NamedTuple):
+    """A GPU of the topology and the CPUs next to it; `device` is None if it is gone."""
 
     gpu: int
     device: Device | None
@@ -21,7 +21,7 @@ class Neighbourhood(NamedTuple):
     cpus: str
 
 
-def neighbourhoods(snapshot: Snapshot) -> list[Neighbourhood]:
+def gpu_affinities(snapshot: Snapshot) -> list[GpuAffinity]:
     """Return the GPUs in the order of the topology."""
     topology = snapshot.topology
     if topology is None:
@@ -30,13 +30,13 @@ def neighbourhoods(snapshot: Snapshot) -> list[Neighbourhood]:
     count = len(topology.indices)
     numa, cpus = (affinities(t, count) for t in (topology.numa_affinity, topology.cpu_affinity))
     return [
-        Neighbourhood(index, gpus.get(index), *near)
+        GpuAffinity(index, gpus.get(index), *near)
         for index, near in zip(topology.indices, zip(numa, cpus, strict=True), strict=True)
     ]
 
 
-def affinity_sentence(rows: list[Neighbourhood]) -> str:
-    """Return `NUMA 0, CPUs 0-31: GPU 0-3;  NUMA 1, CPUs 32-63: GPU 4-7`, empty if none is told."""
+def affinity_sentence(rows: list[GpuAffinity]) -> str:
+    """Return `NUMA 0, CPUs 0-31: GPU 0-3;  NUMA 1, CPUs 32-63: GPU 4-7`, empty if none is known."""
     groups: dict[tuple[str, str], list[int]] = {}
     for row in rows:
         if (row.numa, row.cpus) != (ABSENT, ABSENT):
@@ -47,7 +47,7 @@ def affinity_sentence(rows: list[Neighbourhood]) -> str:
     )
 
 
-def _number(row: Neighbourhood, field: str) -> int | None:
+def _number(row: GpuAffinity, field: str) -> int | None:
     value: int | None = getattr(row.device, field, None)
     return value
 
@@ -59,19 +59,19 @@ def _capacity(device: Device | None) -> float | None:
     return pcie_capacity(device.max_pcie_link_generation, device.max_pcie_link_width)
 
 
-def _share(row: Neighbourhood, field: str) -> float | None:
+def _share(row: GpuAffinity, field: str) -> float | None:
     value, capacity = _number(row, field), _capacity(row.device)
     return None if value is None or not capacity else min(max(value / capacity, 0.0), 1.0)
 
 
-def _pcie(row: Neighbourhood) -> str:
+def _pcie(row: GpuAffinity) -> str:
     device = row.device
     if device is None or device.pcie_link_width is None:
         return ABSENT
     return f"gen{device.pcie_link_generation or '?'} x{device.pcie_link_width}"
 
 
-def _rate(key: str, header: str, field: str, *, priority: int) -> Column[Neighbourhood]:
+def _rate(key: str, header: str, field: str, *, priority: int) -> Column[GpuAffinity]:
     pcie = key.startswith("pcie")
     return Column(
         key=key,
@@ -85,7 +85,7 @@ def _rate(key: str, header: str, field: str, *, priority: int) -> Column[Neighbo
     )
 
 
-TRAFFIC_COLUMNS: tuple[Column[Neighbourhood], ...] = (
+TRAFFIC_COLUMNS: tuple[Column[GpuAffinity], ...] = (
     _rate("pcie_tx", "PCI TX", "pcie_tx_bytes_per_second", priority=1),
     _rate("pcie_rx", "PCI RX", "pcie_rx_bytes_per_second", priority=1),
     _rate("nvlink_tx", "NVL TX", "nvlink_tx_bytes_per_second", priority=2),

@@ -1,6 +1,6 @@
-"""How the tests of a filter are made: over words, over numbers, over sets.
+"""Builders of a filter's tests: over words, numbers and sets.
 
-A value that is absent passes none of them: nobody knows whether it is more or less than anything.
+An absent value passes no test: it is neither more nor less than anything.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpudash.model.units import Quantity
 
 Test = Callable[[ProcessRow], bool]
 Builder = Callable[[str, str], "Test | None"]
-"""Operator and value to a test; None for a value that makes no sense."""
+"""From operator and value to a test; None for an invalid value."""
 
 LOOSE, EXACT, OTHER = ":", "=", "!="
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
@@ -25,7 +25,7 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 WORD_OPERATORS = (LOOSE, EXACT, OTHER)
 NUMBER_OPERATORS = (*_COMPARISONS, *WORD_OPERATORS)
 
-_MOST_DIGITS = 10
+_MAX_DIGITS = 10
 
 
 def of_text(texts: Callable[[ProcessRow], Iterable[str]], *, several: bool = False) -> Builder:
@@ -39,7 +39,7 @@ def of_text(texts: Callable[[ProcessRow], Iterable[str]], *, several: bool = Fal
         parts = whole.split(",") if several else [whole]
         if len(parts) > 1 and not all(parts):
             return None
-        # What is looked for may have a comma of its own.
+        # The text itself may have a comma.
         wanted = {whole, *parts}
 
         def contains(row: ProcessRow) -> bool:
@@ -128,7 +128,7 @@ def in_range(text: str) -> Callable[[str], bool] | None:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
 
 
 def is_type(text: str) -> Callable[[str], bool] | None:

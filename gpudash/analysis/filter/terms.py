@@ -1,15 +1,12 @@
-"""The terms of a filter: what `user:`, `mem>`, `idle>` ... look at, and what they compare it to."""
+"""The terms of a filter: the values that `user:`, `mem>`, `idle>` ... test."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from gpudash.analysis.filter.predicates import (
-    EXACT,
-    LOOSE,
     NUMBER_OPERATORS,
     WORD_OPERATORS,
     Builder,
@@ -19,22 +16,20 @@ from gpudash.analysis.filter.predicates import (
     of_set,
     of_text,
 )
-from gpudash.analysis.labels import command, index_ranges
-from gpudash.analysis.table import ProcessRow, sm_utilization_percent
+from gpudash.analysis.labels import command
+from gpudash.analysis.table import ProcessRow
 from gpudash.model import units
-from gpudash.model.errors import FilterError
-from gpudash.model.text import SafeText, clean
 from gpudash.model.units import ABSENT
 
 
 class Term(Struct, frozen=True, kw_only=True):
-    """One term: its names, the first of which is told, an example, and how its tests are made."""
+    """One term; the first of its names is shown."""
 
     names: tuple[str, ...]
     example: str
     help: str
     values: str
-    """What may stand behind the operator, for the message about a wrong value."""
+    """What may follow the operator, for the message about a wrong value."""
     operators: tuple[str, ...]
     test: Builder
 
@@ -56,7 +51,7 @@ def _user(row: ProcessRow) -> Iterable[str]:
 
 
 def _job(row: ProcessRow) -> Iterable[str]:
-    """Return what a job is called: as it is shown, its kind, and its ids in full."""
+    """Return the names of a job: as it is shown, its kind, and its ids in full."""
     job = row.process.job
     if job is None:
         return ()
@@ -68,7 +63,7 @@ def _command(row: ProcessRow) -> Iterable[str]:
 
 
 def searched(row: ProcessRow) -> Iterable[str]:
-    """Return what a plain word is looked for in: PID, owner, command and job."""
+    """Return the texts that a plain word is searched in: PID, owner, command and job."""
     return (str(row.process.pid), *_user(row), *_command(row), *_job(row))
 
 
@@ -106,7 +101,7 @@ TERMS: tuple[Term, ...] = (
         help="SM utilization in percent over all its GPUs",
         values=_SHARE,
         operators=NUMBER_OPERATORS,
-        test=of_number(lambda row: sm_utilization_percent(row.process), units.parse_percentage),
+        test=of_number(lambda row: row.process.sm_utilization_percent, units.parse_percentage),
     ),
     Term(
         names=("type",),
@@ -176,142 +171,3 @@ TERMS: tuple[Term, ...] = (
 """Every term, in the order in which help and messages name them."""
 
 BY_NAME: Mapping[str, Term] = {name: term for term in TERMS for name in term.names}
-
-
-_QUOTES = "\"'"
-_SIGNS = (">=", "<=", "!=", "==", ">", "<", "=", ":")
-"""The longer ones first, of which the shorter are a part."""
-
-_SHOWN = 40
-
-
-class Word(NamedTuple):
-    """A word of a filter: `-mem>10G` is negated, has a name, a sign and a value."""
-
-    start: int
-    end: int
-    written: SafeText
-    """As it was typed, cut and cleaned for messages."""
-    negated: bool
-    name: str
-    """What stands before the sign; empty in a word that is quoted or has no sign."""
-    sign: str
-    value: str
-    """What stands behind the sign, without its quotes."""
-    plain: str
-    """The word without its negation and its quotes."""
-
-
-def quoted(text: str) -> str:
-    """Return the word that looks for exactly this text, whatever it holds."""
-    return '"' + text.replace('"', '""') + '"'
-
-
-def split(text: str) -> Iterator[Word]:
-    """Return the words of a filter.
-
-    Raises FilterError for a quote that is not closed and a negation of nothing.
-    """
-    at = 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
-            continue
-        word = _word(text, at)
-        yield word
-        at = word.end
-
-
-def _word(text: str, start: int) -> Word:
-    negated = _is_negated(text, start)
-    body = start + negated
-    if body == len(text) or text[body].isspace():
-        raise FilterError(
-            f'"{text[start:body]}" negates nothing: put a word behind it', start, body
-        )
-    behind = body
-    while behind < len(text) and _is_of_name(text[behind]):
-        behind += 1
-    sign = next((sign for sign in _SIGNS if text.startswith(sign, behind)), "")
-    value, end = _value(text, behind + len(sign) if sign else body)
-    return Word(
-        start=start,
-        end=end,
-        written=clean(text[start:end], _SHOWN),
-        negated=negated,
-        name=text[body:behind] if sign else "",
-        sign="=" if sign == "==" else sign,
-        value=value,
-        plain=text[body : behind + len(sign)] + value if sign else value,
-    )
-
-
-def _is_of_name(char: str) -> bool:
-    return char in "-_" or (char.isascii() and char.isalpha())
-
-
-def _is_negated(text: str, start: int) -> bool:
-    """Whether a word begins with - or !, and is no long option such as --batch."""
-    return text[start] in "-!" and not text.startswith("--", start)
-
-
-def _value(text: str, start: int) -> tuple[str, int]:
-    """Return the text up to the next space, or its quotes, and where it ends."""
-    if start < len(text) and text[start] in _QUOTES:
-        return _in_quotes(text, start)
-    end = start
-    while end < len(text) and not text[end].isspace():
-        end += 1
-    return text[start:end], end
-
-
-def _in_quotes(text: str, start: int) -> tuple[str, int]:
-    """Return what is quoted, where two quotes stand for one, and where the quotes end."""
-    quote, parts = text[start], []
-    begin = start + 1
-    while True:
-        end = text.find(quote, begin)
-        if end < 0:
-            shown = clean(text[start:], _SHOWN)
-            raise FilterError(f"{shown} is not closed: end it with {quote}", start, len(text))
-        parts.append(text[begin:end])
-        if not text.startswith(quote, end + 1):
-            return quote.join(parts), end + 1
-        begin = end + 2
-
-
-_OR_SIGNS = "|()"
-
-
-def hint(text: str, labels: Collection[str]) -> str:
-    """Return what its author may have meant otherwise, empty if no word of the filter tells.
-
-    `labels` are those of the devices that there are. Raises FilterError for what is no filter.
-    """
-    hints = (_hint(word, labels) for word in split(text) if not word.negated)
-    return next(filter(None, hints), "")
-
-
-def _hint(word: Word, labels: Collection[str]) -> str:
-    term = BY_NAME.get(word.name.lower().replace("-", "_"))
-    if term is None:
-        return _of_plain(word)
-    if term is BY_NAME["gpu"] and word.sign in (LOOSE, EXACT):
-        return _of_gpus(word.value, labels)
-    if ">" in term.operators and word.sign in (LOOSE, EXACT):
-        return f"{word.written} is about equal: {word.name}>{word.value} is more"
-    return ""
-
-
-def _of_plain(word: Word) -> str:
-    if word.written.startswith(('"', "'")) or not set(_OR_SIGNS) & set(word.plain):
-        return ""
-    return f"{word.written} is looked for as it stands: there is no or, all words must fit"
-
-
-def _of_gpus(value: str, labels: Collection[str]) -> str:
-    tests = [test for part in value.split(",") if (test := in_range(part))]
-    if not labels or any(test(label) for test in tests for label in labels):
-        return ""
-    there = index_ranges(int(label) for label in labels if label.isdecimal())
-    return f"there is no GPU {value}: choose from {there}"

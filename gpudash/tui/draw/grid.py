@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.table import GAP, Column, Place, fit
+from gpudash.analysis.table import GAP, Column, FittedColumn, fit
 from gpudash.model.text import cut, pad, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.draw.bars import bar
@@ -48,14 +48,14 @@ class Grid(Generic[Row]):
         bar: int = 0,
         curves: Mapping[str, Curve[Row]] | None = None,
     ) -> None:
-        self.places: list[Place[Row]] = []
+        self.places: list[FittedColumn[Row]] = []
         self.outgrown = False
         self._columns = columns
         self._roles = roles
         self._bar = bar
         self._curves = curves or {}
         self._absent: list[Column[Row]] = []
-        self._dressed: tuple[list[Place[Row]], Theme] | None = None
+        self._dressed: tuple[list[FittedColumn[Row]], Theme] | None = None
         self._styles: list[Style] = []
         """How the values of each place look where they have no level."""
         # Of a style that is kept beside, so that no other gets its id.
@@ -70,11 +70,11 @@ class Grid(Generic[Row]):
         if (
             self._fitted_to == (identity, room)
             and not self.outgrown
-            and not any(column.is_told(rows) for column in self._absent)
+            and not any(column.has_content(rows) for column in self._absent)
         ):
             return
         self._fitted_to, self.outgrown = (identity, room), False
-        self._absent = [c for c in self._columns if c.priority and not c.is_told(rows)]
+        self._absent = [c for c in self._columns if c.priority and not c.has_content(rows)]
         self.places = fit(self._columns, rows, room - 2 * MARGIN, bar=self._bar)
 
     def heading(self, theme: Theme, *, sorted_by: str = "", down: bool = False) -> list[Segment]:

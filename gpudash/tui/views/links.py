@@ -12,9 +12,9 @@ from textual.events import Click
 
 from gpudash.analysis.columns.traffic import (
     TRAFFIC_COLUMNS,
-    Neighbourhood,
+    GpuAffinity,
     affinity_sentence,
-    neighbourhoods,
+    gpu_affinities,
 )
 from gpudash.analysis.links import (
     Matrix,
@@ -24,7 +24,7 @@ from gpudash.analysis.links import (
     link_matrix,
     no_topology,
     p2p_matrices,
-    remarks,
+    warnings,
 )
 from gpudash.analysis.table import Column, StyledLine, fit, taken
 from gpudash.model.snapshot import Topology
@@ -56,7 +56,7 @@ _TRENDS = {
 """The column behind which each curve stands, and what it is of."""
 
 
-def _trend(key: str, field: str) -> Column[Neighbourhood]:
+def _trend(key: str, field: str) -> Column[GpuAffinity]:
     return Column(
         key=key,
         header="",
@@ -81,7 +81,7 @@ class TrafficTable:
 
     def __init__(self, trends: Trends) -> None:
         self._trends = trends
-        self._rows: Sequence[Neighbourhood] = ()
+        self._rows: Sequence[GpuAffinity] = ()
         self._most: dict[str, float | None] = {}
         curves = {key: partial(self._curve, key) for key in _TRENDS}
         self._grid = Grid(_COLUMNS, _TRAFFIC_ROLES, bar=_BAR, curves=curves)
@@ -91,7 +91,7 @@ class TrafficTable:
         """The keys of the columns on screen."""
         return frozenset(place.column.key for place in self._grid.places)
 
-    def lines(self, rows: Sequence[Neighbourhood], theme: Theme, room: int) -> list[Line]:
+    def lines(self, rows: Sequence[GpuAffinity], theme: Theme, room: int) -> list[Line]:
         """Return headings and rows in `room` cells; nothing where no column fits."""
         self._rows, self._most = rows, {}
         self._grid.fit(rows, tuple(row.gpu for row in rows), max(2 * MARGIN, room))
@@ -100,7 +100,7 @@ class TrafficTable:
         drawn: list[Line] = [self._grid.draw(row, theme) for row in rows]
         return [self._grid.heading(theme), *drawn]
 
-    def _curve(self, key: str, row: Neighbourhood, cells: int, theme: Theme) -> str:
+    def _curve(self, key: str, row: GpuAffinity, cells: int, theme: Theme) -> str:
         if key not in self._most:
             self._most[key] = self._highest(key, cells)
         values = self._values(key, row, cells)
@@ -111,13 +111,13 @@ class TrafficTable:
         known = [value for values in curves for value in values if value is not None]
         return max(known, default=None)
 
-    def _values(self, key: str, row: Neighbourhood, cells: int) -> list[float | None]:
+    def _values(self, key: str, row: GpuAffinity, cells: int) -> list[float | None]:
         if row.device is None:
             return []
         return self._trends.values(row.device.key, _TRENDS[key][1], cells)
 
 
-def wanted_cells(rows: Sequence[Neighbourhood]) -> int:
+def wanted_cells(rows: Sequence[GpuAffinity]) -> int:
     """Return the cells of all columns that have values, without bars and curves."""
     return taken(fit(TRAFFIC_COLUMNS, rows, _ENDLESS)) + 2 * MARGIN
 
@@ -208,7 +208,7 @@ class LinksView(View):
         if topology is None or not topology.indices:
             why = self._wrapped(no_topology(self.dashboard.snapshot), cells - 2 * MARGIN)
             return [[], *([Segment(" " * MARGIN + text, theme.dim)] for text in why), [], *told]
-        rows = neighbourhoods(self.dashboard.snapshot)
+        rows = gpu_affinities(self.dashboard.snapshot)
         matrix = self._chosen(topology)
         grid = self._fit(matrix, topology, rows, cells)
         count = grid.columns_in(cells - MARGIN)
@@ -247,7 +247,7 @@ class LinksView(View):
         self.draw()
 
     def _fit(
-        self, matrix: Matrix, topology: Topology, rows: Sequence[Neighbourhood], cells: int
+        self, matrix: Matrix, topology: Topology, rows: Sequence[GpuAffinity], cells: int
     ) -> MatrixTable:
         """Return the matrix fitted to the width; the same one as long as nothing changes."""
         wanted = wanted_cells(rows) + 1
@@ -302,11 +302,11 @@ class LinksView(View):
         theme = self.dashboard.value_theme
         return [
             [Segment(" ! " if not number else "   ", theme.warn), Segment(text, theme.warn)]
-            for remark in remarks(self.dashboard.snapshot)
-            for number, text in enumerate(self._wrapped(remark, cells - 4))
+            for warning in warnings(self.dashboard.snapshot)
+            for number, text in enumerate(self._wrapped(warning, cells - 4))
         ]
 
-    def _notes(self, rows: list[Neighbourhood], cells: int) -> list[Line]:
+    def _notes(self, rows: list[GpuAffinity], cells: int) -> list[Line]:
         """Return what the columns mean, and the affinities where their columns do not fit."""
         theme = self.dashboard.value_theme
         keys = self._traffic.keys

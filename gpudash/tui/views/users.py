@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.events import Click
 
 from gpudash.analysis.columns.users import USER_COLUMNS
-from gpudash.analysis.filter.terms import quoted
+from gpudash.analysis.filter.words import quoted
 from gpudash.analysis.usage import (
     User,
     all_users,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpudash.analysis.filter import EVERYTHING, Filter, parse
-from gpudash.analysis.filter.terms import TERMS, hint
+from gpudash.analysis.filter import EVERYTHING, Filter, hint, parse
+from gpudash.analysis.filter.terms import TERMS
 from gpudash.model.errors import FilterError
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.prompt import Prompt, advice, complaint, remark, typed

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from gpudash.analysis.columns.traffic import (
     TRAFFIC_COLUMNS,
-    Neighbourhood,
+    GpuAffinity,
     affinity_sentence,
-    neighbourhoods,
+    gpu_affinities,
 )
 from gpudash.model.units import ABSENT
 from tests.factories import make_device, make_snapshot, make_topology
@@ -12,11 +12,11 @@ from tests.factories import make_device, make_snapshot, make_topology
 COLUMNS = {column.key: column for column in TRAFFIC_COLUMNS}
 
 
-def row(**overrides: object) -> Neighbourhood:
-    return Neighbourhood(0, make_device(**overrides), "0", "0-31")
+def row(**overrides: object) -> GpuAffinity:
+    return GpuAffinity(0, make_device(**overrides), "0", "0-31")
 
 
-def share(key: str, row: Neighbourhood) -> float | None:
+def share(key: str, row: GpuAffinity) -> float | None:
     of = COLUMNS[key].share
     assert of is not None
     return of(row)
@@ -42,18 +42,18 @@ def test_rate_that_is_not_measured_is_absent_and_none_is_zero() -> None:
 
 def test_gpu_that_is_gone_keeps_its_place() -> None:
     snapshot = make_snapshot(2, topology=make_topology(2, indices=(0, 5)))
-    rows = neighbourhoods(snapshot)
+    rows = gpu_affinities(snapshot)
     assert [row.gpu for row in rows] == [0, 5]
     assert rows[1].device is None
     assert COLUMNS["pcie"].text(rows[1]) == ABSENT
 
 
 def test_affinities_are_told_by_node() -> None:
-    assert affinity_sentence(neighbourhoods(make_snapshot(4))) == (
+    assert affinity_sentence(gpu_affinities(make_snapshot(4))) == (
         "NUMA 0, CPUs 0-31: GPU 0-1;  NUMA 1, CPUs 32-63: GPU 2-3"
     )
 
 
 def test_affinities_that_are_not_told_are_not_mentioned() -> None:
     topology = make_topology(2, cpu_affinity=(None, None), numa_affinity=())
-    assert affinity_sentence(neighbourhoods(make_snapshot(2, topology=topology))) == ""
+    assert affinity_sentence(gpu_affinities(make_snapshot(2, topology=topology))) == ""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.analysis.filter.terms import quoted, split
+from gpudash.analysis.filter.words import quoted, split
 from gpudash.model.errors import FilterError
 
 

@@ -163,7 +163,7 @@ async def test_columns_beyond_the_right_edge_are_scrolled_to() -> None:
 async def test_no_topology_is_one_clear_line() -> None:
     async with links(make_snapshot(topology=None)) as (app, pilot, _):
         assert any(
-            "No topology: the driver does not tell how the GPUs are connected" in line
+            "No topology: the driver does not report how the GPUs are connected" in line
             for line in screen_lines(app)
         )
         await pilot.press("tab", "right")
@@ -176,7 +176,7 @@ async def test_why_a_gpu_asleep_has_no_topology_is_told_in_full(cells: int) -> N
     asleep = make_snapshot(devices=(make_device(state="asleep"),), topology=None)
     async with links(asleep, (cells, 24)) as (app, _, _feed):
         text = " ".join(" ".join(screen_lines(app)).split())
-        assert "No topology: GPU 0 is asleep, so it is not asked" in text
+        assert "No topology: GPU 0 is asleep, so it is not read" in text
 
 
 async def test_lost_links_and_gpus_are_told_of() -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from textual.message import Message
 
-from gpudash.analysis.inspection import Inspection, inspect, io_rates, of_recorded
+from gpudash.analysis.inspection import Inspection, inspect, inspect_recorded, io_rates
 from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
@@ -193,7 +193,7 @@ class ProcessView(View):
         if self.dashboard.recorded:
             # The process of today, if it is still there, is not the one of then.
             if self._inspector.latest is None:
-                self._inspector.take(of_recorded(self._row.process))
+                self._inspector.take(inspect_recorded(self._row.process))
                 self.draw()
             return
         self._inspector.look(self._row.process, self.dashboard.history.latest)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.analysis.columns import PROCESS_COLUMNS
-from gpudash.analysis.filter import EVERYTHING, LIMIT, Filter, parse
-from gpudash.analysis.filter.terms import BY_NAME, TERMS, quoted, split
+from gpudash.analysis.filter import EVERYTHING, MAX_LENGTH, Filter, hint, parse
+from gpudash.analysis.filter.terms import BY_NAME, TERMS
+from gpudash.analysis.filter.words import quoted, split
 from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.errors import FilterError
 from gpudash.model.process import Job, Process
@@ -87,7 +88,7 @@ def test_no_words_fit_every_process() -> None:
 def test_a_term_that_is_not_whole_yet_says_what_comes_next(name: str) -> None:
     term = BY_NAME[name]
     text = f"alice {name}{term.operators[0]}"
-    with pytest.raises(FilterError, match=r"is not whole: .* comes next") as caught:
+    with pytest.raises(FilterError, match=r"is incomplete: expected") as caught:
         parse(text)
     assert term.values in str(caught.value)
     assert text[caught.value.start : caught.value.end] == f"{name}{term.operators[0]}"
@@ -109,10 +110,13 @@ def test_a_term_that_is_not_whole_yet_says_what_comes_next(name: str) -> None:
         ("user:bob,", '"user:bob," cannot be compared: expected a name, or several'),
         ("user=,bob", '"user=,bob" cannot be compared: expected a name, or several'),
         ("job!=a,,b", '"job!=a,,b" cannot be compared: expected a name, or several'),
-        ("user>bob", '"user>bob" compares what has no order: choose from user: user= user!='),
-        ("usr:bob", '"usr:bob" is no term: quote it to find the text, or choose from user:alice'),
-        ("temp>80", '"temp>80" is no term'),
-        ("sm <5", '"<5" needs a term right before the <, such as sm<5'),
+        ("user>bob", '"user>bob" cannot be ordered: choose from user: user= user!='),
+        (
+            "usr:bob",
+            '"usr:bob" is not a filter term: quote it to search for the text, or choose from',
+        ),
+        ("temp>80", '"temp>80" is not a filter term'),
+        ("sm <5", '"<5" needs a term before the <, such as sm<5'),
     ],
 )
 def test_a_bad_term_is_one_line_that_names_what_is_valid(text: str, message: str) -> None:
@@ -131,9 +135,9 @@ def test_a_bad_term_is_shown_harmless_and_short() -> None:
 
 
 def test_a_filter_that_is_too_long_is_refused() -> None:
-    parse("x" * LIMIT)
-    with pytest.raises(FilterError, match=f"longer than {LIMIT} characters"):
-        parse("x " * LIMIT)
+    parse("x" * MAX_LENGTH)
+    with pytest.raises(FilterError, match=f"longer than {MAX_LENGTH} characters"):
+        parse("x " * MAX_LENGTH)
 
 
 @given(st.text(max_size=1200) | NEARLY)
@@ -170,7 +174,8 @@ def test_the_words_of_a_row_find_it(snapshot: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["-" * LIMIT, '"' * LIMIT, "a:" * 500, "gpu:" + "0-1," * 249, "mem>" + "9" * 990]
+    "text",
+    ["-" * MAX_LENGTH, '"' * MAX_LENGTH, "a:" * 500, "gpu:" + "0-1," * 249, "mem>" + "9" * 990],
 )
 def test_hostile_texts_cost_no_time(text: str) -> None:
     [row] = rows(command_line=("x" * 4096,))
@@ -179,3 +184,23 @@ def test_hostile_texts_cost_no_time(text: str) -> None:
     if isinstance(asked, Filter):
         asked.matches(row)
     assert time.perf_counter() - begin < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("gpu:9", "there is no GPU 9: choose from 0-7"),
+        ("alice GPU=8-11,14", "there is no GPU 8-11,14"),
+        ("gpu:0:1", "there is no GPU 0:1"),
+        ("mem:10G", "mem:10G means about equal; mem>10G means more"),
+        ("idle=10m", "idle>10m means more"),
+        ("a|b", "a|b is searched for literally"),
+    ],
+)
+def test_words_that_may_not_mean_what_was_meant_are_told(text: str, told: str) -> None:
+    assert told in hint(text, [str(index) for index in range(8)])
+
+
+@pytest.mark.parametrize("text", ["", "gpu:7", "-gpu:9", "gpu:6-9", '"(a|b)"', "zzz", "mem>10G"])
+def test_words_that_mean_what_they_say_are_not(text: str) -> None:
+    assert hint(text, [str(index) for index in range(8)]) == ""
