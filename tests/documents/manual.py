@@ -10,6 +10,7 @@ from argparse_manpage.manpage import Manpage
 
 from gpudash import __version__
 from gpudash.cli.arguments import complete_parser
+from gpudash.cli.verbs.help import TOPICS
 from gpudash.model.errors import MEANINGS
 
 PAGE = Path(__file__).parents[2] / "gpudash" / "gpudash.1"
@@ -39,6 +40,9 @@ def written() -> str:
     page.manual = "User Commands"
     page.description = "see every GPU at a glance, who holds it and why"
     page.add_section("exit status", ">", _listed({str(k): v for k, v in MEANINGS.items()}))
+    page.add_section(
+        "reference", ">", _listed({f"gpudash help {n}": t.help for n, t in TOPICS.items()})
+    )
     page.add_section("environment", ">", _listed(_ENVIRONMENT))
     page.add_section("files", ">", _FILES)
     return str(page)

@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
 def _values() -> dict[str, tuple[str, ...]]:
     """Return the values of options by what they set."""
     from gpudash.actions.kill.signals import signals
+    from gpudash.cli import verbs
+    from gpudash.cli.verbs.help import TOPICS
     from gpudash.collect.simulated import NAMES
     from gpudash.output import FORMATS
     from gpudash.tui.preferences import choices
@@ -50,6 +52,7 @@ def _values() -> dict[str, tuple[str, ...]]:
         "theme": choices().themes,
         "format": (*FORMATS, *_QUERY_FORMATS),
         "signal": tuple(named),
+        "topic": (*TOPICS, *verbs.names()),
     }
 
 

@@ -1,0 +1,210 @@
+"""`gpudash help TOPIC`: the reference, generated from what declares keys, settings, fields, ..."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpudash.cli import verbs
+from gpudash.cli.options import is_ascii
+from gpudash.cli.verbs import Verb
+from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.text import did_you_mean, pad, wrap
+from gpudash.system import terminal
+
+if TYPE_CHECKING:
+    from gpudash.output.smi import Field
+
+_MAX_WIDTH = 100
+_MAX_TERM = 24
+_ASCII = {"⏎": "Enter", "↓": "Down", "↑": "Up", "→": "Right", "←": "Left", "…": "..."}
+
+
+class Section(NamedTuple):
+    """A heading, and what is below it: each term with its description."""
+
+    title: str
+    rows: list[tuple[str, str]]
+
+
+class Topic(NamedTuple):
+    """A part of the reference."""
+
+    help: str
+    sections: Callable[[], Iterable[Section]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash help` takes."""
+    text = f"{', '.join(TOPICS)}, or a command"
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help=text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a part of the reference, through a pager on a terminal; raises UsageError."""
+    name: str | None = options.topic
+    if name in verbs.names():
+        from gpudash.cli.arguments import main_parser
+
+        main_parser().parse_args([name, "--help"])
+    if name is not None and name not in TOPICS:
+        known = [*TOPICS, *verbs.names()]
+        hint = did_you_mean(name, known)
+        raise UsageError(
+            f"unknown topic {name!r}: {hint and hint + ' '}choose from {', '.join(known)}"
+        )
+    sections = TOPICS[name].sections() if name else [_topics()]
+    width = min(terminal.width(), _MAX_WIDTH)
+    text = "\n".join(_lines(sections, width))
+    if is_ascii(options):
+        text = "".join(_ASCII.get(char, char) for char in text)
+        text = text.encode("ascii", "backslashreplace").decode()
+    _show(f"{text}\n")
+    return ExitStatus.OK
+
+
+def _show(text: str) -> None:
+    if not (terminal.is_terminal() and sys.stdin.isatty()):
+        terminal.write(text.encode())
+        return
+    import pydoc
+
+    # Ctrl-C is for the pager; one screenful needs none.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault("LESS", "FRX")
+    pydoc.pager(text)
+
+
+def _lines(sections: Iterable[Section], width: int) -> Iterator[str]:
+    for number, section in enumerate(sections):
+        if number:
+            yield ""
+        yield section.title
+        longest = max((len(term) for term, _ in section.rows), default=0)
+        margin = 2 + min(longest, _MAX_TERM) + 2
+        for term, about in section.rows:
+            first, *others = wrap(about.replace("`", ""), max(20, width - margin), lines=99)
+            if len(term) > _MAX_TERM:
+                yield f"  {term}"
+                others.insert(0, first)
+            else:
+                yield f"  {pad(term, margin - 4)}  {first}".rstrip()
+            yield from (" " * margin + line for line in others)
+
+
+def _topics() -> Section:
+    rows = [(name, topic.help) for name, topic in TOPICS.items()]
+    return Section("gpudash help TOPIC, or a command:", rows)
+
+
+def _keys() -> Iterator[Section]:
+    from gpudash.tui.bindings import actions
+    from gpudash.tui.keymap import KEYS
+
+    settable = set(actions())
+    for group, keys in groupby(KEYS, lambda key: key.group):
+        rows = [
+            (key.shown, f"{key.help} [{key.id}]" if key.id in settable else key.help)
+            for key in keys
+        ]
+        yield Section(group, rows)
+    yield Section("Names in brackets are those of [keys] in the settings file", [])
+
+
+def _filter() -> Iterator[Section]:
+    from gpudash.analysis.filter.terms import TERMS
+
+    rows = [(term.example, f"{term.help} ({' '.join(term.operators)})") for term in TERMS]
+    yield Section("Terms of a filter, with their operators", rows)
+
+
+def _settings() -> Iterator[Section]:
+    import msgspec
+
+    from gpudash import config
+    from gpudash.config.file import rendered
+    from gpudash.config.settings import declared, plain
+    from gpudash.tui.preferences import choices
+
+    known = msgspec.structs.replace(choices(), actions=("see gpudash help keys",))
+    rows = []
+    for each in declared().values():
+        valid, default = each.kind.valid(known), rendered(plain(each.default))
+        rows.append((each.name, f"{each.help} Valid: {valid}. Default: {default}"))
+    yield Section(f"Settings in {config.path()}", rows)
+
+
+def _findings() -> Iterator[Section]:
+    from gpudash.analysis.health.rules import RULES
+    from gpudash.model.state import STATES
+
+    rows = [
+        (rule.id, f"{rule.word}: {rule.help}{_delay(rule.appears_after_seconds)}") for rule in RULES
+    ]
+    yield Section("Findings, the most important first: word in STATUS, condition", rows)
+    yield Section("States of a GPU", [(state.word, state.sentence) for state in STATES])
+
+
+def _delay(seconds: float) -> str:
+    return f"; reported after {seconds:g} s" if seconds else ""
+
+
+def _exit() -> Iterator[Section]:
+    from gpudash.model.errors import MEANINGS
+
+    yield Section(
+        "Exit statuses", [(str(number), text) for number, text in sorted(MEANINGS.items())]
+    )
+
+
+def _queries() -> Iterator[Section]:
+    from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
+
+    yield Section("--query-gpu", _query_rows(GPU_FIELDS))
+    yield Section("--query-compute-apps", _query_rows(APP_FIELDS))
+
+
+def _query_rows(fields: Mapping[str, Field[Any]]) -> list[tuple[str, str]]:
+    rows = []
+    for name, field in fields.items():
+        if name == field.name:
+            also = f"also {', '.join(field.aliases)}" if field.aliases else ""
+            rows.append((name, "; ".join(text for text in (field.unit, also) if text)))
+    return rows
+
+
+def _fields() -> Iterator[Section]:
+    from gpudash.model import wire
+
+    definitions = wire.json_schema()["$defs"]
+    first = ("Snapshot", "Host", "Device", "Process", "ProcessDevice", "Job", "Topology")
+    for name in dict.fromkeys([*first, *sorted(definitions)]):
+        rows = [_field_row(*field) for field in definitions[name]["properties"].items()]
+        yield Section(f"{name}: {definitions[name]['description']}", rows)
+
+
+def _field_row(name: str, about: Mapping[str, str]) -> tuple[str, str]:
+    unit = f" Unit: {about['x-unit']}." if about.get("x-unit") else ""
+    calls = f" NVML: {about['x-nvml']}." if about.get("x-nvml") else ""
+    return name, f"{about['description']}{unit}{calls}"
+
+
+TOPICS: dict[str, Topic] = {
+    "keys": Topic("the keys of the screen, and their names in the settings", _keys),
+    "filter": Topic("the terms of a filter", _filter),
+    "settings": Topic("what the settings file may hold", _settings),
+    "findings": Topic(
+        "what is reported about GPUs and processes, and the states of a GPU", _findings
+    ),
+    "exit": Topic("the exit statuses", _exit),
+    "queries": Topic("the fields of --query-gpu and --query-compute-apps", _queries),
+    "fields": Topic("the fields of --json, with units and NVML calls", _fields),
+}
+"""The parts of the reference by name."""
+
+VERB = Verb("the reference: " + ", ".join(TOPICS), add_arguments, run)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpudash.analysis.filter.terms import TERMS
+from gpudash.analysis.health.rules import RULES
+from gpudash.cli import verbs
+from gpudash.cli.verbs.help import TOPICS
+from gpudash.config.settings import declared
+from gpudash.model import wire
+from gpudash.model.errors import MEANINGS
+from gpudash.model.state import STATES
+from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
+from gpudash.tui.keymap import KEYS
+
+
+def shown(*words: str, **env: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-m", "gpudash", "help", *words],
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stderr == ""
+    return run.stdout
+
+
+def terms(topic: str) -> set[str]:
+    return {term for section in TOPICS[topic].sections() for term, _ in section.rows}
+
+
+def test_every_topic_has_what_the_code_declares() -> None:
+    assert terms("keys") == {key.shown for key in KEYS}
+    assert terms("filter") == {term.example for term in TERMS}
+    assert terms("settings") == set(declared())
+    assert terms("findings") == {rule.id for rule in RULES} | {state.word for state in STATES}
+    assert terms("exit") == {str(status) for status in MEANINGS}
+    assert terms("queries") == {
+        field.name for fields in (GPU_FIELDS, APP_FIELDS) for field in fields.values()
+    }
+    definitions = wire.json_schema()["$defs"].values()
+    assert terms("fields") == {name for each in definitions for name in each["properties"]}
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_fits_a_terminal_of_80_columns(topic: str) -> None:
+    lines = shown(topic, LC_ALL="C.UTF-8").splitlines()
+    titles = {section.title for section in TOPICS[topic].sections()}
+    assert len(lines) > len(terms(topic)) / 2
+    assert all(len(line) <= 80 or line in titles for line in lines)
+
+
+def test_ascii_where_the_locale_is_not_utf_8() -> None:
+    assert shown("keys", LC_ALL="C").isascii()
+
+
+def test_without_a_topic_all_are_listed() -> None:
+    assert all(name in shown() for name in TOPICS)
+
+
+def test_a_command_is_a_topic_as_well() -> None:
+    assert "usage: gpudash topo" in shown("topo")
+    assert not set(TOPICS) & set(verbs.names())
+
+
+def test_the_keys_are_listed_without_textual() -> None:
+    code = (
+        "import sys; from gpudash.cli.verbs.help import TOPICS\n"
+        "assert list(TOPICS['keys'].sections())\n"
+        "sys.exit('textual' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
