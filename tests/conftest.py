@@ -77,7 +77,7 @@ def gpu_holder(holders: Callable[..., list[Holder]]) -> Callable[..., Holder]:
     def start(command: str = "exec sleep 600") -> Holder:
         (holder,) = holders(1, open_device(command))
         deadline = time.monotonic() + 10
-        while not processes.holds_a_device(holder.pid):
+        while not processes.has_device_open(holder.pid):
             if not holder.alive:
                 pytest.skip("a mount namespace, and in it a /dev of its own, cannot be made here")
             assert time.monotonic() < deadline

@@ -14,6 +14,7 @@ from gpudash.model.secrets import is_secret_name, is_secret_value
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText, clean, clean_bytes
 from gpudash.system import process_tree, processes
+from gpudash.system.files import read_start
 from gpudash.system.process_tree import Relative
 
 _MAX_ENVIRONMENT_BYTES = 1 << 18
@@ -103,7 +104,7 @@ def _unreadable(process: Process, snapshot: Snapshot) -> str | None:
         return f"the process runs on {host.hostname}: run gpudash there"
     if process.hidden_reason is not None:
         return process.hidden_reason
-    stat = processes.read(process.pid)
+    stat = processes.read_stat(process.pid)
     if stat is None:
         return _EXITED
     if stat.status == "zombie":
@@ -125,7 +126,7 @@ def _read(process: Process, snapshot: Snapshot) -> Inspection:
         taken_at=time.monotonic(),
         reason=_refusal_text(refusals[0], process) if refusals else None,
         ancestors=process_tree.ancestors(pid),
-        descendants=process_tree.descendants(pid, most=_MAX_RELATIVES),
+        descendants=process_tree.descendants(pid, limit=_MAX_RELATIVES),
         environment=environment,
         visible=None if raw is None else visible_devices(_decoded(raw), snapshot.devices),
         command_line=processes.command_line(pid),
@@ -150,7 +151,7 @@ def _refusal_text(refusal: OSError, process: Process) -> str:
 def _raw_environment(pid: int, refusals: list[OSError]) -> list[tuple[bytes, bytes]] | None:
     """Return names and values, the last one dropped where the environment is absurdly long."""
     try:
-        raw = processes.read_file_start(pid, "environ", _MAX_ENVIRONMENT_BYTES + 1)
+        raw = processes.read_environ(pid, _MAX_ENVIRONMENT_BYTES + 1)
     except OSError as error:
         refusals.append(error)
         return None
@@ -179,7 +180,7 @@ def _working_directory(pid: int) -> SafeText | None:
 
 
 def _io(pid: int) -> tuple[int | None, int | None]:
-    text = processes.read_file(pid, "io", _SMALL_BYTES) or b""
+    text = read_start(f"/proc/{pid}/io", _SMALL_BYTES) or b""
     fields = dict(line.partition(b":")[::2] for line in text.splitlines())
     read, written = fields.get(b"read_bytes"), fields.get(b"write_bytes")
     return None if read is None else int(read), None if written is None else int(written)

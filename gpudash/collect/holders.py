@@ -145,7 +145,7 @@ class HolderSearch:
         return frozenset(int(number) for number in numbers if number.isdecimal())
 
     def _holder(self, pid: int) -> Holder | None:
-        stat, facts = processes.read(pid), self._read_facts(pid)
+        stat, facts = processes.read_stat(pid), self._read_facts(pid)
         if stat is None or facts is None:
             return None
         return Holder(
@@ -163,5 +163,5 @@ def _hides_processes() -> bool:
 
 def _is_there(holder: Holder) -> bool:
     """Whether it has not ended since it was found."""
-    stat = processes.read(holder.pid)
+    stat = processes.read_stat(holder.pid)
     return stat is not None and stat.start_ticks == holder.start_ticks

@@ -161,7 +161,7 @@ def _load_average() -> tuple[float, float, float] | None:
 
 
 def _facts(pid: int) -> Facts | None:
-    status = processes.status(pid)
+    status = processes.read_status(pid)
     if status is None:
         return None
     uid = processes.owner_id(status)
@@ -186,5 +186,5 @@ def _masked_facts(pid: int) -> Facts | None:
 
 
 def _job(pid: int) -> Job | None:
-    text = processes.read_file(pid, "cgroup", CGROUP_LIMIT)
+    text = read_start(f"/proc/{pid}/cgroup", CGROUP_LIMIT)
     return None if text is None else job_of(text.decode("utf-8", "surrogateescape"))

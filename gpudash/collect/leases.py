@@ -84,13 +84,13 @@ class LeaseTable:
         return tuple(leases)
 
     def _holder(self, pid: int) -> _Holder:
-        stat = system_processes.read(pid) if pid else None
+        stat = system_processes.read_stat(pid) if pid else None
         if stat is None:
             return _Holder(pid)
         if self._boot_time is None:
             # Read once, so that a start time does not move with the wall clock.
             self._boot_time = system_processes.boot_time()
-        status = system_processes.status(pid)
+        status = system_processes.read_status(pid)
         uid = None if status is None else system_processes.owner_id(status)
         name = (
             None
@@ -129,7 +129,7 @@ def _held(devices: Sequence[Device], holders: dict[locks.Key, int]) -> Iterator[
     A file that was deleted and created again is another lock, so each is looked up every time.
     """
     for device in devices:
-        path = locks.place(device.uuid, None if device.is_mig else device.pci_bus_id)
+        path = locks.lease_path(device.uuid, None if device.is_mig else device.pci_bus_id)
         key = None if path is None or device.uuid is None else locks.key(path)
         if key in holders:
             yield device, holders[key]
@@ -173,7 +173,7 @@ def _comes_from(process: Process, holder: int) -> bool | None:
         if parent == holder:
             return True
         seen.add(parent)
-        stat = system_processes.read(parent)
+        stat = system_processes.read_stat(parent)
         parent = stat.parent_pid if stat else None
     is_certain = parent == 0 and (
         process.job is None or process.job.kind not in _STARTED_FOR_OTHERS

@@ -17,7 +17,7 @@ from msgspec import Struct
 from gpudash.model.process import Job, Process
 from gpudash.model.text import SafeText
 from gpudash.system import processes
-from gpudash.system.processes import ProcStat, Watched
+from gpudash.system.processes import ProcStat, StatFile
 
 _FACTS_SECONDS = 10.0
 _REST_SECONDS = 50.0
@@ -52,7 +52,7 @@ class _Known(Struct, kw_only=True):
     """The stat line at the time of the facts."""
     process: Process | None = None
     """The last result, as of when `stat_line` was read."""
-    watched: Watched | None = None
+    watched: StatFile | None = None
 
 
 class ProcessTable:
@@ -88,7 +88,7 @@ class ProcessTable:
                 assert known.process is not None
                 kept[pid], found[pid] = known, known.process
                 continue
-            stat = processes.parse(line) if line else None
+            stat = processes.parse_stat(line) if line else None
             if stat is None or line is None:
                 found[pid] = Process(pid=pid, devices=(), hidden_reason=self._hidden_reason(pid))
             elif _is_another(stat, listed_at.get(pid)):
@@ -103,13 +103,13 @@ class ProcessTable:
     def _line(self, pid: int, known: _Known | None, *, may_watch: bool) -> bytes | None:
         """Return the stat line of the process that has the PID now."""
         if known is None:
-            return processes.line(pid)
+            return processes.stat_line(pid)
         if not may_watch:
             known.watched = None
         elif known.watched is None:
-            known.watched = processes.watch(pid)
+            known.watched = processes.open_stat(pid)
         line = known.watched.line() if known.watched else None
-        return line or processes.line(pid)
+        return line or processes.stat_line(pid)
 
     def _is_still(self, known: _Known, now: float) -> bool:
         """Whether the last result of a process still holds whose stat line is as before.

@@ -277,7 +277,7 @@ def run_isolated(work: Work, seconds: float) -> int:
 
 def _answer(work: Work, descriptor: int) -> int:
     """Do the work, and send `status size`, what it wrote, and its error message if it failed."""
-    written, message, sending = terminal.keep(), "", _thread.allocate_lock()
+    written, message, sending = terminal.capture(), "", _thread.allocate_lock()
 
     def alive() -> None:
         if sending.acquire(blocking=False):

@@ -23,14 +23,14 @@ Key = tuple[int, int, int]
 """A file as /proc/locks names it: major and minor number of its file system, inode."""
 
 
-def folder() -> str | None:
+def shared_folder() -> str | None:
     """Return the folder of lock files that the administrator gave, None for sysfs."""
     return os.environ.get(_VARIABLE) or None
 
 
-def place(uuid: str | None, pci_bus_id: str | None) -> str | None:
+def lease_path(uuid: str | None, pci_bus_id: str | None) -> str | None:
     """Return the path whose lock is the lease of a GPU, None where there can be none."""
-    shared = folder()
+    shared = shared_folder()
     if shared is not None:
         return None if not uuid or "/" in uuid else f"{shared}/{uuid}"
     if not pci_bus_id:
@@ -44,10 +44,10 @@ def place(uuid: str | None, pci_bus_id: str | None) -> str | None:
 
 def queue_lock_path() -> str:
     """Return the path whose lock the first of those who wait holds."""
-    return folder() or _SYSFS
+    return shared_folder() or _SYSFS
 
 
-def take(path: str) -> int | None:
+def acquire(path: str) -> int | None:
     """Return a descriptor that holds the lock as long as it, or a copy in a child, is open.
 
     None when somebody else holds it. Raises OSError when there is no such place, PermissionError
@@ -83,18 +83,18 @@ def holders() -> dict[Key, int]:
     0 stands for a holder that this PID namespace does not see.
     """
     text = read_start(_LOCKS, _LOCKS_BYTES) or b""
-    return parse(text.decode("latin-1").splitlines())
+    return parse_holders(text.decode("latin-1").splitlines())
 
 
 def may_be_leases(holders: Mapping[Key, int]) -> bool:
     """Whether some of the locks may be leases: seldom is any in sysfs a lock at all."""
-    if not holders or folder() is not None:
+    if not holders or shared_folder() is not None:
         return bool(holders)
     system = key(_SYSFS)
     return system is not None and any(each[:2] == system[:2] for each in holders)
 
 
-def parse(lines: Iterable[str]) -> dict[Key, int]:
+def parse_holders(lines: Iterable[str]) -> dict[Key, int]:
     """Return the holders of exclusive flocks in the lines of /proc/locks; waiters are left out."""
     found: dict[Key, int] = {}
     for line in lines:

@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from gpudash.model.process import Process
 from gpudash.system import processes
-from gpudash.system import processes as proc_stat
 from gpudash.system.processes import ProcStat
 
-MOST = 4096
-"""Descendants that are looked at; a fork bomb has more."""
+MAX_DESCENDANTS = 4096
+"""The descendants that are read; a fork bomb has more."""
 
-_MOST_ANCESTORS = 256
+_MAX_ANCESTORS = 256
 
 
 class Relative(NamedTuple):
@@ -28,19 +27,19 @@ class Relative(NamedTuple):
 
 def process_of(pid: int) -> Process | None:
     """Return a process without its devices; None if /proc does not show one of that PID."""
-    stat = proc_stat.read(pid)
-    return None if stat is None else _process(pid, stat, proc_stat.boot_time())
+    stat = processes.read_stat(pid)
+    return None if stat is None else _process(pid, stat, processes.boot_time())
 
 
 def ancestor_pids(pid: int) -> tuple[int, ...]:
     """Return the PIDs from its parent up to the first process of the host or the container."""
     found: list[int] = []
-    stat = proc_stat.read(pid)
-    while stat is not None and stat.parent_pid > 0 and len(found) < _MOST_ANCESTORS:
+    stat = processes.read_stat(pid)
+    while stat is not None and stat.parent_pid > 0 and len(found) < _MAX_ANCESTORS:
         if stat.parent_pid in found:  # PIDs were reused while they were read.
             break
         found.append(stat.parent_pid)
-        stat = proc_stat.read(stat.parent_pid)
+        stat = processes.read_stat(stat.parent_pid)
     return tuple(found)
 
 
@@ -51,24 +50,26 @@ def ancestors(pid: int) -> tuple[Relative, ...]:
     return tuple(Relative(process, depth) for process, depth in found if process)[::-1]
 
 
-def descendants(*pids: int, most: int = MOST, brief: bool = False) -> tuple[Relative, ...]:
+def descendants(
+    *pids: int, limit: int = MAX_DESCENDANTS, brief: bool = False
+) -> tuple[Relative, ...]:
     """Return children (1), grandchildren (2), ..., each behind its parent, at most so many.
 
     Brief is without owner and command line, whose reading the kernel may hold up. Sessions and
     process groups do not matter; a process whose parent ended belongs to whoever adopted it. Of
     several PIDs that are related, the lower one counts.
     """
-    boot_time = proc_stat.boot_time()
+    boot_time = processes.boot_time()
     seen = _brief if brief else _process
     relatives = (
         Relative(seen(child, stat, boot_time), depth)
         for child, stat, depth in _below(pids, _stats())
     )
-    return tuple(islice(relatives, most))
+    return tuple(islice(relatives, limit))
 
 
 def _stats() -> dict[int, ProcStat]:
-    return {pid: stat for pid in proc_stat.pids() if (stat := proc_stat.read(pid))}
+    return {pid: stat for pid in processes.pids() if (stat := processes.read_stat(pid))}
 
 
 def _below(
@@ -103,7 +104,7 @@ def _brief(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
 
 
 def _process(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
-    status = processes.status(pid)
+    status = processes.read_status(pid)
     arguments = processes.command_line(pid)
     uid = None if status is None else processes.owner_id(status)
     return replace(

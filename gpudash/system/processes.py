@@ -38,7 +38,7 @@ _PF_KTHREAD = 0x00200000
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIELDS_AFTER_NAME = 22
 _READ_BYTES = 4096
-_MOST_TICKS = 2**63 - 1
+_MAX_TICKS = 2**63 - 1
 
 
 class ProcStat(Struct, frozen=True, kw_only=True):
@@ -65,13 +65,13 @@ class ProcStat(Struct, frozen=True, kw_only=True):
         return self.start_ticks / _TICKS_PER_SECOND
 
 
-def read(pid: int) -> ProcStat | None:
+def read_stat(pid: int) -> ProcStat | None:
     """Return the process, None if /proc does not show one of that PID."""
-    text = line(pid)
-    return parse(text) if text else None
+    text = stat_line(pid)
+    return parse_stat(text) if text else None
 
 
-class Watched:
+class StatFile:
     """The stat line of one process, kept open: to open it anew takes longer than to read it.
 
     It is that of the very process which had the PID, not of a later one.
@@ -93,15 +93,15 @@ class Watched:
         os.close(self._descriptor)
 
 
-def watch(pid: int) -> Watched | None:
+def open_stat(pid: int) -> StatFile | None:
     """Return the line of a process kept open, None if it is gone or too many files are open."""
     try:
-        return Watched(os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC))
+        return StatFile(os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
         return None
 
 
-def line(pid: int) -> bytes | None:
+def stat_line(pid: int) -> bytes | None:
     """Return the stat line, for `parse`; None if /proc does not show a process of that PID."""
     return read_start(f"/proc/{pid}/stat", _READ_BYTES)
 
@@ -114,7 +114,7 @@ def pids() -> tuple[int, ...]:
         return ()
 
 
-def parse(line: bytes) -> ProcStat | None:
+def parse_stat(line: bytes) -> ProcStat | None:
     """Return what a stat line says, None if it is not one."""
     # The name may hold spaces and parentheses of its own, the fields after it cannot.
     name, _, rest = line.partition(b"(")[2].rpartition(b")")
@@ -123,7 +123,7 @@ def parse(line: bytes) -> ProcStat | None:
         return None
     try:
         start_ticks = int(fields[19])
-        if start_ticks > _MOST_TICKS:
+        if start_ticks > _MAX_TICKS:
             return None
         return ProcStat(
             name=name,
@@ -148,7 +148,7 @@ def threads(pid: int) -> tuple[ProcStat, ...]:
     lines = (
         read_start(f"/proc/{pid}/task/{identifier}/stat", _READ_BYTES) for identifier in identifiers
     )
-    return tuple(stat for line in lines if line and (stat := parse(line)))
+    return tuple(stat for line in lines if line and (stat := parse_stat(line)))
 
 
 def is_start_of(stat: ProcStat, start_ticks: int | None, create_time: float | None) -> bool:
@@ -198,9 +198,9 @@ _DEVICE_NODES = ("/dev/nvidia", "/dev/dxg")
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
 
-def status(pid: int) -> bytes | None:
+def read_status(pid: int) -> bytes | None:
     """Return the status file, from which `owner_id`, `name` and the others below read."""
-    return read_file(pid, "status", _STATUS_BYTES)
+    return read_start(f"/proc/{pid}/status", _STATUS_BYTES)
 
 
 def owner_id(status: bytes) -> int | None:
@@ -228,7 +228,7 @@ def name(status: bytes, arguments: tuple[str, ...] | None) -> SafeText | None:
 
 def command_line(pid: int) -> tuple[SafeText, ...] | None:
     """Return the arguments, with an ellipsis where they are absurdly long."""
-    raw = read_file(pid, "cmdline", _COMMAND_LINE_BYTES + 1) or b""
+    raw = read_start(f"/proc/{pid}/cmdline", _COMMAND_LINE_BYTES + 1) or b""
     # A title that replaced the arguments is padded with zeros.
     arguments = raw.rstrip(b"\0").split(b"\0")
     if arguments == [b""]:
@@ -247,7 +247,7 @@ def username(uid: int) -> SafeText:
         return SafeText(str(uid))
 
 
-def holds_a_device(pid: int) -> bool | None:
+def has_device_open(pid: int) -> bool | None:
     """Whether it has a node of the NVIDIA driver open; None where its files may not be seen."""
     folder = f"/proc/{pid}/fd"
     try:
@@ -259,13 +259,13 @@ def holds_a_device(pid: int) -> bool | None:
 
 def login_id(pid: int) -> int | None:
     """Return the uid with which its session was logged in, also behind sudo; None if with none."""
-    text = read_file(pid, "loginuid", _FUNCTION_BYTES) or b""
+    text = read_start(f"/proc/{pid}/loginuid", _FUNCTION_BYTES) or b""
     return int(text) if text.isdigit() and int(text) != _NO_LOGIN else None
 
 
-def waits_in(pid: int) -> SafeText | None:
+def kernel_function(pid: int) -> SafeText | None:
     """Return the function of the kernel in which it sleeps; only root may see that of others."""
-    name = read_file(pid, "wchan", _FUNCTION_BYTES) or b""
+    name = read_start(f"/proc/{pid}/wchan", _FUNCTION_BYTES) or b""
     return None if name in (b"", b"0") else clean_bytes(name)
 
 
@@ -274,15 +274,10 @@ def in_first_pid_namespace() -> bool:
     return read_link("/proc/self/ns/pid") in ("", FIRST_PID_NAMESPACE)
 
 
-def read_file(pid: int, file: str, limit: int) -> bytes | None:
-    """Return the beginning of a file of a process, None if it cannot be read."""
-    return read_start(f"/proc/{pid}/{file}", limit)
-
-
-def read_file_start(pid: int, file: str, limit: int) -> bytes:
-    """Return the beginning of a file of a process; raises OSError."""
-    with open(f"/proc/{pid}/{file}", "rb") as opened:
-        return opened.read(limit)
+def read_environ(pid: int, limit: int) -> bytes:
+    """Return the start of a process's environment; raises OSError."""
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read(limit)
 
 
 def _words(status: bytes, field: bytes) -> list[bytes]:

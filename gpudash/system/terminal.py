@@ -12,7 +12,7 @@ from gpudash.model.text import cut
 
 _FD = 1
 
-_kept: list[bytes] | None = None
+_captured: list[bytes] | None = None
 _has_written = False
 
 
@@ -20,11 +20,11 @@ class ReaderGoneError(Exception):
     """Whoever read the output has closed it."""
 
 
-def keep() -> list[bytes]:
+def capture() -> list[bytes]:
     """Return the list to which all that is written from now on is added, in place of stdout."""
-    global _kept
-    _kept = []
-    return _kept
+    global _captured
+    _captured = []
+    return _captured
 
 
 def write(data: bytes) -> None:
@@ -32,8 +32,8 @@ def write(data: bytes) -> None:
 
     Raises ReaderGoneError for a closed pipe, OutputError when it could not be written.
     """
-    if _kept is not None:
-        _kept.append(data)
+    if _captured is not None:
+        _captured.append(data)
         return
     global _has_written
     _has_written = _has_written or bool(data)
@@ -108,7 +108,7 @@ def progress_is_shown() -> bool:
     return os.isatty(_PROGRESS_FD)
 
 
-def show_progress(text: str) -> None:
+def write_message(text: str) -> None:
     """Write it where it is taken at once: a stopped terminal must not stop us, nor a gone one."""
     with suppress(OSError):
         poll = select.poll()
@@ -117,14 +117,14 @@ def show_progress(text: str) -> None:
             os.write(_PROGRESS_FD, text.encode(errors="backslashreplace"))
 
 
-def show(text: str) -> None:
+def show_progress(text: str) -> None:
     """Put a line, cut to the terminal, in the place of the one that stands."""
-    show_progress(_ERASE + cut(text, max(_columns() - 1, 1)))
+    write_message(_ERASE + cut(text, max(_columns() - 1, 1)))
 
 
-def end(text: str = "") -> None:
+def end_progress(text: str = "") -> None:
     """Put last words, which stay and end with a newline of their own, in the place of the line."""
-    show_progress(_ERASE + text)
+    write_message(_ERASE + text)
 
 
 def _columns() -> int:

@@ -89,7 +89,7 @@ def holding(place: Path, script: str = WAIT) -> Iterator[Leaseholder]:
 
 def on_gpu(pid: int, uuid: str = gpu_uuid(0), **more: Any) -> Process:
     """A process of this machine as it is seen on a GPU."""
-    stat = proc_stat.read(pid)
+    stat = proc_stat.read_stat(pid)
     fields: dict[str, Any] = {
         "parent_pid": stat.parent_pid if stat else None,
         "start_ticks": stat.start_ticks if stat else None,

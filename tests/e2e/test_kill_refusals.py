@@ -95,7 +95,7 @@ def test_a_start_that_is_named_too_must_be_that_of_the_process(
     fakenvml: Path, holders: Holders, ticks: int
 ) -> None:
     (job,) = holders(1)
-    stat = proc_stat.read(job.pid)
+    stat = proc_stat.read_stat(job.pid)
     assert stat is not None
     name = f"{job.pid}:{stat.start_ticks + ticks}"
     run = kill(name, library=fakenvml, settings={"PIDS": job.pid}, yes=True, signal="KILL")

@@ -37,32 +37,32 @@ def directory() -> str:
 
 
 def test_only_held_exclusive_flocks_are_leases() -> None:
-    assert locks.parse(LISTING.splitlines()) == {(0, 0x16, 4729): 4242, (0, 0x1C, 77): 0}
+    assert locks.parse_holders(LISTING.splitlines()) == {(0, 0x16, 4729): 4242, (0, 0x1C, 77): 0}
 
 
 def test_the_place_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUDASH_LOCK_DIR", raising=False)
-    assert locks.place("GPU-1", "00000000:1A:00.0") == "/sys/bus/pci/devices/0000:1a:00.0"
-    assert locks.place("GPU-1", None) is None
-    assert locks.place("GPU-1", "0:../../etc") is None
-    assert locks.place("GPU-1", "00010000:01:00.0") == "/sys/bus/pci/devices/10000:01:00.0"
-    assert locks.place("GPU-1", "garbage") is None
+    assert locks.lease_path("GPU-1", "00000000:1A:00.0") == "/sys/bus/pci/devices/0000:1a:00.0"
+    assert locks.lease_path("GPU-1", None) is None
+    assert locks.lease_path("GPU-1", "0:../../etc") is None
+    assert locks.lease_path("GPU-1", "00010000:01:00.0") == "/sys/bus/pci/devices/10000:01:00.0"
+    assert locks.lease_path("GPU-1", "garbage") is None
     monkeypatch.setenv("GPUDASH_LOCK_DIR", "/run/gpudash")
-    assert locks.place("GPU-1", "00000000:1A:00.0") == "/run/gpudash/GPU-1"
-    assert locks.place("../x", "00000000:1A:00.0") is None
+    assert locks.lease_path("GPU-1", "00000000:1A:00.0") == "/run/gpudash/GPU-1"
+    assert locks.lease_path("../x", "00000000:1A:00.0") is None
 
 
 def test_one_holder_at_a_time_who_is_named(directory: str) -> None:
-    held = locks.take(directory)
+    held = locks.acquire(directory)
     assert held is not None
     try:
         key = locks.key(directory)
         assert key is not None
         assert locks.holders()[key] == os.getpid()
-        assert locks.take(directory) is None
+        assert locks.acquire(directory) is None
     finally:
         os.close(held)
-    again = locks.take(directory)
+    again = locks.acquire(directory)
     assert again is not None
     os.close(again)
 
@@ -74,10 +74,10 @@ def test_a_lock_dies_with_its_holder(directory: str) -> None:
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        assert locks.take(directory) is None
+        assert locks.acquire(directory) is None
         holder.kill()
         holder.wait()
-        mine = locks.take(directory)
+        mine = locks.acquire(directory)
         assert mine is not None
         os.close(mine)
 
@@ -87,12 +87,12 @@ def test_what_others_could_replace_is_no_place(tmp_path: Path) -> None:
     place.touch()
     tmp_path.chmod(0o777)
     with pytest.raises(PermissionError, match="others than root can replace it"):
-        locks.take(str(place))
+        locks.acquire(str(place))
 
 
 def test_no_place_at_all(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        locks.take(str(tmp_path / "nothing"))
+        locks.acquire(str(tmp_path / "nothing"))
     assert locks.key(str(tmp_path / "nothing")) is None
 
 
@@ -123,9 +123,9 @@ def test_what_is_not_roots_is_no_place(tmp_path: Path, whose: str) -> None:
         place.symlink_to(tmp_path / "roots")
     else:
         place.touch()
-    held = locks.take(str(place))
+    held = locks.acquire(str(place))
     assert held is not None
     os.close(held)
     os.chown(folder if whose == "folder" else place, 65534, -1, follow_symlinks=False)
     with pytest.raises(PermissionError, match="others than root can replace it"):
-        locks.take(str(place))
+        locks.acquire(str(place))

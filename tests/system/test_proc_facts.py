@@ -21,7 +21,7 @@ Holders = Callable[..., list[Holder]]
 
 def test_agrees_with_psutil() -> None:
     oracle = psutil.Process()
-    status = processes.status(os.getpid())
+    status = processes.read_status(os.getpid())
     assert status is not None
     assert processes.owner_id(status) == oracle.uids().real
     assert processes.username(oracle.uids().real) == oracle.username()
@@ -32,9 +32,9 @@ def test_agrees_with_psutil() -> None:
 
 
 def test_what_is_gone_is_none() -> None:
-    assert processes.status(ABSENT_PID) is None
+    assert processes.read_status(ABSENT_PID) is None
     assert processes.command_line(ABSENT_PID) is None
-    assert processes.holds_a_device(ABSENT_PID) is None
+    assert processes.has_device_open(ABSENT_PID) is None
 
 
 def test_a_user_without_a_name_is_a_number() -> None:
@@ -42,7 +42,7 @@ def test_a_user_without_a_name_is_a_number() -> None:
 
 
 def test_a_process_that_has_no_device_open_is_told() -> None:
-    assert processes.holds_a_device(os.getpid()) is False
+    assert processes.has_device_open(os.getpid()) is False
 
 
 def test_arguments_are_cleaned_and_bounded(holders: Holders) -> None:

@@ -54,7 +54,7 @@ def test_of_related_ones_none_is_its_own_descendant(family: Family) -> None:
 
 
 def test_descendants_are_bounded(family: Family) -> None:
-    assert len(kin.descendants(family.pid, most=2)) == 2
+    assert len(kin.descendants(family.pid, limit=2)) == 2
 
 
 def test_an_absent_process_has_no_relatives() -> None:

@@ -19,7 +19,7 @@ ABSENT_PID = 1 << 30
 @pytest.mark.parametrize("pid", [1, os.getpid()], ids=["init", "self"])
 def test_agrees_with_psutil(pid: int) -> None:
     process = psutil.Process(pid)
-    stat = proc_stat.read(pid)
+    stat = proc_stat.read_stat(pid)
     boot_time = proc_stat.boot_time()
     assert stat is not None
     assert boot_time is not None
@@ -39,7 +39,7 @@ def test_resident_memory_agrees_with_psutil() -> None:
 
 @pytest.mark.parametrize("name", [b"python", b"a b", b") R 1 (", b"\xff\x1b[31m\n", b""])
 def test_a_name_never_shifts_the_fields(name: bytes) -> None:
-    assert proc_stat.parse(b"4242 (" + name + b") S " + NUMBERS) == proc_stat.ProcStat(
+    assert proc_stat.parse_stat(b"4242 (" + name + b") S " + NUMBERS) == proc_stat.ProcStat(
         name=name,
         status="sleeping",
         parent_pid=100,
@@ -51,7 +51,7 @@ def test_a_name_never_shifts_the_fields(name: bytes) -> None:
 
 
 def test_recognises_a_kernel_thread_by_its_flag() -> None:
-    stat = proc_stat.parse(b"31 (kswapd0) S " + NUMBERS.replace(b"4194560", b"2129984"))
+    stat = proc_stat.parse_stat(b"31 (kswapd0) S " + NUMBERS.replace(b"4194560", b"2129984"))
     assert stat is not None
     assert stat.is_kernel_thread
 
@@ -73,7 +73,7 @@ def test_each_thread_has_its_own_state() -> None:
 
 
 def test_a_start_is_told_from_another_one_tick_later() -> None:
-    stat = proc_stat.read(os.getpid())
+    stat = proc_stat.read_stat(os.getpid())
     assert stat is not None
     created = psutil.Process().create_time()
     assert proc_stat.is_start_of(stat, None, created)
@@ -82,19 +82,19 @@ def test_a_start_is_told_from_another_one_tick_later() -> None:
 
 
 def test_ticks_tell_a_start_whatever_the_wall_clock_says() -> None:
-    stat = proc_stat.read(os.getpid())
+    stat = proc_stat.read_stat(os.getpid())
     assert stat is not None
     assert proc_stat.is_start_of(stat, stat.start_ticks, 1.0)
     assert not proc_stat.is_start_of(stat, stat.start_ticks + 1, psutil.Process().create_time())
 
 
 def test_an_absent_process_is_none() -> None:
-    assert proc_stat.read(ABSENT_PID) is None
+    assert proc_stat.read_stat(ABSENT_PID) is None
     assert proc_stat.resident_memory_bytes(ABSENT_PID) is None
     assert proc_stat.threads(ABSENT_PID) == ()
 
 
 @given(st.binary() | st.lists(st.sampled_from([b"9" * 400, b"1", b")", b"S", b"x"])).map(b" ".join))
 def test_any_line_is_a_process_or_none(line: bytes) -> None:
-    stat = proc_stat.parse(line)
+    stat = proc_stat.parse_stat(line)
     assert stat is None or stat.status in {"sleeping", "unknown"}

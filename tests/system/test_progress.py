@@ -21,9 +21,9 @@ def stderr(descriptor: int) -> Iterator[None]:
 
 
 def everything() -> None:
-    terminal.show_progress("so far\n")
-    terminal.show("a line")
-    terminal.end("done\n")
+    terminal.write_message("so far\n")
+    terminal.show_progress("a line")
+    terminal.end_progress("done\n")
 
 
 def gone_terminal() -> tuple[int, int | None]:
@@ -69,7 +69,7 @@ def test_one_that_takes_nothing_neither_ends_nor_stops_it(
 def test_a_line_is_cut_where_the_width_is_not_known() -> None:
     reading, writing = os.pipe()
     with stderr(writing):
-        terminal.show("x" * 200)
+        terminal.show_progress("x" * 200)
     os.close(writing)
     with os.fdopen(reading, newline="") as pipe:
         assert pipe.read() == "\r\x1b[K" + "x" * 78 + "…"

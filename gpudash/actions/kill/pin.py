@@ -91,7 +91,7 @@ class Target:
         if not alive:
             if stat is None or stat.status != "zombie":
                 return ProcessState("gone")
-            parent = processes.read(stat.parent_pid)
+            parent = processes.read_stat(stat.parent_pid)
             name = None if parent is None else clean_bytes(parent.name)
             return ProcessState("zombie", stat.parent_pid, name)
         if stat is None:
@@ -102,7 +102,7 @@ class Target:
             states = {thread.status for thread in processes.threads(self.process.pid)}
         if _BLOCKED not in states:
             return ProcessState("alive", stat.parent_pid)
-        waits_in = processes.waits_in(self.process.pid)
+        waits_in = processes.kernel_function(self.process.pid)
         return ProcessState("uninterruptible", stat.parent_pid, waits_in=waits_in)
 
     @property
@@ -122,7 +122,7 @@ class Target:
     def _stat(self) -> processes.ProcStat | None:
         """Return its stat line, None once /proc shows another process or none."""
         process = self.process
-        stat = processes.read(process.pid)
+        stat = processes.read_stat(process.pid)
         if stat is None:
             return None
         same = processes.is_start_of(stat, process.start_ticks, process.create_time)
@@ -269,7 +269,7 @@ def _refuse_stranger(process: Process) -> None:
     """Raise if the driver may mean a process outside: it lists PIDs of the host's namespace."""
     if not process.devices or processes.in_first_pid_namespace():
         return
-    if not processes.holds_a_device(process.pid):
+    if not processes.has_device_open(process.pid):
         reason = "the driver means another process, outside this PID namespace"
         raise ActionError(f"PID {process.pid} has no NVIDIA device open here: {reason}")
 
@@ -278,7 +278,7 @@ def _compare(target: Target) -> None:
     """Raise unless the process that is pinned is the one that the snapshot shows."""
     process = target.process
     pid = process.pid
-    stat = processes.read(pid)
+    stat = processes.read_stat(pid)
     is_same = stat is not None and processes.is_start_of(
         stat, process.start_ticks, process.create_time
     )

@@ -224,5 +224,5 @@ class Kill:
             for target in spared
             if target.process.key not in roots
             and target.alive()
-            and processes.holds_a_device(target.process.pid)
+            and processes.has_device_open(target.process.pid)
         )

@@ -110,7 +110,7 @@ class Tree:
             above = depths.get(process.parent_pid or 0)
             if above is None or process.pid in held or _is_own(process, brief=brief):
                 continue
-            if len(self.members) + len(found) >= process_tree.MOST:
+            if len(self.members) + len(found) >= process_tree.MAX_DESCENDANTS:
                 break
             target = self._pin(process, len(self.members) + len(found) < _MAX_PINNED)
             if target is not None:
@@ -177,7 +177,7 @@ def _wait_for_stop(targets: Iterable[Target]) -> None:
     """Wait until all have stopped, for a moment at most: a debugger may hold some."""
     deadline = time.monotonic() + _STOP_SECONDS
     for target in targets:
-        while (stat := processes.read(target.process.pid)) and stat.status not in _CANNOT_FORK:
+        while (stat := processes.read_stat(target.process.pid)) and stat.status not in _CANNOT_FORK:
             if time.monotonic() >= deadline:
                 return
             time.sleep(_POLL_SECONDS)

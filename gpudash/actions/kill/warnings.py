@@ -35,8 +35,8 @@ class KillWarning(NamedTuple):
 def warnings(target: Target) -> tuple[KillWarning, ...]:
     """Return what else a signal would affect, dangers first; empty for a plain job."""
     process = target.process
-    stat = processes.read(process.pid)
-    status = processes.status(process.pid) or b""
+    stat = processes.read_stat(process.pid)
+    status = processes.read_status(process.pid) or b""
     dangers = (_daemon(process, stat), _display(process), _container(status), _ancestor(process))
     other = (
         _graphics(process),

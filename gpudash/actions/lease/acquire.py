@@ -38,7 +38,7 @@ class Waiting:
         now = time.monotonic()
         if self._deadline is not None and now >= self._deadline:
             self.end()
-            terminal.show_progress(f"gpudash: {lack}\n")
+            terminal.write_message(f"gpudash: {lack}\n")
             return False
         self.tell(lack)
         return True
@@ -48,16 +48,16 @@ class Waiting:
         now = time.monotonic()
         text = f"gpudash: waiting {duration(now - self._since)}: {lack}"
         if self._on_terminal:
-            terminal.show(text)
+            terminal.show_progress(text)
             self._line_stands = True
         elif now >= self._say_at:
-            terminal.show_progress(f"{text}\n")
+            terminal.write_message(f"{text}\n")
             self._say_at = now + _SAY_AGAIN_SECONDS
 
     def end(self) -> None:
         """Take the line away."""
         if self._line_stands:
-            terminal.end()
+            terminal.end_progress()
             self._line_stands = False
 
     @property
@@ -201,7 +201,7 @@ def _has_place(device: Device) -> bool:
 
 def _place(device: Device) -> str | None:
     """Return where a device is leased; an instance has a place only where folders are shared."""
-    return locks.place(device.uuid, None if device.is_mig else device.pci_bus_id)
+    return locks.lease_path(device.uuid, None if device.is_mig else device.pci_bus_id)
 
 
 def _lease_once(sampler: Sampler, wish: Wish, excluded: dict[str, str]) -> Leased | str:
@@ -236,7 +236,7 @@ def _take_all(devices: Sequence[Device], excluded: dict[str, str]) -> Leased | N
 def _take(device: Device) -> int | None:
     path = _place(device) or ""
     try:
-        return locks.take(path)
+        return locks.acquire(path)
     except OSError as error:
         reason = f"{path}: {error.strerror}" if error.strerror else str(error)
         raise GpudashError(_NO_PLACE.format(reason)) from None
@@ -284,6 +284,6 @@ def _lock(descriptor: int, path: str, waiting: Waiting) -> bool:
 def _first_in_line(path: str) -> str:
     key = locks.key(path)
     pid = locks.holders().get(key, 0) if key else 0
-    status = processes.status(pid) if pid else None
+    status = processes.read_status(pid) if pid else None
     uid = None if status is None else processes.owner_id(status)
     return "somebody" if uid is None else f"{processes.username(uid)} (PID {pid})"

@@ -231,12 +231,12 @@ def _refuse_without_gpu(selection: KillSelection, *, with_tree: bool) -> None:
     The driver does not list processes that have a GPU open without a context of their own, such as
     forked workers.
     """
-    from gpudash.system.processes import holds_a_device
+    from gpudash.system.processes import has_device_open
 
     (target,) = selection.targets
     process, pid = target.process, target.process.pid
     below = sum(bool(member.process.devices) for member in selection.members)
-    if process.devices or (with_tree and below) or holds_a_device(pid):
+    if process.devices or (with_tree and below) or has_device_open(pid):
         return
     if below:
         count = "one process" if below == 1 else f"{below} processes"
@@ -345,7 +345,7 @@ def signal_and_report(
             except KeyboardInterrupt:
                 # The terminal has put ^C where the line would begin.
                 start = "\n" if terminal.progress_is_shown() else ""
-                terminal.show_progress(f"{start}gpudash: {_unfinished(kill)}\n")
+                terminal.write_message(f"{start}gpudash: {_unfinished(kill)}\n")
                 raise
             _print(_result_lines(report))
         audit_seconds = None
@@ -392,7 +392,7 @@ class _Progress:
     def pause(self, seconds: float) -> None:
         """Let a moment pass; raises KeyboardInterrupt on Ctrl-C."""
         if self._text and time.monotonic() >= self._due:
-            terminal.show_progress(f"{self._text}\n")
+            terminal.write_message(f"{self._text}\n")
             self._text = ""
         self._pause(seconds)
 

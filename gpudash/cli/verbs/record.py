@@ -83,9 +83,9 @@ class _Progress:
         if self._on_terminal:
             what = f"; {trouble}" if trouble else "; Ctrl-C ends it"
             text = f"{self._done('recording')}, {duration(time.monotonic() - self._since)}{what}"
-            terminal.show(text)
+            terminal.show_progress(text)
         elif bool(trouble) != bool(self._trouble):
-            terminal.show_progress(
+            terminal.write_message(
                 f"gpudash: {trouble or 'samples again: the recording goes on'}\n"
             )
         self._trouble = trouble
@@ -93,7 +93,7 @@ class _Progress:
     def end(self) -> None:
         """Report what was recorded."""
         if self._on_terminal:
-            terminal.end(f"{self._done('recorded')}\n")
+            terminal.end_progress(f"{self._done('recorded')}\n")
 
     def _done(self, verb: str) -> str:
         count, size = self._writer.lines, short_size(self._writer.bytes)

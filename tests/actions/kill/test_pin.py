@@ -223,7 +223,9 @@ def test_a_pid_of_the_driver_that_holds_no_device_in_a_namespace_is_refused(
 
 
 def test_a_kernel_thread_is_refused() -> None:
-    threads = [pid for pid in psutil.pids() if (s := proc_stat.read(pid)) and s.is_kernel_thread]
+    threads = [
+        pid for pid in psutil.pids() if (s := proc_stat.read_stat(pid)) and s.is_kernel_thread
+    ]
     if not threads:
         pytest.skip("no kernel thread can be seen from here")
     assert "kernel thread" in refusal(shown(threads[0]))

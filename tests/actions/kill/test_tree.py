@@ -134,7 +134,7 @@ def test_many_members_take_few_descriptors() -> None:
 
 
 def test_members_are_bounded(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kin, "MOST", 2)
+    monkeypatch.setattr(kin, "MAX_DESCENDANTS", 2)
     with pinned(family.pid) as root:
         assert len(Tree(root).members) == 2
 

@@ -36,7 +36,7 @@ def warned(pid: int, **overrides: object) -> str:
 
 def until(pid: int, condition: Callable[[proc_stat.ProcStat], bool]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
-    while not ((stat := proc_stat.read(pid)) and condition(stat)):
+    while not ((stat := proc_stat.read_stat(pid)) and condition(stat)):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
