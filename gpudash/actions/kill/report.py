@@ -66,7 +66,6 @@ class Report(Struct, frozen=True, kw_only=True):
     waited_seconds: float = 0.0
     reap_due_at: float = 0.0
     """Monotonic time from which a zombie is worth a word: its parent may be about to reap it."""
-    is_reap_due: bool = True
     memory: tuple[Share, ...] = ()
     """What the ended processes held; empty where that was not looked at."""
     holders: tuple[Holder, ...] = ()
@@ -98,8 +97,7 @@ class Report(Struct, frozen=True, kw_only=True):
     def refreshed(self, after: Snapshot | None = None) -> Report:
         """Return it as the processes are now, and their memory as a later snapshot shows it."""
         results = tuple(each._replace(state=each.target.state()) for each in self.results)
-        due = time.monotonic() >= self.reap_due_at
-        report = replace(self, results=results, is_reap_due=due)
+        report = replace(self, results=results)
         return report if after is None else report.with_memory(self.memory, after)
 
     def with_memory(self, held: Iterable[Share], after: Snapshot) -> Report:
@@ -222,6 +220,11 @@ def _holders(memory: Iterable[Share], after: Snapshot) -> tuple[Holder, ...]:
 
 
 _VERBS = {"KILL": "killed", "TERM": "terminated", "INT": "interrupted"}
+_AMOUNTS: dict[MemoryState, str] = {
+    "freed": "{} freed on GPU {}",
+    "listed": "the driver still counts {} on GPU {}",
+    "unowned": "{} still in use on GPU {}, where the driver lists no owner",
+}
 
 
 def describe(report: Report) -> tuple[str, ...]:
@@ -235,7 +238,7 @@ def describe(report: Report) -> tuple[str, ...]:
         first = _sentence(report, only)
         if not only.ended or only.refusal is not None:
             memory = ()
-        elif report.is_reap_due and only.state.unreaped:
+        elif only.state.unreaped and time.monotonic() >= report.reap_due_at:
             also = [only.state.unreaped]
     else:
         first = _count(report, chosen)
@@ -286,24 +289,17 @@ def _amounts(report: Report) -> Iterator[str]:
     by_state: dict[MemoryState, list[Share]] = {}
     for share in report.memory:
         by_state.setdefault(share.state, []).append(share)
-    if amount := _amount(report, by_state.get("freed", ())):
-        yield f"{amount[0]} freed on GPU {amount[1]}"
-    if amount := _amount(report, by_state.get("listed", ())):
-        yield f"the driver still counts {amount[0]} on GPU {amount[1]}"
-    if amount := _amount(report, by_state.get("unowned", ())):
-        yield f"{amount[0]} still in use on GPU {amount[1]}, where the driver lists no owner"
+    for state, sentence in _AMOUNTS.items():
+        shares = by_state.get(state, ())
+        amounts = [share.device.used_gpu_memory_bytes for share in shares]
+        known = [amount for amount in amounts if amount is not None]
+        if known:
+            yield sentence.format(size(sum(known)), _gpus(report, shares))
     by_reason: dict[str, list[Share]] = {}
     for share in by_state.get("unknown", ()):
         by_reason.setdefault(share.reason, []).append(share)
     for reason, shares in by_reason.items():
         yield f"unknown whether memory was freed on GPU {_gpus(report, shares)}: {reason}"
-
-
-def _amount(report: Report, shares: Sequence[Share]) -> tuple[str, str] | None:
-    """Return how much is held and where; None for nothing, or if the driver reports no amount."""
-    amounts = [share.device.used_gpu_memory_bytes for share in shares]
-    known = [amount for amount in amounts if amount is not None]
-    return (size(sum(known)), _gpus(report, shares)) if known else None
 
 
 def _gpus(report: Report, shares: Iterable[Share]) -> str:

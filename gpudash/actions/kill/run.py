@@ -193,14 +193,12 @@ class Kill:
             Result(target, target.state(), refused.get(target.process.pid), is_member)
             for target, is_member in (*roots, *((each, True) for each in self._members()))
         ]
-        due = time.monotonic() + self._timeouts.reap
         return Report(
             signal=self.signal,
             results=tuple(results),
             before=before,
             waited_seconds=seconds,
-            reap_due_at=due,
-            is_reap_due=time.monotonic() >= due,
+            reap_due_at=time.monotonic() + self._timeouts.reap,
         )
 
     def _members(self, requests: Sequence[KillRequest] | None = None) -> tuple[Target, ...]:

@@ -31,7 +31,6 @@ from gpudash.tui.draw.question import (
     Drawing,
     Entry,
     Fact,
-    Notice,
     Question,
     QuestionBox,
     box_width,
@@ -309,23 +308,23 @@ def _reason(selection: KillSelection) -> str:
     return f"{'This process' if one else 'These processes'} cannot be signalled"
 
 
-def _notices(selection: KillSelection) -> Iterator[Notice]:
+def _notices(selection: KillSelection) -> Iterator[Entry]:
     if len(selection.rows) == 1:
-        yield from (Notice(_REFUSED, each.reason, "critical") for each in selection.refusals)
+        yield from (Entry(_REFUSED, each.reason, "critical") for each in selection.refusals)
     elif selection.refusals:
         reasons = {refusal.reason for refusal in selection.refusals}
         why = f": {reasons.pop()}" if len(reasons) == 1 else ", see below"
         count = f"{len(selection.refusals)} of {len(selection.rows)}"
-        yield Notice(_REFUSED, f"{count} cannot be signalled{why}", "critical")
+        yield Entry(_REFUSED, f"{count} cannot be signalled{why}", "critical")
     living = len(selection.living)
     if 0 < living < len(selection.targets):
         gone = len(selection.targets) - living
         verb = "has" if gone == 1 else "have"
         text = f"{gone} of {len(selection.targets)} {verb} ended: nothing is sent there"
-        yield Notice("ended", text)
+        yield Entry("ended", text, "warn")
     if living:
         for warning in selection.warnings:
-            yield Notice("warning", warning.text, "critical" if warning.dangerous else "warn")
+            yield Entry("warning", warning.text, "critical" if warning.dangerous else "warn")
 
 
 def _facts(

@@ -56,7 +56,7 @@ class Fact(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A piece of the part that scrolls, under a label; one line of it unless `is_folded`."""
+    """A text under a label, cut to one line unless `is_folded`."""
 
     label: str
     text: str
@@ -64,19 +64,12 @@ class Entry(NamedTuple):
     is_folded: bool = False
 
 
-class Notice(NamedTuple):
-    """A sentence that must be read first: why something is refused, or what else would be hit."""
-
-    label: str
-    text: str
-    level: Level = "warn"
-
-
 class Question(NamedTuple):
     """Everything that the dialog shows; without an action only Close is offered."""
 
     title: str
-    notices: tuple[Notice, ...]
+    notices: tuple[Entry, ...]
+    """Read first and shown in full: why it is refused, what else a signal would affect."""
     facts: tuple[Fact, ...]
     entries: tuple[Entry, ...]
     action: str | None
@@ -305,7 +298,7 @@ def _styled(texts: Sequence[str], style: Style) -> list[Line]:
 def _notices(question: Question, theme: Theme, room: int) -> list[Line]:
     lines: list[Line] = []
     before = ""
-    for label, text, level in question.notices:
+    for label, text, level, _ in question.notices:
         mark = f"{theme.glyphs.cross if label == 'refused' else '!'} "
         texts = fold(text, room - LABEL - len(mark))
         marked = [f"{mark if not number else '  '}{part}" for number, part in enumerate(texts)]

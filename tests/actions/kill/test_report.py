@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import os
 
 import pytest
@@ -85,7 +86,7 @@ def test_a_zombie_has_ended_and_names_its_parent_once_that_should_have_reaped_it
     found = report("KILL", result(ZOMBIE))
     assert text(found) == "killed 4242 (alice); zombie: parent 4100 (torchrun) must reap it"
     assert found.done
-    assert text(replace(found, is_reap_due=False)) == "killed 4242 (alice)"
+    assert text(replace(found, reap_due_at=math.inf)) == "killed 4242 (alice)"
 
 
 def test_one_that_ignored_sigterm_would_be_ended_by_sigkill() -> None:

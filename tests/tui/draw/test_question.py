@@ -4,7 +4,7 @@ from rich.color import ColorSystem
 
 from gpudash.actions.kill.signals import find_signal, signals
 from gpudash.model.text import cut, width
-from gpudash.tui.draw.question import Drawing, Entry, Fact, Notice, Question, box_width, draw
+from gpudash.tui.draw.question import Drawing, Entry, Fact, Question, box_width, draw
 from gpudash.tui.theme import load_theme
 
 PLAIN = load_theme(no_color=True, color_system=ColorSystem.TRUECOLOR)
@@ -15,7 +15,7 @@ LONG = " ".join(f"--option-{number}" for number in range(200))
 def asked(**overrides: object) -> Question:
     fields: dict[str, object] = {
         "title": "Kill this process?",
-        "notices": (Notice("warning", "it is root's"),),
+        "notices": (Entry("warning", "it is root's", "warn"),),
         "facts": (
             Fact("PID", ("4242",)),
             Fact("frees", ("16.0 GiB on GPU 0-1",)),
@@ -114,7 +114,10 @@ def test_scrolling_shows_the_whole_command(height: int, cells: int) -> None:
 
 def test_a_warning_and_a_refusal_have_marks_of_their_own() -> None:
     question = asked(
-        notices=(Notice("refused", "it is init", "critical"), Notice("warning", "it is root's"))
+        notices=(
+            Entry("refused", "it is init", "critical"),
+            Entry("warning", "it is root's", "warn"),
+        )
     )
     text = "\n".join(texts(drawn(question, 76, 24)))
     assert "✗ it is init" in text
@@ -124,7 +127,7 @@ def test_a_warning_and_a_refusal_have_marks_of_their_own() -> None:
 
 def test_why_nothing_can_be_done_comes_first() -> None:
     question = asked(
-        notices=(Notice("refused", "it is init", "critical"),),
+        notices=(Entry("refused", "it is init", "critical"),),
         action=None,
         signal=None,
         with_tree=None,
