@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
+from gpudash.model import wire
 from gpudash.model.device import Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Host, Snapshot, Topology
@@ -135,3 +136,8 @@ def make_snapshot(device_count: int = 4, **overrides: Any) -> Snapshot:
         "topology": make_topology(device_count),
     }
     return Snapshot(**{**fields, **overrides})
+
+
+def received(snapshot: Snapshot) -> wire.Received:
+    """Return a snapshot as a feed delivers it, with its line."""
+    return wire.Received(snapshot, wire.encode(snapshot))

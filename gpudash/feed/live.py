@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import Received
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
@@ -53,6 +54,11 @@ class LiveFeed:
     def latest(self) -> Snapshot | None:
         """The last snapshot that arrived."""
         return self._supervisor.latest
+
+    @property
+    def latest_line(self) -> bytes:
+        """The line that the latest snapshot was decoded from."""
+        return self._supervisor.latest_line
 
     @property
     def error(self) -> str | None:
@@ -139,7 +145,7 @@ class LiveFeed:
 
     def _advance(self) -> None:
         for sample in self._supervisor.advance():
-            self._on_snapshots([sample.snapshot], False)
+            self._on_snapshots([sample], False)
         self._update()
 
     def _update(self) -> None:
@@ -168,7 +174,7 @@ class LiveFeed:
         self._timer = None if seconds == inf else loop.call_later(seconds, self._advance)
 
 
-def _ignore(_snapshots: Sequence[Snapshot], _after_jump: bool) -> None:
+def _ignore(_snapshots: Sequence[Received], _after_jump: bool) -> None:
     """Stand in for a listener before one is attached."""
 
 

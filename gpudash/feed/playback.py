@@ -25,6 +25,7 @@ from gpudash.feed.recording.samples import (
 from gpudash.model.errors import GpudashError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
+from gpudash.model.wire import Received
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
@@ -48,6 +49,7 @@ class Playback:
         self, recording: Recording, start: Sample, *, speed: float = 1.0, repeats: bool = False
     ) -> None:
         self.latest: Snapshot | None = None
+        self.latest_line = b""
         self.error: str | None = None
         self.exit_status: int | None = None
         self.interval = 1.0
@@ -238,11 +240,13 @@ class Playback:
         self._gap, self.error = 0.0, None
         self._take_head(samples)
         if self._on_snapshots is not None:
-            self._on_snapshots([each.snapshot for each in samples], after_jump)
+            received = [Received(each.snapshot, each.sample.line) for each in samples]
+            self._on_snapshots(received, after_jump)
 
     def _take_head(self, samples: list[DecodedSample]) -> None:
         previous = samples[-2].snapshot if len(samples) > 1 else self.latest
         self._head, self.latest = samples[-1]
+        self.latest_line = self._head.line
         if previous is not None:
             self.interval = elapsed(previous, self.latest) or self.interval
 

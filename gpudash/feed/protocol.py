@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import Received
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -23,7 +24,7 @@ class FeedState(Enum):
     RELEASED = "released"
 
 
-OnSnapshots = Callable[[Sequence[Snapshot], bool], None]
+OnSnapshots = Callable[[Sequence[Received], bool], None]
 """Takes new snapshots, and whether they follow a jump: then those before are not their past."""
 
 
@@ -36,6 +37,10 @@ class SnapshotFeed(Protocol):
     @property
     def latest(self) -> Snapshot | None:
         """The last snapshot that arrived."""
+
+    @property
+    def latest_line(self) -> bytes:
+        """The line that the latest snapshot was decoded from."""
 
     @property
     def error(self) -> str | None:

@@ -10,14 +10,14 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gpudash.feed.collector import CollectorProcess, interval_message, reap, spawn
 from gpudash.model.errors import GpudashError, ResourceError, WireError, is_exhausted
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.wire import decode
+from gpudash.model.wire import Received, decode
 from gpudash.model.xid_handover import encode_handover
 
 if TYPE_CHECKING:
@@ -54,13 +54,6 @@ class CollectorError(GpudashError):
     """The collector has ended; message and status are its own."""
 
 
-class Received(NamedTuple):
-    """A line of a collector, and what it says."""
-
-    line: bytes
-    snapshot: Snapshot
-
-
 class Supervisor:
     """One collector at a time. `advance` reads it and does what is due.
 
@@ -79,6 +72,7 @@ class Supervisor:
     ) -> None:
         self.interval = interval
         self.latest: Snapshot | None = None
+        self.latest_line = b""
         self.failure: GpudashError | None = None
         """What went wrong since the last sample."""
         self.exit_status: int | None = None
@@ -221,11 +215,11 @@ class Supervisor:
         except WireError as error:
             self.failure = GpudashError(f"collector: {error}")
             return None
-        self.latest, self.sampled_at = snapshot, self._clock()
+        self.latest, self.latest_line, self.sampled_at = snapshot, line, self._clock()
         self.failure = self.exit_status = None
         self.is_restarting = False
         self._hung_factor, self._retry = 1, self._limits.retry
-        return Received(line, snapshot)
+        return Received(snapshot, line)
 
     def _bury(self, process: CollectorProcess, ended_at: float) -> None:
         """Keep the status of a collector that closed its output; kill it when it lingers."""

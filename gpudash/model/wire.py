@@ -7,7 +7,7 @@ are ignored; a wrong type is one `WireError` that names its path.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,13 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 _MANY_DIGITS = b"0" * len(str(2**63))
 _ASCII = bytes(range(128))
 _DIGITS_AS_ZEROS = bytes(ord("0") if byte in b"0123456789" else byte for byte in range(256))
+
+
+class Received(NamedTuple):
+    """A snapshot, and the line that it was decoded from."""
+
+    snapshot: Snapshot
+    line: bytes
 
 
 def encode(snapshot: Snapshot) -> bytes:

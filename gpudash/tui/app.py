@@ -19,7 +19,7 @@ from textual.screen import Screen
 from gpudash.analysis.filter import parse
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.errors import ExitStatus, FilterError
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, processes, time, views
 from gpudash.tui.bindings import ACTIONS_OF_OVERVIEW, ACTIONS_OF_SELECTION, bindings, remap
 from gpudash.tui.dashboard import DashboardModel
@@ -122,7 +122,7 @@ class GpudashApp(TerminalApp):
         self.dashboard.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
         self._lay_out()
         if self.feed.latest is not None:
-            self.dashboard.receive(self.feed.latest)
+            self.dashboard.receive(self.feed.latest, self.feed.latest_line)
         self._fit_panels()
         self.feed.attach(loop, self._receive, self._feed_changed)
 
@@ -147,12 +147,12 @@ class GpudashApp(TerminalApp):
 
     # The feed
 
-    def _receive(self, snapshots: Sequence[Snapshot], after_jump: bool) -> None:
+    def _receive(self, received: Sequence[Received], after_jump: bool) -> None:
         """Take what the feed brings; while a live screen is paused it is only kept for later."""
         if self.feed.player is not None:
-            self.dashboard.replay(snapshots, after_jump)
+            self.dashboard.replay(received, after_jump)
             self.redraw()
-        elif self.dashboard.receive(snapshots[-1]):
+        elif self.dashboard.receive(*received[-1]):
             self.redraw()
 
     def _feed_changed(self) -> None:

@@ -10,6 +10,7 @@ from gpudash.analysis.history import History
 from gpudash.analysis.table import process_rows
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.snapshot import EMPTY, Finding, Snapshot
+from gpudash.model.wire import Received
 from gpudash.tui.bindings import keys_on_devices, keys_while_stopped
 from gpudash.tui.device_list import DeviceList
 from gpudash.tui.draw.main_charts import any_chart
@@ -80,22 +81,22 @@ class DashboardModel:
 
     # What is shown
 
-    def receive(self, snapshot: Snapshot) -> bool:
+    def receive(self, snapshot: Snapshot, line: bytes) -> bool:
         """Take the next snapshot of the feed; return whether it is to be shown."""
-        self.history.push(snapshot)
+        self.history.push(snapshot, line)
         if self.playhead.paused:
             return False
         self.take(snapshot)
         return True
 
-    def replay(self, snapshots: Sequence[Snapshot], after_jump: bool) -> None:
+    def replay(self, received: Sequence[Received], after_jump: bool) -> None:
         """Take samples of a recording; `after_jump` if those before are not their past."""
         if after_jump:
             self.history.clear()
-        for snapshot in snapshots:
-            self.history.push(snapshot)
+        for snapshot, line in received:
+            self.history.push(snapshot, line)
         self.playhead.go_live()
-        self.take(snapshots[-1])
+        self.take(received[-1].snapshot)
 
     def pause(self, paused: bool) -> None:
         """Freeze what is shown, or catch up with the feed."""

@@ -36,7 +36,7 @@ def draw(
     preferences.arrange(dashboard)
     dashboard.resize(cells, height)
     if feed.latest is not None:
-        dashboard.receive(feed.latest)
+        dashboard.receive(feed.latest, feed.latest_line)
     panels = DashboardPanels(dashboard, preferences.current.columns).draw()
     spacer = dashboard.layout.upper - len(panels.devices)
     lines = [*panels.header, *panels.devices, *[[]] * spacer, *panels.processes]

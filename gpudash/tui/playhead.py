@@ -22,7 +22,7 @@ class Playhead:
         """Stay at the present instant."""
         self.paused = True
         self._paused_at = self._history.now
-        self._history.seal()
+        self._history.freeze_last_row()
 
     def go_live(self) -> None:
         """Follow the present again."""
@@ -37,7 +37,7 @@ class Playhead:
             self.go_live()
             return None
         self.paused, self.moment = True, moment
-        self._history.seal()
+        self._history.freeze_last_row()
         return self._history.at(moment)
 
     @property

@@ -17,7 +17,7 @@ from gpudash.feed.supervisor import Limits
 from gpudash.model.device import Device
 from gpudash.model.fault import XidEvent
 from gpudash.model.snapshot import Host, Snapshot
-from gpudash.model.wire import decode, encode
+from gpudash.model.wire import Received, decode, encode
 from gpudash.system.fork import ForkedProcess
 from tests.undying import undying
 
@@ -55,9 +55,10 @@ class Listener:
     async def __aexit__(self, *_error: object) -> None:
         self.feed.stop()
 
-    def take(self, snapshots: Sequence[Snapshot], after_jump: bool) -> None:
+    def take(self, received: Sequence[Received], after_jump: bool) -> None:
         assert not after_jump
-        self.snapshots += snapshots
+        assert all(encode(each.snapshot) == each.line for each in received)
+        self.snapshots += [each.snapshot for each in received]
 
     def _change(self) -> None:
         self.changes += 1
@@ -74,7 +75,9 @@ async def test_a_collector_that_runs_already_is_the_first_and_a_command_the_next
     feed = LiveFeed(collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, forked=forked)
     seen: list[str | None] = []
     feed.start()
-    feed.attach(asyncio.get_running_loop(), lambda new, _: seen.append(new[0].host.hostname), int)
+    feed.attach(
+        asyncio.get_running_loop(), lambda new, _: seen.append(new[0].snapshot.host.hostname), int
+    )
     await until(lambda: "next" in seen)
     assert seen[0] == "first"
     feed.stop()
@@ -91,7 +94,11 @@ async def test_keeps_what_was_printed_before_it_was_attached() -> None:
     feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 1)
     feed.start()
     got: list[Snapshot] = []
-    feed.attach(asyncio.get_running_loop(), lambda new, _: got.extend(new), lambda: None)
+    feed.attach(
+        asyncio.get_running_loop(),
+        lambda new, _: got.extend(each.snapshot for each in new),
+        lambda: None,
+    )
     await until(lambda: got)
     feed.stop()
 
@@ -220,7 +227,11 @@ async def test_slow_interval_is_not_taken_for_silence() -> None:
     feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 10.0, clock=clock)
     feed.start()
     got: list[Snapshot] = []
-    feed.attach(asyncio.get_running_loop(), lambda new, _: got.extend(new), lambda: None)
+    feed.attach(
+        asyncio.get_running_loop(),
+        lambda new, _: got.extend(each.snapshot for each in new),
+        lambda: None,
+    )
     await until(lambda: got)
     clock.now += 29
     assert feed.state is FeedState.LIVE
@@ -296,7 +307,9 @@ async def test_one_that_is_started_later_has_the_interval_that_was_chosen() -> N
     feed = LiveFeed(collector(body), 0.1)
     hosts: list[str | None] = []
     feed.start()
-    feed.attach(asyncio.get_running_loop(), lambda new, _: hosts.append(new[0].host.hostname), int)
+    feed.attach(
+        asyncio.get_running_loop(), lambda new, _: hosts.append(new[0].snapshot.host.hostname), int
+    )
     await until(lambda: hosts)
     feed.change_interval(0.5)
     feed.resume()

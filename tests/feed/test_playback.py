@@ -10,6 +10,7 @@ from gpudash.feed.protocol import FeedState
 from gpudash.feed.recording.reader import Recording
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import Received
 from tests.feed.recording.lines import START, line, write
 
 
@@ -41,8 +42,8 @@ class Watcher:
         assert self.playback.latest is not None
         return _second(self.playback.latest)
 
-    def _take(self, snapshots: Iterable[Snapshot], after_jump: bool) -> None:
-        self.seen.append(([_second(each) for each in snapshots], after_jump))
+    def _take(self, received: Iterable[Received], after_jump: bool) -> None:
+        self.seen.append(([_second(each.snapshot) for each in received], after_jump))
 
 
 def _second(snapshot: Snapshot) -> float:

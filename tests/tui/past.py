@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from gpudash.analysis.history import History
 from gpudash.model.snapshot import Snapshot
-from tests.factories import make_device, make_host, make_snapshot
+from tests.factories import make_device, make_host, make_snapshot, received
 
 START = 100_000.0
 
@@ -28,5 +28,5 @@ def watched(samples: Iterable[Snapshot]) -> History:
     """The history of samples."""
     history = History()
     for snapshot in samples:
-        history.push(snapshot)
+        history.push(*received(snapshot))
     return history

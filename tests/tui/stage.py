@@ -13,7 +13,14 @@ from textual.drivers.headless_driver import HeadlessDriver
 from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
-from tests.factories import GIB, gpu_uuid, make_process, make_process_device, make_snapshot
+from tests.factories import (
+    GIB,
+    gpu_uuid,
+    make_process,
+    make_process_device,
+    make_snapshot,
+    received,
+)
 
 
 class HandFeed:
@@ -21,6 +28,7 @@ class HandFeed:
 
     def __init__(self) -> None:
         self.latest: Snapshot | None = None
+        self.latest_line = b""
         self.error: str | None = None
         self.exit_status: int | None = None
         self.interval = 1.0
@@ -60,8 +68,8 @@ class HandFeed:
 
     def give(self, snapshot: Snapshot) -> None:
         """Let a snapshot arrive."""
-        self.latest = snapshot
-        self._on_snapshots([snapshot], False)
+        self.latest, self.latest_line = received(snapshot)
+        self._on_snapshots([received(snapshot)], False)
 
     def change(self, state: FeedState, seconds: float = 0.0) -> None:
         """Let it be in a state, so many seconds after the last snapshot."""

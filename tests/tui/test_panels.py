@@ -22,6 +22,7 @@ from tests.factories import (
     make_process,
     make_process_device,
     make_snapshot,
+    received,
 )
 from tests.tui.stage import HandFeed, busy_snapshot, process_of
 
@@ -31,7 +32,7 @@ THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> DashboardModel:
     dashboard = DashboardModel(HandFeed(), THEME)
     dashboard.resize(*size)
-    dashboard.receive(snapshot)
+    dashboard.receive(*received(snapshot))
     return dashboard
 
 
@@ -123,7 +124,7 @@ def test_stale_values_recede() -> None:
     feed = HandFeed()
     dashboard = DashboardModel(feed, THEME)
     dashboard.resize(120, 40)
-    dashboard.receive(make_snapshot())
+    dashboard.receive(*received(make_snapshot()))
     panels = DashboardPanels(dashboard)
     live = panels.draw().devices
     feed.state, feed.age = FeedState.STALE, 12.0

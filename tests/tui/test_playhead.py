@@ -8,6 +8,7 @@ from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.theme import load_theme
+from tests.factories import received
 from tests.tui.past import sample
 from tests.tui.stage import HandFeed, process_of
 
@@ -17,7 +18,7 @@ THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> DashboardModel:
     dashboard = DashboardModel(HandFeed(), THEME)
     dashboard.resize(*size)
-    dashboard.receive(snapshot)
+    dashboard.receive(*received(snapshot))
     return dashboard
 
 
@@ -32,7 +33,7 @@ def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
     dashboard = DashboardModel(HandFeed(), THEME)
     dashboard.resize(120, 40)
     for second in range(0, 300, 2):
-        dashboard.receive(sample(second, [0], processes=(idle,)))
+        dashboard.receive(*received(sample(second, [0], processes=(idle,))))
     assert dashboard.listing.rows[0].idle_seconds == 298
     dashboard.step(-50)
     assert dashboard.listing.rows[0].idle_seconds == 198
@@ -51,10 +52,10 @@ def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
 )
 def test_past_is_told_as_near_as_it_is(seconds: float, told: str) -> None:
     dashboard = make_dashboard(sample(0, [50]))
-    dashboard.receive(sample(seconds, [50]))
+    dashboard.receive(*received(sample(seconds, [50])))
     dashboard.step(-1)
     assert dashboard.playhead.mark == told
-    dashboard.receive(sample(200, [50]))
+    dashboard.receive(*received(sample(200, [50])))
     assert dashboard.playhead.mark != "PAUSED"
 
 
@@ -63,7 +64,7 @@ def test_pause_stops_at_the_sample_that_is_shown() -> None:
     assert dashboard.playhead.view_time is None
     dashboard.pause(True)
     at_pause = dashboard.history.now
-    assert not dashboard.receive(sample(60, [50]))
+    assert not dashboard.receive(*received(sample(60, [50])))
     assert dashboard.playhead.view_time == at_pause == dashboard.history.now - 60
     dashboard.step(-1)
     assert dashboard.playhead.view_time == dashboard.playhead.moment is not None
@@ -76,10 +77,10 @@ def test_idle_time_of_one_that_worked_then_is_none_and_before_it_was_known_not_t
     working = replace_sm(held, 50)
     dashboard = make_dashboard(sample(-10, [50], processes=(replace_sm(held, None),)))
     assert dashboard.playhead.idle_seconds(working) is None
-    dashboard.receive(sample(0, [50], processes=(working,)))
+    dashboard.receive(*received(sample(0, [50], processes=(working,))))
     assert dashboard.playhead.idle_seconds(working) == 0
     for second in (10, 20, 30):
-        dashboard.receive(sample(second, [0], processes=(replace_sm(held, 0),)))
+        dashboard.receive(*received(sample(second, [0], processes=(replace_sm(held, 0),))))
     assert dashboard.playhead.idle_seconds(held) == 20
     dashboard.step(-2)
     assert dashboard.listing.rows[0].idle_seconds == 0

@@ -1,15 +1,18 @@
-"""Which numbers are kept for charts, and how they are taken from a snapshot."""
+"""The numbers that are kept of a host, its devices and its processes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from bisect import bisect_right
+from math import inf
 from operator import attrgetter
+from typing import TypeVar
 
+from gpudash.analysis.history.tracks import Axis, Extent, Row, Slot, Track, Window
 from gpudash.model.device import Device, device_fields
-from gpudash.model.snapshot import Host
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.units import Unit
-
-Row = Sequence[float | None]
 
 _charted = [field for field in device_fields().values() if field.chart]
 DEVICE_METRICS = tuple(
@@ -22,6 +25,16 @@ PROCESS_METRICS = ("used_gpu_memory_bytes", "sm_utilization_percent", "cpu_perce
 
 HOST_METRICS = ("cpu_percent", "memory_used_bytes", "swap_used_bytes", "load_average")
 """What is kept of a host; of its load averages the one over a minute."""
+
+_MAX_GONE = 256
+"""Processes and devices that are gone and still kept, so that the past can be drawn."""
+_UNKNOWN, _WORKS = -inf, inf
+_MAX_CHANGES, _DROPPED_CHANGES = 1024, 256
+"""Changes kept of a process, and the oldest dropped at once."""
+
+ProcessKey = tuple[int, float | None]
+AnyKey = TypeVar("AnyKey", str, ProcessKey)
+AnyTrack = TypeVar("AnyTrack", bound=Track)
 
 _device_row = attrgetter(*DEVICE_METRICS)
 
@@ -36,3 +49,151 @@ def host_row(host: Host) -> Row:
     """Return the values of HOST_METRICS."""
     load = host.load_average[0] if host.load_average else None
     return host.cpu_percent, host.memory_used_bytes, host.swap_used_bytes, load
+
+
+class IdleTracker:
+    """Since when one process has held memory without working, change by change."""
+
+    __slots__ = ("_idle_since", "_known", "_times")
+
+    def __init__(self) -> None:
+        self._idle_since: float | None = None
+        self._times = array("d")
+        self._known = array("d")
+        """From each of the times on: since when it was idle, or _WORKS or _UNKNOWN."""
+
+    def put(self, now: float, memory: int | None, sm: int | None) -> None:
+        """Note its memory and SM utilization; None leaves a time of idleness unbroken."""
+        if sm or memory == 0:
+            self._idle_since = None
+        elif sm is not None and self._idle_since is None:
+            self._idle_since = now
+        known = _WORKS if self._idle_since is None else self._idle_since
+        if sm is None:
+            known = _UNKNOWN
+        if self._times and self._times[-1] == now:
+            self._known[-1] = known
+        elif not self._known or self._known[-1] != known:
+            self._times.append(now)
+            self._known.append(known)
+            if len(self._times) > _MAX_CHANGES:
+                del self._times[:_DROPPED_CHANGES], self._known[:_DROPPED_CHANGES]
+
+    def seconds(self, moment: float) -> float | None:
+        """Return for how long it had been idle at an instant: 0 if it worked or held nothing.
+
+        None if that is not known.
+        """
+        index = bisect_right(self._times, moment) - 1
+        since = self._known[index] if index >= 0 else _UNKNOWN
+        if since == _UNKNOWN:
+            return None
+        return 0.0 if since == _WORKS else moment - since
+
+
+class ProcessTrack(Track):
+    """The rows of a process, when it was first seen, and when it held memory idly."""
+
+    __slots__ = ("idle", "seen_since")
+
+    def __init__(self, now: float) -> None:
+        super().__init__(len(PROCESS_METRICS))
+        self.seen_since = now
+        self.idle = IdleTracker()
+
+
+class MetricStore:
+    """Half an hour of numbers of a host, its devices and its processes."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._axis = Axis()
+        self._host = Track(len(HOST_METRICS))
+        self._devices: dict[str, Track] = {}
+        self._processes: dict[ProcessKey, ProcessTrack] = {}
+
+    def push(self, now: float, snapshot: Snapshot) -> None:
+        """Add the numbers of a snapshot."""
+        self._now = now
+        if self._axis.advance(now):
+            self._trim()
+        number = self._axis.end - 1
+        self._host.put(number, host_row(snapshot.host))
+        for device in snapshot.devices:
+            track = self._devices.get(device.key)
+            if track is None:
+                track = self._devices[device.key] = Track(len(DEVICE_METRICS))
+            track.put(number, device_row(device))
+        for process in snapshot.processes:
+            self._put_process(number, process)
+        _forget(self._devices, len(snapshot.devices))
+        _forget(self._processes, len(snapshot.processes))
+
+    def freeze_last_row(self) -> None:
+        """Keep the last row as it is; the next numbers open another."""
+        self._axis.freeze_last_row()
+
+    def series(
+        self, key: str | ProcessKey | None, field: str, window: Window
+    ) -> list[float | None]:
+        """Return the peaks of a metric; see History.series."""
+        track, column, slots = self._find(key, field, window)
+        return track.peaks(column, slots) if track else [None] * len(slots)
+
+    def extents(
+        self, key: str | ProcessKey | None, field: str, window: Window
+    ) -> list[Extent | None]:
+        """Return lowest, mean and highest values of a metric; see History.extents."""
+        track, column, slots = self._find(key, field, window)
+        return track.extents(column, slots) if track else [None] * len(slots)
+
+    def idle_seconds(self, key: ProcessKey, moment: float | None) -> float | None:
+        """Return for how long a process has held memory idly; see History.idle_seconds."""
+        track = self._processes.get(key)
+        if track is None:
+            return None
+        return track.idle.seconds(self._now if moment is None else moment)
+
+    def seen_since(self, key: ProcessKey) -> float | None:
+        """Return when a process was seen first."""
+        track = self._processes.get(key)
+        return None if track is None else track.seen_since
+
+    def _put_process(self, number: int, process: Process) -> None:
+        key = process.key
+        track = self._processes.get(key)
+        if track is None:
+            track = self._processes[key] = ProcessTrack(self._now)
+        memory, sm = process.used_gpu_memory_bytes, process.sm_utilization_percent
+        track.idle.put(self._now, memory, sm)
+        track.put(number, (memory, sm, process.cpu_percent))
+
+    def _find(
+        self, key: str | ProcessKey | None, field: str, window: Window
+    ) -> tuple[Track | None, int, list[Slot]]:
+        track: Track | None
+        metrics: tuple[str, ...]
+        if key is None:
+            track, metrics = self._host, HOST_METRICS
+        elif isinstance(key, str):
+            track, metrics = self._devices.get(key), DEVICE_METRICS
+        else:
+            track, metrics = self._processes.get(key), PROCESS_METRICS
+        if field not in metrics:
+            raise ValueError(f"no history is kept of {field}")
+        return track, metrics.index(field), self._axis.slots(window)
+
+    def _trim(self) -> None:
+        first = self._axis.first
+        self._host.trim(first)
+        for track in (*self._devices.values(), *self._processes.values()):
+            track.trim(first)
+
+
+def _forget(tracks: dict[AnyKey, AnyTrack], present: int) -> None:
+    """Drop the half of the gone that went first, once they are too many."""
+    if len(tracks) <= present + _MAX_GONE:
+        return
+    by_end = sorted(tracks, key=lambda key: tracks[key].end)
+    for key in by_end[: len(tracks) - present - _MAX_GONE // 2]:
+        del tracks[key]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import inf, isfinite
 from struct import Struct, error
 from typing import NamedTuple
-
-from gpudash.analysis.history.metrics import Row
 
 BLOCK = 60
 """Rows that are stored together and go together."""
@@ -26,6 +25,7 @@ _GAP = array("f", [-inf]) * BLOCK
 _ROW_SECONDS = 0.9
 _HOLD_INTERVALS, _HOLD_MIN_SECONDS, _HOLD_MAX_SECONDS = 2.5, 2.5, 150.0
 
+Row = Sequence[float | None]
 Slot = tuple[int, int] | None
 """The numbers of the first row of a point and of the one behind its last; None in a gap."""
 Window = tuple[float, float, int]
@@ -46,7 +46,7 @@ class Axis:
     def __init__(self) -> None:
         self.first = 0
         self._times = array("d")
-        self._sealed = False
+        self._frozen = False
         self._cached: tuple[Window, int, list[Slot]] | None = None
 
     @property
@@ -56,9 +56,9 @@ class Axis:
 
     def advance(self, now: float) -> bool:
         """Open a row unless the last one is still young; return whether old ones fell out."""
-        if self._times and now - self._times[-1] < _ROW_SECONDS and not self._sealed:
+        if self._times and now - self._times[-1] < _ROW_SECONDS and not self._frozen:
             return False
-        self._sealed = False
+        self._frozen = False
         self._times.append(now)
         if len(self._times) < CAPACITY + BLOCK:
             return False
@@ -66,9 +66,9 @@ class Axis:
         self.first += BLOCK
         return True
 
-    def seal(self) -> None:
-        """Let the last row stay as it is, and the next sample open another."""
-        self._sealed = True
+    def freeze_last_row(self) -> None:
+        """Keep the last row as it is; the next sample opens another."""
+        self._frozen = True
 
     def slots(self, window: Window) -> list[Slot]:
         """Return the rows of each point, on a grid that does not move with the window."""
@@ -117,13 +117,13 @@ class Track:
         if block is None:
             block = self._blocks[number // BLOCK] = array("f", [-inf]) * (BLOCK * self._width)
         values = [-inf if value is None else value for value in row]
-        place = number % BLOCK * self._width
+        offset = number % BLOCK * self._width
         if number < self.end:
-            values = [*map(max, _packed(values), block[place : place + self._width])]
+            values = [*map(max, _packed(values), block[offset : offset + self._width])]
         try:
-            self._floats.pack_into(block, place * _FLOAT_BYTES, *values)
+            self._floats.pack_into(block, offset * _FLOAT_BYTES, *values)
         except (OverflowError, error):
-            block[place : place + self._width] = _packed(values)
+            block[offset : offset + self._width] = _packed(values)
         self.end = number + 1
 
     def trim(self, first: int) -> None:

@@ -15,6 +15,7 @@ from tests.factories import (
     make_process,
     make_process_device,
     make_snapshot,
+    received,
 )
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
@@ -36,7 +37,7 @@ def pushed(*loads: int | None, interval: float = 1.0) -> History:
     """A history of one snapshot for each load."""
     history = History()
     for number, load in enumerate(loads):
-        history.push(snapshot(number * interval, load))
+        history.push(*received(snapshot(number * interval, load)))
     return history
 
 

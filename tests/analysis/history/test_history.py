@@ -11,7 +11,7 @@ from gpudash.analysis.history import History
 from gpudash.analysis.history.metrics import DEVICE_METRICS, HOST_METRICS, PROCESS_METRICS
 from gpudash.model.snapshot import EMPTY, Snapshot
 from tests.analysis.history.samples import GPU, START, pushed, snapshot
-from tests.factories import make_host
+from tests.factories import make_host, received
 from tests.strategies import snapshots
 
 
@@ -34,36 +34,36 @@ def test_every_metric_can_be_asked_for_and_no_other(key: Any, metrics: tuple[str
         history.series(key, "name", 10, 5)
 
 
-@pytest.mark.parametrize("sealed", [True, False])
-def test_later_numbers_leave_a_sealed_instant_as_it_was(sealed: bool) -> None:
+@pytest.mark.parametrize("frozen", [True, False])
+def test_later_numbers_leave_a_frozen_row_as_it_was(frozen: bool) -> None:
     history = History()
-    history.push(snapshot(10, 20))
+    history.push(*received(snapshot(10, 20)))
     until = history.now
-    if sealed:
-        history.seal()
-    history.push(snapshot(10.2, 90))
+    if frozen:
+        history.freeze_last_row()
+    history.push(*received(snapshot(10.2, 90)))
     load = "gpu_utilization_percent"
-    assert history.series(GPU, load, 1, 1, until) == [20 if sealed else 90]
+    assert history.series(GPU, load, 1, 1, until) == [20 if frozen else 90]
     assert history.series(GPU, load, 1, 1) == [90]
 
 
 def test_a_reboot_starts_anew() -> None:
     history = pushed(1, 2, 3)
-    history.push(snapshot(60, host=make_host(uptime_seconds=5.0)))
+    history.push(*received(snapshot(60, host=make_host(uptime_seconds=5.0))))
     assert history.moments == [5.0]
     assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [None, None, 50]
 
 
 def test_a_clock_that_someone_sets_does_not_bend_the_time_axis() -> None:
     history = pushed(1, 2)
-    history.push(snapshot(2, 3, taken_at=START - timedelta(hours=2)))
+    history.push(*received(snapshot(2, 3, taken_at=START - timedelta(hours=2))))
     assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [1, 2, 3]
 
 
 def test_a_host_that_does_not_tell_its_uptime_is_timed_by_its_snapshots() -> None:
     history = History()
     for second in range(3):
-        history.push(snapshot(second, second, host=make_host(uptime_seconds=None)))
+        history.push(*received(snapshot(second, second, host=make_host(uptime_seconds=None))))
     assert history.now == (START + timedelta(seconds=2)).timestamp()
     assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [0, 1, 2]
 
@@ -73,7 +73,7 @@ def test_a_host_that_does_not_tell_its_uptime_is_timed_by_its_snapshots() -> Non
 def test_any_snapshots_can_be_kept_and_drawn(given_snapshots: list[Snapshot]) -> None:
     history = History()
     for each in given_snapshots:
-        history.push(each)
+        history.push(*received(each))
     assert [history.at(moment) for moment in history.moments][-1:] == given_snapshots[-1:]
     for device in history.latest.devices:
         for metric in DEVICE_METRICS:

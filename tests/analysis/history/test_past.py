@@ -5,19 +5,20 @@ import tracemalloc
 
 from gpudash.analysis.history import History
 from tests.analysis.history.samples import GPU, process, pushed, snapshot
+from tests.factories import received
 
 
 def test_a_device_that_was_away_has_a_gap() -> None:
     history = pushed(10)
-    history.push(snapshot(1, devices=()))
-    history.push(snapshot(2, 30))
+    history.push(*received(snapshot(1, devices=())))
+    history.push(*received(snapshot(2, 30)))
     assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [10, None, 30]
 
 
 def test_the_host_and_a_process_have_series_too() -> None:
     history = History()
     for second in range(3):
-        history.push(snapshot(second, processes=(process(sm=second * 10),)))
+        history.push(*received(snapshot(second, processes=(process(sm=second * 10),))))
     key = process(0).key
     assert history.series(None, "load_average", 3, 3) == [4.5] * 3
     assert history.series(None, "cpu_percent", 3, 3) == [0, 1, 2]
@@ -28,28 +29,28 @@ def test_the_host_and_a_process_have_series_too() -> None:
 def test_idle_time_counts_from_the_first_sight_of_idleness() -> None:
     history = History()
     for second, sm in enumerate([50, 0, 0, 0]):
-        history.push(snapshot(second, processes=(process(sm),)))
+        history.push(*received(snapshot(second, processes=(process(sm),))))
     assert history.idle_seconds(process(0)) == 2
-    history.push(snapshot(4, processes=(process(30),)))
+    history.push(*received(snapshot(4, processes=(process(30),))))
     assert history.idle_seconds(process(0)) == 0
     assert history.seen_since(process(0)) == 1000
 
 
 def test_unknown_utilization_is_no_idleness() -> None:
     history = History()
-    history.push(snapshot(0, processes=(process(None),)))
+    history.push(*received(snapshot(0, processes=(process(None),))))
     assert history.idle_seconds(process(None)) is None
-    history.push(snapshot(1, processes=(process(0),)))
-    history.push(snapshot(2, processes=(process(None),)))
+    history.push(*received(snapshot(1, processes=(process(0),))))
+    history.push(*received(snapshot(2, processes=(process(None),))))
     assert history.idle_seconds(process(None)) is None
-    history.push(snapshot(3, processes=(process(0),)))
+    history.push(*received(snapshot(3, processes=(process(0),))))
     assert history.idle_seconds(process(0)) == 2
 
 
 def test_a_process_without_memory_holds_nothing() -> None:
     history = History()
     for second in range(3):
-        history.push(snapshot(second, processes=(process(0, memory=0),)))
+        history.push(*received(snapshot(second, processes=(process(0, memory=0),))))
     assert history.idle_seconds(process(0)) == 0
     assert history.idle_seconds(process(0, pid=2)) is None
     assert history.seen_since(process(0, pid=2)) is None
@@ -57,8 +58,8 @@ def test_a_process_without_memory_holds_nothing() -> None:
 
 def test_a_process_that_ended_keeps_its_series_for_a_while() -> None:
     history = History()
-    history.push(snapshot(0, processes=(process(40),)))
-    history.push(snapshot(1, processes=()))
+    history.push(*received(snapshot(0, processes=(process(40),))))
+    history.push(*received(snapshot(1, processes=())))
     assert history.series(process(0).key, "sm_utilization_percent", 2, 2) == [40, None]
 
 
@@ -68,7 +69,7 @@ def test_processes_that_come_and_go_leave_nothing_behind() -> None:
     def push(first: int, last: int) -> int:
         for second in range(first, last):
             alive = tuple(process(sm=second % 100, pid=pid) for pid in range(second, second + 3))
-            history.push(snapshot(second, second % 100, processes=alive))
+            history.push(*received(snapshot(second, second % 100, processes=alive)))
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 

@@ -1,58 +1,84 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from msgspec.structs import replace
+import random
 
-from gpudash.analysis.history.snapshots import Reference, restore
-from gpudash.model import wire
-from gpudash.model.fault import Fault
-from gpudash.model.process import Process
-from gpudash.model.snapshot import Snapshot
-from tests.factories import make_device, make_process, make_process_device, make_snapshot
+import pytest
+from hypothesis import given, settings
+
+from gpudash.analysis.history import History
+from gpudash.analysis.history.snapshots import Snapshots
+from gpudash.model.snapshot import EMPTY, Snapshot
+from tests.analysis.history.samples import pushed, snapshot
+from tests.factories import received
 from tests.strategies import snapshots
 
 
-def told(before: Snapshot, after: Snapshot) -> Snapshot:
-    reference = Reference(before)
-    return restore(reference.packed, reference.patch(after))
+def test_everything_can_be_shown_as_it_was_then() -> None:
+    history, given = History(), [snapshot(second, second % 100) for second in range(200)]
+    for each in given:
+        history.push(*received(each))
+    assert [history.at(moment) for moment in history.moments] == given
+
+
+def test_a_moment_between_two_snapshots_shows_the_one_before() -> None:
+    history = pushed(1, 2, 3)
+    first, second, third = history.moments
+    assert history.at(second + 0.5).devices[0].gpu_utilization_percent == 2
+    assert history.at(first - 100).devices[0].gpu_utilization_percent == 1
+    assert history.at(third + 100) == history.latest
+
+
+def test_stepping_stays_within_what_is_kept() -> None:
+    history = pushed(1, 2, 3)
+    first, second, third = history.moments
+    assert history.step(third, -1) == second
+    assert history.step(second, -5) == first
+    assert history.step(first, 9) == third
+
+
+def test_ten_minutes_can_be_stepped_through_at_any_pace() -> None:
+    for interval, count in ((1.0, 700), (0.1, 7000)):
+        history = pushed(*[1] * count, interval=interval)
+        assert history.now - history.moments[0] == pytest.approx(600, abs=60)
+        assert len(history.moments) <= 660
+
+
+def test_a_host_that_stands_still_does_not_fill_the_past() -> None:
+    history = History()
+    for _ in range(100):
+        history.push(*received(snapshot(0)))
+    assert len(history.moments) == 1
 
 
 @settings(deadline=None, max_examples=50)
-@given(snapshots(), snapshots())
-def test_any_snapshot_can_be_told_from_any_other(before: Snapshot, after: Snapshot) -> None:
-    assert told(before, after) == after
+@given(snapshots())
+def test_any_snapshot_is_shown_again_as_it_was(given: Snapshot) -> None:
+    kept = Snapshots()
+    kept.push(1.0, *received(given))
+    kept.push(2.0, *received(snapshot(0)))
+    assert kept.at(1.0) == given
 
 
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 9), max_size=8), st.lists(st.integers(0, 9), max_size=8))
-def test_processes_that_come_go_and_move_are_told(before: list[int], after: list[int]) -> None:
-    def of(pids: list[int], load: int) -> Snapshot:
-        return make_snapshot(1, processes=tuple(changed(pid, load + pid) for pid in pids))
-
-    def changed(pid: int, load: int) -> Process:
-        shares = (make_process_device(sm_utilization_percent=load),) * (1 + pid % 2)
-        return make_process(pid=pid, devices=shares, cpu_percent=float(load))
-
-    assert told(of(before, 1), of(after, 50)) == of(after, 50)
+def test_nothing_is_kept_at_first() -> None:
+    kept = Snapshots()
+    assert (kept.times(), kept.at(5.0), kept.step(5.0, -1)) == ([], EMPTY, 5.0)
 
 
-def test_a_process_that_takes_another_device_is_told() -> None:
-    one, two = make_process_device(index=0), make_process_device(index=1)
-    before = make_snapshot(2, processes=(make_process(devices=(one,)),))
-    after = make_snapshot(2, processes=(make_process(devices=(one, two)),))
-    assert told(before, after) == after
+def test_fewer_are_kept_of_a_large_host() -> None:
+    kept, random_bytes = Snapshots(), random.Random(1).randbytes
+    for second in range(100):
+        kept.push(float(second), EMPTY, random_bytes(1 << 20))
+    assert kept.times() == [float(second) for second in range(89, 100)]
 
 
-def test_a_device_that_is_lost_is_told_with_its_fault() -> None:
-    before = make_snapshot(2)
-    lost = make_device(index=1, state="lost", fault=Fault(source="nvml", message="gone", code=15))
-    after = replace(before, devices=(before.devices[0], lost))
-    assert told(before, after) == after
+def test_one_larger_than_all_that_may_be_kept_is_kept_alone() -> None:
+    kept = Snapshots()
+    for second in range(2):
+        kept.push(float(second), snapshot(second), random.Random(1).randbytes(13 << 20))
+    assert kept.times() == [1.0]
+    assert kept.at(1.0) == snapshot(1)
 
 
-def test_what_did_not_change_takes_no_room() -> None:
-    before = make_snapshot(64)
-    after = replace(before, devices=(make_device(gpu_utilization_percent=1), *before.devices[1:]))
-    reference = Reference(before)
-    assert len(reference.patch(after)) < len(wire.encode(after)) / 100
+def test_the_newest_are_kept_however_far_apart() -> None:
+    history = pushed(*[1] * 100, interval=60.0)
+    assert len(history.moments) == 60

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from gpudash.analysis.history import History
 from tests.analysis.history.samples import GPU, pushed, snapshot
-from tests.factories import make_device
+from tests.factories import make_device, received
 
 
 def test_the_last_point_is_now_and_the_first_the_oldest() -> None:
@@ -21,10 +21,10 @@ def test_a_point_over_several_samples_holds_their_peak() -> None:
 def test_points_that_are_past_stand_still() -> None:
     history = pushed(*range(50))
     before = history.series(GPU, "gpu_utilization_percent", 30, 10)
-    history.push(snapshot(50, 98))
+    history.push(*received(snapshot(50, 98)))
     shifted = history.series(GPU, "gpu_utilization_percent", 30, 10)
     assert shifted == [*before[1:], 98]
-    history.push(snapshot(51, 99))
+    history.push(*received(snapshot(51, 99)))
     assert history.series(GPU, "gpu_utilization_percent", 30, 10) == [*shifted[:-1], 99]
 
 
@@ -42,7 +42,7 @@ def test_slow_samples_leave_no_gaps_between_them() -> None:
 
 def test_an_outage_is_a_gap() -> None:
     history = pushed(10, 20)
-    history.push(snapshot(30, 30))
+    history.push(*received(snapshot(30, 30)))
     points = history.series(GPU, "gpu_utilization_percent", 31, 31)
     assert points[:2] == [10, 20]
     assert points[5:30] == [None] * 25
@@ -69,6 +69,6 @@ def test_half_an_hour_is_kept() -> None:
 def test_a_number_beyond_every_float_is_a_gap() -> None:
     huge = make_device(memory_used_bytes=10**400, gpu_utilization_percent=7)
     history = History()
-    history.push(snapshot(0, devices=(huge,)))
+    history.push(*received(snapshot(0, devices=(huge,))))
     assert history.series(GPU, "memory_used_bytes", 1, 1) == [None]
     assert history.series(GPU, "gpu_utilization_percent", 1, 1) == [7]

@@ -13,7 +13,7 @@ from gpudash.model.device import Device
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.draw.main_charts import COLUMN_SECONDS, Trends, any_chart, charts
 from gpudash.tui.theme import load_theme
-from tests.factories import gpu_uuid, make_device, make_snapshot
+from tests.factories import gpu_uuid, make_device, make_snapshot, received
 from tests.tui.past import START, sample, watched
 
 THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
@@ -138,7 +138,7 @@ def test_last_column_fills_up_and_then_all_move_on_by_one() -> None:
     trends.show(None)
     assert trends.values(GPU, FIELD, 5) == [None, None, 4, 9, 14, 19, 24, 29, 34, 39]
     for second in (40, 41, 42):
-        history.push(sample(second, [second]))
+        history.push(*received(sample(second, [second])))
         trends.show(None)
         assert trends.values(GPU, FIELD, 5) == [4, 9, 14, 19, 24, 29, 34, 39, second, None]
 
@@ -148,7 +148,7 @@ def test_later_samples_are_seen_without_asking_for_the_past_again() -> None:
     trends = Trends(history)
     trends.show(None)
     assert trends.values(GPU, FIELD, 2) == [50, 50, 50, None]
-    history.push(sample(27, [80]))
+    history.push(*received(sample(27, [80])))
     trends.show(None)
     assert trends.values(GPU, FIELD, 2)[-1] == 80
 
@@ -185,7 +185,7 @@ def test_columns_are_as_short_as_lets_them_hold_all_that_is_known(seconds: int, 
 def test_a_curve_starts_anew_with_its_history() -> None:
     history = watched(sample(second, [7]) for second in range(300))
     trends = Trends(history)
-    history.push(sample(-50, [9]))
+    history.push(*received(sample(-50, [9])))
     trends.show(None)
     assert trends.column_seconds(20) == COLUMN_SECONDS[0]
     assert set(trends.values(GPU, FIELD, 20)) == {None, 9}
@@ -196,7 +196,7 @@ def test_every_column_has_two_points_at_any_instant(columns: int) -> None:
     history = watched(())
     trends = Trends(history)
     for second in range(columns * COLUMN_SECONDS[-1] + 1):
-        history.push(sample(second, [1]))
+        history.push(*received(sample(second, [1])))
         trends.show(None)
         assert len(trends.values(GPU, FIELD, columns)) == 2 * columns
 
@@ -206,7 +206,7 @@ def test_columns_that_are_finished_one_by_one_are_those_of_a_look_at_all() -> No
     trends = Trends(history)
     # Samples come and go slowly and fast, and once a column long none does.
     for second in (0, 1, 2, 3, 7, 8, 19, 20, 21, 22, 23, 43, 44, 45, 46, 47, 48, 49, 50, 51):
-        history.push(sample(second, [second]))
+        history.push(*received(sample(second, [second])))
         trends.show(None)
         afresh = Trends(history)
         afresh.show(None)
@@ -219,6 +219,6 @@ def test_another_history_has_another_past() -> None:
     trends.show(None)
     trends.values(GPU, FIELD, 5)
     history.clear()
-    history.push(sample(12, [80]))
+    history.push(*received(sample(12, [80])))
     trends.show(None)
     assert [value for value in trends.values(GPU, FIELD, 5) if value is not None] == [80]
