@@ -1,7 +1,7 @@
-"""The locks that leases are: one for each GPU, kept by the kernel and gone with their holder.
+"""The locks behind leases: one for each GPU, kept by the kernel and gone with their holder.
 
-A lease is a flock on a file that nobody but root can replace: the sysfs directory of the GPU's PCI
-device, which is there on every host, for every user. Containers see a sysfs of their own; there
+A lease is a flock on a file that only root can replace: the sysfs directory of the GPU's PCI
+device, which exists on every host, for every user. Containers see a sysfs of their own; there
 GPUDASH_LOCK_DIR names a folder of the host that they share, with one file per UUID.
 """
 
@@ -24,12 +24,12 @@ Key = tuple[int, int, int]
 
 
 def shared_folder() -> str | None:
-    """Return the folder of lock files that the administrator gave, None for sysfs."""
+    """Return the folder of lock files set by the administrator, None for sysfs."""
     return os.environ.get(_VARIABLE) or None
 
 
 def lease_path(uuid: str | None, pci_bus_id: str | None) -> str | None:
-    """Return the path whose lock is the lease of a GPU, None where there can be none."""
+    """Return the path whose lock is the lease of a GPU, None if it cannot be leased."""
     shared = shared_folder()
     if shared is not None:
         return None if not uuid or "/" in uuid else f"{shared}/{uuid}"
@@ -43,15 +43,15 @@ def lease_path(uuid: str | None, pci_bus_id: str | None) -> str | None:
 
 
 def queue_lock_path() -> str:
-    """Return the path whose lock the first of those who wait holds."""
+    """Return the path whose lock the first in the queue of waiting commands holds."""
     return shared_folder() or _SYSFS
 
 
 def acquire(path: str) -> int | None:
     """Return a descriptor that holds the lock as long as it, or a copy in a child, is open.
 
-    None when somebody else holds it. Raises OSError when there is no such place, PermissionError
-    when somebody but root could put another file there.
+    None if another process holds it. Raises OSError if there is no such path, PermissionError
+    if others than root could replace it.
     """
     import fcntl
 
@@ -80,14 +80,14 @@ def key(path: str) -> Key | None:
 def holders() -> dict[Key, int]:
     """Return the PID that holds each flock of this machine, as far as its namespace is ours.
 
-    0 stands for a holder that this PID namespace does not see.
+    0 stands for a holder outside this PID namespace.
     """
     text = read_start(_LOCKS, _LOCKS_BYTES) or b""
     return parse_holders(text.decode("latin-1").splitlines())
 
 
 def may_be_leases(holders: Mapping[Key, int]) -> bool:
-    """Whether some of the locks may be leases: seldom is any in sysfs a lock at all."""
+    """Whether some of the locks may be leases: few hosts have any flock in sysfs."""
     if not holders or shared_folder() is not None:
         return bool(holders)
     system = key(_SYSFS)
@@ -116,4 +116,4 @@ def _require_root(path: str, status: os.stat_result) -> None:
     # In sysfs the path is a link, root's own; where all may make files, anybody may make links.
     owners = {status.st_uid, folder.st_uid, os.lstat(path).st_uid}
     if owners != {0} or (writable and not folder.st_mode & stat.S_ISVTX):
-        raise PermissionError(f"{path} is no place for leases: others than root can replace it")
+        raise PermissionError(f"{path} cannot hold leases: others than root can replace it")

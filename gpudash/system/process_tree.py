@@ -53,11 +53,11 @@ def ancestors(pid: int) -> tuple[Relative, ...]:
 def descendants(
     *pids: int, limit: int = MAX_DESCENDANTS, brief: bool = False
 ) -> tuple[Relative, ...]:
-    """Return children (1), grandchildren (2), ..., each behind its parent, at most so many.
+    """Return children (1), grandchildren (2), ..., each behind its parent, at most `limit`.
 
-    Brief is without owner and command line, whose reading the kernel may hold up. Sessions and
-    process groups do not matter; a process whose parent ended belongs to whoever adopted it. Of
-    several PIDs that are related, the lower one counts.
+    `brief` leaves out owner and command line, whose reading the kernel may hold up. Sessions and
+    process groups do not matter; a process whose parent ended belongs to the one that adopted
+    it. Of several PIDs that are related, the lower one counts.
     """
     boot_time = processes.boot_time()
     seen = _brief if brief else _process

@@ -1,7 +1,7 @@
-"""/proc/PID/stat: what Linux tells of a process in one read, so that identity and values agree.
+"""Processes as /proc shows them: the one door to it.
 
-psutil asks the kernel several times for the same and needs ten times as long; it is the oracle
-of the tests.
+The stat line has identity and values of one read, so that they agree. psutil reads several files
+for the same, which takes ten times as long; it is the oracle of the tests.
 """
 
 from __future__ import annotations
@@ -39,6 +39,14 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIELDS_AFTER_NAME = 22
 _READ_BYTES = 4096
 _MAX_TICKS = 2**63 - 1
+_STATUS_BYTES = 65536
+_COMM_BYTES = 15
+_FUNCTION_BYTES = 64
+_NO_LOGIN = 2**32 - 1
+_MAX_ARGUMENTS = 512
+_MAX_ARGUMENT_CHARACTERS = 4096
+_MAX_COMMAND_LINE_BYTES = 32768
+_DEVICE_NODES = ("/dev/nvidia", "/dev/dxg")
 
 
 class ProcStat(Struct, frozen=True, kw_only=True):
@@ -72,9 +80,9 @@ def read_stat(pid: int) -> ProcStat | None:
 
 
 class StatFile:
-    """The stat line of one process, kept open: to open it anew takes longer than to read it.
+    """The stat file of one process, kept open: opening takes longer than reading.
 
-    It is that of the very process which had the PID, not of a later one.
+    It stays that of the process which had the PID, never of a later one.
     """
 
     __slots__ = ("_descriptor",)
@@ -83,7 +91,7 @@ class StatFile:
         self._descriptor = descriptor
 
     def line(self) -> bytes | None:
-        """Return the line as it is now, None when the process is gone."""
+        """Return the line as it is now, None if the process is gone."""
         try:
             return os.pread(self._descriptor, _READ_BYTES, 0)
         except OSError:
@@ -94,7 +102,7 @@ class StatFile:
 
 
 def open_stat(pid: int) -> StatFile | None:
-    """Return the line of a process kept open, None if it is gone or too many files are open."""
+    """Open the stat file of a process, None if it is gone or too many files are open."""
     try:
         return StatFile(os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
@@ -102,7 +110,7 @@ def open_stat(pid: int) -> StatFile | None:
 
 
 def stat_line(pid: int) -> bytes | None:
-    """Return the stat line, for `parse`; None if /proc does not show a process of that PID."""
+    """Return the stat line, for `parse_stat`; None if /proc does not show a process of that PID."""
     return read_start(f"/proc/{pid}/stat", _READ_BYTES)
 
 
@@ -115,7 +123,7 @@ def pids() -> tuple[int, ...]:
 
 
 def parse_stat(line: bytes) -> ProcStat | None:
-    """Return what a stat line says, None if it is not one."""
+    """Return the parsed stat line, None if it is malformed."""
     # The name may hold spaces and parentheses of its own, the fields after it cannot.
     name, _, rest = line.partition(b"(")[2].rpartition(b")")
     fields = rest.split()
@@ -185,15 +193,6 @@ def boot_time() -> float | None:
     return None
 
 
-_STATUS_BYTES = 65536
-_COMM_BYTES = 15
-_FUNCTION_BYTES = 64
-_NO_LOGIN = 2**32 - 1
-_ARGUMENTS = 512
-_ARGUMENT_LIMIT = 4096
-_COMMAND_LINE_BYTES = 32768
-_DEVICE_NODES = ("/dev/nvidia", "/dev/dxg")
-
 # The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
@@ -227,20 +226,22 @@ def name(status: bytes, arguments: tuple[str, ...] | None) -> SafeText | None:
 
 
 def command_line(pid: int) -> tuple[SafeText, ...] | None:
-    """Return the arguments, with an ellipsis where they are absurdly long."""
-    raw = read_start(f"/proc/{pid}/cmdline", _COMMAND_LINE_BYTES + 1) or b""
+    """Return the arguments, cut with an ellipsis where they are very long; None for none."""
+    raw = read_start(f"/proc/{pid}/cmdline", _MAX_COMMAND_LINE_BYTES + 1) or b""
     # A title that replaced the arguments is padded with zeros.
     arguments = raw.rstrip(b"\0").split(b"\0")
     if arguments == [b""]:
         return None
-    shown = tuple(clean_bytes(part, _ARGUMENT_LIMIT) for part in arguments[:_ARGUMENTS])
-    cut = len(raw) > _COMMAND_LINE_BYTES or len(arguments) > _ARGUMENTS
+    shown = tuple(
+        clean_bytes(part, _MAX_ARGUMENT_CHARACTERS) for part in arguments[:_MAX_ARGUMENTS]
+    )
+    cut = len(raw) > _MAX_COMMAND_LINE_BYTES or len(arguments) > _MAX_ARGUMENTS
     return (*shown, SafeText("…")) if cut else shown
 
 
 @lru_cache(maxsize=1024)
 def username(uid: int) -> SafeText:
-    """Return the name of a user, the number itself where it has none."""
+    """Return the name of a user, the uid itself if it has none."""
     try:
         return clean(pwd.getpwuid(uid).pw_name)
     except KeyError:
@@ -248,7 +249,7 @@ def username(uid: int) -> SafeText:
 
 
 def has_device_open(pid: int) -> bool | None:
-    """Whether it has a node of the NVIDIA driver open; None where its files may not be seen."""
+    """Whether it has a node of the NVIDIA driver open; None where its files may not be listed."""
     folder = f"/proc/{pid}/fd"
     try:
         descriptors = os.listdir(folder)
@@ -258,19 +259,19 @@ def has_device_open(pid: int) -> bool | None:
 
 
 def login_id(pid: int) -> int | None:
-    """Return the uid with which its session was logged in, also behind sudo; None if with none."""
+    """Return the uid that logged in to its session, also behind sudo; None for none."""
     text = read_start(f"/proc/{pid}/loginuid", _FUNCTION_BYTES) or b""
     return int(text) if text.isdigit() and int(text) != _NO_LOGIN else None
 
 
 def kernel_function(pid: int) -> SafeText | None:
-    """Return the function of the kernel in which it sleeps; only root may see that of others."""
+    """Return the kernel function in which it sleeps; only root may read that of others."""
     name = read_start(f"/proc/{pid}/wchan", _FUNCTION_BYTES) or b""
     return None if name in (b"", b"0") else clean_bytes(name)
 
 
 def in_first_pid_namespace() -> bool:
-    """Whether the PIDs of here are those of the host, as its driver tells them."""
+    """Whether our PIDs are those of the host, which its driver reports."""
     return read_link("/proc/self/ns/pid") in ("", FIRST_PID_NAMESPACE)
 
 

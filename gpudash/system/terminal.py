@@ -1,4 +1,4 @@
-"""Standard output, written whole or with an error that says so."""
+"""The terminal and stdout: output written whole or with an error, size, colours, progress."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from contextlib import suppress
 from gpudash.model.errors import OutputError
 from gpudash.model.text import cut
 
-_FD = 1
+_FD, _PROGRESS_FD = 1, 2
+_ERASE = "\r\x1b[K"
+_DEFAULT_COLUMNS = 80
 
 _captured: list[bytes] | None = None
 _has_written = False
 
 
 class ReaderGoneError(Exception):
-    """Whoever read the output has closed it."""
+    """The reader of the output has closed it."""
 
 
 def capture() -> list[bytes]:
-    """Return the list to which all that is written from now on is added, in place of stdout."""
+    """Let `write` append to the returned list from now on, in place of stdout."""
     global _captured
     _captured = []
     return _captured
@@ -56,7 +58,7 @@ def has_written() -> bool:
 
 
 def _wait_until_writable() -> None:
-    """Wait for the reader of a pipe that somebody made non-blocking."""
+    """Wait for the reader of a pipe that was made non-blocking."""
     poll = select.poll()
     poll.register(_FD, select.POLLOUT)
     poll.poll()
@@ -72,17 +74,17 @@ def wait(seconds: float | None, *descriptors: int | None) -> None:
     for descriptor in descriptors:
         if descriptor is not None:
             poll.register(descriptor, select.POLLIN)
-    for place, event in poll.poll(None if seconds is None else max(0.0, seconds) * 1000):
-        if place == _FD and event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+    for descriptor, event in poll.poll(None if seconds is None else max(0.0, seconds) * 1000):
+        if descriptor == _FD and event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
             raise ReaderGoneError
 
 
 def is_terminal() -> bool:
-    """Whether a person reads it."""
+    """Whether stdout is a terminal."""
     return os.isatty(_FD)
 
 
-def width(default: int = 80) -> int:
+def width(default: int = _DEFAULT_COLUMNS) -> int:
     """Return the columns of the terminal, or `default` when it is no terminal."""
     try:
         return os.get_terminal_size(_FD).columns or default
@@ -91,25 +93,20 @@ def width(default: int = 80) -> int:
 
 
 def color_bits(environ: Mapping[str, str]) -> int:
-    """Return the bits of a colour, 24, 8 or 4, as Textual will find too."""
+    """Return the bits of a colour, 24, 8 or 4, as Textual finds too."""
     if environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}:
         return 24
     colors = environ.get("TERM", "").strip().lower().rpartition("-")[2]
     return 8 if colors in {"256color", "kitty"} else 4
 
 
-_PROGRESS_FD = 2
-_ERASE = "\r\x1b[K"
-_COLUMNS = 80
-
-
 def progress_is_shown() -> bool:
-    """Whether a line can be replaced."""
+    """Whether stderr is a terminal, on which a line of progress can be replaced."""
     return os.isatty(_PROGRESS_FD)
 
 
 def write_message(text: str) -> None:
-    """Write it where it is taken at once: a stopped terminal must not stop us, nor a gone one."""
+    """Write to stderr if that does not block: a stopped terminal must not stop us."""
     with suppress(OSError):
         poll = select.poll()
         poll.register(_PROGRESS_FD, select.POLLOUT)
@@ -118,17 +115,17 @@ def write_message(text: str) -> None:
 
 
 def show_progress(text: str) -> None:
-    """Put a line, cut to the terminal, in the place of the one that stands."""
+    """Replace the line of progress, cut to the width of the terminal."""
     write_message(_ERASE + cut(text, max(_columns() - 1, 1)))
 
 
 def end_progress(text: str = "") -> None:
-    """Put last words, which stay and end with a newline of their own, in the place of the line."""
+    """Replace the line of progress by a text that stays and ends with its own newline, if any."""
     write_message(_ERASE + text)
 
 
 def _columns() -> int:
     try:
-        return os.get_terminal_size(_PROGRESS_FD).columns or _COLUMNS
+        return os.get_terminal_size(_PROGRESS_FD).columns or _DEFAULT_COLUMNS
     except OSError:
-        return _COLUMNS
+        return _DEFAULT_COLUMNS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from gpudash.system import process_tree as kin
+from gpudash.system import process_tree
 from tests.actions.kill.family import Family
 
 ABSENT_PID = 1 << 30
@@ -21,7 +21,7 @@ def family() -> Iterator[Family]:
 
 
 def test_agrees_with_psutil() -> None:
-    process, oracle = kin.process_of(os.getpid()), psutil.Process()
+    process, oracle = process_tree.process_of(os.getpid()), psutil.Process()
     assert process is not None
     assert process.username == oracle.username()
     assert process.name == oracle.name()
@@ -33,14 +33,14 @@ def test_agrees_with_psutil() -> None:
 
 def test_ancestors_go_from_the_oldest_to_the_parent() -> None:
     oracle = [parent.pid for parent in psutil.Process().parents()]
-    assert list(kin.ancestor_pids(os.getpid())) == oracle
-    ancestors = kin.ancestors(os.getpid())
+    assert list(process_tree.ancestor_pids(os.getpid())) == oracle
+    ancestors = process_tree.ancestors(os.getpid())
     assert [relative.process.pid for relative in ancestors] == oracle[::-1]
     assert [relative.depth for relative in ancestors] == [*range(-len(oracle), 0)]
 
 
 def test_descendants_stand_behind_their_parent(family: Family) -> None:
-    found = kin.descendants(family.pid)
+    found = process_tree.descendants(family.pid)
     assert {relative.process.pid for relative in found} == family.alive() - {family.pid}
     assert sorted(relative.depth for relative in found) == [1, 1, 2]
     pids = [relative.process.pid for relative in found]
@@ -50,14 +50,14 @@ def test_descendants_stand_behind_their_parent(family: Family) -> None:
 
 def test_of_related_ones_none_is_its_own_descendant(family: Family) -> None:
     everyone = family.alive()
-    assert kin.descendants(*everyone) == ()
+    assert process_tree.descendants(*everyone) == ()
 
 
 def test_descendants_are_bounded(family: Family) -> None:
-    assert len(kin.descendants(family.pid, limit=2)) == 2
+    assert len(process_tree.descendants(family.pid, limit=2)) == 2
 
 
 def test_an_absent_process_has_no_relatives() -> None:
-    assert kin.process_of(ABSENT_PID) is None
-    assert kin.descendants(ABSENT_PID) == ()
-    assert kin.ancestors(ABSENT_PID) == ()
+    assert process_tree.process_of(ABSENT_PID) is None
+    assert process_tree.descendants(ABSENT_PID) == ()
+    assert process_tree.ancestors(ABSENT_PID) == ()

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
+from collections.abc import Callable
 
 import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.system import processes as proc_stat
+from gpudash.system import processes
+from tests.holders import Holder
 
 NUMBERS = b"100 4242 4242 0 -1 4194560 5 0 0 0 150 50 0 0 20 0 1 0 123456 1 2"
 """The fields of a stat line from the parent on, up to resident pages."""
@@ -19,8 +23,8 @@ ABSENT_PID = 1 << 30
 @pytest.mark.parametrize("pid", [1, os.getpid()], ids=["init", "self"])
 def test_agrees_with_psutil(pid: int) -> None:
     process = psutil.Process(pid)
-    stat = proc_stat.read_stat(pid)
-    boot_time = proc_stat.boot_time()
+    stat = processes.read_stat(pid)
+    boot_time = processes.boot_time()
     assert stat is not None
     assert boot_time is not None
     assert boot_time + stat.started_seconds == pytest.approx(process.create_time(), abs=0.001)
@@ -34,31 +38,31 @@ def test_agrees_with_psutil(pid: int) -> None:
 
 def test_resident_memory_agrees_with_psutil() -> None:
     oracle = psutil.Process().memory_info().rss
-    assert proc_stat.resident_memory_bytes(os.getpid()) == pytest.approx(oracle, rel=0.1)
+    assert processes.resident_memory_bytes(os.getpid()) == pytest.approx(oracle, rel=0.1)
 
 
 @pytest.mark.parametrize("name", [b"python", b"a b", b") R 1 (", b"\xff\x1b[31m\n", b""])
 def test_a_name_never_shifts_the_fields(name: bytes) -> None:
-    assert proc_stat.parse_stat(b"4242 (" + name + b") S " + NUMBERS) == proc_stat.ProcStat(
+    assert processes.parse_stat(b"4242 (" + name + b") S " + NUMBERS) == processes.ProcStat(
         name=name,
         status="sleeping",
         parent_pid=100,
         session_id=4242,
         is_kernel_thread=False,
-        cpu_seconds=200 * proc_stat.TICK_SECONDS,
+        cpu_seconds=200 * processes.TICK_SECONDS,
         start_ticks=123456,
     )
 
 
 def test_recognises_a_kernel_thread_by_its_flag() -> None:
-    stat = proc_stat.parse_stat(b"31 (kswapd0) S " + NUMBERS.replace(b"4194560", b"2129984"))
+    stat = processes.parse_stat(b"31 (kswapd0) S " + NUMBERS.replace(b"4194560", b"2129984"))
     assert stat is not None
     assert stat.is_kernel_thread
 
 
 def test_pids_agree_with_psutil() -> None:
     stay = {1, os.getpid(), os.getppid()}
-    assert stay <= set(proc_stat.pids()) & set(psutil.pids())
+    assert stay <= set(processes.pids()) & set(psutil.pids())
 
 
 def test_each_thread_has_its_own_state() -> None:
@@ -66,35 +70,111 @@ def test_each_thread_has_its_own_state() -> None:
     thread = threading.Thread(target=blocked.wait)
     thread.start()
     try:
-        assert len(proc_stat.threads(os.getpid())) == len(psutil.Process().threads())
+        assert len(processes.threads(os.getpid())) == len(psutil.Process().threads())
     finally:
         blocked.set()
         thread.join()
 
 
 def test_a_start_is_told_from_another_one_tick_later() -> None:
-    stat = proc_stat.read_stat(os.getpid())
+    stat = processes.read_stat(os.getpid())
     assert stat is not None
     created = psutil.Process().create_time()
-    assert proc_stat.is_start_of(stat, None, created)
-    assert not proc_stat.is_start_of(stat, None, created + proc_stat.TICK_SECONDS)
-    assert not proc_stat.is_start_of(stat, None, None)
+    assert processes.is_start_of(stat, None, created)
+    assert not processes.is_start_of(stat, None, created + processes.TICK_SECONDS)
+    assert not processes.is_start_of(stat, None, None)
 
 
 def test_ticks_tell_a_start_whatever_the_wall_clock_says() -> None:
-    stat = proc_stat.read_stat(os.getpid())
+    stat = processes.read_stat(os.getpid())
     assert stat is not None
-    assert proc_stat.is_start_of(stat, stat.start_ticks, 1.0)
-    assert not proc_stat.is_start_of(stat, stat.start_ticks + 1, psutil.Process().create_time())
+    assert processes.is_start_of(stat, stat.start_ticks, 1.0)
+    assert not processes.is_start_of(stat, stat.start_ticks + 1, psutil.Process().create_time())
 
 
 def test_an_absent_process_is_none() -> None:
-    assert proc_stat.read_stat(ABSENT_PID) is None
-    assert proc_stat.resident_memory_bytes(ABSENT_PID) is None
-    assert proc_stat.threads(ABSENT_PID) == ()
+    assert processes.read_stat(ABSENT_PID) is None
+    assert processes.resident_memory_bytes(ABSENT_PID) is None
+    assert processes.threads(ABSENT_PID) == ()
 
 
 @given(st.binary() | st.lists(st.sampled_from([b"9" * 400, b"1", b")", b"S", b"x"])).map(b" ".join))
 def test_any_line_is_a_process_or_none(line: bytes) -> None:
-    stat = proc_stat.parse_stat(line)
+    stat = processes.parse_stat(line)
     assert stat is None or stat.status in {"sleeping", "unknown"}
+
+
+UNKNOWN_UID = 3_999_999_999
+
+Holders = Callable[..., list[Holder]]
+
+
+def test_facts_agree_with_psutil() -> None:
+    oracle = psutil.Process()
+    status = processes.read_status(os.getpid())
+    assert status is not None
+    assert processes.owner_id(status) == oracle.uids().real
+    assert processes.username(oracle.uids().real) == oracle.username()
+    arguments = processes.command_line(os.getpid())
+    assert arguments == tuple(oracle.cmdline())
+    assert processes.name(status, arguments) == oracle.name()
+    assert processes.namespace_pids(status)[0] == os.getpid()
+
+
+def test_what_is_gone_is_none() -> None:
+    assert processes.read_status(ABSENT_PID) is None
+    assert processes.command_line(ABSENT_PID) is None
+    assert processes.has_device_open(ABSENT_PID) is None
+
+
+def test_a_user_without_a_name_is_a_number() -> None:
+    assert processes.username(UNKNOWN_UID) == str(UNKNOWN_UID)
+
+
+def test_a_process_that_has_no_device_open_is_told() -> None:
+    assert processes.has_device_open(os.getpid()) is False
+
+
+def test_arguments_are_cleaned_and_bounded(holders: Holders) -> None:
+    hostile = "\x1b]0;x\x07\u202e"
+    script = "import time; time.sleep(600)"
+    (holder,) = holders(1, (sys.executable, "-c", script, hostile, *["x"] * 600))
+    deadline = time.monotonic() + 10
+    while not (arguments := processes.command_line(holder.pid)):
+        assert time.monotonic() < deadline
+    assert arguments[3] == r"\x1b]0;x\x07\u202e"
+    assert len(arguments) == 513
+    assert arguments[-1] == "…"
+
+
+@pytest.mark.parametrize(
+    ("line", "pids"), [(b"NSpid:\t42\t7\t1", (42, 7, 1)), (b"NSpid:\t42", (42,)), (b"", ())]
+)
+def test_pids_of_inner_namespaces_follow(line: bytes, pids: tuple[int, ...]) -> None:
+    assert processes.namespace_pids(b"Name:\tx\n" + line + b"\nThreads:\t1\n") == pids
+
+
+@given(st.text(st.characters(codec="ascii", exclude_characters="\n"), max_size=15))
+def test_a_name_never_forges_an_owner(name: str) -> None:
+    status = f"Name:\t{name}\nUmask:\t0022\nUid:\t1000\t1000\t1000\t1000\n".encode()
+    assert processes.owner_id(status) == 1000
+    shown = processes.name(status, None)
+    assert shown is None or shown.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("python3 serve.py --token=hunter2",), "python3 serve.p"),
+        (("/opt/python3 serve.p/x",), "python3 serve.p"),
+        (None, "python3 serve.p"),
+    ],
+)
+def test_a_title_with_options_is_no_name(arguments: tuple[str, ...] | None, name: str) -> None:
+    assert processes.name(b"Name:\tpython3 serve.p\nUmask:\t0022\n", arguments) == name
+
+
+def test_a_name_that_the_kernel_cuts_is_whole() -> None:
+    status = b"Name:\ttext-generation\nUmask:\t0022\n"
+    arguments = ("/usr/bin/text-generation-server", "--port=80")
+    assert processes.name(status, arguments) == "text-generation-server"
