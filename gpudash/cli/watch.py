@@ -98,10 +98,10 @@ def show(
         _send(_ENTER + skeleton(size.columns, os.environ, ascii=in_ascii).encode())
         open_feed = start_collecting()
         import_msgspec()
-        feed = open_feed(_interval(config, for_this_run))
+        preferences = _preferences(_settings_path() if config else None, for_this_run)
+        feed = open_feed(preferences.current.interval)
         feed.start()
         try:
-            preferences = _preferences(_settings_path() if config else None, for_this_run)
             frame, sent = _first_frame(feed, size, no_color, preferences)
             from gpudash.tui.app import GpudashApp
 
@@ -186,7 +186,7 @@ def _settings_path() -> str:
 
 
 def _interval(config: bool, for_this_run: dict[str, Any]) -> float:
-    """Return the interval alone, for which the collector need not wait for all settings."""
+    """Return the interval alone, for the collector, which imports no more of the settings."""
     from gpudash.config.file import load, path
     from gpudash.config.settings import Choices, Settings
 
@@ -200,7 +200,7 @@ def _preferences(path: str | None, for_this_run: dict[str, Any]) -> Preferences:
 
     theme = for_this_run.get("theme")
     if theme is not None and theme not in choices().themes:
-        raise UsageError(f"{theme!r} is no theme: choose from {', '.join(choices().themes)}")
+        raise UsageError(f"unknown theme {theme!r}: choose from {', '.join(choices().themes)}")
     return Preferences(path, **for_this_run)
 
 

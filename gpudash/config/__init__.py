@@ -1,4 +1,4 @@
-"""What a person set: the TOML file in the platform's folder for settings, read and written back.
+"""The settings: a TOML file in ~/.config/gpudash, read and written back.
 
 `load(path(), choices)` never fails, `save(settings, path(), since=loaded)` writes only what was
 changed; the names to choose from come from the caller, because only the screen knows them.

@@ -12,9 +12,9 @@ from msgspec import Meta, Struct
 from gpudash.model.text import clean, did_you_mean
 
 _SHOWN = 60
-_MOST_LISTED = 40
-"""Names that a mistake lists; where there are more it tells where they are listed."""
-_MOST_MEANT = 3
+_MAX_LISTED = 40
+"""Names that a mistake lists; where there are more it says where they are listed."""
+_MAX_MEANT = 3
 
 
 class Choices(Struct, frozen=True, kw_only=True):
@@ -59,9 +59,9 @@ class Number(NamedTuple):
     def check(self, value: object, choices: Choices) -> Checked:
         """Take whole numbers, too."""
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            return _wrong(f"{shown(value)} is no number: choose {self.valid(choices)}")
+            return _wrong(f"{shown(value)} is not a number: expected {self.valid(choices)}")
         if not self.least <= value <= self.most:
-            return _wrong(f"{shown(value)} is out of range: choose {self.valid(choices)}")
+            return _wrong(f"{shown(value)} is out of range: expected {self.valid(choices)}")
         return Checked(float(value))
 
     def valid(self, choices: Choices) -> str:
@@ -76,7 +76,7 @@ class Flag(NamedTuple):
         """Take only a boolean: 0 and "no" are mistakes."""
         if isinstance(value, bool):
             return Checked(value)
-        return _wrong(f"{shown(value)} is no yes or no: choose {self.valid(choices)}")
+        return _wrong(f"{shown(value)} is not a boolean: expected {self.valid(choices)}")
 
     def valid(self, choices: Choices) -> str:
         """Name both, as TOML spells them."""
@@ -107,7 +107,7 @@ class SomeOf(NamedTuple):
     def check(self, value: object, choices: Choices) -> Checked:
         """Keep the names that there are."""
         if not isinstance(value, list):
-            return _wrong(f'{shown(value)} is no list: write ["..."] with {self.valid(choices)}')
+            return _wrong(f'{shown(value)} is not a list: write ["..."] with {self.valid(choices)}')
         names = getattr(choices, self.names)
         problems = [(item, _problem(item, names)) for item in value]
         kept = tuple(dict.fromkeys(item for item, problem in problems if problem is None))
@@ -133,7 +133,9 @@ class Keys(NamedTuple):
     def check(self, value: object, choices: Choices) -> Checked:
         """Keep the actions that there are, and of two with the same key the first."""
         if not isinstance(value, dict):
-            return _wrong(f"{shown(value)} is no table: write [keys] and below it {_KEYS_EXAMPLE}")
+            return _wrong(
+                f"{shown(value)} is not a table: write [keys] and below it {_KEYS_EXAMPLE}"
+            )
         kept: dict[str, tuple[str, ...]] = {}
         mistakes: list[tuple[str, str]] = []
         takers: dict[str, str] = {}
@@ -178,10 +180,10 @@ def _wrong(problem: str) -> Checked:
 def _problem(value: object, names: Collection[str]) -> str | None:
     """Return what is wrong with a name, None for a valid one."""
     if not isinstance(value, str):
-        return f"{shown(value)} is no text: choose from {_listed(names)}"
+        return f"{shown(value)} is not a string: choose from {_listed(names)}"
     if value in names:
         return None
-    if len(names) <= _MOST_LISTED:
+    if len(names) <= _MAX_LISTED:
         return f"{shown(value)} is unknown: {nearest(value, names)}choose from {_listed(names)}"
     return f"{shown(value)} is unknown: {_namesakes(value, names)}{_WHERE_LISTED}"
 
@@ -189,17 +191,17 @@ def _problem(value: object, names: Collection[str]) -> str | None:
 def _namesakes(word: str, names: Iterable[str]) -> str:
     """Return `did you mean a.name or b.name? ` if there are such, else what `nearest` does."""
     last = word.rpartition(".")[2].lower()
-    found = [name for name in names if name.rpartition(".")[2] == last][:_MOST_MEANT]
+    found = [name for name in names if name.rpartition(".")[2] == last][:_MAX_MEANT]
     return f"did you mean {' or '.join(found)}? " if found else nearest(word, names)
 
 
 def _keys_problem(keys: object, names: Collection[str]) -> str | None:
     if not isinstance(keys, list):
-        return f"{shown(keys)} is no list: write {_KEYS_EXAMPLE}"
+        return f"{shown(keys)} is not a list: write {_KEYS_EXAMPLE}"
     for key in keys:
         if not isinstance(key, str) or not _is_key(key, names):
             hint = nearest(key, names) if isinstance(key, str) and len(key) > 1 else ""
-            return f'{shown(key)} is no key: {hint}choose such as "x", "ctrl+x" or "f9"'
+            return f'{shown(key)} is not a key: {hint}expected such as "x", "ctrl+x" or "f9"'
     return None
 
 
@@ -234,7 +236,7 @@ def setting(help: str, kind: Kind) -> Meta:
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """How a person wants gpudash; the defaults are those of somebody who never said."""
+    """The settings of a user, with the defaults."""
 
     # fmt: off
     interval: Annotated[float, setting(

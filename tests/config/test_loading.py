@@ -69,37 +69,40 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
-        ("them = 'dark'", '"them" is no setting: did you mean theme? choose from interval, theme,'),
-        ("zzz = 1", '"zzz" is no setting: choose from interval, theme,'),
-        ("interval = 'fast'", 'interval: "fast" is no number: choose 0.1 to 3600 seconds'),
-        ("interval = true", "interval: true is no number: choose 0.1 to 3600 seconds"),
-        ("interval = 0.01", "interval: 0.01 is out of range: choose 0.1 to 3600 seconds"),
-        ("interval = nan", "interval: nan is out of range: choose 0.1 to 3600 seconds"),
-        ("ascii = 1", "ascii: 1 is no yes or no: choose true or false"),
+        (
+            "them = 'dark'",
+            '"them" is not a setting: did you mean theme? choose from interval, theme,',
+        ),
+        ("zzz = 1", '"zzz" is not a setting: choose from interval, theme,'),
+        ("interval = 'fast'", 'interval: "fast" is not a number: expected 0.1 to 3600 seconds'),
+        ("interval = true", "interval: true is not a number: expected 0.1 to 3600 seconds"),
+        ("interval = 0.01", "interval: 0.01 is out of range: expected 0.1 to 3600 seconds"),
+        ("interval = nan", "interval: nan is out of range: expected 0.1 to 3600 seconds"),
+        ("ascii = 1", "ascii: 1 is not a boolean: expected true or false"),
         (
             "theme = 'drak'",
             'theme: "drak" is unknown: did you mean dark? choose from dark, light, high-contrast',
         ),
-        ("theme = 3", "theme: 3 is no text: choose from dark, light, high-contrast"),
+        ("theme = 3", "theme: 3 is not a string: choose from dark, light, high-contrast"),
         ("sort = 'usr'", 'sort: "usr" is unknown: did you mean user? choose from pid, user,'),
-        ("columns = 'pid'", 'columns: "pid" is no list: write ["..."] with pid, user,'),
+        ("columns = 'pid'", 'columns: "pid" is not a list: write ["..."] with pid, user,'),
         ("columns = ['pud']", 'columns: "pud" is unknown: did you mean pid? choose from pid,'),
-        ("hidden_panels = [1]", "hidden_panels: 1 is no text: choose from host, sparklines"),
-        ("keys = 'x'", 'keys: "x" is no table: write [keys] and below it action = ["key"]'),
+        ("hidden_panels = [1]", "hidden_panels: 1 is not a string: choose from host, sparklines"),
+        ("keys = 'x'", 'keys: "x" is not a table: write [keys] and below it action = ["key"]'),
         (
             "[keys]\nkil = ['x']",
             'keys.kil: "kil" is unknown: did you mean kill? choose from kill, help, move(1)',
         ),
-        ("[keys]\nkill = 'x'", 'keys.kill: "x" is no list: write action = ["key"]'),
-        ("[keys]\nkill = ['zz']", 'keys.kill: "zz" is no key: choose such as "x", "ctrl+x"'),
-        ("[keys]\nkill = ['escap']", 'keys.kill: "escap" is no key: did you mean escape? '),
-        ("[keys]\nkill = ['ctrl+ctrl+x']", 'keys.kill: "ctrl+ctrl+x" is no key'),
-        ("[keys]\nkill = ['ctrl+X']", 'keys.kill: "ctrl+X" is no key'),
-        ("[keys]\nkill = ['shift+k']", 'keys.kill: "shift+k" is no key'),
-        ("[keys]\nkill = ['a b']", 'keys.kill: "a b" is no key: '),
+        ("[keys]\nkill = 'x'", 'keys.kill: "x" is not a list: write action = ["key"]'),
+        ("[keys]\nkill = ['zz']", 'keys.kill: "zz" is not a key: expected such as "x", "ctrl+x"'),
+        ("[keys]\nkill = ['escap']", 'keys.kill: "escap" is not a key: did you mean escape? '),
+        ("[keys]\nkill = ['ctrl+ctrl+x']", 'keys.kill: "ctrl+ctrl+x" is not a key'),
+        ("[keys]\nkill = ['ctrl+X']", 'keys.kill: "ctrl+X" is not a key'),
+        ("[keys]\nkill = ['shift+k']", 'keys.kill: "shift+k" is not a key'),
+        ("[keys]\nkill = ['a b']", 'keys.kill: "a b" is not a key: '),
         ("[keys]\nkill = ['x']\nhelp = ['x']", 'keys.help: "x" is a key of kill'),
-        ("'\\u001b[2J' = 1", '"\\u001b[2J" is no setting'),
-        ('"\\u001b[2J" = 1', '"\\x1b[2J" is no setting'),
+        ("'\\u001b[2J' = 1", '"\\u001b[2J" is not a setting'),
+        ('"\\u001b[2J" = 1', '"\\x1b[2J" is not a setting'),
     ],
 )
 def test_a_mistake_is_one_line_that_names_what_is_valid(
@@ -150,8 +153,8 @@ def test_a_list_without_a_valid_name_keeps_the_default(file: Path) -> None:
 def test_a_line_that_is_no_toml_does_not_cost_the_others(file: Path) -> None:
     found = mistakes(file, "theme = 'light'\ninterval = = 2\nascii = yes\nreverse = true\n")
     assert [line.partition(":")[0] for line in found] == [
-        "line 2 is no TOML and left out",
-        "line 3 is no TOML and left out",
+        "line 2 is not TOML and left out",
+        "line 3 is not TOML and left out",
     ]
     assert load(str(file), CHOICES)[0] == Settings(theme="light", reverse=True)
 
@@ -159,7 +162,7 @@ def test_a_line_that_is_no_toml_does_not_cost_the_others(file: Path) -> None:
 def test_a_document_that_never_becomes_toml_is_told_once_more(file: Path) -> None:
     found = mistakes(file, "x = [\n" * 3)
     assert found
-    assert "is no TOML" in found[-1]
+    assert "is not TOML" in found[-1]
     assert load(str(file), CHOICES)[0] == Settings()
 
 
@@ -186,7 +189,7 @@ def test_a_huge_file_is_told(file: Path) -> None:
 
 
 def test_a_deeply_nested_file_is_told(file: Path) -> None:
-    assert any("is no TOML" in line for line in mistakes(file, "x = " + "[" * 100_000))
+    assert any("is not TOML" in line for line in mistakes(file, "x = " + "[" * 100_000))
 
 
 @given(st.text(max_size=300) | st.text(alphabet="\n\"'[]{}=#.\\ \tthemekys", max_size=60))

@@ -23,8 +23,8 @@ def file(tmp_path: Path) -> Path:
         ("read_only = false", False),
         ("read_only = true", True),
         ('theme = "none such"\nread_only = true', True),
-        ("this is no TOML\nread_only = true", True),
-        ("this is no TOML\n# read_only = true", False),
+        ("this is not TOML\nread_only = true", True),
+        ("this is not TOML\n# read_only = true", False),
     ],
 )
 def test_a_clear_word_counts_whatever_else_is_wrong(file: Path, text: str, expected: bool) -> None:
@@ -36,9 +36,9 @@ def test_a_clear_word_counts_whatever_else_is_wrong(file: Path, text: str, expec
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
-        ('read_only = "no"', 'read_only: "no" is no yes or no'),
-        ("read_only = tru", "line 1 is no TOML"),
-        ("read_only: true", "line 1 is no TOML"),
+        ('read_only = "no"', 'read_only: "no" is not a boolean'),
+        ("read_only = tru", "line 1 is not TOML"),
+        ("read_only: true", "line 1 is not TOML"),
         ("[keys]\nread_only = true", "stands in a table"),
     ],
 )
@@ -50,7 +50,7 @@ def test_what_makes_no_sense_forbids_signals_and_is_told(
         is_read_only(str(file))
     settings, mistakes = load(str(file), CHOICES)
     assert settings.read_only
-    assert mistakes[-1] == f"{file}: whether read_only is set cannot be told: it is taken to be"
+    assert mistakes[-1] == f"{file}: whether read_only is set is unclear: taken as true"
 
 
 def test_without_a_file_signals_are_allowed(file: Path) -> None:

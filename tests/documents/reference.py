@@ -13,8 +13,8 @@ import msgspec
 
 from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.health.rules import RULES
-from gpudash.config.file import rendered
 from gpudash.config.settings import Declared, declared, plain
+from gpudash.config.toml_editor import rendered
 from gpudash.model import wire
 from gpudash.model.errors import MEANINGS
 from gpudash.model.state import STATES

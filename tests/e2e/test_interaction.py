@@ -174,7 +174,7 @@ def test_a_mistake_in_the_settings_is_said(config: Path) -> None:
 def test_unknown_theme_is_one_line() -> None:
     with demo("--theme", "drak") as terminal:
         assert terminal.wait_exit() == 2
-        assert "'drak' is no theme: choose from dark" in terminal.text.replace("\n", "")
+        assert "unknown theme 'drak': choose from dark" in terminal.text.replace("\n", "")
 
 
 @pytest.mark.parametrize("how", ["option", "variable", "settings"])

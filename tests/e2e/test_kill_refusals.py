@@ -109,7 +109,7 @@ def test_a_start_that_is_named_too_must_be_that_of_the_process(
     [
         ("read_only = true", "gpudash is read-only ("),
         ('read_only = "no"', "read_only: "),
-        ("read_only = tru", "line 1 is no TOML"),
+        ("read_only = tru", "line 1 is not TOML"),
     ],
 )
 def test_the_settings_that_forbid_signals_hold_here_too(
