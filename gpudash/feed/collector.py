@@ -3,7 +3,7 @@
 A collector prints the lines of `gpudash --json`. One that is started by gpudash is controlled:
 its environment has GPUDASH_CONTROLLED, by which it reads intervals from stdin and ends with its
 starter; and GPUDASH_XID_HANDOVER, if there is something to hand over (see `xid_handover`). Both
-are internal: nobody needs to set them.
+are internal, between gpudash and its collector.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class CollectorProcess:
 
 
 def _take(descriptor: int) -> bytes | None:
-    """Read what is there: None for nothing yet, empty for the end."""
+    """Read what has arrived: None for nothing yet, empty for the end."""
     try:
         return os.read(descriptor, _CHUNK)
     except BlockingIOError:

@@ -108,7 +108,7 @@ class LiveFeed:
         self._supervisor.start()
 
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
-        """Return the last snapshot that arrives before `attach`, waiting so long at most."""
+        """Return the last snapshot before `attach`, waiting for a first one."""
         if self._loop is None:
             if self.latest is None:
                 self._supervisor.wait(timeout_seconds)

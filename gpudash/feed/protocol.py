@@ -74,7 +74,7 @@ class SnapshotFeed(Protocol):
         """Begin to collect or to read."""
 
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
-        """Return the last snapshot that arrives before `attach`, waiting so long at most."""
+        """Return the last snapshot before `attach`, waiting for a first one."""
 
     def attach(
         self,

@@ -67,11 +67,11 @@ class Sampler:
     def next_sample(self) -> None:
         """Wait for the next sample; raises SilenceError if it is overdue.
 
-        Raises GpudashError with status 6 where the driver says that there is no GPU.
+        Raises GpudashError with status 6 where the driver reports no GPU.
         """
         self._silence = f"the driver did not answer in {self._answer_seconds:.0f} s"
         if self.poll(self._answer_seconds) is None:
-            raise SilenceError(f"{self._silence}; sudo dmesg | grep -i xid may say why")
+            raise SilenceError(f"{self._silence}; sudo dmesg | grep -i xid may show why")
 
     def fill(self) -> None:
         """Wait until as many samples are there as are kept."""
@@ -115,7 +115,7 @@ class Sampler:
 
 
 def open_sampler(argv: Sequence[str], window_seconds: float) -> Sampler:
-    """Return a sampler over so many seconds; of one sample if that is too short."""
+    """Return a sampler over `window_seconds`; of one sample if that is too short."""
     interval = window_seconds / (_COUNT - 1)
     if interval < _MIN_INTERVAL:
         return Sampler(argv, interval=_MIN_INTERVAL, keep=1)
@@ -148,7 +148,7 @@ class LineStream:
         return self._collector.is_released
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why there are no samples at the moment, empty while there are."""
         collector = self._collector
         if collector.is_released:

@@ -119,7 +119,7 @@ class Supervisor:
         return max(self._limits.stale, _STALE_INTERVALS * self.interval)
 
     def start(self) -> None:
-        """Start a collector, in the place of one that there is; `failure` says why it cannot."""
+        """Start a collector, replacing a running one; if that fails, set `failure`, retry later."""
         self._abandon()
         self._started_at = self._clock()
         self._handover = encode_handover(self.latest, self._handover)

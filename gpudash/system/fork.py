@@ -148,7 +148,7 @@ class ForkedProcess(_Forked):
 
 
 def _close_all_but_standard(ours: Sequence[int]) -> None:
-    """Close what is open, or our own where /proc does not show what is."""
+    """Close all open files, or only `ours` where /proc does not list them."""
     try:
         found = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
@@ -314,7 +314,7 @@ def _crashed(child: ForkedCall) -> int:
 
 
 def _death(number: int) -> str:
-    """Return what a signal that ended the child says about the driver's library."""
+    """Return how a signal ended the child, and whether the driver's library crashed."""
     known = number in set(signal.Signals)
     name = signal.Signals(number).name if known else f"signal {number}"
     if number in _CRASHES:

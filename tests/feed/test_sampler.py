@@ -158,7 +158,7 @@ def test_whole_lines_come_as_they_were_written(start: Start, silent: int) -> Non
     one, two = host("one"), host("two")
     stream = start(f"printf '%s\\n' '{one}' '{two}'; printf half; exec sleep 60")
     received(stream, silent, lambda found: found == [one, two])
-    assert stream.trouble == ""
+    assert stream.problem == ""
 
 
 def test_a_stream_without_any_line_is_an_error(start: Start, silent: int) -> None:
@@ -170,8 +170,8 @@ def test_a_stream_without_any_line_is_an_error(start: Start, silent: int) -> Non
 
 def test_a_collector_that_dies_is_replaced(start: Start, silent: int, clock: Clock) -> None:
     stream = start(f"echo '{LINE}'; echo gpudash: out of memory >&2; exit 1")
-    received(stream, silent, lambda _: bool(stream.trouble))
-    assert stream.trouble == "out of memory"
+    received(stream, silent, lambda _: bool(stream.problem))
+    assert stream.problem == "out of memory"
     assert stream.take() == []
     clock.now += 1.5
     received(stream, silent, lambda found: len(found) == 1)
@@ -184,12 +184,12 @@ def test_a_silent_collector_is_trouble_and_then_replaced(
     stream = start(f"echo '{begin}\"'$$'\"{end}'; exec sleep 60")
     first = received(stream, silent, bool)
     clock.now += 6
-    assert stream.trouble == "no sample for 6s: the driver does not answer"
+    assert stream.problem == "no sample for 6s: the driver does not answer"
     assert stream.take() == []
     clock.now += 30
     second = received(stream, silent, bool)
     assert second != first
-    assert stream.trouble == ""
+    assert stream.problem == ""
 
 
 def test_a_collector_that_cannot_be_started_again_is_tried_later(
@@ -200,11 +200,11 @@ def test_a_collector_that_cannot_be_started_again_is_tried_later(
     script.write_text(text)
     script.chmod(0o700)
     stream = LineStream([str(script)], 1.0, clock=clock)
-    received(stream, silent, lambda _: bool(stream.trouble))
+    received(stream, silent, lambda _: bool(stream.problem))
     script.unlink()
     clock.now += 1.5
     assert stream.take() == []
-    assert stream.trouble.startswith("the collector cannot be started: ")
+    assert stream.problem.startswith("the collector cannot be started: ")
     script.write_text(text)
     script.chmod(0o700)
     clock.now += 3
@@ -229,6 +229,6 @@ def test_another_collector_is_given_the_xids_of_the_last_one(
     )
     received(stream, silent, lambda lines: len(lines) == 1)
     stream.toggle_release()
-    assert stream.trouble
+    assert stream.problem
     stream.toggle_release()
     received(stream, silent, lambda lines: lines == [host("heir")])

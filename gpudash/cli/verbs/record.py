@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
                     stream.toggle_release()
                 for line in stream.take():
                     writer.write(line)
-                progress.update(stream.trouble)
+                progress.update(stream.problem)
     finally:
         progress.end()
     return ExitStatus.OK if end.status is None else end.status

@@ -115,7 +115,7 @@ class Sample(NamedTuple):
         )
 
     def snapshot(self) -> Snapshot:
-        """Return what it says; raises WireError if that is no snapshot."""
+        """Return the decoded line; raises WireError if it is not a snapshot."""
         try:
             return wire.decode(self.line)
         except WireError as error:

@@ -1,4 +1,4 @@
-"""Lines into a file that never holds half of one, nor grows beyond a size."""
+"""Writes lines to a file that never holds half of one, nor grows beyond a size."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ SUFFIX = ".zst"
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER = 0o600
-_MOST_OVERHEAD = 256
-"""Bytes of headers and ends around what is packed, more than zstd may need for them."""
+_MAX_OVERHEAD = 256
+"""Bytes of headers and ends around compressed data; zstd needs fewer."""
 _CLOSED = -1
 
 
 class Writer:
-    """Writes lines to a new file; packed if its name ends in .zst.
+    """Writes lines to a new file; compressed if its name ends in .zst.
 
-    With a largest size, a file that has reached it is moved to FILE.1, that to FILE.2 and so on,
-    of which so many are kept. Raises UsageError where a file that is no recording is in the way.
+    With `max_bytes`, a file that has reached it is moved to FILE.1, that to FILE.2 and so on; of
+    these `keep` are kept. Raises UsageError where a file that is not a recording is in the way.
     """
 
     def __init__(self, path: str, max_bytes: int | None = None, keep: int = 1) -> None:
         self.path = path
         self.lines = 0
         self.bytes = 0
-        """What was written, in all files."""
+        """Bytes written, in all files."""
         self._max_bytes, self._keep = max_bytes, keep
         self._compressor = _compressor() if path.endswith(SUFFIX) else None
         self._trial: Compressor | None = None
         self._in_frame = self._size = 0
         if max_bytes is not None:
             for number in range(1, keep + 1):
-                _is_recording(f"{path}.{number}")
-            if _is_recording(path):
+                _has_recording(f"{path}.{number}")
+            if _has_recording(path):
                 _shift(path, keep)
         self._descriptor = _create(path)
 
@@ -49,10 +49,10 @@ class Writer:
         """Add a line, whole or not at all; raises OutputError, after which nothing is added."""
         data = line + b"\n"
         if self._size and not self._fits(data):
-            self._begin_another()
+            self._begin_next()
         packed = data if self._compressor is None else self._packed(self._compressor, data)
         if not os.fstat(self._descriptor).st_nlink:
-            raise OutputError(f"{self.path}: somebody has removed it: the recording is lost")
+            raise OutputError(f"{self.path}: the file was removed: the recording is lost")
         self._append(packed)
         self.lines += 1
 
@@ -69,7 +69,7 @@ class Writer:
         try:
             os.fsync(self._descriptor)
         except OSError as error:
-            raise failed(self.path, error) from None
+            raise _failed(self.path, error) from None
         finally:
             if not self._size:
                 self._remove()
@@ -77,20 +77,20 @@ class Writer:
             self._descriptor = _CLOSED
 
     def _remove(self) -> None:
-        """Take away the file, unless somebody has put another one in its place."""
+        """Remove the file, unless another one is in its place."""
         # An empty file that stays does no harm; the error that led here must not be hidden.
         with suppress(OSError):
             if os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path)):
                 os.unlink(self.path)
 
     def _fits(self, data: bytes) -> bool:
-        """Whether there is room for it; how small it becomes is tried out where that matters."""
+        """Whether there is room for it; near the limit it is compressed on trial."""
         if self._max_bytes is None:
             return True
         room = self._max_bytes - self._size
         if self._compressor is None:
             return len(data) <= room
-        room -= _MOST_OVERHEAD
+        room -= _MAX_OVERHEAD
         if len(data) + (len(data) >> 8) <= room:
             return True
         # Behind lines that are like it, it does not become larger than alone.
@@ -112,7 +112,7 @@ class Writer:
             self._append(self._compressor.end())
 
     def _append(self, data: bytes) -> None:
-        """Write all of it, or take back what was."""
+        """Write all of it, or truncate the file to what it was."""
         rest = memoryview(data)
         try:
             while rest:
@@ -121,29 +121,29 @@ class Writer:
             # Where that fails too, as in a file that may only grow, half a line is left.
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._size)
-            # The open frame was given what is not in the file: its end would not fit.
+            # The open frame has data that the file has not: its end would not fit.
             self._in_frame = 0
-            raise failed(self.path, error) from None
+            raise _failed(self.path, error) from None
         self._size += len(data)
         self.bytes += len(data)
 
-    def _begin_another(self) -> None:
+    def _begin_next(self) -> None:
         self._end_frame()
         try:
             os.fsync(self._descriptor)
         except OSError as error:
-            raise failed(self.path, error) from None
+            raise _failed(self.path, error) from None
         os.close(self._descriptor)
         self._descriptor = _CLOSED
         _shift(self.path, self._keep)
         try:
             self._descriptor, self._size = os.open(self.path, _NEW, _OWNER), 0
         except OSError as error:
-            raise failed(self.path, error) from None
+            raise _failed(self.path, error) from None
 
 
-def failed(path: str, error: OSError) -> OutputError:
-    """Return what to say when a file cannot be written."""
+def _failed(path: str, error: OSError) -> OutputError:
+    """Return the error for a file that cannot be written."""
     return OutputError(f"{path}: {error.strerror}: the recording ends here")
 
 
@@ -163,19 +163,19 @@ def _create(path: str) -> int:
         raise UsageError(f"{path}: {error.strerror}") from None
 
 
-def _is_recording(path: str) -> bool:
-    """Whether there is a recording; raises UsageError for a file of another kind."""
+def _has_recording(path: str) -> bool:
+    """Whether there is a recording; raises UsageError for any other file."""
     try:
         found = os.lstat(path)
     except OSError:
         return False
     if not stat.S_ISREG(found.st_mode):
-        raise UsageError(f"{path} is no plain file: choose another name")
+        raise UsageError(f"{path} is not a regular file: choose another name")
     if found.st_size:
         try:
             Recording(path)
         except WireError:
-            raise UsageError(f"{path} is no recording: choose another name") from None
+            raise UsageError(f"{path} is not a recording: choose another name") from None
     return True
 
 
@@ -192,4 +192,4 @@ def _shift(path: str, keep: int) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        raise failed(path, error) from None
+        raise _failed(path, error) from None

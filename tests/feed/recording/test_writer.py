@@ -44,7 +44,7 @@ def test_it_is_not_written_over_another_file(tmp_path: Path) -> None:
     path.write_text("mine")
     with pytest.raises(UsageError, match="exists: choose another name"):
         Writer(str(path))
-    with pytest.raises(UsageError, match="is no recording: choose another name"):
+    with pytest.raises(UsageError, match="is not a recording: choose another name"):
         Writer(str(path), 1 << 20)
     assert path.read_text() == "mine"
 
@@ -132,7 +132,7 @@ def test_a_file_that_was_removed_ends_the_recording(tmp_path: Path) -> None:
     writer = Writer(str(path))
     writer.write(line(0))
     path.unlink()
-    with pytest.raises(OutputError, match="somebody has removed it"):
+    with pytest.raises(OutputError, match="the file was removed"):
         writer.write(line(1))
 
 
@@ -170,7 +170,7 @@ def test_a_file_that_is_no_recording_is_not_rotated_away(tmp_path: Path) -> None
     path = write(tmp_path / "host.jsonl", [line(0)], max_bytes=1 << 20)
     notes = Path(f"{path}.2")
     notes.write_text("mine")
-    with pytest.raises(UsageError, match=r"host.jsonl.2 is no recording: choose another name"):
+    with pytest.raises(UsageError, match=r"host.jsonl.2 is not a recording: choose another name"):
         Writer(str(path), 1 << 20, 2)
     assert notes.read_text() == "mine"
     assert numbers(path) == [0, 0]

@@ -1,0 +1,99 @@
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
+from gpudash.model.wire import encode
+from tests.factories import make_snapshot
+
+LINE = encode(make_snapshot(1)).decode()
+LIMITS = Limits(stale=5.0, hung=30.0, max_hung=100.0, retry=1.0, max_retry=8.0, max_refused_retry=2)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+class Collectors(list[Supervisor]):
+    def start(self, script: str, clock: Clock) -> Supervisor:
+        argv = [sys.executable, "-S", "-c", f"import sys, time; LINE = {LINE!r}\n{script}"]
+        self.append(Supervisor(argv, 1.0, limits=LIMITS, clock=clock))
+        self[-1].start()
+        return self[-1]
+
+
+@pytest.fixture
+def collectors() -> Iterator[Collectors]:
+    started = Collectors()
+    yield started
+    for each in started:
+        each.close()
+
+
+def until_down(supervisor: Supervisor) -> None:
+    deadline = time.monotonic() + 10
+    while supervisor.is_running:
+        assert time.monotonic() < deadline
+        supervisor.wait(1.0)
+        supervisor.advance()
+
+
+@pytest.mark.parametrize(
+    ("status", "waits"), [(1, [1, 2, 4, 8, 8]), (9, [1, 2, 2, 2, 2]), (231, [1, 2, 2])]
+)
+def test_retries_come_later_each_time_but_soon_after_a_refusal_of_nvml(
+    collectors: Collectors, clock: Clock, status: int, waits: list[float]
+) -> None:
+    supervisor = collectors.start(f"sys.exit({status})", clock)
+    for seconds in waits:
+        until_down(supervisor)
+        assert supervisor.due_in() == seconds
+        assert supervisor.exit_status == status
+        assert isinstance(supervisor.failure, CollectorError)
+        clock.now += seconds
+        supervisor.advance()
+        assert supervisor.is_running
+        assert supervisor.is_restarting
+
+
+def test_each_hung_collector_is_given_more_time(collectors: Collectors, clock: Clock) -> None:
+    supervisor = collectors.start("time.sleep(60)", clock)
+    for seconds in (30, 60, 100, 100):
+        pid = supervisor.pid
+        assert supervisor.due_in() == 5
+        clock.now += seconds - 1
+        assert supervisor.due_in() == 1
+        assert supervisor.advance() == []
+        assert supervisor.pid == pid
+        clock.now += 1
+        assert supervisor.advance() == []
+        assert supervisor.pid != pid
+        assert "no answer for" in str(supervisor.failure)
+
+
+def test_a_sample_is_the_end_of_all_trouble(collectors: Collectors, clock: Clock) -> None:
+    supervisor = collectors.start(
+        "sys.stdin.readline(); print(LINE, flush=True); time.sleep(60)", clock
+    )
+    clock.now += 30
+    supervisor.advance()
+    assert supervisor.failure
+    supervisor.change_interval(2.0)
+    deadline = time.monotonic() + 10
+    while not (samples := supervisor.advance()):
+        assert time.monotonic() < deadline
+        supervisor.wait(1.0)
+    assert [sample.line.decode() for sample in samples] == [LINE]
+    assert (supervisor.failure, supervisor.is_restarting, supervisor.age) == (None, False, 0)
+    assert supervisor.stale_after == 6
