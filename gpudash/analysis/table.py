@@ -90,56 +90,54 @@ def fit(
     over goes to the growing column, else to bars and stretching columns.
     """
     kept = [c for c in columns if c.priority == 0 or not rows or c.has_content(rows)]
-    places = [FittedColumn(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
+    fitted = [FittedColumn(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
     comfortable = True
-    while taken(places) > room:
-        least = max(reversed(places), key=lambda place: place.column.priority)
+    while line_cells(fitted) > room:
+        least = max(reversed(fitted), key=lambda each: each.column.priority)
         if comfortable and least.column.priority <= _COMFORT_PRIORITY:
             comfortable = False
-            places = [_narrow(place) for place in places]
+            fitted = [_narrow(each) for each in fitted]
         elif least.column.priority == 0:
             break
         else:
-            places.remove(least)
-    return _grown(places, max(room - taken(places), 0))
+            fitted.remove(least)
+    return _grown(fitted, max(room - line_cells(fitted), 0))
 
 
-def taken(places: Sequence[FittedColumn[Row]]) -> int:
+def line_cells(fitted: Sequence[FittedColumn[Row]]) -> int:
     """Return the cells of a line with these columns."""
-    return sum(place.cells for place in places) + GAP * max(len(places) - 1, 0)
+    return sum(each.cells for each in fitted) + GAP * max(len(fitted) - 1, 0)
 
 
-def _narrow(place: FittedColumn[Row]) -> FittedColumn[Row]:
-    """Return the place without its bar, a growing one at its least."""
-    column = place.column
-    return FittedColumn(column, min(place.width, _MIN_GROWING) if column.grows else place.width)
+def _narrow(fitted: FittedColumn[Row]) -> FittedColumn[Row]:
+    """Return a column without its bar, a growing one at its least."""
+    column = fitted.column
+    return FittedColumn(column, min(fitted.width, _MIN_GROWING) if column.grows else fitted.width)
 
 
-def _grown(places: Sequence[FittedColumn[Row]], spare: int) -> list[FittedColumn[Row]]:
-    """Return the places with the spare cells given to the growing column, else to the bars."""
-    if any(place.column.grows for place in places):
+def _grown(fitted: Sequence[FittedColumn[Row]], spare: int) -> list[FittedColumn[Row]]:
+    """Return the columns with the spare cells given to the growing column, else to the bars."""
+    if any(each.column.grows for each in fitted):
         return [
-            FittedColumn(place.column, place.width + spare, place.bar)
-            if place.column.grows
-            else place
-            for place in places
+            FittedColumn(each.column, each.width + spare, each.bar) if each.column.grows else each
+            for each in fitted
         ]
-    grown = list(places)
+    grown = list(fitted)
     for max_bar, max_stretch in _STAGES:
         spare = _widened(grown, spare, max_bar, max_stretch)
     return grown
 
 
-def _widened(places: list[FittedColumn[Row]], spare: int, max_bar: int, max_stretch: int) -> int:
+def _widened(fitted: list[FittedColumn[Row]], spare: int, max_bar: int, max_stretch: int) -> int:
     """Widen bars and stretching columns cell by cell in turn; return the cells still left."""
     while spare:
         before = spare
-        for number, place in enumerate(places):
-            column, cells, bar = place.column, place.width, place.bar
+        for number, each in enumerate(fitted):
+            column, cells, bar = each.column, each.width, each.bar
             if spare and bar and bar < max_bar:
-                places[number], spare = FittedColumn(column, cells, bar + 1), spare - 1
+                fitted[number], spare = FittedColumn(column, cells, bar + 1), spare - 1
             elif spare and cells < min(column.stretch, max_stretch):
-                places[number], spare = FittedColumn(column, cells + 1, bar), spare - 1
+                fitted[number], spare = FittedColumn(column, cells + 1, bar), spare - 1
         if spare == before:
             break
     return spare

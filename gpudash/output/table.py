@@ -18,8 +18,8 @@ from gpudash.analysis.table import (
     bar_text,
     device_rows,
     fit,
+    line_cells,
     process_rows,
-    taken,
 )
 from gpudash.analysis.usage import no_processes_text, tally, totals
 from gpudash.model.snapshot import FindingLevel, Snapshot
@@ -42,22 +42,22 @@ _BARS: dict[Level, Style] = {"unknown": "dim", "ok": "green", "warn": "yellow", 
 _NUMBERS: dict[Level, Style] = {**_BARS, "ok": "plain"}
 
 
-def heading(places: Sequence[FittedColumn[Row]]) -> Line:
+def heading(columns: Sequence[FittedColumn[Row]]) -> Line:
     """Return the headers, each over its bar and text."""
     line: Line = []
-    for place in places:
-        align = "<" if place.bar else place.column.align
-        line += [(pad(place.column.header, place.cells, align), "dim"), (" " * GAP, "plain")]
+    for fitted in columns:
+        align = "<" if fitted.bar else fitted.column.align
+        line += [(pad(fitted.column.header, fitted.cells, align), "dim"), (" " * GAP, "plain")]
     return line[:-1]
 
 
-def body(places: Sequence[FittedColumn[Row]], rows: Sequence[Row], *, ascii: bool) -> list[Line]:
+def body(columns: Sequence[FittedColumn[Row]], rows: Sequence[Row], *, ascii: bool) -> list[Line]:
     """Return one line for each row."""
     lines: list[Line] = [[] for _ in rows]
-    for place in places:
-        for line, row, text in zip(lines, rows, _texts(place, rows, ascii), strict=True):
+    for fitted in columns:
+        for line, row, text in zip(lines, rows, _texts(fitted, rows, ascii), strict=True):
             gap: Line = [(" " * GAP, "plain")] if line else []
-            line.extend(gap + _bar_before(place, row, ascii) + _cell(place, row, text))
+            line.extend(gap + _bar_before(fitted, row, ascii) + _cell(fitted, row, text))
     return lines
 
 
@@ -84,30 +84,30 @@ def ellipsis(ascii: bool) -> str:
     return "..." if ascii else "…"
 
 
-def _texts(place: FittedColumn[Row], rows: Sequence[Row], ascii: bool) -> list[str]:
+def _texts(fitted: FittedColumn[Row], rows: Sequence[Row], ascii: bool) -> list[str]:
     """Return the texts of a column cut to its width, in the short form if any is too long."""
-    column = place.column
+    column = fitted.column
     texts = [shown(column.text(row), ascii) for row in rows]
-    if column.short and any(width(text) > place.width for text in texts):
+    if column.short and any(width(text) > fitted.width for text in texts):
         texts = [shown(column.short(row), ascii) for row in rows]
-    return [pad(text, place.width, column.align, mark=ellipsis(ascii)) for text in texts]
+    return [pad(text, fitted.width, column.align, mark=ellipsis(ascii)) for text in texts]
 
 
-def _bar_before(place: FittedColumn[Row], row: Row, ascii: bool) -> Line:
-    share = place.column.share
-    if not place.bar or share is None:
+def _bar_before(fitted: FittedColumn[Row], row: Row, ascii: bool) -> Line:
+    share = fitted.column.share
+    if not fitted.bar or share is None:
         return []
     value, glyphs = share(row), _ASCII_BAR if ascii else _BLOCKS
-    drawn = " " * place.bar if value is None else "".join(bar_text(value, place.bar, glyphs))
-    return [(drawn, _style(_BARS, place.column.level, row)), (" ", "plain")]
+    drawn = " " * fitted.bar if value is None else "".join(bar_text(value, fitted.bar, glyphs))
+    return [(drawn, _style(_BARS, fitted.column.level, row)), (" ", "plain")]
 
 
-def _cell(place: FittedColumn[Row], row: Row, text: str) -> Line:
+def _cell(fitted: FittedColumn[Row], row: Row, text: str) -> Line:
     """Return a text in its style; behind a number, its unit and what it is compared with dim."""
-    level = place.column.level
+    level = fitted.column.level
     if text.strip() == ABSENT:
         return [(text, "dim")]
-    if place.column.align == "<":
+    if fitted.column.align == "<":
         return [(text, _style(_BARS, level, row))]
     unit = text.lstrip(" ").lstrip(_NUMBER)
     # `3m07s` is one number of two units; what stands behind a slash is another one.
@@ -144,8 +144,8 @@ def _leave(text: str, style: Style) -> str:
     return text
 
 
-_LEAST_BAR = 5
-_LEAST_MESSAGE = 24
+_MIN_BAR = 5
+_MIN_MESSAGE = 24
 _PAGE = 80
 _IDENTITY = frozenset({"index", "name"})
 _LEVELS: dict[FindingLevel, Style] = {"critical": "red", "warn": "yellow", "info": "plain"}
@@ -157,10 +157,10 @@ def render(snapshot: Snapshot, *, width: int = 80, color: bool = False, ascii: b
     With `ascii` nothing beyond ASCII is used and foreign text is escaped.
     """
     rows = device_rows(snapshot)
-    places = _device_places(rows, width)
+    columns = _device_columns(rows, width)
     sections = (
-        _header(snapshot, min(width, max(taken(places), _PAGE)), ascii),
-        _devices(rows, places, width, ascii),
+        _header(snapshot, min(width, max(line_cells(columns), _PAGE)), ascii),
+        _devices(rows, columns, width, ascii),
         _processes(snapshot, width, ascii),
         _findings(snapshot, width, ascii),
         _errors(snapshot, width, ascii),
@@ -205,29 +205,29 @@ def _state_style(state: State) -> Style:
     return "green" if state is BUSY else "plain"
 
 
-def _device_places(rows: list[DeviceRow], room: int) -> list[FittedColumn[DeviceRow]]:
+def _device_columns(rows: list[DeviceRow], room: int) -> list[FittedColumn[DeviceRow]]:
     readable = any(row.device.state == "ok" for row in rows)
     columns = [column for column in DEVICE_COLUMNS if readable or column.key in _IDENTITY]
-    return fit(columns, rows, room, bar=_LEAST_BAR)
+    return fit(columns, rows, room, bar=_MIN_BAR)
 
 
 def _devices(
-    rows: list[DeviceRow], places: list[FittedColumn[DeviceRow]], room: int, ascii: bool
+    rows: list[DeviceRow], columns: list[FittedColumn[DeviceRow]], room: int, ascii: bool
 ) -> list[Line]:
-    lines = [heading(places)] if rows else []
-    for row, line in zip(rows, body(places, rows, ascii=ascii), strict=True):
-        lines += [line] if row.device.state == "ok" else _unread(row, places, room, ascii)
+    lines = [heading(columns)] if rows else []
+    for row, line in zip(rows, body(columns, rows, ascii=ascii), strict=True):
+        lines += [line] if row.device.state == "ok" else _unread(row, columns, room, ascii)
     return lines
 
 
 def _unread(
-    row: DeviceRow, places: list[FittedColumn[DeviceRow]], room: int, ascii: bool
+    row: DeviceRow, columns: list[FittedColumn[DeviceRow]], room: int, ascii: bool
 ) -> list[Line]:
     """Return the row of a device without values: its identity, then what is wrong in words."""
-    identity = [place for place in places if place.column.key in _IDENTITY]
-    while len(identity) > 1 and room - taken(identity) - GAP < _LEAST_MESSAGE:
+    identity = [fitted for fitted in columns if fitted.column.key in _IDENTITY]
+    while len(identity) > 1 and room - line_cells(identity) - GAP < _MIN_MESSAGE:
         identity.pop()
-    start = taken(identity) + GAP
+    start = line_cells(identity) + GAP
     fault = row.device.fault
     style: Style = "red" if status_level(row) == "critical" else "dim"
     message = fault.message if fault else row.state.reason
@@ -240,8 +240,8 @@ def _processes(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
     rows = process_rows(snapshot)
     if not rows:
         return [[(no_processes_text(snapshot), "plain")]]
-    places = fit(PROCESS_COLUMNS, rows, room)
-    return [heading(places), *body(places, rows, ascii=ascii)]
+    columns = fit(PROCESS_COLUMNS, rows, room)
+    return [heading(columns), *body(columns, rows, ascii=ascii)]
 
 
 def _findings(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:

@@ -10,8 +10,8 @@ from gpudash.analysis.table import (
     bar_text,
     device_rows,
     fit,
+    line_cells,
     process_rows,
-    taken,
 )
 from tests.factories import (
     GIB,
@@ -68,7 +68,7 @@ def test_column_without_content_is_left_out_unless_it_always_stands() -> None:
 
 def test_bars_take_what_is_left_and_go_before_the_important_columns() -> None:
     wide, narrow = fit(COLUMNS[:4], ["xyz"], 30, bar=5), fit(COLUMNS[3:4], ["xyz"], 8, bar=5)
-    assert (wide[-1].bar, taken(wide)) == (11, 30)
+    assert (wide[-1].bar, line_cells(wide)) == (11, 30)
     assert [place.bar for place in narrow] == [0]
 
 
@@ -80,12 +80,12 @@ def test_stretching_columns_and_bars_share_what_is_left() -> None:
         [(3, 10), (10, 0)],
         [(3, 24), (40, 0)],
     ]
-    assert taken(fit(columns, ["xyz"], 60, bar=5)) == 60
+    assert line_cells(fit(columns, ["xyz"], 60, bar=5)) == 60
 
 
 @given(st.integers(22, 300), st.text("x日", min_size=1, max_size=40), st.integers(0, 9))
 def test_fitted_columns_stay_within_the_room(room: int, text: str, bar: int) -> None:
-    assert taken(fit(COLUMNS, [text], room, bar=bar)) <= room
+    assert line_cells(fit(COLUMNS, [text], room, bar=bar)) <= room
 
 
 BLOCKS = BarGlyphs("█", tuple("▏▎▍▌▋▊▉"), " ", only_one_is_full=False)

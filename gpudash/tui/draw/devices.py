@@ -219,18 +219,14 @@ class DeviceTable:
     ) -> list[Line]:
         """Draw the rows; columns that prove too narrow are widened."""
         members = tuple(row.device.key for row in rows)
-        drawn: list[Line] = []
-        for _attempt in range(2):
-            self._grid.fit(rows, members, room)
-            drawn = [self._line(row, theme, room) for row in visible]
-            if not self._grid.outgrown:
-                break
-        return drawn
+        return self._grid.rows(
+            rows, members, room, visible, lambda row: self._line(row, theme, room)
+        )
 
     def _line(self, row: DeviceRow, theme: Theme, room: int) -> Line:
         if row.device.state == "ok":
             return self._grid.draw(row, theme)
-        named = sum(place.column.key in _NAMES for place in self._grid.places)
+        named = sum(each.column.key in _NAMES for each in self._grid.fitted)
         segments = self._grid.draw(row, theme, keep=named)
         return [*segments, *_fault(row, theme, room - cells_of(segments) - MARGIN)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -13,7 +13,7 @@ from gpudash.analysis.table import GAP, Column, FittedColumn, fit
 from gpudash.model.text import cut, pad, width
 from gpudash.model.units import ABSENT
 from gpudash.tui.draw.bars import bar
-from gpudash.tui.draw.line import joined
+from gpudash.tui.draw.line import Line, joined
 from gpudash.tui.theme import Theme
 
 Row = TypeVar("Row")
@@ -28,7 +28,7 @@ MARGIN = 1
 """Cells left blank at both ends of a row."""
 
 _MARGIN, _GAP = " " * MARGIN, " " * GAP
-_MOST_DRAWN = 1024
+_MAX_DRAWN = 1024
 """Values of a column that are remembered as they were drawn: most stay as they are for long."""
 _WHOLE_TEXTS = frozenset({"pid", "time", "idle"})
 """Columns aligned to the right whose text does not end in a unit."""
@@ -48,16 +48,16 @@ class Grid(Generic[Row]):
         bar: int = 0,
         curves: Mapping[str, Curve[Row]] | None = None,
     ) -> None:
-        self.places: list[FittedColumn[Row]] = []
+        self.fitted: list[FittedColumn[Row]] = []
         self.outgrown = False
         self._columns = columns
         self._roles = roles
         self._bar = bar
         self._curves = curves or {}
         self._absent: list[Column[Row]] = []
-        self._dressed: tuple[list[FittedColumn[Row]], Theme] | None = None
+        self._themed_for: tuple[list[FittedColumn[Row]], Theme] | None = None
         self._styles: list[Style] = []
-        """How the values of each place look where they have no level."""
+        """The style of each column where its values have no level."""
         # Of a style that is kept beside, so that no other gets its id.
         self._drawn: list[dict[tuple[str, int], tuple[Style, Part]]] = []
         self._ticking: list[int] = []
@@ -75,20 +75,40 @@ class Grid(Generic[Row]):
             return
         self._fitted_to, self.outgrown = (identity, room), False
         self._absent = [c for c in self._columns if c.priority and not c.has_content(rows)]
-        self.places = fit(self._columns, rows, room - 2 * MARGIN, bar=self._bar)
+        self.fitted = fit(self._columns, rows, room - 2 * MARGIN, bar=self._bar)
+
+    def rows(
+        self,
+        everything: Sequence[Row],
+        identity: object,
+        room: int,
+        visible: Iterable[Row],
+        draw: Callable[[Row], Line],
+    ) -> list[Line]:
+        """Return a line for each visible row, the columns fitted to `everything`; see `fit`.
+
+        `draw` makes a line of a row. Columns that prove too narrow on the way are widened.
+        """
+        shown = [*visible]
+        self.fit(everything, identity, room)
+        lines = [draw(row) for row in shown]
+        if self.outgrown:
+            self.fit(everything, identity, room)
+            lines = [draw(row) for row in shown]
+        return lines
 
     def heading(self, theme: Theme, *, sorted_by: str = "", down: bool = False) -> list[Segment]:
         """Return the headings; the one that orders the rows has an arrow in the gap at its side."""
         text, gap = "", _MARGIN
         start = end = arrow = 0
-        for place in self.places:
-            header, align = place.column.header, "<" if place.bar else place.column.align
-            text, gap = text + gap + pad(header, place.cells, align), _GAP
-            if place.column.key == sorted_by and align == ">":
+        for fitted in self.fitted:
+            header, align = fitted.column.header, "<" if fitted.bar else fitted.column.align
+            text, gap = text + gap + pad(header, fitted.cells, align), _GAP
+            if fitted.column.key == sorted_by and align == ">":
                 end = len(text)
                 start = arrow = end - len(header) - 1
-            elif place.column.key == sorted_by:
-                start = len(text) - place.cells
+            elif fitted.column.key == sorted_by:
+                start = len(text) - fitted.cells
                 arrow = start + len(header)
                 end = arrow + 1
         text += gap
@@ -114,10 +134,10 @@ class Grid(Generic[Row]):
         self, row: Row, theme: Theme, *, keep: int | None = None, mark: str = "", shift: int = 0
     ) -> list[Part]:
         """Return the margin and each value of a row with the gap before it; see `draw`."""
-        self._dress(theme)
+        self._apply_theme(theme)
         parts = [(Segment(mark, theme.warn),) if mark else self._margin]
-        for number, place in enumerate(self.places[:keep]):
-            if place.bar or place.column.stretch or (shift and place.column.grows):
+        for number, fitted in enumerate(self.fitted[:keep]):
+            if fitted.bar or fitted.column.stretch or (shift and fitted.column.grows):
                 parts.append(self._special(number, row, theme, shift))
             else:
                 parts.append(self._value(number, row, theme, _GAP if number else ""))
@@ -134,44 +154,44 @@ class Grid(Generic[Row]):
     def starts(self) -> list[int]:
         """The cells at which the columns begin."""
         starts, x = [], MARGIN
-        for place in self.places:
+        for fitted in self.fitted:
             starts.append(x)
-            x += place.cells + GAP
+            x += fitted.cells + GAP
         return starts
 
     def column_at(self, x: int) -> str | None:
         """Return the key of the column that cell `x` of a row belongs to."""
         right = MARGIN
-        for place in self.places:
-            right += place.cells + GAP
+        for fitted in self.fitted:
+            right += fitted.cells + GAP
             if x < right:
-                return place.column.key
+                return fitted.column.key
         return None
 
-    def _dress(self, theme: Theme) -> None:
+    def _apply_theme(self, theme: Theme) -> None:
         """Find out what the values of a column have in common, once for as long as it stays."""
-        if self._dressed and self._dressed[0] is self.places and self._dressed[1] is theme:
+        if self._themed_for and self._themed_for[0] is self.fitted and self._themed_for[1] is theme:
             return
-        self._dressed = self.places, theme
-        self._styles = [self._of_column(place.column, theme) for place in self.places]
-        self._drawn = [{} for _ in self.places]
-        self._ticking = [n for n, place in enumerate(self.places) if place.column.ticks]
+        self._themed_for = self.fitted, theme
+        self._styles = [self._of_column(fitted.column, theme) for fitted in self.fitted]
+        self._drawn = [{} for _ in self.fitted]
+        self._ticking = [n for n, fitted in enumerate(self.fitted) if fitted.column.ticks]
         self._margin = (Segment(_MARGIN, theme.base),)
 
     def _special(self, number: int, row: Row, theme: Theme, shift: int) -> Part:
         """Return a value behind a gap that is drawn: with a bar, as a curve, or shifted."""
-        place = self.places[number]
-        column = place.column
+        fitted = self.fitted[number]
+        column = fitted.column
         segments = [Segment(_GAP if number else "", theme.base)]
-        if place.bar and column.share is not None:
+        if fitted.bar and column.share is not None:
             steps = theme.memory if column.key == "memory" else theme.utilization
-            segments += bar(column.share(row), place.bar, steps, theme.track, theme.glyphs)
+            segments += bar(column.share(row), fitted.bar, steps, theme.track, theme.glyphs)
             segments.append(Segment(" ", theme.base))
         if column.stretch:
-            text = self._curves[column.key](row, place.width, theme)
+            text = self._curves[column.key](row, fitted.width, theme)
             segments.append(Segment(text, self._style(number, row, theme)))
         elif shift and column.grows:
-            text = pad(_tail(column.text(row), shift, theme), place.width)
+            text = pad(_tail(column.text(row), shift, theme), fitted.width)
             segments.append(Segment(text, theme.base))
         else:
             segments += self._value(number, row, theme, "")
@@ -179,8 +199,8 @@ class Grid(Generic[Row]):
 
     def _value(self, number: int, row: Row, theme: Theme, gap: str) -> Part:
         """Return a value behind a gap; one that was drawn before is not drawn again."""
-        place, known = self.places[number], self._drawn[number]
-        column, cells = place.column, place.width
+        fitted, known = self.fitted[number], self._drawn[number]
+        column, cells = fitted.column, fitted.width
         text = column.text(row)
         if len(text) > cells and width(text) > cells:
             if column.short is not None:
@@ -190,7 +210,7 @@ class Grid(Generic[Row]):
         style = theme.faint if text == ABSENT else self._style(number, row, theme)
         drawn = known.get((text, id(style)))
         if drawn is None:
-            if len(known) >= _MOST_DRAWN:
+            if len(known) >= _MAX_DRAWN:
                 known.clear()
             value = _aligned(column, text, cells, style, theme)
             drawn = style, tuple(joined((Segment(gap, theme.base), *value)))
@@ -199,7 +219,7 @@ class Grid(Generic[Row]):
 
     def _style(self, number: int, row: Row, theme: Theme) -> Style:
         """Return how a value looks: by its level, or by its column."""
-        level = self.places[number].column.level
+        level = self.fitted[number].column.level
         return self._styles[number] if level is None else theme.level(level(row))
 
     def _of_column(self, column: Column[Row], theme: Theme) -> Style:
@@ -221,7 +241,7 @@ def _aligned(column: Column[Row], text: str, cells: int, style: Style, theme: Th
 
 
 def _tail(text: str, shift: int, theme: Theme) -> str:
-    """Return a text without its first cells, a mark in place of what is gone."""
+    """Return a text without its first cells, a mark in fitted of what is gone."""
     gone = width(cut(text, shift, mark=""))
     rest = text[len(cut(text, shift, mark="")) :] if gone else text
     return theme.glyphs.ellipsis + rest if rest else ""

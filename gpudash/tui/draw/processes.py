@@ -83,7 +83,7 @@ class ProcessTable:
     @property
     def sortable(self) -> list[str]:
         """The keys of the columns on screen, in their order."""
-        return [place.column.key for place in self._grid.places]
+        return [each.column.key for each in self._grid.fitted]
 
     def column_at(self, x: int) -> str | None:
         """Return the key of the column that cell `x` belongs to."""
@@ -91,7 +91,7 @@ class ProcessTable:
 
     def scroll(self, cells: int, listing: Listing) -> None:
         """Show the command lines from a later or earlier cell on."""
-        column = next((p for p in self._grid.places if p.column.grows), None)
+        column = next((p for p in self._grid.fitted if p.column.grows), None)
         if column is not None:
             longest = max((width(command(row.process)) for row in listing.rows), default=0)
             self._shift = max(0, min(self._shift + cells, longest + 1 - column.width))
@@ -125,12 +125,13 @@ class ProcessTable:
 
     def _drawn(self, listing: Listing, window: range, theme: Theme, cells: int) -> list[Line]:
         """Draw the rows; columns that prove too narrow are widened."""
-        lines: list[Line] = []
-        for _attempt in range(2):
-            self._grid.fit(listing.rows or listing.everything, listing.members, cells)
-            lines = [self._line(listing, listing.rows[index], theme) for index in window]
-            if not self._grid.outgrown:
-                break
+        lines = self._grid.rows(
+            listing.rows or listing.everything,
+            listing.members,
+            cells,
+            (listing.rows[index] for index in window),
+            lambda row: self._line(listing, row, theme),
+        )
         keys = {listing.rows[index].process.key for index in window}
         self._known = {key: line for key, line in self._known.items() if key in keys}
         return lines
@@ -139,7 +140,7 @@ class ProcessTable:
         """Return the line of a row, the same object as before while nothing changes it."""
         key = row.process.key
         is_tagged = key in listing.tagged
-        look = id(self._grid.places), id(theme), self._shift, is_tagged
+        look = id(self._grid.fitted), id(theme), self._shift, is_tagged
         known = self._known.get(key)
         if known is not None and known.look == look and known.row.is_as(row):
             parts = self._grid.tick(row, theme, known.parts)

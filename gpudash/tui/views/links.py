@@ -26,7 +26,7 @@ from gpudash.analysis.links import (
     p2p_matrices,
     warnings,
 )
-from gpudash.analysis.table import Column, StyledLine, fit, taken
+from gpudash.analysis.table import Column, StyledLine, fit, line_cells
 from gpudash.model.snapshot import Topology
 from gpudash.model.text import wrap
 from gpudash.model.units import ABSENT
@@ -89,13 +89,13 @@ class TrafficTable:
     @property
     def keys(self) -> frozenset[str]:
         """The keys of the columns on screen."""
-        return frozenset(place.column.key for place in self._grid.places)
+        return frozenset(each.column.key for each in self._grid.fitted)
 
     def lines(self, rows: Sequence[GpuAffinity], theme: Theme, room: int) -> list[Line]:
         """Return headings and rows in `room` cells; nothing where no column fits."""
         self._rows, self._most = rows, {}
         self._grid.fit(rows, tuple(row.gpu for row in rows), max(2 * MARGIN, room))
-        if not self._grid.places:
+        if not self._grid.fitted:
             return []
         drawn: list[Line] = [self._grid.draw(row, theme) for row in rows]
         return [self._grid.heading(theme), *drawn]
@@ -119,7 +119,7 @@ class TrafficTable:
 
 def wanted_cells(rows: Sequence[GpuAffinity]) -> int:
     """Return the cells of all columns that have values, without bars and curves."""
-    return taken(fit(TRAFFIC_COLUMNS, rows, _ENDLESS)) + 2 * MARGIN
+    return line_cells(fit(TRAFFIC_COLUMNS, rows, _ENDLESS)) + 2 * MARGIN
 
 
 def beside(left: Sequence[Line], right: Sequence[Line], theme: Theme) -> list[Line]:

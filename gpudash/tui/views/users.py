@@ -44,7 +44,7 @@ class UserTable:
     @property
     def sortable(self) -> list[str]:
         """The keys of the columns on screen, in their order."""
-        return [place.column.key for place in self._grid.places]
+        return [each.column.key for each in self._grid.fitted]
 
     def column_at(self, x: int) -> str | None:
         """Return the key of the column that cell `x` belongs to."""
@@ -74,14 +74,11 @@ class UserTable:
         everybody = [*ranking.rows, total]
         members = tuple(user.name for user in everybody)
         bold = theme._replace(base=theme.strong, owner=theme.strong)
-        lines: list[Line] = []
-        for _attempt in range(2):
-            self._grid.fit(everybody, members, cells)
-            lines = [joined(self._grid.draw(user, theme)) for user in rows]
-            lines.append(joined(self._grid.draw(total, bold)))
-            if not self._grid.outgrown:
-                break
-        return lines
+
+        def line(user: User) -> Line:
+            return joined(self._grid.draw(user, bold if user is total else theme))
+
+        return self._grid.rows(everybody, members, cells, [*rows, total], line)
 
 
 def _highlighted(line: Line, theme: Theme, cells: int) -> Line:

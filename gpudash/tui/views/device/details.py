@@ -297,12 +297,10 @@ class HolderTable:
         if not rows:
             return [[Segment(f" {nobody}", theme.dim)], []]
         shown = rows[:most] if len(rows) <= most else rows[: most - 1]
-        lines: list[Line] = []
-        for _attempt in range(2):
-            self._grid.fit(rows, tuple(row.process.key for row in rows), cells)
-            lines = [joined(self._grid.draw(row, theme)) for row in shown]
-            if not self._grid.outgrown:
-                break
+        members = tuple(row.process.key for row in rows)
+        lines = self._grid.rows(
+            rows, members, cells, shown, lambda row: joined(self._grid.draw(row, theme))
+        )
         if len(shown) < len(rows):
             more = f"{len(rows) - len(shown)} more"
             lines.append([Segment(" " * MARGIN + more, theme.dim)])

@@ -321,12 +321,7 @@ def shares(details: Details, theme: Theme, cells: int) -> list[Line]:
     """Return headings, devices, and a sentence about a process that holds them for nothing."""
     found = _shares(details)
     grid = Grid(_SHARE_COLUMNS, {"index": "strong", "type": "dim"}, bar=_MIN_BAR)
-    drawn: list[Line] = []
-    for _attempt in range(2):
-        grid.fit(found, (), cells)
-        drawn = [joined(grid.draw(share, theme)) for share in found]
-        if not grid.outgrown:
-            break
+    drawn = grid.rows(found, (), cells, found, lambda share: joined(grid.draw(share, theme)))
     lines = [grid.heading(theme), *drawn]
     for text in fold(_idle_text(details), cells - 2 * MARGIN):
         lines += [[Segment(" " * MARGIN + text, theme.warn)]] if text else []
