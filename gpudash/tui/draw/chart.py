@@ -21,7 +21,7 @@ from gpudash.tui.theme import Glyphs, Theme
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The dots of a braille cell by line and column."""
 _PATTERNS = (1, 3, 2)
-"""Every how many columns a curve has a dot where it runs level, so that shape tells it too."""
+"""Every how many columns a level curve has a dot, so that its shape distinguishes it, too."""
 _BLANK = " "
 
 
@@ -165,9 +165,9 @@ def _step(least: float, unit: Unit) -> float:
     return next(step * power for step in _DECIMAL_STEPS if step * power >= least * (1 - 1e-9))
 
 
-_LEAST_CELLS, _LEAST_LINES = 24, 3
+_MIN_CELLS, _MIN_LINES = 24, 3
 """Below these a chart has no axis at its left, and none below it."""
-_MOST_LABEL = 8
+_MAX_LABEL = 8
 _END_POINTS = 4
 """How near to its right end a curve must have a value to be labelled there."""
 _BLANKS_OR_DOTS = re.compile(r" +|[^ ]+")
@@ -186,7 +186,7 @@ class Chart(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A device that is charted, and the look of its curve."""
+    """A device that is charted, and the style of its curve."""
 
     device: Device
     label: str
@@ -220,13 +220,13 @@ Canvas = Callable[[Chart, Frame, Theme], list[Line]]
 def frame(chart: Chart, cells: int, height: int) -> Frame:
     """Return the room of each part; canvas and axes are exactly `(cells, height)` together."""
     left = right = 0
-    if cells >= _LEAST_CELLS:
+    if cells >= _MIN_CELLS:
         left = 2 + max((width(text) for _value, text in chart.scale.ticks), default=0)
         if len(chart.curves) > 1:
             widest = max(width(curve.label) for curve in chart.curves)
-            right = 1 + (min(_MOST_LABEL, widest + 2) if len(chart.curves) == 2 else _MOST_LABEL)
+            right = 1 + (min(_MAX_LABEL, widest + 2) if len(chart.curves) == 2 else _MAX_LABEL)
         left, right = min(left, cells // 3), min(right, cells // 3)
-    has_times = height >= _LEAST_LINES
+    has_times = height >= _MIN_LINES
     return Frame(left, right, cells - left - right, height - has_times, has_times)
 
 

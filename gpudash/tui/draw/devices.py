@@ -31,7 +31,7 @@ _WIDER_GAP = 3
 _ROOMY = 16
 """Cells of a device from which the gap behind it is wider."""
 _LABEL, _UTILIZATION, _MEMORY, _TEMPERATURE, _STATUS, _POWER = 2, 3, 4, 4, 9, 10
-_LEAST_BAR, _MOST_BAR = 3, 12
+_MIN_BAR, _MAX_BAR = 3, 12
 _BY_KEY: dict[str, Column[DeviceRow]] = {column.key: column for column in DEVICE_COLUMNS}
 
 
@@ -46,7 +46,7 @@ class _Parts(NamedTuple):
 
 
 class DeviceCells:
-    """Draws devices in so many cells each, all with the same parts."""
+    """Draws devices in the same number of cells each, all with the same parts."""
 
     def __init__(self, rows: Sequence[DeviceRow], cells: int, theme: Theme) -> None:
         self._cells, self._theme = cells, theme
@@ -121,14 +121,14 @@ def _parts(label: int, cells: int) -> _Parts:
         label, spare = label + 1, spare - 1
     temperature = spare > _TEMPERATURE
     spare -= 1 + _TEMPERATURE if temperature else 0
-    length = _LEAST_BAR if spare >= 2 * (_LEAST_BAR + _GAP) else 0
+    length = _MIN_BAR if spare >= 2 * (_MIN_BAR + _GAP) else 0
     spare -= 2 * (length + _GAP) if length else 0
     status = spare > _STATUS + 1
     spare -= 2 + _STATUS if status else 0
     power = spare > _POWER
     spare -= 1 + _POWER if power else 0
     if length:
-        length = min(_MOST_BAR, length + max(0, spare) // 2)
+        length = min(_MAX_BAR, length + max(0, spare) // 2)
     return _Parts(label, length, temperature, status, power)
 
 
@@ -156,7 +156,7 @@ _MEMORY_TREND: Column[DeviceRow] = Column(
 )
 _AFTER = {"utilization": _UTILIZATION_TREND, "memory": _MEMORY_TREND}
 
-# A bar says what the percentage of the memory would.
+# A bar shows what the percentage of the memory would.
 _PLAIN_COLUMNS = [column for column in DEVICE_COLUMNS if column.key != "memory_percent"]
 _COLUMNS = [
     column
@@ -257,12 +257,12 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
 
 
 MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
-"""What stands before a finding, so that its level is not told by colour alone."""
+"""What stands before a finding, so that its level is not shown by colour alone."""
 
 
-def worst(findings: Sequence[Finding], theme: Theme, cells: int, most: int) -> list[Line]:
-    """Return so many findings in a line each; the last says how many more there are."""
-    shown = findings[:most]
+def worst(findings: Sequence[Finding], theme: Theme, cells: int, limit: int) -> list[Line]:
+    """Return the first `limit` findings in a line each; the last counts those left out."""
+    shown = findings[:limit]
     lines = [_headline(finding, theme, cells) for finding in shown]
     left = len(findings) - len(shown)
     if left and lines:
@@ -279,7 +279,7 @@ def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
 
 
 def level_style(finding: Finding, theme: Theme) -> Style:
-    """Return how a finding looks."""
+    """Return the style of a finding."""
     return theme.base if finding.level == "info" else theme.level(finding.level)
 
 
@@ -323,8 +323,8 @@ class Upper:
         )
         lines += table + [[]] * (plan.headed - len(table))
         if plan.findings:
-            told = worst(wrong, theme, cells, plan.findings)
-            lines += told + [[]] * (plan.findings - len(told))
+            texts = worst(wrong, theme, cells, plan.findings)
+            lines += texts + [[]] * (plan.findings - len(texts))
         if plan.charts:
             devices = [row.device for row in rows]
             drawn = charts(devices, self._trends, theme, cells, plan.charts)

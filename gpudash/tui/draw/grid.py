@@ -19,7 +19,7 @@ from gpudash.tui.theme import Theme
 Row = TypeVar("Row")
 
 Curve = Callable[[Row, int, Theme], str]
-"""Draws the past of a row's value in so many cells."""
+"""Draws the past of a row's value in a number of cells."""
 
 Part = tuple[Segment, ...]
 """A value of a row with the gap before it; one that is as before is mostly the same object."""
@@ -124,7 +124,7 @@ class Grid(Generic[Row]):
     def draw(
         self, row: Row, theme: Theme, *, keep: int | None = None, mark: str = "", shift: int = 0
     ) -> list[Segment]:
-        """Return the values of a row; `keep` stops after so many columns.
+        """Return the values of a row; `keep` stops after that many columns.
 
         `mark` stands in the margin; `shift` leaves out the first cells of the growing column.
         """
@@ -218,12 +218,12 @@ class Grid(Generic[Row]):
         return drawn[1]
 
     def _style(self, number: int, row: Row, theme: Theme) -> Style:
-        """Return how a value looks: by its level, or by its column."""
+        """Return the style of a value: by its level, or by its column."""
         level = self.fitted[number].column.level
         return self._styles[number] if level is None else theme.level(level(row))
 
     def _of_column(self, column: Column[Row], theme: Theme) -> Style:
-        """Return how a column looks; of several steps the middle."""
+        """Return the style of a column; of several steps the middle."""
         role: Style | tuple[Style, ...] = getattr(theme, self._roles.get(column.key, "base"))
         return role[len(role) // 2] if isinstance(role, tuple) else role
 

@@ -37,7 +37,7 @@ def header(
 ) -> Line:
     """Return host, summary and versions at the left; marks, time of the sample, pace right.
 
-    `dated` tells the day as well, for a sample that is not of today.
+    `dated` adds the day, for a sample that is not of today.
     """
     signs: Line = []
     if snapshot.host.simulated:
@@ -74,16 +74,16 @@ def _fitting(
     name = ("gpudash", theme.header_strong)
     if not host.hostname:
         return _parts([name], theme), rights[0]
-    told = [(str(host.hostname), theme.header), (summary(snapshot), theme.header)]
+    known = [(str(host.hostname), theme.header), (summary(snapshot), theme.header)]
     extra = [(text, theme.header_dim) for text in _versions(host)]
-    lefts = ([name, *told, *extra], [name, *told, *extra[:1]], [name, *told])
+    lefts = ([name, *known, *extra], [name, *known, *extra[:1]], [name, *known])
     tries = [(parts, rights[0]) for parts in lefts]
-    tries += [(told, right) for right in rights]
+    tries += [(known, right) for right in rights]
     if fitting := _first_fitting(tries, theme, cells):
         return fitting
     texts = shorter_summaries(snapshot, theme.glyphs.ellipsis)
     brief, *shorter = [(text, theme.header) for text in texts]
-    briefs = ([told[0], brief], [told[1]], [brief], *([text] for text in shorter))
+    briefs = ([known[0], brief], [known[1]], [brief], *([text] for text in shorter))
     tries = [(parts, right) for parts in briefs for right in rights]
     if fitting := _first_fitting(tries, theme, cells):
         return fitting
@@ -123,7 +123,7 @@ _GAP = 2
 """Cells between two keys; one where that lets more of them in."""
 
 
-_MOST_LINES = 4
+_MAX_LINES = 4
 
 
 def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[Line]:
@@ -133,24 +133,24 @@ def footer(keys: Iterable[Key], notice: str, theme: Theme, cells: int) -> list[L
     """
     more = theme.glyphs.ellipsis
     if width(notice) > cells - 2 > 0:
-        return [_told(text, theme, cells) for text in _folded(notice, cells - 2, more)]
-    told = cut(notice, max(0, cells - 2), mark=more)
+        return [_notice_line(text, theme, cells) for text in _folded(notice, cells - 2, more)]
+    text = cut(notice, max(0, cells - 2), mark=more)
     left: Line = [Segment(" ", theme.label)]
     fitting, gap = _fitting_keys(keys, notice, cells)
     for key in fitting:
         left += [Segment(key.shown, theme.key), Segment(f" {key.label}{' ' * gap}", theme.label)]
-    right = [Segment(f" {told} ", theme.notice)] if told else []
+    right = [Segment(f" {text} ", theme.notice)] if text else []
     return [spread(left, right, cells, theme.label)]
 
 
 def _folded(notice: str, cells: int, mark: str) -> list[str]:
     lines = fold(notice, cells)
-    if len(lines) > _MOST_LINES:
-        lines[_MOST_LINES - 1 :] = [cut(" ".join(lines[_MOST_LINES - 1 :]), cells, mark=mark)]
+    if len(lines) > _MAX_LINES:
+        lines[_MAX_LINES - 1 :] = [cut(" ".join(lines[_MAX_LINES - 1 :]), cells, mark=mark)]
     return lines
 
 
-def _told(text: str, theme: Theme, cells: int) -> Line:
+def _notice_line(text: str, theme: Theme, cells: int) -> Line:
     return fitted([Segment(f" {text}", theme.notice)], cells, theme.notice)
 
 
@@ -174,7 +174,7 @@ def _fitting_keys(keys: Iterable[Key], notice: str, cells: int) -> tuple[list[Ke
         tight = _taken(shown, room, 1)
         if len(tight) > len(loose):
             return tight, 1
-    # One that is cut is better than none, where nothing else is to be said.
+    # One that is cut is better than none, where there is no notice.
     return (loose or ([] if notice else shown[:1])), _GAP
 
 
@@ -194,7 +194,7 @@ def _cells(key: Key) -> int:
     return width(f"{key.shown} {key.label}")
 
 
-_LEAST_CURVE, _MOST_CURVE = 6, 20
+_MIN_CURVE, _MAX_CURVE = 6, 20
 _PART_GAP = 3
 
 
@@ -216,7 +216,7 @@ def host_line(host: Host, trends: Trends | None, theme: Theme, cells: int) -> Li
         parts.pop()
     curves = [part for part in parts if part.field] if trends else []
     room = (cells - _width(parts)) // max(1, len(curves)) - 1
-    curve = min(room, _MOST_CURVE) if room >= _LEAST_CURVE else 0
+    curve = min(room, _MAX_CURVE) if room >= _MIN_CURVE else 0
     line: Line = []
     for number, part in enumerate(parts):
         line.append(Segment(" " * _PART_GAP if number else " ", theme.base))

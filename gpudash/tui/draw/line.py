@@ -15,7 +15,7 @@ Line = list[Segment]
 
 
 def joined(segments: Iterable[Segment]) -> Line:
-    """Return the segments without empty ones, neighbours of the same look as one."""
+    """Return the segments without empty ones, neighbours of one style as one."""
     line: Line = []
     for segment in segments:
         if not segment.text:
@@ -33,7 +33,7 @@ def cells_of(segments: Iterable[Segment]) -> int:
 
 
 def fitted(segments: Sequence[Segment], cells: int, blank: Style) -> Line:
-    """Return the segments cut off or filled up to exactly so many cells."""
+    """Return the segments cut off or filled up to exactly `cells` cells."""
     line: Line = []
     room = cells
     for segment in segments:
@@ -58,7 +58,7 @@ def spread(left: Sequence[Segment], right: Sequence[Segment], cells: int, blank:
 
 
 def highlighted(line: Sequence[Segment], theme: Theme, cells: int, *, focused: bool = True) -> Line:
-    """Return a line in exactly so many cells as the one under the cursor."""
+    """Return a line in exactly `cells` cells as the one under the cursor."""
     over = theme.selected if focused else _receding(theme.panel)
     return joined(
         Segment(text, (style or theme.base) + over)

@@ -41,7 +41,7 @@ class Trends:
             scale.show(self._until, self._history.began)
 
     def column_seconds(self, columns: int) -> int:
-        """Return for how long each of so many columns stands: what lets them hold everything."""
+        """Return the seconds that each column stands for: what lets them hold everything."""
         age = self._until - self._history.began
         fitting = (seconds for seconds in COLUMN_SECONDS if columns * seconds >= age)
         return next(fitting, COLUMN_SECONDS[-1])
@@ -83,7 +83,7 @@ class Trends:
 
 
 class _Scale:
-    """Columns that stand for so many seconds each, and what is known of all but the last."""
+    """Columns of the same number of seconds, and what is known of all but the last."""
 
     def __init__(self, seconds: int) -> None:
         self.seconds = seconds
@@ -100,7 +100,7 @@ class _Scale:
         if began != self._began or column < self.column:
             self.past.clear()
         elif column > self.column:
-            # What nobody asked for meanwhile may be gone for good.
+            # What was not asked for meanwhile may be gone for good.
             self.past = {name: past for name, past in self.past.items() if past[0] == self.column}
         self.column, self._began = column, began
 
@@ -110,8 +110,8 @@ def _join(values: Sequence[float | None], join: Join) -> float | None:
     return join(known) if known else None
 
 
-_LEAST, _MOST, _MARGIN, _BETWEEN, _LABEL = 36, 4, 1, 2, 5
-_LEAST_BAND, _ROOMY_BAND = 6, 10
+_MIN_CELLS, _MAX_ACROSS, _MARGIN, _BETWEEN, _LABEL = 36, 4, 1, 2, 5
+_MIN_BAND, _ROOMY_BAND = 6, 10
 """Lines of the lowest charts that are worth another band of them, and one of lesser numbers."""
 
 
@@ -133,7 +133,7 @@ class _Chart(NamedTuple):
     text: Callable[[float | None], str]
     is_memory: bool = False
     is_live: bool = True
-    """Whether its GPUs tell it now, and not only in the past that the curve shows."""
+    """Whether its GPUs report it now, and not only in the past that the curve shows."""
 
 
 _Band = list[tuple[_Chart, tuple[str, ...]]]
@@ -141,7 +141,7 @@ _Band = list[tuple[_Chart, tuple[str, ...]]]
 
 
 def any_chart(rows: Iterable[DeviceRow]) -> bool:
-    """Return whether there is anything to chart: a GPU that sleeps or is lost tells nothing."""
+    """Return whether there is anything to chart: a GPU that is suspended or lost has no values."""
     gpus = (row.device for row in rows if not row.device.is_mig)
     return any(getattr(gpu, field) is not None for gpu in gpus for field in _FIELDS)
 
@@ -151,17 +151,19 @@ def charts(
 ) -> list[Line]:
     """Return a title and curves in `height` lines, those of each GPU below where they fit.
 
-    Nothing is returned where no GPU tells anything.
+    Nothing is returned where no GPU has values.
     """
     gpus = [device for device in devices if not device.is_mig]
     shown = _charts(gpus)
-    across = min(_MOST, max(1, (cells - 2 * _MARGIN + _BETWEEN) // (_LEAST + _BETWEEN)))
+    across = min(_MAX_ACROSS, max(1, (cells - 2 * _MARGIN + _BETWEEN) // (_MIN_CELLS + _BETWEEN)))
     if not shown or height < 2:
         return []
     keys = tuple(gpu.key for gpu in gpus)
     bands = [[(chart, keys) for chart in shown[:across]]]
-    each = _even([(_of_one(gpu), (gpu.key,)) for gpu in gpus if not _never_tells(gpu)], across)
-    if sum(map(len, each)) > 1 and height >= (len(each) + 1) * _LEAST_BAND:
+    each = _even(
+        [(_of_one(gpu), (gpu.key,)) for gpu in gpus if not _has_no_utilization(gpu)], across
+    )
+    if sum(map(len, each)) > 1 and height >= (len(each) + 1) * _MIN_BAND:
         bands += each
     together = _even([(chart, keys) for chart in shown], across)
     if height >= (len(bands) - 1 + len(together)) * _ROOMY_BAND:
@@ -169,20 +171,20 @@ def charts(
     lines: list[Line] = []
     for number, band in enumerate(bands):
         room = (height - len(lines)) // (len(bands) - number)
-        space: list[Line] = [[]] if number and room > _LEAST_BAND else []
+        space: list[Line] = [[]] if number and room > _MIN_BAND else []
         lines += space + _band(band, trends, theme, cells, room - len(space))
     return lines
 
 
 def _even(band: _Band, across: int) -> list[_Band]:
-    """Return charts in bands that are as full as each other, of so many at most."""
+    """Return charts in bands that are as full as each other, of `across` at most."""
     count = -(-len(band) // across)
     size = -(-len(band) // count) if count else 1
     return [band[start : start + size] for start in range(0, len(band), size)]
 
 
-def _never_tells(gpu: Device) -> bool:
-    """Return whether nobody tells the utilization of a GPU, as of one in MIG mode."""
+def _has_no_utilization(gpu: Device) -> bool:
+    """Return whether a GPU has no utilization of its own, as in MIG mode."""
     return bool(gpu.mig_mode) and gpu.gpu_utilization_percent is None
 
 

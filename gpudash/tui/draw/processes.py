@@ -17,12 +17,12 @@ from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread
 from gpudash.tui.listing import Key, Listing
 from gpudash.tui.theme import Theme
 
-_LEAST_FILTER = 10
+_MIN_FILTER = 10
 """Cells of the filter below which less important parts are left out."""
 
 
 def position(listing: Listing, window: range, theme: Theme, cells: int) -> Line:
-    """Return `/alice  3 of 20  2 tagged  1-10 of 40`, of this what says something and fits."""
+    """Return `/alice  3 of 20  2 tagged  1-10 of 40`, of this what matters and fits."""
     parts: Line = []
     if listing.matching < len(listing.everything):
         parts.append(Segment(f" {share(listing)} ", theme.sorted))
@@ -32,7 +32,7 @@ def position(listing: Listing, window: range, theme: Theme, cells: int) -> Line:
         text = f" {window.start + 1}-{window.stop} of {len(listing.rows)} "
         parts.append(Segment(text, theme.heading))
     typed = listing.filter.text.strip()
-    needed = min(width(typed), _LEAST_FILTER) + 3 if typed else 0
+    needed = min(width(typed), _MIN_FILTER) + 3 if typed else 0
     while parts and cells_of(parts) + needed > cells:
         parts.pop()
     if typed:
@@ -48,16 +48,16 @@ def share(listing: Listing) -> str:
 
 NOTHING_FITS = "No process fits"
 
-_MOST_POSITION = 27
+_MAX_POSITION = 27
 """Cells that are made free for what part is shown, where it does not stand beside the headings."""
 
 _ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
 
 class _Drawn(NamedTuple):
-    """A row as it was drawn last, and what it looked like then."""
+    """A row as it was drawn last, and what that depended on."""
 
-    look: object
+    cause: object
     row: ProcessRow
     parts: list[Part]
     line: Line
@@ -140,16 +140,16 @@ class ProcessTable:
         """Return the line of a row, the same object as before while nothing changes it."""
         key = row.process.key
         is_tagged = key in listing.tagged
-        look = id(self._grid.fitted), id(theme), self._shift, is_tagged
+        cause = id(self._grid.fitted), id(theme), self._shift, is_tagged
         known = self._known.get(key)
-        if known is not None and known.look == look and known.row.is_as(row):
+        if known is not None and known.cause == cause and known.row.is_as(row):
             parts = self._grid.tick(row, theme, known.parts)
             line = known.line if parts == known.parts else [*chain(*parts)]
         else:
             mark = theme.glyphs.tag[:MARGIN] if is_tagged else ""
             parts = self._grid.parts(row, theme, mark=mark, shift=self._shift)
             line = [*chain(*parts)]
-        self._known[key] = _Drawn(look, row, parts, line)
+        self._known[key] = _Drawn(cause, row, parts, line)
         return line
 
     def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
@@ -158,7 +158,7 @@ class ProcessTable:
         whole = position(listing, window, theme, cells)
         taken = len("".join(segment.text for segment in titles).rstrip())
         if taken + cells_of(whole) > cells:
-            end = cells - min(cells_of(whole), _MOST_POSITION)
+            end = cells - min(cells_of(whole), _MAX_POSITION)
             start = max((x - 1 for x in self._grid.starts if x - 1 <= end), default=0)
             titles = fitted(titles, start, theme.base)
             whole = position(listing, window, theme, cells - start)
@@ -166,8 +166,8 @@ class ProcessTable:
 
 
 def _dim(text: str, theme: Theme, cells: int) -> Line:
-    told = cut(text, cells - 2 * MARGIN, mark=theme.glyphs.ellipsis)
-    return [Segment(" " * MARGIN + told, theme.dim)]
+    text = cut(text, cells - 2 * MARGIN, mark=theme.glyphs.ellipsis)
+    return [Segment(" " * MARGIN + text, theme.dim)]
 
 
 def _notes(notes: Sequence[str], theme: Theme, cells: int, room: int) -> list[Line]:

@@ -75,7 +75,7 @@ def _place(wanted: Finding | None, findings: Sequence[Finding]) -> int | None:
 def _likeness(one: Finding, other: Finding) -> tuple[int, int, int] | tuple[()]:
     """Return how much two findings of a rule have in common, nothing if they are not the same.
 
-    What tells them apart is processes, else devices; of several on one device their proof.
+    What distinguishes them is processes, else devices; of several on one device their proof.
     """
     pids, devices = _common(one.pids, other.pids), _common(_devices(one), _devices(other))
     are_of_processes = bool(one.pids and other.pids)
@@ -98,7 +98,7 @@ def _is_about(finding: Finding, device: Device) -> bool:
     return device.uuid in finding.uuids if device.uuid else device.index in finding.indices
 
 
-_NOTHING = "Nothing is wrong with these GPUs, as far as their driver tells"
+_NOTHING = "Nothing is wrong with these GPUs, as far as the driver reports"
 
 
 class FindingsView(View):
@@ -118,9 +118,9 @@ class FindingsView(View):
         """Return how many findings there are."""
         findings, snapshot = self.dashboard.findings, self.dashboard.snapshot
         fine = _NOTHING if snapshot.devices else no_gpus_text(snapshot)
-        told = fold(heading(findings) if findings else fine, max(8, cells - 2 * MARGIN))
+        texts = fold(heading(findings) if findings else fine, max(8, cells - 2 * MARGIN))
         title = self.dashboard.value_theme.title
-        return [*([Segment(" " * MARGIN + text, title)] for text in told), []]
+        return [*([Segment(" " * MARGIN + text, title)] for text in texts), []]
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return every finding in full, a blank line between two."""
@@ -228,8 +228,8 @@ def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> 
         lines.append(_indented(f"for {rough_duration(finding.held_seconds)}", theme.dim))
     for of, proofs in groupby(finding.evidence, key=lambda proof: proof.of):
         # A value may be a list with commas.
-        told = "; ".join(map(_proof_text, proofs))
-        text = f"{of}: {told}" if of else told
+        proof = "; ".join(map(_proof_text, proofs))
+        text = f"{of}: {proof}" if of else proof
         lines += [_indented(part, theme.dim) for part in fold(text, room)]
     if under_cursor:
         lines[0] = highlighted(lines[0], theme, cells)
@@ -241,7 +241,7 @@ def _indented(text: str, style: Style) -> Line:
 
 
 def _proof_text(proof: Evidence) -> str:
-    """Return a number as people read it: `Power usage 412.3 W`, a span as sentences tell it.
+    """Return a number as people read it: `Power usage 412.3 W`, a span as in a sentence.
 
     The number of those whose proof is left out ends the list: `and 18 more`.
     """

@@ -202,19 +202,24 @@ class LinksView(View):
         self._drawn: tuple[object, list[Line]] | None = None
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
-        """Return tabs, remarks, the matrix with traffic, and the legend."""
+        """Return tabs, warnings, the matrix with traffic, and the legend."""
         topology, theme = self.dashboard.snapshot.topology, self.dashboard.value_theme
-        told = self._remarks(cells)
+        notices = self._warnings(cells)
         if topology is None or not topology.indices:
             why = self._wrapped(no_topology(self.dashboard.snapshot), cells - 2 * MARGIN)
-            return [[], *([Segment(" " * MARGIN + text, theme.dim)] for text in why), [], *told]
+            return [
+                [],
+                *([Segment(" " * MARGIN + text, theme.dim)] for text in why),
+                [],
+                *notices,
+            ]
         rows = gpu_affinities(self.dashboard.snapshot)
         matrix = self._chosen(topology)
         grid = self._fit(matrix, topology, rows, cells)
         count = grid.columns_in(cells - MARGIN)
         self._column = max(0, min(self._column, len(rows) - count))
         columns = slice(self._column, self._column + count)
-        above = [self._tabs(topology, columns, cells), *told, styled(grid.key(), theme)]
+        above = [self._tabs(topology, columns, cells), *notices, styled(grid.key(), theme)]
         *higher, lowest = [styled(line, theme) for line in grid.heading(columns)]
         self._trends.show(self.dashboard.playhead.view_time)
         traffic = self._traffic.lines(rows, theme, cells - MARGIN - grid.width - 1)
@@ -298,7 +303,7 @@ class LinksView(View):
         """Return the cell behind a name and its gap, where the names begin with `first`."""
         return MARGIN + sum(len(title) + 3 for title in _TABS[first : tab + 1])
 
-    def _remarks(self, cells: int) -> list[Line]:
+    def _warnings(self, cells: int) -> list[Line]:
         theme = self.dashboard.value_theme
         return [
             [Segment(" ! " if not number else "   ", theme.warn), Segment(text, theme.warn)]

@@ -79,8 +79,8 @@ class View(Wheel, Closing[None]):
         self.first = 0
         """Number of the first line in view."""
         self._total = self._room = 0
-        self._told = 1
-        """Lines of the footer, where something long may be told."""
+        self._footer_lines = 1
+        """Lines of the footer, more than one for a long message."""
         self._top = Lines(dashboard.theme.header, id="header")
         self.body = Lines(dashboard.theme.base, id="body")
         self._bottom = Footer(dashboard.theme.label, self.keys, id="footer")
@@ -111,10 +111,10 @@ class View(Wheel, Closing[None]):
             return
         top = self.pinned(cells, height)
         lines = self.lines(cells, height)
-        told, keys = self.dashboard.status_text, self.keys_in_force
-        bottom = footer(keys, told, self.dashboard.theme, cells)
-        if self._told != len(bottom):
-            self._bottom.styles.height = self._told = len(bottom)
+        message, keys = self.dashboard.status_text, self.keys_in_force
+        bottom = footer(keys, message, self.dashboard.theme, cells)
+        if self._footer_lines != len(bottom):
+            self._bottom.styles.height = self._footer_lines = len(bottom)
             self.call_after_refresh(self.draw)
             return
         self._room = room = max(0, height - len(top))
@@ -122,11 +122,11 @@ class View(Wheel, Closing[None]):
         self.first = max(0, min(self.first, self._total - room))
         self._top.show([header_line(self.dashboard)])
         self.body.show([*top, *lines[self.first : self.first + room]])
-        self._bottom.take_keys(keys, told)
+        self._bottom.take_keys(keys, message)
         self._bottom.show(bottom)
 
     def set_theme(self, theme: Theme) -> None:
-        """Take another look."""
+        """Draw with another theme from now on."""
         self._top.set_theme(theme.header)
         self.body.set_theme(theme.base)
         self._bottom.set_theme(theme.label)

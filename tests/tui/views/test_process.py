@@ -363,10 +363,10 @@ class Told:
 
 def look(inspector: Inspector, told: Told, process: Process) -> None:
     """One look, waited for."""
-    inspector.look(process, SNAPSHOT)
+    inspector.begin(process, SNAPSHOT)
     inspector.take(told.next())
     deadline = time.monotonic() + WAIT_SECONDS
-    while inspector.is_looking:
+    while inspector.is_reading:
         assert time.monotonic() < deadline
         time.sleep(0.001)
 
@@ -396,8 +396,8 @@ def test_what_was_seen_outlasts_the_process(holders: Holders) -> None:
     assert inspector.exited
     assert inspector.latest is not None
     assert inspector.latest.environment
-    inspector.look(process, SNAPSHOT)
-    assert not inspector.is_looking
+    inspector.begin(process, SNAPSHOT)
+    assert not inspector.is_reading
 
 
 def test_a_look_that_hangs_is_said_and_not_repeated() -> None:
@@ -410,11 +410,11 @@ def test_a_look_that_hangs_is_said_and_not_repeated() -> None:
 
     now = 100.0
     inspector = Inspector(hang, clock=lambda: now)
-    inspector.look(shown(os.getpid()), SNAPSHOT)
+    inspector.begin(shown(os.getpid()), SNAPSHOT)
     seen = told.next()
     now += 12
     assert inspector.waiting == "/proc does not answer for 12s"
-    inspector.look(shown(os.getpid()), SNAPSHOT)
+    inspector.begin(shown(os.getpid()), SNAPSHOT)
     assert [thread.name for thread in threading.enumerate()].count("inspection") == 1
     release.set()
     inspector.take(seen)

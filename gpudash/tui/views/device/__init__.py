@@ -35,7 +35,7 @@ from gpudash.tui.views.device.details import (
     holders,
     lease_lines,
     missing,
-    nobody_on,
+    no_processes_on,
     shares_of,
     sheet,
 )
@@ -90,13 +90,13 @@ def _window(widths: Sequence[int], place: int, room: int) -> tuple[int, int]:
 
 
 def trouble(row: DeviceRow, theme: Theme, cells: int) -> list[Line]:
-    """Return in words why a device tells nothing, no line for one that does."""
+    """Return in words why a device has no values, no line for one that has."""
     device = row.device
     if device.state == "ok":
         return []
-    told = device.fault.message if device.fault else row.state.reason
+    reason = device.fault.message if device.fault else row.state.reason
     style = theme.level(status_level(row))
-    texts = fold(f"{status(row)}: {told}", max(1, cells - 2))[:_MAX_FAULT_LINES]
+    texts = fold(f"{status(row)}: {reason}", max(1, cells - 2))[:_MAX_FAULT_LINES]
     return [[Segment(f" {text}", style)] for text in texts]
 
 
@@ -185,8 +185,8 @@ class DeviceView(View):
         roomy = height >= _ROOMY
         leased = lease_lines(self.dashboard.snapshot, row.device, theme, cells)
         few = _FEW if roomy else _MANY
-        nobody = nobody_on(row.device, self.dashboard.snapshot)
-        listed = leased + self._table.lines(held, nobody, theme, cells, few)
+        nothing = no_processes_on(row.device, self.dashboard.snapshot)
+        listed = leased + self._table.lines(held, nothing, theme, cells, few)
         before, after = (listed, []) if roomy else ([], listed)
         self._sheet_line = len(before)
         return [*before, *self._sheet.lines, *after, *missing(details, cells, theme)]
@@ -205,8 +205,8 @@ class DeviceView(View):
         lines = room if self.large else min(_MAX_CHART, (2 * height + 2) // 5, room - _MIN_BELOW)
         size = (cells, max(0, lines))
         order = sorted(shown, key=lambda each: each.device.key == row.device.key)
-        chart, told = charting.chart(field, order, time, size, theme.glyphs)
-        heading = title(field, row.device, told[-1], self._range(), theme, cells)
+        chart, numbers = charting.chart(field, order, time, size, theme.glyphs)
+        heading = title(field, row.device, numbers[-1], self._range(), theme, cells)
         return [heading, *self._drawn(chart, size), *below]
 
     def _drawn(self, chart: Chart, size: tuple[int, int]) -> list[Line]:
@@ -257,8 +257,8 @@ class DeviceView(View):
         current = self.charting.field(row.device).name
         fields = [device_fields()[name] for name in self.charting.fields(row.device)]
         choices = [_choice(field, row, current) for field in fields]
-        look = self.dashboard.theme
-        screen = ChooseScreen("Chart", choices, look, current=current)
+        theme = self.dashboard.theme
+        screen = ChooseScreen("Chart", choices, theme, current=current)
         put_above(self.app, screen, self.chart_metric)
 
     def action_range(self) -> None:
@@ -288,7 +288,7 @@ class DeviceView(View):
         self._changed()
 
     def _changed(self, notice: str = "") -> None:
-        """Draw, and tell what came of a key."""
+        """Draw, with a message if a key did nothing else."""
         self.dashboard.message = notice
         self.draw()
 

@@ -32,8 +32,8 @@ RANGES = (60, 300, 1800)
 ZOOMS = (15, 30, 60, 120, 300, 600, 900, 1800)
 _POINTS = 120
 """Points from which the numbers beside the chart are taken."""
-_MOST_CURVES = 8
-"""Curves that can be told apart on one canvas."""
+_MAX_CURVES = 8
+"""Curves that can be distinguished on one canvas."""
 _LINES_PER_TICK = 4
 _COOL_CELSIUS, _HOT_CELSIUS = 20, 100
 
@@ -46,7 +46,7 @@ class Time(NamedTuple):
 
 
 class Charting:
-    """The choices of the one who looks, and the charts that come of them."""
+    """What the user chose to chart, and the charts that come of it."""
 
     def __init__(self, history: History) -> None:
         self.wanted = DEVICE_METRICS[0]
@@ -59,7 +59,7 @@ class Charting:
         self._history = history
 
     def fields(self, device: Device) -> list[str]:
-        """Return the metrics of a device that can be charted: all if it tells nothing now."""
+        """Return the metrics of a device that can be charted: all if it has no values now."""
         known = [name for name in DEVICE_METRICS if getattr(device, name) is not None]
         return known or list(DEVICE_METRICS)
 
@@ -92,7 +92,7 @@ class Charting:
             self.overlaid |= asked
 
     def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[Shown]:
-        """Return the devices of the chart in their order, each with a look that stays its own."""
+        """Return the devices of the chart in their order, each with a style of its own."""
         return [
             Shown(row.device, row.label, theme.curves[place % len(theme.curves)], place)
             for place, row in enumerate(rows)
@@ -102,15 +102,15 @@ class Charting:
     def legible(
         self, shown: Sequence[Shown], key: str, field: Field, until: float | None
     ) -> Sequence[Shown]:
-        """Return the device `key` and as many others as can be told apart, the highest of all."""
-        if len(shown) <= _MOST_CURVES:
+        """Return the device `key` and the highest others, as many as can be distinguished."""
+        if len(shown) <= _MAX_CURVES:
             return shown
 
         def height(each: Shown) -> tuple[bool, float]:
-            told = self._numbers(each.device.key, field.name, until)
-            return each.device.key == key, told.mean if told else float("-inf")
+            numbers = self._numbers(each.device.key, field.name, until)
+            return each.device.key == key, numbers.mean if numbers else float("-inf")
 
-        kept = sorted(shown, key=height, reverse=True)[:_MOST_CURVES]
+        kept = sorted(shown, key=height, reverse=True)[:_MAX_CURVES]
         return sorted(kept, key=lambda each: each.place)
 
     def chart(
@@ -123,8 +123,8 @@ class Charting:
     ) -> tuple[Chart, list[Numbers | None]]:
         """Return the chart of devices, drawn in this order, and the numbers of each."""
         keys = [each.device.key for each in shown]
-        told = [self._numbers(key, field.name, time.until) for key in keys]
-        scale = self._scale(field, shown, [each for each in told if each is not None], size[1])
+        numbers = [self._numbers(key, field.name, time.until) for key in keys]
+        scale = self._scale(field, shown, [each for each in numbers if each is not None], size[1])
         curves = [Curve(each.label, each.label[-1:], (), each.style, each.place) for each in shown]
         chart = Chart(curves, scale, self.seconds, time.name, field.unit is Unit.BYTE)
         points = points_of(max(1, frame(chart, *size).cells), glyphs)
@@ -133,7 +133,7 @@ class Charting:
             curve._replace(values=series(key, field.name, self.seconds, points, time.until))
             for curve, key in zip(curves, keys, strict=True)
         ]
-        return chart._replace(curves=filled), told
+        return chart._replace(curves=filled), numbers
 
     def _numbers(self, key: str, name: str, until: float | None) -> Numbers | None:
         extents = self._history.extents(key, name, self.seconds, _POINTS, until)
@@ -171,7 +171,7 @@ def _top(field: Field, devices: Iterable[Device]) -> float | None:
     return 100.0 if field.unit is Unit.PERCENT else None
 
 
-_MOST_LEGEND = 2
+_MAX_LEGEND_LINES = 2
 
 
 def title(
@@ -203,14 +203,14 @@ def legend(
 ) -> list[Line]:
     """Return each curve's label in its colour and its value now, in two lines at most.
 
-    Of more GPUs than can be shown, `asked`, it says how many these are.
+    Of more GPUs than can be shown, `asked`, it names how many are shown.
     """
     lines: list[Line] = [[Segment(" GPU ", theme.heading)]]
     if len(shown) < asked:
         lines[0].append(Segment(f" highest {len(shown)} of {asked}: ", theme.dim))
     for part in (_entry(each, field, theme) for each in shown):
         if cells_of(lines[-1]) + cells_of(part) > cells:
-            if len(lines) == _MOST_LEGEND:
+            if len(lines) == _MAX_LEGEND_LINES:
                 break
             lines.append([Segment("     ", theme.heading)])
         lines[-1] += part

@@ -131,7 +131,7 @@ _ORDER = (
     Group.IDENTITY,
 )
 """The groups, what changes and matters most first."""
-_TOLD_ELSEWHERE = "fault"
+_SHOWN_ELSEWHERE = "fault"
 _OF_INSTANCES = "parent_uuid"
 """What no whole GPU has, so that it is not missed there."""
 _COLUMN, _EXPLAINED = 38, 76
@@ -158,7 +158,7 @@ def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
     """Return all metrics that a device has, its identity over the whole width, absent ones last."""
     least = _EXPLAINED if details.explained else _COLUMN
     across = max(1, cells // least)
-    shown = [field for field in device_fields().values() if field.name != _TOLD_ELSEWHERE]
+    shown = [field for field in device_fields().values() if field.name != _SHOWN_ELSEWHERE]
     if not details.explained:
         shown = [field for field in shown if getattr(details.device, field.name) is not None]
     room = cells // across - _GAP
@@ -175,7 +175,7 @@ def missing(details: Details, cells: int, theme: Theme) -> list[Line]:
     absent = [
         field.label
         for field in device_fields().values()
-        if field.name not in (_TOLD_ELSEWHERE, _OF_INSTANCES)
+        if field.name not in (_SHOWN_ELSEWHERE, _OF_INSTANCES)
         and getattr(details.device, field.name) is None
     ]
     if details.explained or not absent:
@@ -243,8 +243,8 @@ def lease_lines(snapshot: Snapshot, device: Device, theme: Theme, cells: int) ->
     now = snapshot.taken_at.timestamp()
     text = cut(f" Leased by {_holder(lease, now)}: ", cells, mark=theme.glyphs.ellipsis)
     used = cut(_USED[lease.is_used], max(0, cells - len(text)), mark="")
-    look = theme.level("warn") if lease.is_used is False else theme.base
-    return [[Segment(text, theme.dim), Segment(used, look)]]
+    style = theme.level("warn") if lease.is_used is False else theme.base
+    return [[Segment(text, theme.dim), Segment(used, style)]]
 
 
 def _holder(lease: Lease, now: float) -> str:
@@ -254,7 +254,7 @@ def _holder(lease: Lease, now: float) -> str:
     return f"{whose(lease.name, lease.username, lease.pid)}{since}"
 
 
-_HOLDERS_ROLES = {"user": "owner", "type": "dim", "job": "dim"}
+_HOLDER_ROLES = {"user": "owner", "type": "dim", "job": "dim"}
 
 
 def shares_of(process: Process, device: Device) -> tuple[ProcessDevice, ...]:
@@ -285,18 +285,18 @@ class HolderTable:
     """Draws the first few processes of a device under their headings."""
 
     def __init__(self) -> None:
-        self._grid = Grid(PROCESS_COLUMNS, _HOLDERS_ROLES)
+        self._grid = Grid(PROCESS_COLUMNS, _HOLDER_ROLES)
 
     def lines(
-        self, rows: list[ProcessRow], nobody: str, theme: Theme, cells: int, most: int
+        self, rows: list[ProcessRow], nothing: str, theme: Theme, cells: int, limit: int
     ) -> list[Line]:
-        """Return at most `most` processes, how many more there are, and a blank line.
+        """Return at most `limit` processes, how many more there are, and a blank line.
 
-        `nobody` are the words for none.
+        `nothing` is the text where there is none.
         """
         if not rows:
-            return [[Segment(f" {nobody}", theme.dim)], []]
-        shown = rows[:most] if len(rows) <= most else rows[: most - 1]
+            return [[Segment(f" {nothing}", theme.dim)], []]
+        shown = rows[:limit] if len(rows) <= limit else rows[: limit - 1]
         members = tuple(row.process.key for row in rows)
         lines = self._grid.rows(
             rows, members, cells, shown, lambda row: joined(self._grid.draw(row, theme))
@@ -307,7 +307,7 @@ class HolderTable:
         return [self._grid.heading(theme), *lines, []]
 
 
-def nobody_on(device: Device, snapshot: Snapshot) -> str:
+def no_processes_on(device: Device, snapshot: Snapshot) -> str:
     """Return that no process is listed, and whether memory is held all the same."""
     if is_unlisted(device, snapshot):
         return "Which processes are on it is not known"

@@ -26,37 +26,37 @@ _OVERDUE_SECONDS = 2.0
 
 
 class Inspector:
-    """Keeps the latest look at one process, and the one before for rates."""
+    """Reads /proc about one process in a thread, and keeps the latest reading and rates."""
 
     def __init__(
         self,
-        tell: Callable[[Inspection], object],
+        deliver: Callable[[Inspection], object],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`tell` is called in the thread of the look; it is to pass it on to `take`."""
+        """`deliver` is called in the reading thread; it is to pass the reading on to `take`."""
         self.latest: Inspection | None = None
-        """The last look that saw something, or the first that did not."""
+        """The last reading that found the process, or the first that did not."""
         self.exited = False
-        """Whether a look has found the process to have ended."""
+        """Whether a reading has found that the process ended."""
         self.disk_rates: tuple[float | None, float | None] = (None, None)
-        """Bytes read and written per second between the last two looks."""
-        self._tell = tell
+        """Bytes read and written per second between the last two readings."""
+        self._deliver = deliver
         self._clock = clock
         self._thread: Thread | None = None
         self._begun_at = 0.0
 
-    def look(self, process: Process, snapshot: Snapshot) -> None:
-        """Begin a look, unless one is under way or the process has ended."""
-        if self.exited or self.is_looking:
+    def begin(self, process: Process, snapshot: Snapshot) -> None:
+        """Begin to read, unless a reading is under way or the process has ended."""
+        if self.exited or self.is_reading:
             return
         self._begun_at = self._clock()
-        arguments = (self._tell, process, snapshot)
-        self._thread = Thread(target=_look, args=arguments, name="inspection", daemon=True)
+        arguments = (self._deliver, process, snapshot)
+        self._thread = Thread(target=_read, args=arguments, name="inspection", daemon=True)
         self._thread.start()
 
     def take(self, seen: Inspection) -> None:
-        """Take the outcome of a look; what was seen of a process outlasts its end."""
+        """Take a reading; what was read of a process outlasts its end."""
         self.exited = seen.exited
         before = self.latest
         if before is None or not seen.exited:
@@ -65,23 +65,23 @@ class Inspector:
 
     @property
     def waiting(self) -> str:
-        """What is being waited for, in words; empty while looks are quick."""
-        waited = self._clock() - self._begun_at if self.is_looking else 0.0
+        """What is being waited for, in words; empty while readings are quick."""
+        waited = self._clock() - self._begun_at if self.is_reading else 0.0
         if waited >= _OVERDUE_SECONDS:
             return f"/proc does not answer for {duration(waited)}"
         return "" if self.latest else "reading"
 
     @property
-    def is_looking(self) -> bool:
-        """Whether a look is under way."""
+    def is_reading(self) -> bool:
+        """Whether a reading is under way."""
         return self._thread is not None and self._thread.is_alive()
 
 
-def _look(tell: Callable[[Inspection], object], process: Process, snapshot: Snapshot) -> None:
-    tell(inspect(process, snapshot))
+def _read(deliver: Callable[[Inspection], object], process: Process, snapshot: Snapshot) -> None:
+    deliver(inspect(process, snapshot))
 
 
-_LOOK_SECONDS = 3.0
+_READ_SECONDS = 3.0
 _REVEAL = "process.reveal"
 
 
@@ -92,7 +92,7 @@ class ProcessView(View):
     BINDINGS: ClassVar[list[Any]] = bindings(PROCESS_KEYS)
 
     class Inspected(Message):
-        """A look at the process has ended."""
+        """A reading of the process has ended."""
 
         def __init__(self, seen: Inspection) -> None:
             super().__init__()
@@ -116,7 +116,7 @@ class ProcessView(View):
         self._clock = clock
         self._absent_since: float | None = None
         self._alive_at: float | None = None
-        """When a look found it alive last, None if none did."""
+        """When a reading found it alive last, None if none did."""
         self._exited_at: float | None = None
         """When it ended, None as long as it has not, or where only its end was ever seen."""
         self._sampled_at = dashboard.history.now
@@ -126,9 +126,9 @@ class ProcessView(View):
         self._inspector = Inspector(lambda seen: self.post_message(self.Inspected(seen)))
 
     def on_mount(self) -> None:
-        """Look at once, and again every few seconds while this is open."""
-        self._look()
-        self.set_interval(_LOOK_SECONDS, self._look)
+        """Read at once, and again every few seconds while this is open."""
+        self._read()
+        self.set_interval(_READ_SECONDS, self._read)
 
     def lines(self, cells: int, height: int) -> Sequence[Line]:
         """Return the page about the process as it is, or as it was last seen."""
@@ -172,7 +172,7 @@ class ProcessView(View):
         return self._absent_since is None and selected is not None and self._is_it(selected)
 
     def on_process_view_inspected(self, message: Inspected) -> None:
-        """Show what a look has found."""
+        """Show what a reading has found."""
         self._inspector.take(message.seen)
         self._date_end(message.seen)
         self.draw()
@@ -189,14 +189,14 @@ class ProcessView(View):
             known = absent is not None and absent >= self._alive_at
             self._exited_at = absent if known else self._clock()
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         if self.dashboard.recorded:
             # The process of today, if it is still there, is not the one of then.
             if self._inspector.latest is None:
                 self._inspector.take(inspect_recorded(self._row.process))
                 self.draw()
             return
-        self._inspector.look(self._row.process, self.dashboard.history.latest)
+        self._inspector.begin(self._row.process, self.dashboard.history.latest)
         if self._inspector.waiting:
             self.draw()
 
@@ -214,7 +214,7 @@ class ProcessView(View):
             self._absent_since = self._clock()
             # Whether it has ended, or has only let go of its GPUs.
             if not self.dashboard.recorded:
-                self._inspector.look(self._row.process, self.dashboard.history.latest)
+                self._inspector.begin(self._row.process, self.dashboard.history.latest)
 
     def _is_it(self, row: ProcessRow) -> bool:
         return row.process.key == self._row.process.key

@@ -47,11 +47,11 @@ class Details(NamedTuple):
     """Why the numbers of the row are not those of now, empty if they are."""
     idle_seconds: float | None = None
     series: Callable[[str, int], Sequence[float | None]] = lambda _field, points: [None] * points
-    """Gives so many points of a number of PROCESS_METRICS over the last `span` seconds."""
+    """Returns that many points of one of PROCESS_METRICS over the last `span` seconds."""
     span: float = SPANS[-1]
     inspection: Inspection | None = None
     waiting: str = ""
-    """That the first look is still awaited, or the next one overdue; else empty."""
+    """Why the first reading is awaited, or that the next one is overdue; else empty."""
     disk_rates: tuple[float | None, float | None] = (None, None)
     """Bytes read and written per second."""
     shows_secrets: bool = False
