@@ -1,1 +1,1 @@
-"""Which GPUs the next person may have: by sustained use, by fit, and by how they are connected."""
+"""Which GPUs the next person may have, waiting for them, and taking leases on them."""

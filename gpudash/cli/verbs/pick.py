@@ -9,8 +9,9 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from typing import Literal
 
-from gpudash.actions.lease.acquire import Waiting, require_possible
-from gpudash.actions.lease.choose import Wish, choose
+from gpudash.actions.lease.choose import choose, require_possible
+from gpudash.actions.lease.queue import Waiting
+from gpudash.actions.lease.request import GpuRequest
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import collector_command
 from gpudash.cli.values import count, percentage, size, window
@@ -48,9 +49,9 @@ def add_request(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "gpu")
 
 
-def request(options: argparse.Namespace) -> Wish:
+def gpu_request(options: argparse.Namespace) -> GpuRequest:
     """Return which GPUs are wanted."""
-    return Wish(
+    return GpuRequest(
         count=options.count,
         min_free_bytes=options.min_free,
         max_utilization_percent=options.max_util,
@@ -78,21 +79,21 @@ def print_free(options: argparse.Namespace, *, waits: bool, timeout: float | Non
 
     While it `waits` it reports why, and raises UsageError for what can never be satisfied.
     """
-    wish, waiting = request(options), Waiting(timeout, since=time.monotonic())
+    request, waiting = gpu_request(options), Waiting(timeout, since=time.monotonic())
     lineage = {os.getpid(), *ancestor_pids(os.getpid())}
     with closing(open_sampler(collector_command(options), options.window)) as sampler:
         sampler.fill()
         while True:
             samples = tuple(sampler.samples)
-            choice = choose(samples, wish, os.environ, own=_own(samples[-1], lineage))
+            choice = choose(samples, request, os.environ, own=_own(samples[-1], lineage))
             if choice.devices:
                 waiting.end()
                 stdout.write(f"{value(choice.devices, options.names)}\n".encode())
                 return ExitStatus.OK
             if waits:
-                require_possible(sampler.samples[-1], wish)
-            if not waiting.goes_on(choice.lack) or not sampler.next_sample_or_retry(
-                waiting.goes_on
+                require_possible(sampler.samples[-1], request)
+            if not waiting.within_deadline(choice.shortage) or not sampler.next_sample_or_retry(
+                waiting.within_deadline
             ):
                 return ExitStatus.TOO_FEW_GPUS
 

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import NoReturn
 
-from gpudash.actions.lease.acquire import Leased, Waiting, guard, lease, require_possible, turn
-from gpudash.actions.lease.choose import Wish
+from gpudash.actions.lease.acquire import Leased, hold_until_exit, lease
+from gpudash.actions.lease.choose import require_possible
+from gpudash.actions.lease.queue import Waiting, wait_in_queue
+from gpudash.actions.lease.request import GpuRequest
 from gpudash.cli.options import collector_command
 from gpudash.cli.values import span
 from gpudash.cli.verbs import Verb
-from gpudash.cli.verbs.pick import add_request, request, value
+from gpudash.cli.verbs.pick import add_request, gpu_request, value
 from gpudash.feed.sampler import Sampler, open_sampler
 from gpudash.feed.supervisor import CollectorError
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
@@ -48,43 +50,49 @@ def run(options: argparse.Namespace) -> int:
     wait, timeout, window = options.wait, options.give_up, options.window
     if timeout is not None and not wait:
         raise UsageError("--timeout goes with --wait: without it nothing is waited for")
-    collector, wish = collector_command(options), request(options)
+    collector, request = collector_command(options), gpu_request(options)
     waiting = Waiting(timeout if wait else 0, since=time.monotonic())
     if wait:
-        found = _wait(collector, wish, window, waiting)
+        found = _wait(collector, request, window, waiting)
     else:
         with closing(open_sampler(collector, window)) as sampler:
             sampler.fill()
-            found = _leased(lease(sampler, wish), waiting)
+            found = _leased(lease(sampler, request), waiting)
     if found is None:
         return ExitStatus.TOO_FEW_GPUS
     waiting.end()
     return _become(command, found)
 
 
-def _wait(collector: Sequence[str], wish: Wish, window: float, waiting: Waiting) -> Leased | None:
+def _wait(
+    collector: Sequence[str], request: GpuRequest, window: float, waiting: Waiting
+) -> Leased | None:
     """Wait for a turn, then for the GPUs; only who is first in line asks the driver."""
     with closing(open_sampler(collector, 0)) as glance:
         glance.fill()
-        require_possible(glance.samples[-1], wish)
-    with turn(waiting) as is_first:
+        require_possible(glance.samples[-1], request)
+    with wait_in_queue(waiting) as is_first:
         if not is_first:
-            waiting.goes_on(f"{wish.count} GPUs wanted, and others were first in line")
+            waiting.within_deadline(
+                f"{request.count} GPUs wanted, but others are first in the queue"
+            )
             return None
         with closing(open_sampler(collector, window)) as sampler:
             sampler.fill()
             while True:
-                found = _leased_in_time(sampler, wish)
+                found = _leased_in_time(sampler, request)
                 if isinstance(found, Leased):
                     return found
-                if not waiting.goes_on(found) or not sampler.next_sample_or_retry(waiting.goes_on):
+                if not waiting.within_deadline(found) or not sampler.next_sample_or_retry(
+                    waiting.within_deadline
+                ):
                     return None
 
 
-def _leased_in_time(sampler: Sampler, wish: Wish) -> Leased | str:
+def _leased_in_time(sampler: Sampler, request: GpuRequest) -> Leased | str:
     """Lease GPUs; a driver that is silent or gone meanwhile is one more thing to wait for."""
     try:
-        return lease(sampler, wish)
+        return lease(sampler, request)
     except CollectorError as error:
         return str(error)
 
@@ -92,13 +100,13 @@ def _leased_in_time(sampler: Sampler, wish: Wish) -> Leased | str:
 def _leased(found: Leased | str, waiting: Waiting) -> Leased | None:
     if isinstance(found, Leased):
         return found
-    waiting.goes_on(found)
+    waiting.within_deadline(found)
     return None
 
 
 def _become(command: Sequence[str], leased: Leased) -> NoReturn:
     """Put the command in the place of this process: signals, terminal and status are its own."""
-    guard(leased)
+    hold_until_exit(leased)
     for descriptor in leased.descriptors:
         os.set_inheritable(descriptor, True)
     named = value(leased.devices)

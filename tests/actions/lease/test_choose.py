@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.actions.lease.choose import Wish, choose
+from gpudash.actions.lease.choose import choose
+from gpudash.actions.lease.request import GpuRequest
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.process import Lease
@@ -40,13 +41,13 @@ def host(*devices: Device, **overrides: Any) -> Snapshot:
 
 def picked(samples: Snapshot | Sequence[Snapshot], environ: Any = None, **wish: Any) -> list[int]:
     window = [samples] if isinstance(samples, Snapshot) else samples
-    choice = choose(window, Wish(**wish), environ or {})
-    assert bool(choice.lack) is not bool(choice.devices)
+    choice = choose(window, GpuRequest(**wish), environ or {})
+    assert bool(choice.shortage) is not bool(choice.devices)
     return [device.index for device in choice.devices]
 
 
 def lack(snapshot: Snapshot, **wish: Any) -> str:
-    return choose([snapshot], Wish(**wish), {}).lack
+    return choose([snapshot], GpuRequest(**wish), {}).shortage
 
 
 def test_a_free_one() -> None:
@@ -62,12 +63,12 @@ def test_none_at_all_when_there_are_too_few() -> None:
     [
         ({"state": "lost"}, "GPU 0 fell off the bus"),
         ({"state": "asleep"}, "GPU 0 is asleep"),
-        ({"memory_used_bytes": 30 * GIB}, "GPU 0 30.0 GiB in use by nobody listed"),
-        ({"memory_used_bytes": None}, "GPU 0 its free memory is not known"),
+        ({"memory_used_bytes": 30 * GIB}, "GPU 0 30.0 GiB in use by no listed process"),
+        ({"memory_used_bytes": None}, "GPU 0 its free memory is unknown"),
         ({"gpu_utilization_percent": 37}, "GPU 0 37 % busy"),
-        ({"compute_mode": "prohibited"}, "GPU 0 closed to compute programs"),
+        ({"compute_mode": "prohibited"}, "GPU 0 in compute mode prohibited"),
         ({"mig_mode": True}, "GPU 0 MIG without instances"),
-        ({"uuid": None}, "GPU 0 tells no UUID"),
+        ({"uuid": None}, "GPU 0 has no UUID"),
     ],
 )
 def test_what_does_not_fit_says_why(overrides: dict[str, Any], reason: str) -> None:
@@ -106,7 +107,7 @@ def test_a_leased_one_is_taken() -> None:
     snapshot = host(idle(0), idle(1), leases=(lease,))
     assert picked(snapshot) == [1]
     assert "GPU 0 leased by bob (PID 77)" in lack(snapshot, count=2)
-    own = choose([snapshot], Wish(count=2), {}, own={gpu_uuid(0)})
+    own = choose([snapshot], GpuRequest(count=2), {}, own={gpu_uuid(0)})
     assert [device.index for device in own.devices] == [0, 1]
 
 
@@ -151,7 +152,7 @@ def test_instances_in_place_of_their_gpu() -> None:
         for name in "ab"
     )
     snapshot = host(parent, *instances)
-    (choice,) = choose([snapshot], Wish(), {}).devices
+    (choice,) = choose([snapshot], GpuRequest(), {}).devices
     assert choice.uuid == "MIG-a"
     assert picked(snapshot, count=2) == []
 
@@ -171,6 +172,6 @@ def test_many_of_many() -> None:
 def test_any_snapshot_gives_the_number_wanted_or_a_reason(
     snapshot: Snapshot, count: int, linked: bool, share: bool
 ) -> None:
-    choice = choose([snapshot], Wish(count=count, linked=linked, share=share), {})
-    assert len(choice.devices) == (0 if choice.lack else count)
-    assert choice.lack.isprintable()
+    choice = choose([snapshot], GpuRequest(count=count, linked=linked, share=share), {})
+    assert len(choice.devices) == (0 if choice.shortage else count)
+    assert choice.shortage.isprintable()

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gpudash.actions.lease.acquire import Waiting, require_possible
-from gpudash.actions.lease.choose import Wish
+from gpudash.actions.lease.choose import require_possible
+from gpudash.actions.lease.queue import Waiting
+from gpudash.actions.lease.request import GpuRequest
 from gpudash.model.errors import GpudashError
 from tests.factories import GIB, make_device, make_snapshot
 
@@ -18,14 +19,14 @@ def told(capfd: pytest.CaptureFixture[str]) -> Callable[[], str]:
 
 
 def test_no_time_at_all(told: Callable[[], str]) -> None:
-    assert not Waiting(0, since=time.monotonic()).goes_on("1 GPU wanted, 0 free")
+    assert not Waiting(0, since=time.monotonic()).within_deadline("1 GPU wanted, 0 free")
     assert told() == "gpudash: 1 GPU wanted, 0 free\n"
 
 
 def test_a_line_a_minute_where_nobody_watches(told: Callable[[], str]) -> None:
     waiting = Waiting(None, since=time.monotonic() - 192)
     for _ in range(3):
-        assert waiting.goes_on("1 GPU wanted, 0 free")
+        assert waiting.within_deadline("1 GPU wanted, 0 free")
     assert told() == "gpudash: waiting 3m12s: 1 GPU wanted, 0 free\n"
     assert waiting.seconds_left is None
 
@@ -36,7 +37,7 @@ def test_a_line_that_is_replaced_on_a_terminal() -> None:
     os.dup2(child, 2)
     try:
         waiting = Waiting(None, since=time.monotonic())
-        waiting.tell("who has them " * 40)
+        waiting.report("who has them " * 40)
         waiting.end()
     finally:
         os.dup2(saved, 2)
@@ -52,20 +53,24 @@ def test_a_line_that_is_replaced_on_a_terminal() -> None:
 def test_time_that_is_over(told: Callable[[], str]) -> None:
     waiting = Waiting(5, since=time.monotonic() - 6)
     assert waiting.seconds_left == 0
-    assert not waiting.goes_on("none")
+    assert not waiting.within_deadline("none")
     assert told() == "gpudash: none\n"
 
 
 def test_what_can_never_be() -> None:
     host = make_snapshot(devices=(make_device(), make_device(index=1, name="L4")))
-    require_possible(host, Wish(count=2), {})
-    require_possible(host, Wish(model="l4"), {})
-    for wish in (Wish(count=3), Wish(count=2, model="L4"), Wish(min_free_bytes=500 * GIB)):
-        with pytest.raises(GpudashError, match="will never be free"):
-            require_possible(host, wish, {})
+    require_possible(host, GpuRequest(count=2), {})
+    require_possible(host, GpuRequest(model="l4"), {})
+    for request in (
+        GpuRequest(count=3),
+        GpuRequest(count=2, model="L4"),
+        GpuRequest(min_free_bytes=500 * GIB),
+    ):
+        with pytest.raises(GpudashError, match="can never be free"):
+            require_possible(host, request, {})
 
 
 def test_what_is_linked_nowhere_is_not_waited_for() -> None:
     host = make_snapshot(4)
-    with pytest.raises(GpudashError, match="will never be free"):
-        require_possible(host, Wish(count=2, linked=True), {})
+    with pytest.raises(GpudashError, match="can never be free"):
+        require_possible(host, GpuRequest(count=2, linked=True), {})

@@ -1,0 +1,218 @@
+"""What is wanted of GPUs, and which of them fit by use, memory, leases and processes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from statistics import median
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from gpudash.analysis.health.levels import notable
+from gpudash.analysis.labels import visible_devices
+from gpudash.model.device import Device
+from gpudash.model.fault import unlisted_uuids
+from gpudash.model.process import Lease, Process
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import unreadable_state
+from gpudash.model.units import duration, size
+
+DEFAULT_MAX_UTILIZATION = 10.0
+
+
+class GpuRequest(Struct, frozen=True, kw_only=True):
+    """How many GPUs are wanted, and what each of them must be like."""
+
+    count: int = 1
+    min_free_bytes: int = 0
+    """Memory that no process uses."""
+    max_utilization_percent: float = DEFAULT_MAX_UTILIZATION
+    """Median of the last samples."""
+    model: str | None = None
+    """A part of the product's name."""
+    linked: bool = False
+    """Whether NVLink must connect every pair."""
+    share: bool = False
+    """Whether a GPU on which others compute is acceptable."""
+
+
+_PROHIBITED = "prohibited"
+NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A device that fits, by the last samples."""
+
+    device: Device
+    utilization_percent: float | None
+    """Median of the samples, None where the device reports none (MIG)."""
+    free_bytes: int
+
+
+class Rejection(Struct, frozen=True, kw_only=True):
+    """A device that does not fit, and why."""
+
+    device: Device
+    reason: str
+
+
+def filter_candidates(
+    samples: Sequence[Snapshot],
+    request: GpuRequest,
+    environ: Mapping[str, str],
+    own: Collection[str] = (),
+    excluded: Mapping[str, str] = NONE,
+) -> tuple[list[Candidate], list[Rejection]]:
+    """Return the devices that fit and those that do not; the last sample is the present state.
+
+    Leases on the UUIDs in `own` are ignored; `excluded` has the reason for each UUID.
+    """
+    now = samples[-1]
+    at = now.taken_at.timestamp()
+    restricted = _restricted(environ, now.devices)
+    leases = {lease.uuid: lease for lease in now.leases if lease.uuid not in own}
+    candidates: list[Candidate] = []
+    rejections: list[Rejection] = []
+    for device in now.devices:
+        if not _is_unit(device, now.devices):
+            continue
+        utilization = _sustained(device, samples)
+        reason = (
+            _hidden(device, restricted)
+            or _unfit(device, request)
+            or excluded.get(device.uuid or "")
+            or _leased(leases.get(device.uuid or ""), at)
+            or _held(device, now.processes, request, at)
+            or _unlisted(device, now, request)
+            or _full(device, request)
+            or _busy(utilization, request)
+        )
+        if reason is None:
+            found = Candidate(
+                device=device,
+                utilization_percent=utilization,
+                free_bytes=device.memory_free_bytes or 0,
+            )
+            candidates.append(found)
+        else:
+            rejections.append(Rejection(device=device, reason=reason))
+    return candidates, rejections
+
+
+def possible_devices(
+    now: Snapshot, request: GpuRequest, environ: Mapping[str, str]
+) -> list[Device]:
+    """Return the devices that could ever fit, whoever uses them now."""
+    restricted = _restricted(environ, now.devices)
+    return [
+        device
+        for device in now.devices
+        if _is_unit(device, now.devices)
+        # CUDA uses one MIG instance at most.
+        and not (device.is_mig and request.count > 1)
+        and _hidden(device, restricted) is None
+        and (device.state != "ok" or _unfit(device, request) is None)
+        and _is_large_enough(device, request)
+    ]
+
+
+def _is_large_enough(device: Device, request: GpuRequest) -> bool:
+    total = device.memory_total_bytes
+    return total is None or total - (device.memory_reserved_bytes or 0) >= request.min_free_bytes
+
+
+def _restricted(environ: Mapping[str, str], devices: Sequence[Device]) -> set[str] | None:
+    """Return the keys of the devices that CUDA_VISIBLE_DEVICES names, None if it is not set."""
+    if environ.get("CUDA_VISIBLE_DEVICES") is None:
+        return None
+    return {device.key for device in visible_devices(environ, devices).devices}
+
+
+def _is_unit(device: Device, devices: Sequence[Device]) -> bool:
+    """Whether programs use it as a whole: a GPU without instances, or an instance."""
+    return not any(other.parent_uuid == device.uuid for other in devices if other.is_mig)
+
+
+def _hidden(device: Device, visible: set[str] | None) -> str | None:
+    if visible is None or device.key in visible:
+        return None
+    return "hidden by CUDA_VISIBLE_DEVICES"
+
+
+def _unfit(device: Device, request: GpuRequest) -> str | None:
+    unreadable = unreadable_state(device)
+    if unreadable is not None:
+        return unreadable.sentence
+    if device.uuid is None:
+        return "has no UUID"
+    if request.model and request.model.lower() not in (device.name or "").lower():
+        return f"{device.name or 'of unknown model'}"
+    if device.compute_mode == _PROHIBITED:
+        return "in compute mode prohibited"
+    return "MIG without instances" if device.mig_mode and not device.is_mig else None
+
+
+def _leased(lease: Lease | None, at: float) -> str | None:
+    if lease is None:
+        return None
+    if lease.pid is None:
+        return "leased from another PID namespace"
+    return f"leased by {_who(lease.username, lease.pid, lease.create_time, at)}"
+
+
+def _who(username: str | None, pid: int, create_time: float | None, at: float) -> str:
+    since = "" if create_time is None else f", for {duration(max(at - create_time, 0))}"
+    return f"{username or 'somebody'} (PID {pid}{since})"
+
+
+def _full(device: Device, request: GpuRequest) -> str | None:
+    free, used = device.memory_free_bytes, device.memory_used_bytes
+    if free is None or used is None:
+        return "its free memory is unknown"
+    if free < request.min_free_bytes:
+        return f"{size(free)} free"
+    if request.share or not notable(device, used):
+        return None
+    return f"{size(used)} in use by no listed process"
+
+
+def _busy(utilization: float | None, request: GpuRequest) -> str | None:
+    if utilization is None or utilization <= request.max_utilization_percent:
+        return None
+    return f"{utilization:.0f} % busy"
+
+
+def _held(
+    device: Device, processes: Sequence[Process], request: GpuRequest, at: float
+) -> str | None:
+    """Return who computes on it; a display server with a few MiB does not count."""
+    if request.share:
+        return None
+    for process in processes:
+        for share in process.devices:
+            if share.uuid == device.uuid and (
+                share.type != "G" or notable(device, share.used_gpu_memory_bytes)
+            ):
+                who = _who(process.username, process.pid, process.create_time, at)
+                return f"held by {who}"
+    return None
+
+
+def _unlisted(device: Device, now: Snapshot, request: GpuRequest) -> str | None:
+    """Return a reason where the process list is unavailable: empty does not mean idle."""
+    if request.share:
+        return None
+    unlisted = unlisted_uuids(now.errors)
+    is_unlisted = device.uuid in unlisted or device.parent_uuid in unlisted
+    return "its processes could not be listed" if is_unlisted else None
+
+
+def _sustained(device: Device, samples: Sequence[Snapshot]) -> float | None:
+    """Return the median utilization of the samples that have one."""
+    known = [
+        each.gpu_utilization_percent
+        for snapshot in samples
+        for each in snapshot.devices
+        if each.key == device.key and each.gpu_utilization_percent is not None
+    ]
+    return median(known) if known else None
