@@ -21,8 +21,6 @@ class Glyphs(NamedTuple):
     bar: BarGlyphs
     eighths: str
     """Nine columns of rising height, the first of which is blank."""
-    shades: str
-    """Nine steps from nothing to full, for heat maps."""
     braille: bool
     """Whether curves are drawn in braille, two points wide and four dots high."""
     arrow_up: str
@@ -32,8 +30,6 @@ class Glyphs(NamedTuple):
     cross: str
     tag: str
     """Beside the rows that are tagged."""
-    enter: str
-    degree: str
     rule: str
     branch: str
     last_branch: str
@@ -48,7 +44,6 @@ class Glyphs(NamedTuple):
 UNICODE = Glyphs(
     bar=BarGlyphs("━", ("╸",), "─"),
     eighths=" ▁▂▃▄▅▆▇█",
-    shades=" ░░▒▒▓▓██",
     braille=True,
     arrow_up="▲",
     arrow_down="▼",
@@ -56,8 +51,6 @@ UNICODE = Glyphs(
     tick="✓",
     cross="✗",
     tag="●",
-    enter="⏎",
-    degree="°",
     rule="─",
     branch="├─ ",
     last_branch="└─ ",
@@ -70,7 +63,6 @@ UNICODE = Glyphs(
 ASCII = Glyphs(
     bar=BarGlyphs("=", ("-",), "."),
     eighths=" .,:-=+*#",
-    shades=" .,:-=+*#",
     braille=False,
     arrow_up="^",
     arrow_down="v",
@@ -78,8 +70,6 @@ ASCII = Glyphs(
     tick="+",
     cross="x",
     tag="*",
-    enter="Ret",
-    degree="",
     rule="-",
     branch="|- ",
     last_branch="`- ",
@@ -106,14 +96,19 @@ def in_256(colors: Palette) -> Palette:
 def _nearest(color: str) -> str:
     if not color.startswith("#"):
         return color
-    red, green, blue = channels(color)
+    red, green, blue = _channels(color)
     grey = max(0, min(23, round(((red + green + blue) / 3 - 8) / 10)))
     level = 8 + 10 * grey
-    places = [min(range(6), key=lambda n: abs(_CUBE[n] - each)) for each in (red, green, blue)]
-    cube = tuple(_CUBE[place] for place in places)
+    steps = [min(range(6), key=lambda n: abs(_CUBE[n] - each)) for each in (red, green, blue)]
+    cube = tuple(_CUBE[step] for step in steps)
     if _distance((level,) * 3, (red, green, blue)) <= _distance(cube, (red, green, blue)):
         return f"color({232 + grey})"
-    return f"color({16 + 36 * places[0] + 6 * places[1] + places[2]})"
+    return f"color({16 + 36 * steps[0] + 6 * steps[1] + steps[2]})"
+
+
+def _channels(color: str) -> tuple[int, int, int]:
+    """Return red, green and blue of `#rrggbb`, each 0 to 255."""
+    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
 def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
@@ -260,116 +255,21 @@ TERMINAL = Palette(
 )
 """The terminal's own sixteen colours on its own background."""
 
-OWN = {
+PALETTES = {
     "dark": DARK,
     "light": LIGHT,
     "contrast": CONTRAST,
     "color-blind": COLOR_BLIND,
     "terminal": TERMINAL,
 }
-"""gpudash's palettes by name, the default first."""
+"""The palettes by name, the default first."""
 
-BORROWED = (
-    "textual-dark",
-    "textual-light",
-    "nord",
-    "gruvbox",
-    "catppuccin-mocha",
-    "catppuccin-frappe",
-    "catppuccin-macchiato",
-    "catppuccin-latte",
-    "dracula",
-    "tokyo-night",
-    "monokai",
-    "flexoki",
-    "solarized-dark",
-    "solarized-light",
-    "rose-pine",
-    "rose-pine-moon",
-    "rose-pine-dawn",
-    "atom-one-dark",
-    "atom-one-light",
-    "ansi-dark",
-    "ansi-light",
-)
-"""Names of Textual's themes, which are mixed into palettes when one is asked for."""
-
-
-def palette(name: str) -> Palette:
-    """Return a palette of `OWN` or `BORROWED`; KeyError for another name."""
-    return OWN[name] if name in OWN else _borrowed(name)
-
-
-def mixed(first: str, second: str, share: float) -> str:
-    """Return `first` with a share (0 to 1) of `second`, both `#rrggbb`."""
-    pairs = zip(channels(first), channels(second), strict=True)
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
-
-
-def channels(color: str) -> tuple[int, int, int]:
-    """Return red, green and blue of `#rrggbb`, each 0 to 255."""
-    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
-
-
-def _borrowed(name: str) -> Palette:
-    from textual.theme import BUILTIN_THEMES
-
-    theme = BUILTIN_THEMES[name]
-    if theme.ansi:
-        return TERMINAL._replace(is_dark=theme.dark)
-    colors = theme.to_color_system().generate()
-    background = colors["background"][:7]
-    text = colors["foreground"][:7]
-    accent, cool = colors["primary"][:7], colors["secondary"][:7]
-    ok, warn, critical = (
-        _readable(colors[role][:7], background, text) for role in ("success", "warning", "error")
-    )
-    return Palette(
-        background=background,
-        surface=colors["surface"][:7],
-        selected=mixed(background, accent, 0.3),
-        text=text,
-        dim=mixed(text, background, 0.4),
-        faint=mixed(text, background, 0.65),
-        bright=text,
-        accent=_readable(accent, background, text),
-        owner=_readable(colors["accent"][:7], background, text),
-        ok=ok,
-        warn=warn,
-        critical=critical,
-        track=mixed(background, text, 0.15),
-        utilization=tuple(mixed(background, ok, share) for share in (0.55, 0.7, 0.85, 1)),
-        memory=tuple(mixed(background, cool, share) for share in (0.55, 0.7, 0.85, 1)),
-        is_dark=theme.dark,
-    )
-
-
-def contrast(one: str, other: str) -> float:
-    """Return how far apart two colours are for the eye, from 1 to 21 as WCAG counts."""
-    low, high = sorted((_luminance(one), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def _readable(color: str, background: str, text: str) -> str:
-    """Return a colour moved towards that of the text until it can be read."""
-    for share in (0.0, 0.15, 0.3, 0.45, 0.6):
-        candidate = mixed(color, text, share)
-        if contrast(candidate, background) >= 4.5:
-            return candidate
-    return text
-
-
-def _luminance(color: str) -> float:
-    def linear(channel: int) -> float:
-        value = channel / 255
-        return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
-
-    red, green, blue = map(linear, channels(color))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+THEMES = tuple(PALETTES)
+"""What can be chosen by name, the default first."""
 
 
 class Theme(NamedTuple):
-    """One look: styles by role, and the steps of the bars from empty to full."""
+    """Styles by role, the steps of the bars from empty to full, and the glyphs."""
 
     base: Style
     dim: Style
@@ -378,7 +278,6 @@ class Theme(NamedTuple):
     strong: Style
     title: Style
     owner: Style
-    ok: Style
     warn: Style
     critical: Style
     mark: Style
@@ -419,7 +318,7 @@ class Theme(NamedTuple):
         return self.critical if level == "critical" else self.warn
 
 
-def _mixed(colors: Palette) -> Theme:
+def _theme_of(colors: Palette) -> Theme:
     """Return the styles of every role from the colours of a palette."""
 
     def on(color: str, background: str = colors.background, *, bold: bool = False) -> Style:
@@ -439,7 +338,6 @@ def _mixed(colors: Palette) -> Theme:
         strong=on(colors.bright, bold=True),
         title=on(colors.accent, bold=True),
         owner=on(colors.owner),
-        ok=on(colors.ok),
         warn=on(colors.warn),
         critical=on(colors.critical, bold=True),
         mark=on(inverse, colors.warn, bold=True),
@@ -474,7 +372,6 @@ PLAIN = Theme(
     strong=_PLAIN_BOLD,
     title=_PLAIN_BOLD,
     owner=_PLAIN,
-    ok=_PLAIN,
     warn=_PLAIN_BOLD,
     critical=Style(bold=True, underline=True),
     mark=Style(bold=True, reverse=True),
@@ -498,10 +395,6 @@ PLAIN = Theme(
 """No colour at all, for NO_COLOR: weight and reverse video alone."""
 
 
-THEMES = (*OWN, *BORROWED)
-"""What can be chosen by name, the default first."""
-
-
 # Kept for ever, as `faded` is: what was drawn is known by the identity of its theme.
 @cache
 def load_theme(
@@ -512,21 +405,20 @@ def load_theme(
         theme = PLAIN
     else:
         # The nearest of sixteen to each of a palette's shades would make one of several.
-        few = color_system is ColorSystem.STANDARD
-        colors = TERMINAL if few else palette(name)
-        theme = _mixed(in_256(colors) if color_system is ColorSystem.EIGHT_BIT else colors)
+        has_16 = color_system is ColorSystem.STANDARD
+        colors = TERMINAL if has_16 else PALETTES[name]
+        theme = _theme_of(in_256(colors) if color_system is ColorSystem.EIGHT_BIT else colors)
     return theme._replace(glyphs=ASCII if ascii else UNICODE)
 
 
 @cache
 def faded(theme: Theme) -> Theme:
-    """Return the look of values that are no longer true: everything recedes."""
+    """Return the theme of values that are no longer true: everything recedes."""
     dim, faint = theme.dim, theme.faint
     return theme._replace(
         base=dim,
         strong=dim,
         owner=dim,
-        ok=dim,
         warn=dim,
         critical=dim,
         utilization=(faint,),
@@ -539,7 +431,7 @@ def textual_theme(name: str = "dark") -> TextualTheme:
     """Return the same colours for what Textual draws by itself."""
     from textual.theme import Theme as TextualTheme
 
-    colors = palette(name)
+    colors = PALETTES[name]
     if colors.background == "default":
         colors = DARK
     return TextualTheme(

@@ -43,7 +43,7 @@ def test_completions_are_a_script_of_the_shell(shell: str, tmp_path: Path) -> No
         (["--query"], {"--query-gpu", "--query-compute-apps"}),
         (["--demo", "pcie"], {"pcie-1080ti"}),
         (["topo", "--demo", "mi"], {"mig"}),
-        (["--theme", "nor"], {"nord"}),
+        (["--theme", "lig"], {"light"}),
         (["--format", "csv"], {"csv", "csv,noheader", "csv,noheader,nounits"}),
         (["pick", "--format", ""], {"uuid", "index"}),
         (["--fail-on", "c"], {"critical"}),

@@ -24,7 +24,7 @@ def test_a_screen_leaves_standard_error_to_a_file(tmp_path: Path) -> None:
     with Terminal(shell(f"{GPUDASH} 2>{errors}"), env=os.environ) as terminal:
         terminal.wait_for("1 free")
         terminal.send("h")
-        terminal.wait_for("this list")
+        terminal.wait_for("show all keys")
         terminal.send("q")
         terminal.wait_for("1 free")
         terminal.send("q")

@@ -310,7 +310,7 @@ async def test_help_lists_every_key_and_closes() -> None:
         assert "go to the previous process or GPU" in text
         await pilot.press("q")
         await pilot.pause()
-        assert "the process or GPU before" not in "\n".join(screen_lines(app))
+        assert "go to the previous process or GPU" not in "\n".join(screen_lines(app))
         assert app.is_running
 
 

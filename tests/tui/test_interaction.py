@@ -216,8 +216,8 @@ async def test_typing_narrows_every_list_down() -> None:
         await pilot.press("escape", "g", "1", "3", "enter")
         assert len(app.dashboard.devices.hidden) == 63
         assert 13 not in app.dashboard.devices.hidden
-        await pilot.press("f2", *"nord", "enter")
-        assert app.preferences.current.theme == "nord"
+        await pilot.press("f2", *"light", "enter")
+        assert app.preferences.current.theme == "light"
         for typed, key in (("cpu", "cpu"), ("mem", "gpu_memory"), ("rss", "resident_memory")):
             await pilot.press("s", *typed, "enter")
             assert app.dashboard.listing.sort_key == key

@@ -164,7 +164,7 @@ def test_what_was_mended_by_hand_after_a_failed_save_stays(path: Path) -> None:
     preferences.change(sort="pid")
     preferences.finish(reasons.append)
     assert ["line 2" in reason for reason in reasons] == [True]
-    mended = '# mended\ntheme = "nord"\ninterval = 5  # slower\nfrom_a_newer_version = 1\n'
+    mended = '# mended\ntheme = "contrast"\ninterval = 5  # slower\nfrom_a_newer_version = 1\n'
     path.write_text(mended)
     preferences.finish(reasons.append)
     assert path.read_text() == f'{mended}sort = "pid"\n'

@@ -38,7 +38,7 @@ async def test_view_of_a_silent_feed_fades_and_says_why(view: str, state: FeedSt
         theme = app.dashboard.theme
         plain, shrill = (
             {style.color.triplet.hex[1:] for style in styles if style.color and style.color.triplet}
-            for styles in ((theme.base, theme.strong), (theme.ok, theme.warn, theme.critical))
+            for styles in ((theme.base, theme.strong), (theme.warn, theme.critical))
         )
         assert colours(terminal) & plain
         feed.error = "collector: no answer for 14 s"
@@ -108,7 +108,7 @@ async def test_colours_are_worn_while_they_are_looked_at_and_taken_back_by_escap
         before = terminal.cells
         grounds = []
         await pilot.press("f2")
-        for keys in ([], ["down"], ["down"], [*"nord"], ["backspace"] * 4):
+        for keys in ([], ["down"], ["down"], [*"term"], ["backspace"] * 4):
             await pilot.press(*keys)
             await updated(app, pilot, terminal)
             title = next(y for y, line in enumerate(terminal.lines) if "Colours" in line)
