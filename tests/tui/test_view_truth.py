@@ -139,10 +139,10 @@ async def test_many_changes_of_colours_leave_none_behind() -> None:
 @pytest.mark.parametrize(
     ("key", "unknown"),
     [
-        ("d", "Which GPUs there are is not known"),
-        ("w", "Which GPUs there are is not known"),
+        ("d", "The GPUs are not known"),
+        ("w", "The GPUs are not known"),
         ("u", "Which processes run is not known"),
-        ("m", "No topology: which GPUs there are is not known"),
+        ("m", "No topology: the GPUs are not known"),
     ],
 )
 async def test_nothing_is_said_to_be_missing_before_anything_was_seen(
