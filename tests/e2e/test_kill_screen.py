@@ -158,14 +158,16 @@ def test_a_process_of_another_user_is_not_permitted(fakenvml: Path, holders: Hol
 
 
 AS_NOBODY = """
+# What is loaded late must be there before: another user may not read the modules.
 import os, shlex, sys
-from gpudash import cli; from gpudash.feed import feed
+from gpudash import cli
+from gpudash.feed.live import LiveFeed
 import gpudash.tui.first_frame, gpudash.tui.app, gpudash.tui.actions.kill
-start = feed.Feed.start
+start = LiveFeed.start
 def start_and_fall(self):
     start(self)
     os.setuid(65534)
-feed.Feed.start = start_and_fall
+LiveFeed.start = start_and_fall
 cli.main(sys.argv[1:])
 """
 
