@@ -5,15 +5,13 @@ One line a call. A MIG instance's facts are read whenever it is checked that it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml import values as v
-
-if TYPE_CHECKING:
-    from gpudash.collect.nvml.library import Library
+from gpudash.collect.nvml.library import DeviceLost, Library
 
 STATIC_SECONDS = float("inf")
 FAST_SECONDS = 0.0
@@ -289,7 +287,9 @@ def _make(
 ) -> tuple[NvmlCall | None, int]:
     """Make a call or the first of its fallbacks that is supported; return it and NVML's code."""
     while call is not None:
-        value, code = library.call_device(call.name, handle, *call.arguments)
+        value, code = library.call(call.name, handle, *call.arguments)
+        if code in codes.DEAD:
+            raise DeviceLost(code)
         for field, convert in call.fields:
             values[field] = None if code else convert(value)
         if code not in codes.PERMANENT:

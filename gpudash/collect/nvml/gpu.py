@@ -100,11 +100,9 @@ class GpuReader:
             index=self.index,
             state=self._state,
             fault=self._fault,
-            **{
-                **values,
-                "memory_unaccounted_bytes": _of_now(listing.unaccounted_bytes, used),
-                "xid_events": self._xid_events,
-            },
+            memory_unaccounted_bytes=_of_now(listing.unaccounted_bytes, used),
+            xid_events=self._xid_events,
+            **values,
         )
         return GpuSample(device, instances, listing)
 
