@@ -33,7 +33,7 @@ class Curve(NamedTuple):
     """The character that draws it where there is no braille."""
     values: Sequence[float | None]
     style: Style
-    place: int = 0
+    number: int = 0
     """Which of several it is: neighbours have lines of another kind."""
 
 
@@ -72,7 +72,7 @@ def _dotted(
     owners: list[list[Curve | None]],
 ) -> None:
     """Draw a line of dots, rises and falls in full."""
-    pattern = _PATTERNS[curve.place % len(_PATTERNS)]
+    pattern = _PATTERNS[curve.number % len(_PATTERNS)]
     before: int | None = None
     for x, level in enumerate(levels):
         if level is not None and (x % pattern == 0 or level != before):
@@ -191,8 +191,8 @@ class Shown(NamedTuple):
     device: Device
     label: str
     style: Style
-    place: int = 0
-    """Its place among all devices, which its curve keeps."""
+    number: int = 0
+    """Its number among all devices, which its curve keeps."""
 
 
 class Numbers(NamedTuple):

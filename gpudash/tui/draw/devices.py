@@ -1,4 +1,7 @@
-"""One line per device, in two columns side by side where a long list meets a wide terminal."""
+"""The upper part of the screen: devices in a line each, the worst findings, charts.
+
+A long list of devices on a wide terminal stands in two columns.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Grid(Generic[Row]):
         # Of a style that is kept beside, so that no other gets its id.
         self._drawn: list[dict[tuple[str, int], tuple[Style, Part]]] = []
         self._ticking: list[int] = []
-        """The numbers of the places that time alone changes."""
+        """The numbers of the columns that time alone changes."""
         self._margin: Part = ()
         self._fitted_to: object = None
 

@@ -1,4 +1,4 @@
-"""The first line: what host this is, how it is doing, and how true the screen is."""
+"""The first lines and the last: what host this is, how true the screen is, and its keys."""
 
 from __future__ import annotations
 

@@ -114,9 +114,9 @@ class ProcessTable:
         window = listing.window(height - 1)
         self.top = window.start
         lines = self._drawn(listing, window, theme, cells)
-        place = listing.cursor - window.start
+        index = listing.cursor - window.start
         if listing.selected is not None:
-            lines[place] = highlighted(lines[place], theme, cells, focused=focused)
+            lines[index] = highlighted(lines[index], theme, cells, focused=focused)
         elif not lines:
             word = NOTHING_FITS if listing.everything else empty_text()
             lines = [_dim(word, theme, cells)]

@@ -37,33 +37,33 @@ class FindingCursor:
     """
 
     def __init__(self) -> None:
-        self.place = 0
+        self.index = 0
         self.finding: Finding | None = None
         """What it stands on, as it was when it was last followed."""
         self._missed: Finding | None = None
 
     def follow(self, findings: Sequence[Finding]) -> None:
         """Take the findings of another sample."""
-        missed, here = (_place(each, findings) for each in (self._missed, self.finding))
+        missed, here = (_index_of(each, findings) for each in (self._missed, self.finding))
         if missed is not None:
             self._missed = None
         elif here is None and self._missed is None:
             self._missed = self.finding
-        self._stand(findings, self.place if here is None else here)
+        self._stand_on(findings, self.index if here is None else here)
         if missed is not None:
-            self._stand(findings, missed)
+            self._stand_on(findings, missed)
 
-    def move_to(self, place: int, findings: Sequence[Finding]) -> None:
+    def move_to(self, index: int, findings: Sequence[Finding]) -> None:
         """Put it on another finding, the nearest that there is."""
         self._missed = None
-        self._stand(findings, place)
+        self._stand_on(findings, index)
 
-    def _stand(self, findings: Sequence[Finding], place: int) -> None:
-        self.place = max(0, min(place, len(findings) - 1))
-        self.finding = findings[self.place] if findings else None
+    def _stand_on(self, findings: Sequence[Finding], index: int) -> None:
+        self.index = max(0, min(index, len(findings) - 1))
+        self.finding = findings[self.index] if findings else None
 
 
-def _place(wanted: Finding | None, findings: Sequence[Finding]) -> int | None:
+def _index_of(wanted: Finding | None, findings: Sequence[Finding]) -> int | None:
     """Return where the same finding stands now, None if it is gone."""
     if wanted is None:
         return None
@@ -132,14 +132,14 @@ class FindingsView(View):
         for number, finding in enumerate(findings):
             lines += [[]] if number else []
             self._starts.append(len(lines))
-            lines += whole(finding, theme, cells, under_cursor=number == self._cursor.place)
+            lines += whole(finding, theme, cells, under_cursor=number == self._cursor.index)
         self._total = len(lines)
         self._keep_in_view(before)
         return lines
 
     def action_scroll_lines(self, lines: int) -> None:
         """Move the cursor to another finding, which comes into view."""
-        self._move(self._cursor.place + lines)
+        self._move(self._cursor.index + lines)
 
     def action_scroll_pages(self, pages: int) -> None:
         """Move the cursor by about as much as is in view."""
@@ -181,17 +181,17 @@ class FindingsView(View):
     @property
     def _start(self) -> int | None:
         """The line at which the finding under the cursor begins."""
-        place = self._cursor.place
-        return self._starts[place] if place < len(self._starts) else None
+        index = self._cursor.index
+        return self._starts[index] if index < len(self._starts) else None
 
-    def _move(self, place: int) -> None:
-        self._cursor.move_to(place, self._drawn)
+    def _move(self, index: int) -> None:
+        self._cursor.move_to(index, self._drawn)
         self._show()
         self.draw()
 
     def _show(self) -> None:
         """Scroll so that the finding under the cursor is in view, its beginning above all."""
-        start, next_one = self._start, self._cursor.place + 1
+        start, next_one = self._start, self._cursor.index + 1
         if start is not None:
             last = next_one == len(self._starts)
             end = self._total if last else self._starts[next_one] - 1

@@ -330,10 +330,10 @@ class LinksView(View):
         return wrap(text, max(1, cells), mark=self.dashboard.value_theme.glyphs.ellipsis)
 
     def _pinned(
-        self, lines: list[Line], heading: list[Line], place: int, height: int
+        self, lines: list[Line], heading: list[Line], start: int, height: int
     ) -> list[Line]:
         """Keep the numbers of the columns in view while their rows scroll."""
         first = max(0, min(self.first, len(lines) - height))
-        if first > place and height > len(heading):
+        if first > start and height > len(heading):
             lines[first : first + len(heading)] = heading
         return lines

@@ -23,7 +23,7 @@ from gpudash.model.units import size
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.grid import MARGIN, Grid
-from gpudash.tui.draw.line import Line, fitted, joined, spread
+from gpudash.tui.draw.line import Line, highlighted, joined, spread
 from gpudash.tui.keymap import USERS_KEYS, Key
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
@@ -58,8 +58,8 @@ class UserTable:
         self.top = window.start
         rows = [ranking.rows[index] for index in window]
         drawn = self._drawn(ranking, rows, total, theme, cells)
-        place = ranking.cursor - window.start
-        drawn[place] = _highlighted(drawn[place], theme, cells)
+        index = ranking.cursor - window.start
+        drawn[index] = highlighted(drawn[index], theme, cells)
         titles = self._grid.heading(theme, sorted_by=ranking.sort_key, down=ranking.descending)
         position = []
         if len(rows) < len(ranking.rows):
@@ -79,13 +79,6 @@ class UserTable:
             return joined(self._grid.draw(user, bold if user is total else theme))
 
         return self._grid.rows(everybody, members, cells, [*rows, total], line)
-
-
-def _highlighted(line: Line, theme: Theme, cells: int) -> Line:
-    return joined(
-        Segment(text, (style or theme.base) + theme.selected)
-        for text, style, _ in fitted(line, cells, theme.base)
-    )
 
 
 _NOTABLE = 1 << 30
@@ -141,8 +134,8 @@ class UsersView(View):
         """Sort by a neighbour of the column in force."""
         keys = self._table.sortable
         if keys:
-            place = keys.index(self._ranking.sort_key) if self._ranking.sort_key in keys else 0
-            self._ranking.sort_by(keys[(place + step) % len(keys)])
+            index = keys.index(self._ranking.sort_key) if self._ranking.sort_key in keys else 0
+            self._ranking.sort_by(keys[(index + step) % len(keys)])
         self.draw()
 
     def action_reverse(self) -> None:
@@ -170,9 +163,9 @@ class UsersView(View):
                 self._ranking.sort_by(key)
             self.draw()
             return
-        place = self._table.top + line - 1
-        if 0 < line <= self._page and place < len(self._ranking.rows):
-            self._ranking.move_to(place)
+        index = self._table.top + line - 1
+        if 0 < line <= self._page and index < len(self._ranking.rows):
+            self._ranking.move_to(index)
             self.draw()
             self.action_choose()
 

@@ -246,7 +246,7 @@ async def test_unchanged_sample_changes_no_line_but_the_clock() -> None:
 def test_each_present_metric_stands_once_at_any_width(cells: int, explained: bool) -> None:
     details = Details(make_device(), "power_usage_mw", DEVICE_METRICS, explained)
     drawn = sheet(details, cells, PLAIN)
-    assert len(drawn.lines) == len(drawn.places)
+    assert len(drawn.lines) == len(drawn.columns)
     assert all(cells_of(line) <= max(cells, 1) for line in drawn.lines)
     text = "\n".join("".join(segment.text for segment in line) for line in drawn.lines)
     if cells >= 80:

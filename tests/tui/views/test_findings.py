@@ -234,7 +234,7 @@ def test_it_stands_on_the_first_from_the_first_sample_on() -> None:
     cursor = FindingCursor()
     cursor.follow([HELD, CAPPED])
     cursor.follow([LOST, CAPPED, HELD])
-    assert (on(cursor), cursor.place) == ("held-idle", 2)
+    assert (on(cursor), cursor.index) == ("held-idle", 2)
 
 
 @pytest.mark.parametrize(
@@ -249,14 +249,14 @@ def test_it_stays_while_processes_and_gpus_join_and_leave(later: Finding) -> Non
     cursor = FindingCursor()
     cursor.follow([HELD])
     cursor.follow([LOST, finding("held-idle", 0, 1, pids=(70,)), later])
-    assert cursor.place == 2
+    assert cursor.index == 2
 
 
 def test_another_owner_on_the_same_gpu_is_another_finding() -> None:
     cursor = FindingCursor()
     cursor.follow([HELD, CAPPED])
     cursor.follow([finding("held-idle", 0, 1, pids=(99,)), HELD])
-    assert cursor.place == 1
+    assert cursor.index == 1
 
 
 def test_two_of_a_rule_on_one_gpu_are_told_apart_by_their_proof() -> None:
@@ -267,7 +267,7 @@ def test_two_of_a_rule_on_one_gpu_are_told_apart_by_their_proof() -> None:
     cursor = FindingCursor()
     cursor.follow([xid(63, 0)])
     cursor.follow([xid(48, 0), xid(63, 0, 1)])
-    assert cursor.place == 1
+    assert cursor.index == 1
 
 
 def test_it_goes_back_to_one_that_a_sample_left_out() -> None:
@@ -297,7 +297,7 @@ def test_without_findings_it_stands_on_none_and_waits() -> None:
     assert cursor.finding is None
     cursor.follow([CAPPED])
     cursor.follow([])
-    assert (cursor.finding, cursor.place) == (None, 0)
+    assert (cursor.finding, cursor.index) == (None, 0)
     cursor.follow([HELD, CAPPED])
     assert on(cursor) == "power-capped"
 
@@ -313,4 +313,4 @@ def test_no_order_moves_it(chosen: Finding, orders: list[list[Finding]]) -> None
     for order in orders:
         cursor.follow(order)
         assert cursor.finding == chosen
-        assert order[cursor.place] == chosen
+        assert order[cursor.index] == chosen

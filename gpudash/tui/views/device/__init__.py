@@ -58,15 +58,15 @@ class Tabs(NamedTuple):
 
 def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
     """Return the labels of the devices around the one looked at, its name and status at the end."""
-    place = next(number for number, row in enumerate(rows) if row.device.key == key)
-    device = rows[place].device
+    index = next(number for number, row in enumerate(rows) if row.device.key == key)
+    device = rows[index].device
     right = [
         Segment(f" {short_name(device)}  ", theme.base),
-        Segment(f"{status(rows[place])} ", theme.level(status_level(rows[place]))),
+        Segment(f"{status(rows[index])} ", theme.level(status_level(rows[index]))),
     ]
     line: Line = [Segment(" GPU ", theme.heading)]
     room = max(0, cells - cells_of(right) - cells_of(line) - 2)
-    first, last = _window([width(row.label) + 2 for row in rows], place, room)
+    first, last = _window([width(row.label) + 2 for row in rows], index, room)
     line.append(Segment("<" if first else " ", theme.dim))
     ends = []
     for row in rows[first:last]:
@@ -78,12 +78,12 @@ def tabs(rows: Sequence[DeviceRow], key: str, theme: Theme, cells: int) -> Tabs:
     return Tabs(spread(line, right, cells, theme.base), ends)
 
 
-def _window(widths: Sequence[int], place: int, room: int) -> tuple[int, int]:
-    """Return the stretch around `place` that fits, as far to the left as it can be."""
+def _window(widths: Sequence[int], index: int, room: int) -> tuple[int, int]:
+    """Return the stretch around `index` that fits, as far to the left as it can be."""
     first = 0
-    while sum(widths[first : place + 1]) > room and first < place:
+    while sum(widths[first : index + 1]) > room and first < index:
         first += 1
-    last = place + 1
+    last = index + 1
     while last < len(widths) and sum(widths[first : last + 1]) <= room:
         last += 1
     return first, last

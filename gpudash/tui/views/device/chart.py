@@ -71,8 +71,8 @@ class Charting:
     def step_field(self, device: Device, step: int) -> None:
         """Choose the next metric of a device."""
         known = self.fields(device)
-        place = known.index(self.field(device).name)
-        self.wanted = known[(place + step) % len(known)]
+        index = known.index(self.field(device).name)
+        self.wanted = known[(index + step) % len(known)]
 
     def step_range(self) -> None:
         """Choose the next range, the shortest after the longest."""
@@ -80,8 +80,8 @@ class Charting:
 
     def zoom(self, step: int) -> None:
         """Choose a longer range, or a shorter one if negative."""
-        place = min(range(len(ZOOMS)), key=lambda number: abs(ZOOMS[number] - self.seconds))
-        self.seconds = ZOOMS[max(0, min(place + step, len(ZOOMS) - 1))]
+        index = min(range(len(ZOOMS)), key=lambda number: abs(ZOOMS[number] - self.seconds))
+        self.seconds = ZOOMS[max(0, min(index + step, len(ZOOMS) - 1))]
 
     def toggle(self, keys: Iterable[str]) -> None:
         """Overlay devices, or take them away if all of them are overlaid already."""
@@ -94,8 +94,8 @@ class Charting:
     def shown(self, rows: Sequence[DeviceRow], key: str, theme: Theme) -> list[Shown]:
         """Return the devices of the chart in their order, each with a style of its own."""
         return [
-            Shown(row.device, row.label, theme.curves[place % len(theme.curves)], place)
-            for place, row in enumerate(rows)
+            Shown(row.device, row.label, theme.curves[index % len(theme.curves)], index)
+            for index, row in enumerate(rows)
             if row.device.key == key or row.device.key in self.overlaid
         ]
 
@@ -111,7 +111,7 @@ class Charting:
             return each.device.key == key, numbers.mean if numbers else float("-inf")
 
         kept = sorted(shown, key=height, reverse=True)[:_MAX_CURVES]
-        return sorted(kept, key=lambda each: each.place)
+        return sorted(kept, key=lambda each: each.number)
 
     def chart(
         self,
@@ -125,7 +125,7 @@ class Charting:
         keys = [each.device.key for each in shown]
         numbers = [self._numbers(key, field.name, time.until) for key in keys]
         scale = self._scale(field, shown, [each for each in numbers if each is not None], size[1])
-        curves = [Curve(each.label, each.label[-1:], (), each.style, each.place) for each in shown]
+        curves = [Curve(each.label, each.label[-1:], (), each.style, each.number) for each in shown]
         chart = Chart(curves, scale, self.seconds, time.name, field.unit is Unit.BYTE)
         points = points_of(max(1, frame(chart, *size).cells), glyphs)
         series = self._history.series

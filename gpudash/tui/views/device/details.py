@@ -144,14 +144,14 @@ class Sheet(NamedTuple):
     """Lines, and which field is shown where."""
 
     lines: list[Line]
-    places: list[list[tuple[int, str | None]]]
+    columns: list[list[tuple[int, str | None]]]
     """For each line the cell at which each of its columns ends and the field in it."""
 
     def field_at(self, x: int, y: int) -> str | None:
         """Return the field under a cell."""
-        if not 0 <= y < len(self.places):
+        if not 0 <= y < len(self.columns):
             return None
-        return next((field for end, field in self.places[y] if x < end), None)
+        return next((field for end, field in self.columns[y] if x < end), None)
 
 
 def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
@@ -207,7 +207,7 @@ def _identity(
     most = room if details.explained else _UUID_COLUMN
     heading, *lines = _block(_ORDER[-1], fields, details, min(room, most) - _GAP, theme)
     out.lines.append(fitted(heading[0], cells, theme.base))
-    out.places.append([])
+    out.columns.append([])
     height = max(1, -(-(len(lines) - 1) // across))
     parts = [lines[start : start + height] for start in range(0, len(lines) - 1, height)]
     _beside(parts, room, theme, out)
@@ -229,7 +229,7 @@ def _beside(columns: Sequence[list[Row]], room: int, theme: Theme, out: Sheet) -
         for row in beside:
             line += fitted(row[0], room, theme.base)
         out.lines.append(line)
-        out.places.append([(room * (n + 1), row[1]) for n, row in enumerate(beside)])
+        out.columns.append([(room * (n + 1), row[1]) for n, row in enumerate(beside)])
 
 
 _USED = {True: "used", False: "not used", None: "whether it is used cannot be seen"}

@@ -95,7 +95,7 @@ def head(details: Details, theme: Theme, cells: int) -> list[Line]:
     lines = [_title(details, theme, cells), []]
     for start in range(0, len(facts), across):
         lines.append(_beside(facts[start : start + across], room // across, theme))
-    for label, text in _locations(details):
+    for label, text in _location_facts(details):
         lines.append(_labelled(label, cut(text, room - _LABEL, mark=theme.glyphs.ellipsis), theme))
     for number, text in enumerate(_shown_command(details, room - _LABEL, theme)):
         lines.append(_labelled("" if number else "command", text, theme))
@@ -146,14 +146,14 @@ def _facts(details: Details) -> list[Fact]:
     return facts
 
 
-def _locations(details: Details) -> list[Fact]:
+def _location_facts(details: Details) -> list[Fact]:
     """Return what it belongs to and where it runs, as far as that is known."""
-    places = []
+    facts = []
     if details.row.process.job is not None:
-        places.append(("job", details.row.process.job.label))
+        facts.append(("job", details.row.process.job.label))
     if details.inspection is not None and details.inspection.working_directory is not None:
-        places.append(("folder", str(details.inspection.working_directory)))
-    return places
+        facts.append(("folder", str(details.inspection.working_directory)))
+    return facts
 
 
 def _shown_command(details: Details, cells: int, theme: Theme) -> list[str]:

@@ -241,11 +241,11 @@ def _flattened(
 ) -> list[tuple[Process, int]]:
     """Return the nearest ancestors, the process and all below it with depths from 0 on."""
     above = [relative.process for relative in ancestors[-_MAX_ANCESTORS:]]
-    place = len(above)
+    own_depth = len(above)
     below = [
-        (relative.process, min(place + relative.depth, _MAX_INDENT)) for relative in descendants
+        (relative.process, min(own_depth + relative.depth, _MAX_INDENT)) for relative in descendants
     ]
-    return [*((each, depth) for depth, each in enumerate(above)), (process, place), *below]
+    return [*((each, depth) for depth, each in enumerate(above)), (process, own_depth), *below]
 
 
 def _relative_line(
