@@ -9,7 +9,7 @@ from gpudash.analysis.history import History
 from gpudash.analysis.history.snapshots import Snapshots
 from gpudash.model.snapshot import EMPTY, Snapshot
 from tests.analysis.history.samples import pushed, snapshot
-from tests.factories import received
+from tests.factories import make_snapshot, received
 from tests.strategies import snapshots
 
 
@@ -51,12 +51,19 @@ def test_a_host_that_stands_still_does_not_fill_the_past() -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(snapshots())
-def test_any_snapshot_is_shown_again_as_it_was(given: Snapshot) -> None:
+@given(snapshots(), snapshots())
+def test_any_snapshot_is_shown_again_as_it_was(first: Snapshot, second: Snapshot) -> None:
     kept = Snapshots()
-    kept.push(1.0, *received(given))
-    kept.push(2.0, *received(snapshot(0)))
-    assert kept.at(1.0) == given
+    for moment, each in enumerate((first, second, snapshot(0))):
+        kept.push(float(moment), *received(each))
+    assert (kept.at(0.0), kept.at(1.0)) == (first, second)
+
+
+def test_a_large_host_is_shown_again_as_it_was_whatever_comes_and_goes() -> None:
+    kept, given = Snapshots(), [make_snapshot(count) for count in (64, 65, 1, 200, 64, 0, 64)]
+    for second, each in enumerate([*given, snapshot(0)]):
+        kept.push(second * 20.0, *received(each))
+    assert [kept.at(moment) for moment in kept.times()[:-1]] == given
 
 
 def test_nothing_is_kept_at_first() -> None:
