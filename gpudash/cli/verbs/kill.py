@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import chain
+from select import POLLOUT, poll
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.cli.arguments import add_shared
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _SIGNAL = re.compile(r"-(\d{1,2}|[A-Z].*)")
 _INTERVAL = 0.5
+_POLL_SECONDS = 0.05
 _MAX_DIGITS = 20
 _MAX_COMMAND = 1000
 _MAX_MEMBERS = 20
@@ -342,6 +344,7 @@ def signal_and_report(
                 report = kill.wait(
                     before, latest=latest, progress=progress.begin, pause=progress.pause
                 )
+                wait_for_reader(pause)
             except KeyboardInterrupt:
                 # The terminal has put ^C where the line would begin.
                 start = "\n" if terminal.progress_is_shown() else ""
@@ -375,6 +378,14 @@ def _ctrl_c_deferred() -> Iterator[Callable[[float], None]]:
         # One that came too late to end the wait is not for what comes after it.
         signal.sigtimedwait(interrupt, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def wait_for_reader(pause: Callable[[float], None]) -> None:
+    """Wait until stdout takes a result: a pipe that is full may never do so."""
+    stdout = poll()
+    stdout.register(1, POLLOUT)
+    while not stdout.poll(0):
+        pause(_POLL_SECONDS)
 
 
 class _Progress:

@@ -115,6 +115,28 @@ except KeyboardInterrupt:
     assert run(code) == (0, b"result\nafter it\nleft to others\n", b"")
 
 
+def test_ctrl_c_ends_the_wait_for_a_reader_that_takes_no_result() -> None:
+    code = """
+from gpudash.cli.verbs.kill import wait_for_reader
+
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+try:
+    while True:
+        os.write(writer, bytes(4096))
+except BlockingIOError:
+    stdout = os.dup(1)
+    os.dup2(writer, 1)
+with _ctrl_c_deferred() as pause:
+    interrupt()
+    try:
+        wait_for_reader(pause)
+    except KeyboardInterrupt:
+        os.write(stdout, b"interrupted")
+"""
+    assert run(code) == (0, b"interrupted", b"")
+
+
 def test_an_ignored_ctrl_c_stays_ignored() -> None:
     code = """
 signal.signal(signal.SIGINT, signal.SIG_IGN)
