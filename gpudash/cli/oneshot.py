@@ -120,11 +120,11 @@ def sample(source: Source) -> Snapshot:
     return snapshot
 
 
-def exit_status(snapshot: Snapshot, *, tells_topology: bool = True) -> int:
+def exit_status(snapshot: Snapshot, *, with_topology: bool = True) -> int:
     """Return nvidia-smi's status for what was printed: 15 or 16 when a GPU is out of order.
 
     6, NVML's "not found", when there is none; NVML's number where one answers with an error.
-    Raises DriverError, 10, where a GPU did not answer or, with `tells_topology`, its links could
+    Raises DriverError, 10, where a GPU did not answer or, with `with_topology`, its links could
     not be read.
     """
     from gpudash.analysis.labels import index_ranges
@@ -136,7 +136,7 @@ def exit_status(snapshot: Snapshot, *, tells_topology: bool = True) -> int:
         gpus = f"GPU {index_ranges(device.index for device in silent)}: "
         reason = silent[0].fault.message if silent[0].fault else ""
         raise _unanswered(f"{gpus}{reason}")
-    if tells_topology:
+    if with_topology:
         _refuse_silence(snapshot, "topology")
     states = {device.state for device in snapshot.devices}
     if "lost" in states:

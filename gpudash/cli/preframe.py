@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpudash.system.terminal import color_bits
 
-# The look of a word, and of the header's name, in the default theme by the bits of the colours
+# The style of a word, and of the header's name, in the default theme by the bits of the colours
 # that the terminal has: importing the themes would cost the first pixels.
 _LOOKS = {
     24: ("0;38;2;118;131;154;48;2;16;20;27", "0;1;38;2;127;178;255;48;2;26;33;44"),

@@ -1,4 +1,4 @@
-"""`gpudash --query-gpu` and `--query-compute-apps`: CSV as nvidia-smi prints it, once or again."""
+"""`gpudash --query-gpu`, `--query-compute-apps` and `-L`, printed as nvidia-smi does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
 from gpudash.output import smi
 from gpudash.output.smi import Csv, listing
-from gpudash.system import terminal as stdout
+from gpudash.system import terminal
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,20 +52,20 @@ def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     heading = [query.heading()] if query.header else []
     _write(heading + list(query.rows(snapshot, _keys(chosen))))
     silent = {device.uuid for device in chosen.devices if device.state == "not-answering"}
-    # Of a GPU that does not answer at all the error tells that goes with its status.
+    # A GPU that does not answer at all is reported by the error of its status.
     blind = [fault for fault in _unlisted(query, chosen) if fault.uuid not in silent]
     _warn(blind, chosen)
-    status = exit_status(chosen, tells_topology=False)
+    status = exit_status(chosen, with_topology=False)
     if status or not blind:
         return status
     return (blind[0].code or 0) % 256 or ExitStatus.FAILURE
 
 
 def _follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: float) -> NoReturn:
-    """Print the heading once and the rows again and again, until a signal or a closed pipe."""
+    """Print the heading once and the rows repeatedly, until a signal or a closed pipe."""
     if query.header:
         _write([query.heading()])
-    told: Sequence[Fault] = ()
+    reported: Sequence[Fault] = ()
     with closing(Sampler(collector, interval=interval, keep=1)) as sampler:
         while True:
             sampler.next_sample()
@@ -73,15 +73,15 @@ def _follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval:
             chosen = _chosen(snapshot, gpus)
             _write(list(query.rows(snapshot, _keys(chosen))))
             blind = _unlisted(query, chosen)
-            if blind != told:
+            if blind != reported:
                 _warn(blind, chosen)
-            told = blind
+            reported = blind
 
 
 def _print_list(source: Source, gpus: Sequence[str]) -> int:
     snapshot = _chosen(sample(source), gpus)
     _write(listing(snapshot))
-    return exit_status(snapshot, tells_topology=False)
+    return exit_status(snapshot, with_topology=False)
 
 
 def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:
@@ -102,10 +102,10 @@ def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:
 
 
 def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
-    """Return why no processes are known where they are asked for: no row is not nobody."""
+    """Return why process lists are unavailable, if asked for: no row does not mean no process."""
     if not query.app_fields:
         return ()
-    # The host's own faults have no number: they say what is hidden, not that a GPU tells nothing.
+    # The host's own faults have no number: they are about hidden processes, not missing lists.
     return [each for each in chosen.errors if each.source == "processes" and each.code]
 
 
@@ -132,4 +132,4 @@ def _keys(snapshot: Snapshot) -> set[str]:
 
 
 def _write(lines: list[str]) -> None:
-    stdout.write("".join(f"{line}\n" for line in lines).encode())
+    terminal.write("".join(f"{line}\n" for line in lines).encode())

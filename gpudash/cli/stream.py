@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from gpudash.cli.options import DEFAULT_INTERVAL, gpu_selectors
 from gpudash.cli.signals import SignalToggle, exit_on_ctrl_c
 from gpudash.feed import collector
-from gpudash.system import fork
-from gpudash.system import terminal as stdout
+from gpudash.system import fork, terminal
 
 if TYPE_CHECKING:
     from gpudash.analysis.health.engine import Diagnosis
@@ -62,7 +61,7 @@ def collect(
     diagnosis = Diagnosis()
     release = SignalToggle(signal.SIGUSR1)
     due = time.monotonic()
-    stdout.write(_line(source, diagnosis, gpus))
+    terminal.write(_line(source, diagnosis, gpus))
     interval_reader = collector.IntervalReader(interval(), None if controller is None else 0)
     gc.freeze()
     gc.enable()
@@ -73,7 +72,7 @@ def collect(
         last = due
         due = max(last + min(interval_reader.seconds, most), time.monotonic())
         while (left := due - time.monotonic()) > 0 and not release.is_on:
-            stdout.wait(left, release.descriptor, interval_reader.descriptor)
+            terminal.wait(left, release.descriptor, interval_reader.descriptor)
             release.drain()
             if interval_reader.read():
                 due = max(last + min(interval_reader.seconds, most), time.monotonic())
@@ -81,9 +80,9 @@ def collect(
         if release.is_on:
             source.close()
             while release.is_on:
-                stdout.wait(None, release.descriptor)
+                terminal.wait(None, release.descriptor)
                 release.drain()
-        stdout.write(_line(source, diagnosis, gpus))
+        terminal.write(_line(source, diagnosis, gpus))
 
 
 def _line(source: Source, diagnosis: Diagnosis, gpus: Sequence[str]) -> bytes:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpudash.tui.preferences import Preferences
     from gpudash.tui.terminal.screen_buffer import ScreenBuffer
 
-_PARTING_SECONDS = 0.2
+_REPLY_SECONDS = 0.2
 """How long the answer of a terminal is waited for when the screen is left before it could read."""
 
 _ENTER = b"\x1b[?1049h\x1b[?25l"
@@ -85,8 +85,8 @@ def show(
 
     `start_collecting` is called as soon as the first pixels are sent, and returns what opens the
     feed for an interval. Without `config` the file of settings is left alone; fields of Settings
-    for this run outdo it. Raises UsageError, which tells to use `instead`, where there is no
-    terminal; also for a theme that there is not; where the system gives no more files, threads
+    for this run override it. Raises UsageError where there is no terminal, with the advice to
+    use `instead`, and for an unknown theme; where the system gives no more files, threads
     or memory, what `is_exhausted` knows.
     """
     _require_terminal(instead)
@@ -125,7 +125,7 @@ def show(
 def _forked(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
     """Return a collector that goes on from here, None where the system gives no process or file.
 
-    The feed tries to start one by its command then, and tells why if that fails, too.
+    The feed then starts one by its command, and reports why if that fails, too.
     """
     from gpudash.system.fork import ForkedProcess
 
@@ -136,7 +136,7 @@ def _forked(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
 
 
 def _require_terminal(instead: str) -> None:
-    """Raise UsageError, which tells what to use, unless a screen can be shown and keys be read."""
+    """Raise UsageError with what to use instead, unless a screen can be shown and keys be read."""
     if sys.__stdin__ is None or not (sys.__stdin__.isatty() and os.isatty(1)):
         raise UsageError(f"not a terminal: use {instead}")
     term = os.environ.get("TERM", "")
@@ -158,7 +158,7 @@ def _terminal() -> Iterator[list[Any]]:
     quiet[6][termios.VINTR] = quiet[6][termios.VSUSP] = b"\0"
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _exit_by_signal)
-    # The screen is told of both as soon as it can draw, and let go of the GPUs.
+    # The screen receives both as soon as it can redraw, and release the GPUs.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGWINCH, signal.SIGUSR1))
     try:
         termios.tcsetattr(0, termios.TCSANOW, quiet)
@@ -190,8 +190,8 @@ def _interval(config: bool, for_this_run: dict[str, Any]) -> float:
     from gpudash.config.file import load, path
     from gpudash.config.settings import Choices, Settings
 
-    place = path()
-    found = load(place, Choices())[0] if config and os.path.lexists(place) else Settings()
+    file = path()
+    found = load(file, Choices())[0] if config and os.path.lexists(file) else Settings()
     return float(for_this_run.get("interval", found.interval))
 
 
@@ -226,7 +226,7 @@ def _first_frame(
                 _send(question + data)
             import_module(piece)
     except BaseException:
-        drain_replies(0, int(sent > 0), _PARTING_SECONDS)
+        drain_replies(0, int(sent > 0), _REPLY_SECONDS)
         raise
     return frame, sent
 

@@ -31,7 +31,7 @@ class Statement(NamedTuple):
 def parse(text: str) -> dict[str, Any]:
     """Return what a document says.
 
-    Raises ValueError, one with the place of the mistake, for a text that is not TOML.
+    Raises ValueError, one with the line of the mistake, for a text that is not TOML.
     """
     if sys.version_info >= (3, 11):
         import tomllib
@@ -199,8 +199,8 @@ def _edited(text: str, path: Path, value: Any, wanted: Mapping[str, Any]) -> str
     return text if value is None else _inserted(text, path, value, statements(text))
 
 
-def _with_value(text: str, place: slice, value: Any) -> str:
-    return text[: place.start] + rendered(value) + text[place.stop :]
+def _with_value(text: str, span: slice, value: Any) -> str:
+    return text[: span.start] + rendered(value) + text[span.stop :]
 
 
 def _inserted(text: str, path: Path, value: Any, stated: list[Statement]) -> str:
@@ -238,21 +238,21 @@ def _behind_example(text: str, name: str, stated: list[Statement]) -> int:
     return end if start >= 0 and end <= above else 0
 
 
-def _with_line(text: str, place: int, line: str, newline: str) -> str:
-    before = text[:place]
+def _with_line(text: str, index: int, line: str, newline: str) -> str:
+    before = text[:index]
     if before and not before.endswith("\n"):
         before += newline
-    return before + line + text[place:]
+    return before + line + text[index:]
 
 
-def _above_comment(text: str, place: int) -> int:
-    """Return where the comment begins that stands right above the line at `place`."""
-    while place > 0:
-        above = text.rfind("\n", 0, place - 1) + 1
-        if not text[above:place].lstrip().startswith("#"):
+def _above_comment(text: str, index: int) -> int:
+    """Return where the comment begins that stands right above the line at `index`."""
+    while index > 0:
+        above = text.rfind("\n", 0, index - 1) + 1
+        if not text[above:index].lstrip().startswith("#"):
             break
-        place = above
-    return place
+        index = above
+    return index
 
 
 def _dotted(path: Path) -> str:

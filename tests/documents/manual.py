@@ -10,7 +10,7 @@ from argparse_manpage.manpage import Manpage
 
 from gpudash import __version__
 from gpudash.cli.arguments import complete_parser
-from gpudash.cli.verbs.help import TOPICS
+from gpudash.cli.verbs.help import ENVIRONMENT, TOPICS
 from gpudash.model.errors import MEANINGS
 
 PAGE = Path(__file__).parents[2] / "gpudash" / "gpudash.1"
@@ -21,13 +21,6 @@ _FILES = """\
 Settings; GPUDASH_CONFIG names another file, --no-config leaves it alone, and
 .B gpudash config init
 writes one in which every setting is explained."""
-
-_ENVIRONMENT = {
-    "GPUDASH_READ_ONLY": "If set to anything but 0 nothing can be signalled.",
-    "GPUDASH_LOCK_DIR": "Folder for leases that containers share, with a file for each UUID.",
-    "CUDA_VISIBLE_DEVICES": "What pick, wait and run choose from, if it is set.",
-    "NO_COLOR": "If set no colours are used.",
-}
 
 
 def written() -> str:
@@ -43,7 +36,7 @@ def written() -> str:
     page.add_section(
         "reference", ">", _listed({f"gpudash help {n}": t.help for n, t in TOPICS.items()})
     )
-    page.add_section("environment", ">", _listed(_ENVIRONMENT))
+    page.add_section("environment", ">", _listed(ENVIRONMENT))
     page.add_section("files", ">", _FILES)
     return str(page)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpudash.cli.arguments import complete_parser
 from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ExitStatus
-from gpudash.system import terminal as stdout
+from gpudash.system import terminal
 
 _FILES = frozenset({"replay", "filename", "file"})
 _QUERY_FORMATS = ("csv,noheader", "csv,noheader,nounits")
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         elif action.choices is None and action.dest in values:
             # Checked later, by what takes time to import.
             action.choices = values[action.dest]
-    stdout.write(shtab.complete(whole, shell=options.shell).encode() + b"\n")
+    terminal.write(shtab.complete(whole, shell=options.shell).encode() + b"\n")
     return ExitStatus.OK
 
 

@@ -10,7 +10,7 @@ from gpudash.cli.verbs import Verb
 from gpudash.config import file
 from gpudash.model.errors import ExitStatus, SettingsError, UsageError
 from gpudash.model.text import clean
-from gpudash.system import terminal as stdout
+from gpudash.system import terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("gpudash config is about the settings file: it takes no --no-config")
     path = settings.path()
     if options.action == "path":
-        stdout.write(os.fsencode(path) + b"\n")
+        terminal.write(os.fsencode(path) + b"\n")
         return ExitStatus.OK
     return _init(path) if options.action == "init" else _validate(path)
 
@@ -47,7 +47,7 @@ def _init(path: str) -> int:
         raise exists from None
     except OSError as error:
         raise SettingsError(f"{clean(path)}: {error.strerror}") from None
-    stdout.write(f"{clean(path)}: every setting is explained there\n".encode())
+    terminal.write(f"{clean(path)}: every setting is explained there\n".encode())
     return ExitStatus.OK
 
 
@@ -58,10 +58,10 @@ def _validate(path: str) -> int:
     # What stands in a folder that may not be entered is not missing.
     mistakes = Preferences(path).mistakes or settings.load(path, choices())[1]
     if not mistakes and not os.path.lexists(path):
-        stdout.write(f"{clean(path)}: no such file; the defaults are used\n".encode())
+        terminal.write(f"{clean(path)}: no such file; the defaults are used\n".encode())
         return ExitStatus.OK
     lines = mistakes or [f"{clean(path)}: no mistakes"]
-    stdout.write("".join(f"{line}\n" for line in lines).encode())
+    terminal.write("".join(f"{line}\n" for line in lines).encode())
     return ExitStatus.FAILURE if mistakes else ExitStatus.OK
 
 

@@ -25,6 +25,18 @@ _MAX_TERM = 24
 _ASCII = {"⏎": "Enter", "↓": "Down", "↑": "Up", "→": "Right", "←": "Left", "…": "..."}
 
 
+ENVIRONMENT = {
+    "GPUDASH_CONFIG": "The settings file, in place of ~/.config/gpudash/config.toml.",
+    "GPUDASH_READ_ONLY": "If set to anything but 0, nothing can be signalled.",
+    "GPUDASH_LOCK_DIR": "Folder for leases that containers share, with a file for each UUID.",
+    "GPUDASH_LEASE": "Set for the command of gpudash run: the GPUs leased for it.",
+    "GPUDASH_CONTROLLED": "Set for the collector of a screen, which takes intervals from stdin.",
+    "GPUDASH_XID_HANDOVER": "Set for a collector that is restarted: the XIDs seen before.",
+    "CUDA_VISIBLE_DEVICES": "If set, what pick, wait and run choose from; run sets it.",
+    "NO_COLOR": "If set, no colours are used.",
+}
+
+
 class Section(NamedTuple):
     """A heading, and what is below it: each term with its description."""
 
@@ -162,6 +174,10 @@ def _exit() -> Iterator[Section]:
     )
 
 
+def _environment() -> Iterator[Section]:
+    yield Section("Environment variables", list(ENVIRONMENT.items()))
+
+
 def _queries() -> Iterator[Section]:
     from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
 
@@ -202,6 +218,7 @@ TOPICS: dict[str, Topic] = {
         "what is reported about GPUs and processes, and the states of a GPU", _findings
     ),
     "exit": Topic("the exit statuses", _exit),
+    "environment": Topic("the environment variables", _environment),
     "queries": Topic("the fields of --query-gpu and --query-compute-apps", _queries),
     "fields": Topic("the fields of --json, with units and NVML calls", _fields),
 }

@@ -20,7 +20,7 @@ from gpudash.feed.sampler import open_sampler
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
-from gpudash.system import terminal as stdout
+from gpudash.system import terminal
 from gpudash.system.process_tree import ancestor_pids
 
 Format = Literal["uuid", "index"]
@@ -88,7 +88,7 @@ def print_free(options: argparse.Namespace, *, waits: bool, timeout: float | Non
             choice = choose(samples, request, os.environ, own=_own(samples[-1], lineage))
             if choice.devices:
                 waiting.end()
-                stdout.write(f"{value(choice.devices, options.names)}\n".encode())
+                terminal.write(f"{value(choice.devices, options.names)}\n".encode())
                 return ExitStatus.OK
             if waits:
                 require_possible(sampler.samples[-1], request)

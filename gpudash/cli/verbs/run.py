@@ -105,7 +105,7 @@ def _leased(found: Leased | str, waiting: Waiting) -> Leased | None:
 
 
 def _become(command: Sequence[str], leased: Leased) -> NoReturn:
-    """Put the command in the place of this process: signals, terminal and status are its own."""
+    """Replace this process by the command: signals, terminal and status are its own."""
     hold_until_exit(leased)
     for descriptor in leased.descriptors:
         os.set_inheritable(descriptor, True)

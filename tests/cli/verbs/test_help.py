@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import gpudash
 from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.health.rules import RULES
 from gpudash.cli import verbs
@@ -43,6 +46,11 @@ def test_every_topic_has_what_the_code_declares() -> None:
     assert terms("exit") == {str(status) for status in MEANINGS}
     assert terms("queries") == {
         field.name for fields in (GPU_FIELDS, APP_FIELDS) for field in fields.values()
+    }
+    assert {name for name in terms("environment") if name.startswith("GPUDASH")} == {
+        name
+        for file in Path(gpudash.__file__).parent.rglob("*.py")
+        for name in re.findall(r"\bGPUDASH_[A-Z_]+", file.read_text())
     }
     definitions = wire.json_schema()["$defs"].values()
     assert terms("fields") == {name for each in definitions for name in each["properties"]}
