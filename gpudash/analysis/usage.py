@@ -133,7 +133,7 @@ def no_processes_text(snapshot: Snapshot) -> str:
 
 
 def no_gpus_text(snapshot: Snapshot) -> str:
-    """Return the text for an empty list of GPUs: that there is none, if the driver said so."""
+    """Return the text for an empty list of GPUs: that there is none, as far as that is known."""
     return "The GPUs are not known" if gpus_unknown(snapshot) else "There is no GPU"
 
 

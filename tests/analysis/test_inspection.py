@@ -116,7 +116,7 @@ def test_what_may_not_be_read_is_none_with_one_reason(
     assert seen.ancestors
 
 
-def test_another_refusal_is_told_as_the_kernel_says_it(
+def test_another_refusal_is_reported_as_the_kernel_says_it(
     job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     descriptors, listdir = f"/proc/{job}/fd", os.listdir

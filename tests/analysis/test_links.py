@@ -78,7 +78,7 @@ def test_matrices_of_any_shape_come_out_square(topology: Topology) -> None:
 
 
 @given(st.lists(st.none() | st.text(max_size=4), max_size=6), st.integers(0, 6))
-def test_affinity_of_each_gpu_is_told_or_absent(told: list[str | None], count: int) -> None:
+def test_affinity_of_each_gpu_is_reported_or_absent(told: list[str | None], count: int) -> None:
     texts = affinities(told, count)
     assert len(texts) == count
     assert all(
@@ -155,7 +155,7 @@ def test_many_islands_are_counted() -> None:
     assert "P2P only inside 8 islands such as 0-1;" in sentence
 
 
-def test_ring_without_islands_is_told_in_pairs() -> None:
+def test_ring_without_islands_is_reported_in_pairs() -> None:
     ring: Cells = tuple(
         tuple("X" if a == b else "OK" if (a - b) % 4 in (1, 3) else "TNS" for b in range(4))
         for a in range(4)
@@ -209,7 +209,7 @@ def test_mig_instances_of_two_gpus_are_no_matter() -> None:
     assert without_p2p(snapshot) == []
 
 
-def test_gpu_with_fewer_nvlinks_than_its_like_is_told_of() -> None:
+def test_gpu_with_fewer_nvlinks_than_its_like_is_reported() -> None:
     gpus = [make_device(index=index, nvlink_count=18) for index in range(3)]
     gpus += [make_device(index=3, nvlink_count=16)]
     gpus += [make_device(index=4, nvlink_count=4, name="NVIDIA A100")]
@@ -218,12 +218,12 @@ def test_gpu_with_fewer_nvlinks_than_its_like_is_told_of() -> None:
     ]
 
 
-def test_gpu_in_a_slot_that_lost_lanes_is_told_of() -> None:
+def test_gpu_in_a_slot_that_lost_lanes_is_reported() -> None:
     gpus = (make_device(), make_device(index=1, pcie_link_width=4, max_pcie_link_width=16))
     assert reduced_links(make_snapshot(devices=gpus)) == ["GPU 1: 4 of 16 PCIe lanes are up"]
 
 
-def test_gpu_that_the_topology_leaves_out_is_told_of_with_the_reason() -> None:
+def test_gpu_that_the_topology_leaves_out_is_reported_with_the_reason() -> None:
     gpus = (make_device(), make_device(index=1, state="lost"), make_device(index=2))
     topology = make_topology(2, indices=(0, 2))
     assert not_in_topology(make_snapshot(devices=gpus, topology=topology)) == [
@@ -257,7 +257,7 @@ def test_any_snapshot_can_be_remarked_on(snapshot: Snapshot) -> None:
         (("lost", "lost"), "each of these GPUs fell off the bus"),
     ],
 )
-def test_why_there_is_no_topology_is_told_as_far_as_it_is_known(
+def test_why_there_is_no_topology_is_reported_as_far_as_it_is_known(
     states: tuple[Any, ...], why: str
 ) -> None:
     devices = tuple(make_device(index=index, state=state) for index, state in enumerate(states))

@@ -95,7 +95,7 @@ def test_a_prefix_of_several_uuids_is_refused() -> None:
         select(make_host_of_three(), ["GPU-aaa"])
 
 
-def test_a_gpu_lost_before_it_told_its_uuid_is_selected_alone() -> None:
+def test_a_gpu_lost_before_its_uuid_was_known_is_selected_alone() -> None:
     devices = (make_device(index=0), make_device(index=1, uuid=None, state="lost"))
     chosen = select(make_snapshot(devices=devices), ["1"])
     assert [device.index for device in chosen.devices] == [1]

@@ -162,7 +162,7 @@ def _leased(lease: Lease | None, at: float) -> str | None:
 
 def _who(username: str | None, pid: int, create_time: float | None, at: float) -> str:
     since = "" if create_time is None else f", for {duration(max(at - create_time, 0))}"
-    return f"{username or 'somebody'} (PID {pid}{since})"
+    return f"{username or 'another user'} (PID {pid}{since})"
 
 
 def _full(device: Device, request: GpuRequest) -> str | None:

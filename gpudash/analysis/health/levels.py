@@ -13,7 +13,7 @@ _MARGIN_CELSIUS = 10
 def utilization_level(device: Device) -> Level:
     """Return ok for a device that computes, warn for an idle one whose memory is held.
 
-    Unknown is one that is idle and free, too: there is nothing to tell of it.
+    One that is idle and free is unknown, too: it deserves no color.
     """
     if device.gpu_utilization_percent == 0 and (memory_share(device) or 0) >= _NOTABLE_SHARE:
         return "warn"
@@ -31,7 +31,7 @@ def memory_level(device: Device) -> Level:
 def temperature_level(device: Device) -> Level:
     """Return critical where the GPU slows itself down, warn 10 degrees before.
 
-    Unknown where the driver tells no such limit.
+    Unknown where the driver reports no such limit.
     """
     margin = _temperature_margin(device)
     if margin is None:

@@ -64,7 +64,7 @@ class Rule(Struct, frozen=True):
 class Symptom(Struct, frozen=True):
     """Something that holds in this sample.
 
-    `fact` is what is said of one GPU and of several, behind their names; those of one rule, level,
+    `fact` is the sentence after the name of one GPU and of several; those of one rule, level,
     fact and advice become one finding. `sentence` stands alone and is not joined with others.
     """
 

@@ -23,7 +23,7 @@ def test_no_time_at_all(told: Callable[[], str]) -> None:
     assert told() == "gpudash: 1 GPU wanted, 0 free\n"
 
 
-def test_a_line_a_minute_where_nobody_watches(told: Callable[[], str]) -> None:
+def test_a_line_a_minute_without_a_terminal(told: Callable[[], str]) -> None:
     waiting = Waiting(None, since=time.monotonic() - 192)
     for _ in range(3):
         assert waiting.within_deadline("1 GPU wanted, 0 free")

@@ -48,7 +48,7 @@ def test_gpu_that_is_gone_keeps_its_place() -> None:
     assert COLUMNS["pcie"].text(rows[1]) == ABSENT
 
 
-def test_affinities_are_told_by_node() -> None:
+def test_affinities_are_reported_by_node() -> None:
     assert affinity_sentence(gpu_affinities(make_snapshot(4))) == (
         "NUMA 0, CPUs 0-31: GPU 0-1;  NUMA 1, CPUs 32-63: GPU 2-3"
     )

@@ -197,7 +197,7 @@ def test_hostile_texts_cost_no_time(text: str) -> None:
         ("a|b", "a|b is searched for literally"),
     ],
 )
-def test_words_that_may_not_mean_what_was_meant_are_told(text: str, told: str) -> None:
+def test_words_that_may_not_mean_what_was_meant_are_reported(text: str, told: str) -> None:
     assert told in hint(text, [str(index) for index in range(8)])
 
 

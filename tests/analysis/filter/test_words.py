@@ -48,7 +48,7 @@ def test_quotes_keep_spaces_and_double_for_themselves() -> None:
 
 
 @pytest.mark.parametrize("text", ['alice "train', "user:'", 'a "b""'])
-def test_an_open_quote_is_told_with_its_place(text: str) -> None:
+def test_an_open_quote_is_reported_with_its_position(text: str) -> None:
     with pytest.raises(FilterError, match="is not closed: end it with") as caught:
         list(split(text))
     assert text[caught.value.start] in "\"'"
@@ -56,7 +56,7 @@ def test_an_open_quote_is_told_with_its_place(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["-", "alice !", "- alice"])
-def test_a_negation_of_nothing_is_told(text: str) -> None:
+def test_a_negation_of_nothing_is_reported(text: str) -> None:
     with pytest.raises(FilterError, match="negates nothing"):
         list(split(text))
 

@@ -26,7 +26,7 @@ def test_first_sample_tells_what_is_true_now_without_a_duration() -> None:
     assert told["power-capped"].held_seconds is None
 
 
-def test_later_a_symptom_must_last_before_it_is_told() -> None:
+def test_later_a_symptom_must_last_before_it_is_reported() -> None:
     watched = Watched()
     watched.see(FINE, 5)
     seen = ["power-capped" in watched.see(CAPPED) for _ in range(6)]
@@ -34,14 +34,14 @@ def test_later_a_symptom_must_last_before_it_is_told() -> None:
     assert watched.see(CAPPED)["power-capped"].held_seconds == 6
 
 
-def test_alternating_symptom_that_never_lasts_is_never_told() -> None:
+def test_alternating_symptom_that_never_lasts_is_never_reported() -> None:
     watched = Watched()
     watched.see(FINE)
     for second in range(60):
         assert watched.see(FINE if second % 2 else CAPPED) == {}
 
 
-def test_told_symptom_that_comes_and_goes_does_not_flap() -> None:
+def test_reported_symptom_that_comes_and_goes_does_not_flap() -> None:
     watched = Watched()
     watched.see(CAPPED, 5)
     for second in range(60):
@@ -81,7 +81,7 @@ def test_symptom_that_stays_away_goes() -> None:
     assert not told[-1]
 
 
-def test_memory_of_nobody_is_told_no_longer_than_it_is_so() -> None:
+def test_unowned_memory_is_reported_no_longer_than_it_is_so() -> None:
     watched = Watched()
     watched.see(FINE)
     orphaned = of_device(memory_unaccounted_bytes=9 << 30)
@@ -99,7 +99,7 @@ def test_level_that_wavers_stays_at_the_worse() -> None:
     assert watched.see(faster, 15)["power-capped"].level == "info"
 
 
-def test_broken_hardware_is_told_at_once() -> None:
+def test_broken_hardware_is_reported_at_once() -> None:
     watched = Watched()
     watched.see(FINE, 5)
     assert "ecc-uncorrected" in watched.see(of_device(ecc_uncorrected_volatile_count=1))
@@ -135,7 +135,7 @@ def test_nvlinks_that_go_down_on_all_gpus_at_once_are_noticed() -> None:
     assert finding.sentence == "GPU 0-1 have 12 of 18 NVLinks up"
 
 
-def test_host_that_was_restarted_starts_anew() -> None:
+def test_host_that_was_restarted_starts_again() -> None:
     diagnosis = Diagnosis()
     diagnosis.examine(later(CAPPED, 1000))
     (finding,) = diagnosis.examine(CAPPED).findings or ()
@@ -215,7 +215,7 @@ def test_samples_within_a_second_have_the_findings_of_the_last_examination() -> 
     assert diagnosis.examine(later(cool, 1.25)).findings
 
 
-def test_a_gpu_that_is_lost_is_told_however_fast_samples_come() -> None:
+def test_a_gpu_that_is_lost_is_reported_however_fast_samples_come() -> None:
     diagnosis = Diagnosis()
     diagnosis.examine(of_device())
     judged = diagnosis.examine(later(of_device(state="lost"), 0.1))

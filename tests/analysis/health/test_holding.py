@@ -173,19 +173,19 @@ def test_process_that_the_driver_never_sampled_works_if_it_is_alone_on_a_busy_gp
     assert "held-idle" not in Watched().see(machine([30], holder([0])), 40)
 
 
-def test_held_memory_is_no_longer_told_once_its_process_is_gone() -> None:
+def test_held_memory_is_no_longer_reported_once_its_process_is_gone() -> None:
     watched = Watched()
     assert "held-idle" in watched.see(machine([0], holder([0])), 400)
     assert watched.see(machine([0])) == {}
 
 
-def test_held_memory_is_no_longer_told_once_its_process_works() -> None:
+def test_held_memory_is_no_longer_reported_once_its_process_works() -> None:
     watched = Watched()
     watched.see(machine([0], holder([0])), 400)
     assert watched.see(machine([9], holder([9]))) == {}
 
 
-def test_process_with_the_same_pid_starts_anew() -> None:
+def test_process_with_the_same_pid_starts_again() -> None:
     watched = Watched()
     watched.see(machine([0], holder([0], start_ticks=1)), 400)
     again = machine([0], holder([0], start_ticks=2))
@@ -203,14 +203,14 @@ def test_process_that_is_just_starting_holds_nothing_idly() -> None:
     assert watched.see(machine([90] * 8, holder([90] * 8)), 60) == {}
 
 
-def test_process_that_starts_and_never_works_is_told_after_a_while() -> None:
+def test_process_that_starts_and_never_works_is_reported_after_a_while() -> None:
     watched = Watched()
     watched.see(machine([0]))
     told = watched.see(machine([0], holder([0])), 40)["held-idle"]
     assert (told.level, told.held_seconds) == ("info", 39)
 
 
-def test_new_process_in_the_trap_is_told_after_a_while() -> None:
+def test_new_process_in_the_trap_is_reported_after_a_while() -> None:
     watched = Watched()
     watched.see(machine([0] * 8))
     assert watched.see(machine(TRAP, holder(TRAP)), 29) == {}
@@ -259,7 +259,7 @@ def test_gpu_that_waits_for_a_disk_is_starved() -> None:
 
 
 @pytest.mark.parametrize("unknown", ["gpu", "cpu"])
-def test_what_is_no_longer_told_starves_nobody(unknown: str) -> None:
+def test_what_is_no_longer_reported_starves_no_gpu(unknown: str) -> None:
     watched = Watched()
     watched.see(machine([25], holder([25], cpu_percent=101.0)), 70)
     silent = machine([25], holder([25], cpu_percent=None, status=None))
@@ -288,7 +288,7 @@ def test_one_slow_sample_is_not_called_starved() -> None:
     assert watched.see(slow, 3) == {}
 
 
-def test_gpus_of_one_process_without_p2p_are_told() -> None:
+def test_gpus_of_one_process_without_p2p_are_reported() -> None:
     percents: list[int | None] = [80, 80, 80, 80]
     snapshot = machine(percents, holder(percents), topology=make_topology(4))
     finding = found(snapshot, "p2p-missing")
@@ -329,7 +329,7 @@ def test_it_becomes_a_warning_after_ten_minutes() -> None:
     assert finding.sentence.endswith("has leased GPU 0 and has not used it for 10 min")
 
 
-def test_a_moment_of_use_starts_anew() -> None:
+def test_a_moment_of_use_starts_again() -> None:
     watched = Watched()
     watched.see(leased_host(0), 590)
     watched.see(leased_host(0, is_used=True), 2)

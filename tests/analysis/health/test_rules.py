@@ -193,20 +193,23 @@ def test_advice_names_the_gpus_as_nvidia_smi_takes_them() -> None:
 @pytest.mark.parametrize(
     ("action", "sentence"),
     [
-        ("gpu-reset", "GPU 0 needs a reset, says the driver"),
-        ("bus-reset", "GPU 0 needs a reset of its PCI bus, says the driver"),
-        ("node-reboot", "GPU 0 needs a reboot of the host, says the driver"),
-        ("system-reboot", "GPU 0 needs a reboot of the host, says the driver"),
-        ("drain-p2p", "GPU 0 should have no more traffic with other GPUs, says the driver"),
-        ("drain-and-reset", "GPU 0 should get no new jobs, and a reset when idle, says the driver"),
-        ("recover-imex-domain", "GPU 0 is cut off from its NVLink domain, says the driver"),
+        ("gpu-reset", "GPU 0 needs a reset, according to the driver"),
+        ("bus-reset", "GPU 0 needs a reset of its PCI bus, according to the driver"),
+        ("node-reboot", "GPU 0 needs a reboot of the host, according to the driver"),
+        ("system-reboot", "GPU 0 needs a reboot of the host, according to the driver"),
+        ("drain-p2p", "GPU 0 should have no more traffic with other GPUs, according to the driver"),
+        (
+            "drain-and-reset",
+            "GPU 0 should get no new jobs, and a reset when idle, according to the driver",
+        ),
+        ("recover-imex-domain", "GPU 0 is cut off from its NVLink domain, according to the driver"),
     ],
 )
 def test_what_the_driver_asks_for_is_a_sentence(action: str, sentence: str) -> None:
     assert found(of_device(recovery_action=action), "recovery-needed").sentence == sentence
 
 
-def test_brake_and_heat_of_one_gpu_are_both_told() -> None:
+def test_brake_and_heat_of_one_gpu_are_both_reported() -> None:
     reasons = ("hw-slowdown", "hw-thermal-slowdown", "hw-power-brake-slowdown")
     assert rules(of_device(clocks_event_reasons=reasons)) == {
         "power-brake": "critical",
@@ -230,7 +233,7 @@ def test_failed_gpu_tells_what_its_driver_said() -> None:
     assert ("code", 999) in {(proof.name, proof.value) for proof in finding.evidence}
 
 
-def test_removed_gpu_is_told_by_the_number_that_it_had() -> None:
+def test_removed_gpu_is_reported_by_the_number_that_it_had() -> None:
     fault = Fault(source="nvml", message=clean("GPU 1 was removed: the driver has it no longer"))
     devices = (make_device(index=0), make_device(index=2, state="lost", fault=fault))
     assert found(host(devices=devices), "lost").sentence == fault.message
@@ -297,7 +300,7 @@ def test_gpus_of_other_kinds_are_not_compared() -> None:
     assert rules(host(devices=devices)) == {}
 
 
-def test_holders_of_memory_that_nobody_listed_owns_are_named() -> None:
+def test_holders_of_memory_that_no_listed_process_owns_are_named() -> None:
     holder = Holder(pid=812, username="bob", command_line=("/usr/bin/python", "a.py"))
     snapshot = of_device(memory_unaccounted_bytes=12 * GIB, holders=(holder,), minor_number=3)
     finding = found(snapshot, "memory-unaccounted")
@@ -314,7 +317,7 @@ def test_many_holders_are_counted_and_what_is_not_known_is_left_out() -> None:
     assert finding.sentence.endswith("process (PID 4) and 16 more")
 
 
-def test_memory_of_nobody_names_the_node_to_ask_unless_all_were_asked() -> None:
+def test_unowned_memory_names_the_node_to_ask_unless_all_were_asked() -> None:
     advices = [
         found(of_device(**ORPHAN, **known), "memory-unaccounted").advice
         for known in (
@@ -328,7 +331,7 @@ def test_memory_of_nobody_names_the_node_to_ask_unless_all_were_asked() -> None:
     assert [("reset" in each) for each in advices] == [False, False, True]
 
 
-def test_memory_of_nobody_is_to_be_expected_where_processes_are_hidden() -> None:
+def test_unowned_memory_is_to_be_expected_where_processes_are_hidden() -> None:
     hidden = Fault(source="processes", message=clean("processes outside are hidden"))
     orphaned = make_device(**ORPHAN, holders=(), holders_complete=False)
     finding = found(host(devices=(orphaned,), errors=(hidden,)), "memory-unaccounted")
@@ -365,7 +368,7 @@ def test_holders_are_ended_by_hand(count: int, advice: str) -> None:
         (None, 60, "warn", "unknown"),
     ],
 )
-def test_xid_is_told_in_plain_words(code: int | None, age: int, level: str, word: str) -> None:
+def test_xid_is_reported_in_plain_words(code: int | None, age: int, level: str, word: str) -> None:
     snapshot = host()
     event = XidEvent(code=code, seen_at=snapshot.taken_at.timestamp() - age)
     finding = found(host(devices=(make_device(xid_events=(event,)),)), "xid")
@@ -374,14 +377,14 @@ def test_xid_is_told_in_plain_words(code: int | None, age: int, level: str, word
 
 
 @pytest.mark.parametrize("state", ["lost", "reset-required", "not-answering", "failed", "asleep"])
-def test_xids_of_a_gpu_that_cannot_be_read_are_told(state: str) -> None:
+def test_xids_of_a_gpu_that_cannot_be_read_are_reported(state: str) -> None:
     event = XidEvent(code=79, seen_at=host().taken_at.timestamp() - 60)
     finding = found(of_device(state=state, xid_events=(event,)), "xid")
     assert finding.sentence == "GPU 0 reported XID 79: it fell off the bus"
     assert finding.level == "critical"
 
 
-def test_xid_of_a_gpu_that_was_removed_is_told_by_its_place() -> None:
+def test_xid_of_a_gpu_that_was_removed_is_reported_by_its_address() -> None:
     fault = Fault(source="nvml", message=clean("GPU 1 was removed: the driver has it no longer"))
     event = XidEvent(code=48, seen_at=host().taken_at.timestamp() - 60)
     gone = make_device(index=2, state="lost", fault=fault, xid_events=(event,))
@@ -402,12 +405,12 @@ def test_xid_of_before_a_reset_is_over() -> None:
 
 
 @pytest.mark.parametrize("seen_at", [-1.7e308, 1.7e308, 1e300])
-def test_absurd_time_of_an_xid_is_told_in_numbers_that_the_wire_takes(seen_at: float) -> None:
+def test_absurd_time_of_an_xid_is_reported_in_numbers_that_the_wire_takes(seen_at: float) -> None:
     judged = Diagnosis().examine(of_device(xid_events=(XidEvent(code=48, seen_at=seen_at),)))
     assert decode(encode(judged)) == judged
 
 
-def test_old_fault_of_a_program_is_no_longer_told() -> None:
+def test_old_fault_of_a_program_is_no_longer_reported() -> None:
     event = XidEvent(code=31, seen_at=host().taken_at.timestamp() - 3600)
     assert rules(of_device(xid_events=(event,))) == {}
 

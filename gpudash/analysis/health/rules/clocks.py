@@ -143,7 +143,7 @@ _CLOCKS = ("sm_clock_mhz", "max_sm_clock_mhz")
 
 @check
 def slowdowns(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs whose clocks the driver says are held down, other than by idling or by a setting."""
+    """GPUs whose clocks are held down for a reason other than idling or a setting."""
     for gpu in context.gpus:
         reasons = _reasons(gpu)
         if not reasons:
@@ -190,7 +190,7 @@ def low_clocks(context: RuleContext) -> Iterator[Symptom]:
 
 
 def _is_explained(gpu: Device, reasons: tuple[str, ...]) -> bool:
-    """Whether the driver says why clocks are low, at this instant or between two."""
+    """Whether the driver names a reason for low clocks, now or since the last sample."""
     named = not _EXPLAINED.isdisjoint(reasons)
     return named or any((getattr(gpu, name) or 0) >= _NOTABLE_PERCENT for name in _HELD_TIMES)
 

@@ -49,8 +49,8 @@ _HANGS = (
 _SEE_LOG = "The kernel log says why: sudo dmesg | grep -iE 'nvrm|xid'"
 
 _REBOOT = (
-    "needs a reboot of the host, says the driver",
-    "need a reboot of the host, says the driver",
+    "needs a reboot of the host, according to the driver",
+    "need a reboot of the host, according to the driver",
 )
 
 _ADVICE: dict[State, tuple[Rule, str]] = {
@@ -75,14 +75,14 @@ _ADVICE: dict[State, tuple[Rule, str]] = {
 _RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
     "gpu-reset": (
         "critical",
-        ("needs a reset, says the driver", "need a reset, says the driver"),
+        ("needs a reset, according to the driver", "need a reset, says the driver"),
         f"End the processes that use it; {RESET}",
     ),
     "bus-reset": (
         "critical",
         (
-            "needs a reset of its PCI bus, says the driver",
-            "need a reset of their PCI bus, says the driver",
+            "needs a reset of its PCI bus, according to the driver",
+            "need a reset of their PCI bus, according to the driver",
         ),
         "End the processes that use it, then reboot the host, or reset its PCI bus by hand.",
     ),
@@ -91,24 +91,24 @@ _RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
     "drain-p2p": (
         "warn",
         (
-            "should have no more traffic with other GPUs, says the driver",
-            "should have no more traffic with one another, says the driver",
+            "should have no more traffic with other GPUs, according to the driver",
+            "should have no more traffic with one another, according to the driver",
         ),
         f"Start no job on it that uses others, too. When it is idle, {RESET}",
     ),
     "drain-and-reset": (
         "critical",
         (
-            "should get no new jobs, and a reset when idle, says the driver",
-            "should get no new jobs, and a reset when idle, says the driver",
+            "should get no new jobs, and a reset when idle, according to the driver",
+            "should get no new jobs, and a reset when idle, according to the driver",
         ),
         f"The jobs on it may end in peace; {RESET}",
     ),
     "recover-imex-domain": (
         "critical",
         (
-            "is cut off from its NVLink domain, says the driver",
-            "are cut off from their NVLink domain, says the driver",
+            "is cut off from its NVLink domain, according to the driver",
+            "are cut off from their NVLink domain, according to the driver",
         ),
         "Restart nvidia-imex on the hosts of the domain.",
     ),
@@ -170,8 +170,8 @@ def fabric(context: RuleContext) -> Iterator[Symptom]:
             yield Symptom(FABRIC, gpu.key, "critical", advice, fact, "", (gpu,), proofs)
         else:
             fact = (
-                "has less NVLink bandwidth than it should, says the fabric",
-                "have less NVLink bandwidth than they should, says the fabric",
+                "has less NVLink bandwidth than it should, according to the fabric",
+                "have less NVLink bandwidth than they should, according to the fabric",
             )
             advice = "See the log of the fabric manager, and nvidia-smi nvlink --status."
             yield Symptom(FABRIC_DEGRADED, gpu.key, "warn", advice, fact, "", (gpu,), proofs)
