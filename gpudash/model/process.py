@@ -74,7 +74,7 @@ class Process(Struct, frozen=True, kw_only=True):
     """A process that uses at least one device: one entry, however many devices it uses."""
 
     # fmt: off
-    pid: Annotated[int, _process(Unit.NONE, "Process id as the driver tells it.")]
+    pid: Annotated[int, _process(Unit.NONE, "Process id as the driver reports it.")]
     devices: Annotated[tuple[ProcessDevice, ...], _process(Unit.NONE,
         "The devices it uses, in the order of their indices.")]
     username: Annotated[SafeText | None, _process(Unit.NONE,

@@ -51,7 +51,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     uuids: Annotated[tuple[str, ...], _finding(Unit.NONE,
         "The devices that it concerns; empty for the whole host.")] = ()
     indices: Annotated[tuple[int, ...], _finding(Unit.NONE,
-        "Indices of their GPUs, also of one lost before it told its UUID.")] = ()
+        "Indices of their GPUs, also of one lost before its UUID was read.")] = ()
     pids: Annotated[tuple[int, ...], _finding(Unit.NONE,
         "The processes of this document that it concerns.")] = ()
     held_seconds: Annotated[float | None, _finding(Unit.SECOND,
@@ -89,7 +89,7 @@ class Topology(Struct, frozen=True, kw_only=True):
 
     def among(self, uuids: Set[str]) -> Topology | None:
         """Return how these GPUs are connected, None if none of them is known here."""
-        kept = [place for place, uuid in enumerate(self.uuids) if uuid in uuids]
+        kept = [index for index, uuid in enumerate(self.uuids) if uuid in uuids]
         if len(kept) in (0, len(self.uuids)):
             return self if kept else None
         return Topology(
@@ -188,7 +188,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     processes: Annotated[tuple[Process, ...], _document(Unit.NONE,
         "Processes on any device, the largest holder first.")] = ()
     topology: Annotated[Topology | None, _document(Unit.NONE,
-        "Links between the GPUs, null where NVML cannot tell.")] = None
+        "Links between the GPUs, null where NVML cannot report them.")] = None
     errors: Annotated[tuple[Fault, ...], _document(Unit.NONE,
         "What could not be read beyond a single device.")] = ()
     findings: Annotated[tuple[Finding, ...] | None, _document(Unit.NONE,

@@ -22,8 +22,8 @@ _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Me"})
 _MARKS_IN_A_ROW = 2
 
-# Default_Ignorable_Code_Point of Unicode beyond those categories: letters and marks that nobody
-# sees, of which the selectors of a variant also widen the character before them.
+# Default_Ignorable_Code_Point of Unicode beyond those categories: invisible letters and
+# marks, of which the selectors of a variant also widen the character before them.
 _UNSEEN = frozenset(
     chr(code)
     for first, last in (

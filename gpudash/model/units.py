@@ -165,8 +165,8 @@ _SIZES: Mapping[str, int] = {
 }
 _SPANS: Mapping[str, int] = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DIGITS = frozenset("0123456789")
-_MOST_DIGITS = 18
-_MOST_PARTS = 5
+_MAX_DIGITS = 18
+_MAX_PARTS = 5
 
 
 class Quantity(NamedTuple):
@@ -193,7 +193,7 @@ def parse_percentage(text: str) -> Quantity | None:
 def parse_span(text: str) -> Quantity | None:
     """Return seconds: `90s`, `10m`, `2h`, `3d`, `1w`, or joined: `1h30m`; only 0 needs no unit."""
     parts = _parts(text)
-    if len(parts) > _MOST_PARTS:
+    if len(parts) > _MAX_PARTS:
         return None
     whole = Quantity(0, 1)
     for part in parts:
@@ -214,12 +214,12 @@ def _single(text: str, units: Mapping[str, int]) -> Quantity | None:
 
 
 def _number(text: str) -> Quantity | None:
-    """Return a plain decimal; neither signs nor exponents, and not endlessly many digits."""
+    """Return a plain decimal; no sign, no exponent, at most 18 digits."""
     whole, point, fraction = text.partition(".")
     digits = whole + fraction
     if not whole or (point and not fraction) or not _DIGITS.issuperset(digits):
         return None
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         return None
     return Quantity(float(text), 10.0 ** -len(fraction))
 
@@ -227,8 +227,8 @@ def _number(text: str) -> Quantity | None:
 def _parts(text: str) -> list[str]:
     """Return `1h30m` as `1h`, `30m`: a part ends where a digit follows a letter."""
     starts = [0] + [
-        place
-        for place in range(1, len(text))
-        if text[place] in _DIGITS and text[place - 1].isalpha()
+        index
+        for index in range(1, len(text))
+        if text[index] in _DIGITS and text[index - 1].isalpha()
     ]
     return [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]

@@ -17,9 +17,9 @@ from gpudash.model.text import LIMIT, clean, is_plain
 
 _encoder = msgspec.json.Encoder()
 
-_LONGEST = 10 * LIMIT + 1
+_MAX_LENGTH = 10 * LIMIT + 1
 """Characters of the longest clean text: each of them an escape, and an ellipsis."""
-_LEAST, _MOST = -(2**63), 2**64 - 1
+_MIN, _MAX = -(2**63), 2**64 - 1
 _MANY_DIGITS = b"0" * len(str(2**63))
 _ASCII = bytes(range(128))
 _DIGITS_AS_ZEROS = bytes(ord("0") if byte in b"0123456789" else byte for byte in range(256))
@@ -38,21 +38,21 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def prepare() -> None:
-    """Learn what a document looks like, which the first `decode` would take its time for."""
+    """Build the decoder ahead of the first `decode`."""
     _decoder()
 
 
 def decode(line: bytes) -> Snapshot:
-    """Return the snapshot of one line, its texts made harmless whoever wrote them.
+    """Return the snapshot of one line, with texts cleaned as `text.clean` does.
 
     Raises WireError for anything that is not one: cut off, no JSON, a value of a wrong type, or a
-    number with which nobody can reckon.
+    number of more than 64 bits.
     """
     try:
         snapshot = _decoder().decode(line)
         if _may_exceed(line) and _exceeds(msgspec.to_builtins(snapshot)):
             raise WireError("not a gpudash snapshot: a number of more than 64 bits")
-        if _is_harmless(line) and not _may_be_endless(line):
+        if _is_harmless(line) and not _may_be_too_long(line):
             return snapshot
         return _cleaned(snapshot)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -90,29 +90,29 @@ def _is_harmless(line: bytes) -> bool:
     return b"\x7f" not in line and all(map(is_plain, set(line.translate(None, _ASCII).decode())))
 
 
-def _may_be_endless(line: bytes) -> bool:
-    """Whether somewhere in a document stands more between two quotes than a clean text holds."""
-    place = 0
-    while len(line) - place > _LONGEST:
-        quote = line.rfind(b'"', place, place + _LONGEST + 1)
+def _may_be_too_long(line: bytes) -> bool:
+    """Whether a document may hold a text longer than a clean one."""
+    start = 0
+    while len(line) - start > _MAX_LENGTH:
+        quote = line.rfind(b'"', start, start + _MAX_LENGTH + 1)
         if quote < 0:
             return True
-        place = quote + 1
+        start = quote + 1
     return False
 
 
 def _may_exceed(line: bytes) -> bool:
-    """Whether somewhere in a document stand so many digits that they may be too large a number."""
+    """Whether a document has a run of digits that may be too large a number."""
     return _MANY_DIGITS in line.translate(_DIGITS_AS_ZEROS)
 
 
 def _exceeds(value: Any) -> bool:
-    """Whether a number cannot be had from any driver, and overflows a float perhaps."""
+    """Whether there is a number of more than 64 bits, which no driver returns."""
     if isinstance(value, (list, tuple)):
         return any(map(_exceeds, value))
     if isinstance(value, dict):
         return any(map(_exceeds, value.values()))
-    return isinstance(value, int) and not _LEAST <= value <= _MOST
+    return isinstance(value, int) and not _MIN <= value <= _MAX
 
 
 def _cleaned(snapshot: Snapshot) -> Snapshot:
@@ -121,7 +121,7 @@ def _cleaned(snapshot: Snapshot) -> Snapshot:
 
 def _clean_values(value: Any) -> Any:
     if isinstance(value, str):
-        return value if clean(value, _LONGEST) == value else clean(value)
+        return value if clean(value, _MAX_LENGTH) == value else clean(value)
     if isinstance(value, (list, tuple)):
         return [_clean_values(item) for item in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A snapshot in the very shape of `gpustat --json`, for scripts that read it today."""
+"""A snapshot in the form of `gpustat --json`, for scripts that read that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def render(snapshot: Snapshot) -> bytes:
 
 def _gpu(device: Device, snapshot: Snapshot) -> dict[str, Any]:
     if device.state != "ok":
-        # gpustat tells nothing else of one that does not answer, not even its UUID.
+        # gpustat prints nothing else of one that does not answer, not even its UUID.
         name = _NAMES.get(device.state, _FAILED)
         return {"index": device.index, "name": name, "processes": None}
     return {

@@ -21,7 +21,7 @@ def render(snapshot: Snapshot, *, width: int, color: bool) -> str:
         return "No GPU is leased: gpudash run -n 1 -- COMMAND leases one\n"
     now = snapshot.taken_at.timestamp()
     rows: list[Sequence[str]] = [_HEADER, *(_row(lease, now) for lease in snapshot.leases)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(_HEADER))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     paint = painter(color)
     lines: list[str] = []
     for row in rows:

@@ -265,7 +265,7 @@ def _mask(_snapshot: Snapshot, device: Device) -> str | None:
 
 
 def _bits(reason: str) -> int | None:
-    """Return the bits that have no name: they are told as `0x400`."""
+    """Return the bits of a reason without a name, such as `0x400`."""
     found = _UNNAMED_BITS.fullmatch(reason)
     return int(found[0], 16) if found else None
 
