@@ -162,7 +162,7 @@ def test_screen_shows_gpus_without_proc(fakenvml: Path) -> None:
     argv = [*with_proc("-t tmpfs"), *GPUDASH, "--interval", "0.2", "--no-config"]
     env = environment(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=os.getpid())
     with Terminal(argv, env=env, columns=120) as terminal:
-        terminal.wait_for("/proc is not mounted: owners and command lines are not known")
+        terminal.wait_for("/proc is not mounted: owners and command lines are unknown")
         terminal.wait_for("(not shown by /proc)")
         first = re.findall(r"(?m)^ *[01] .*A100.*$", terminal.text)
         assert len(first) == 2

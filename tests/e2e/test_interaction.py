@@ -62,7 +62,7 @@ def test_palette_help_and_tags_by_keys() -> None:
         terminal.send("space", "space")
         terminal.wait_for("2 tagged")
         terminal.send(":", *"freeze")
-        terminal.wait_for("freeze the screen")
+        terminal.wait_for("Freeze the screen")
         terminal.send("enter")
         terminal.wait_for("PAUSED")
         terminal.send("h")
