@@ -278,6 +278,7 @@ class Theme(NamedTuple):
     strong: Style
     title: Style
     owner: Style
+    ok: Style
     warn: Style
     critical: Style
     mark: Style
@@ -338,6 +339,7 @@ def _theme_of(colors: Palette) -> Theme:
         strong=on(colors.bright, bold=True),
         title=on(colors.accent, bold=True),
         owner=on(colors.owner),
+        ok=on(colors.ok),
         warn=on(colors.warn),
         critical=on(colors.critical, bold=True),
         mark=on(inverse, colors.warn, bold=True),
@@ -372,6 +374,7 @@ PLAIN = Theme(
     strong=_PLAIN_BOLD,
     title=_PLAIN_BOLD,
     owner=_PLAIN,
+    ok=_PLAIN,
     warn=_PLAIN_BOLD,
     critical=Style(bold=True, underline=True),
     mark=Style(bold=True, reverse=True),
@@ -419,6 +422,7 @@ def faded(theme: Theme) -> Theme:
         base=dim,
         strong=dim,
         owner=dim,
+        ok=dim,
         warn=dim,
         critical=dim,
         utilization=(faint,),

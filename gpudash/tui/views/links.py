@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -133,21 +133,21 @@ def beside(left: Sequence[Line], right: Sequence[Line], theme: Theme) -> list[Li
 
 
 _CORNER = "GPU"
-_STYLES = {
-    "heading": "heading",
-    "name": "strong",
-    "plain": "base",
-    "self": "faint",
-    "nvlink": "ok",
-    "switch": "owner",
-    "bridge": "memory",
-    "socket": "warn",
-    "yes": "ok",
-    "no": "warn",
-    "unknown": "dim",
-    "dim": "dim",
+_STYLES: dict[str, Callable[[Theme], Style]] = {
+    "heading": lambda theme: theme.heading,
+    "name": lambda theme: theme.strong,
+    "plain": lambda theme: theme.base,
+    "self": lambda theme: theme.faint,
+    "nvlink": lambda theme: theme.ok,
+    "switch": lambda theme: theme.owner,
+    "bridge": lambda theme: theme.memory[len(theme.memory) // 2],
+    "socket": lambda theme: theme.warn,
+    "yes": lambda theme: theme.ok,
+    "no": lambda theme: theme.warn,
+    "unknown": lambda theme: theme.dim,
+    "dim": lambda theme: theme.dim,
 }
-"""The theme's style of each role in a matrix."""
+"""The style of each role in a matrix."""
 
 
 def fitted_matrix(
@@ -171,12 +171,7 @@ def styled(line: StyledLine, theme: Theme) -> Line:
     """Return a line of a matrix behind the margin."""
     margin = [" " * MARGIN, *[""] * (len(line) - 1)]
     texts = zip(margin, line, strict=True) if line else ()
-    return joined(Segment(gap + text, _style(role, theme)) for gap, (text, role) in texts)
-
-
-def _style(role: str, theme: Theme) -> Style:
-    style: Style | tuple[Style, ...] = getattr(theme, _STYLES[role])
-    return style[len(style) // 2] if isinstance(style, tuple) else style
+    return joined(Segment(gap + text, _STYLES[role](theme)) for gap, (text, role) in texts)
 
 
 _TABS = ("links", "P2P read", "P2P write", "P2P atomics", "P2P Y/N")
