@@ -1,14 +1,46 @@
-"""The first pixels of the screen: what stands there until the first snapshot is drawn."""
+"""The screen before Textual is imported: a quiet terminal, a skeleton, the first snapshot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from gpudash.model.errors import UsageError
 from gpudash.system.terminal import color_bits
+
+if TYPE_CHECKING:
+    from gpudash.feed.protocol import SnapshotFeed
+    from gpudash.tui.preferences import Preferences
+    from gpudash.tui.terminal.screen_buffer import ScreenBuffer
+
+_REPLY_SECONDS = 0.2
+"""How long the answer of a terminal is waited for when the screen is left before it could read."""
+
+_ENTER = b"\x1b[?1049h\x1b[?25l"
+_LEAVE = b"\x1b[?1049l\x1b[?25h"
+
+# The import of Textual in pieces, between which a first snapshot may be shown: the seconds to
+# wait for one before the piece, and its name. Most collectors have one by the end of the first
+# wait, in which no import takes time from them.
+_PIECES = (
+    (0.06, "asyncio"),
+    (0.0, "rich.console"),
+    (0.0, "textual"),
+    (0.0, "textual.css.stylesheet"),
+    (0.0, "textual.screen"),
+    (0.0, "textual.command"),
+    (0.0, "textual.app"),
+    (0.0, "gpudash.tui.app"),
+)
 
 # The style of a word, and of the header's name, in the default theme by the bits of the colours
 # that the terminal has: importing the themes would cost the first pixels.
-_LOOKS = {
+_STYLES = {
     24: ("0;38;2;118;131;154;48;2;16;20;27", "0;1;38;2;127;178;255;48;2;26;33;44"),
     8: ("0;38;5;102;48;5;233", "0;1;38;5;111;48;5;235"),
     4: ("0;90", "0;1;36"),
@@ -16,9 +48,96 @@ _LOOKS = {
 _WITHOUT_COLORS = "0;2", "0;1"
 
 
+def require_terminal(instead: str) -> None:
+    """Raise UsageError with what to use instead, unless a screen can be shown and keys be read."""
+    if sys.__stdin__ is None or not (sys.__stdin__.isatty() and os.isatty(1)):
+        raise UsageError(f"not a terminal: use {instead}")
+    term = os.environ.get("TERM", "")
+    if term in {"", "dumb"}:
+        why = f"TERM={term} cannot show a screen" if term else "TERM is not set"
+        raise UsageError(f"{why}: use {instead}")
+
+
+@contextmanager
+def quiet_terminal() -> Iterator[list[Any]]:
+    """Keep typed keys from being echoed; yield how the terminal was found, and leave it so."""
+    import termios
+
+    before = termios.tcgetattr(0)
+    quiet = termios.tcgetattr(0)
+    quiet[0] &= ~termios.ICRNL  # an early Enter would arrive as another key
+    quiet[3] &= ~(termios.ECHO | termios.ICANON)
+    # An early Ctrl-C or Ctrl-Z waits for the screen, where it is a key.
+    quiet[6][termios.VINTR] = quiet[6][termios.VSUSP] = b"\0"
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _exit_by_signal)
+    # The screen receives both as soon as it can redraw, and release the GPUs.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGWINCH, signal.SIGUSR1))
+    try:
+        termios.tcsetattr(0, termios.TCSANOW, quiet)
+        yield before
+    except BaseException:
+        _send(_LEAVE)
+        raise
+    finally:
+        termios.tcsetattr(0, termios.TCSANOW, before)
+
+
+def import_msgspec() -> None:
+    """Import it while no signal is handled: its C code crashes where a handler raises meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def show_skeleton(columns: int, *, ascii: bool) -> None:
+    """Send the first pixels."""
+    _send(_ENTER + skeleton(columns, os.environ, ascii=ascii).encode())
+
+
 def skeleton(cells: int, environ: Mapping[str, str], *, ascii: bool) -> str:
     """Return the ground, the header line of so many cells and a word of patience."""
-    word, bar = _WITHOUT_COLORS if "NO_COLOR" in environ else _LOOKS[color_bits(environ)]
+    word, bar = _WITHOUT_COLORS if "NO_COLOR" in environ else _STYLES[color_bits(environ)]
     name = " gpudash"[:cells].ljust(cells)
     patience = f" reading GPUs{'...' if ascii else '…'}"[:cells]
     return f"\x1b[{word}m\x1b[2J\x1b[H\x1b[{bar}m{name}\x1b[{word}m\x1b[3;1H{patience}\x1b[0m"
+
+
+def first_frame(
+    feed: SnapshotFeed, size: os.terminal_size, no_color: bool, preferences: Preferences
+) -> tuple[ScreenBuffer | None, int]:
+    """Import the screen, and show the first snapshot as soon as there is one.
+
+    Returns what is shown, and the bytes that were sent behind a question to the terminal.
+    """
+    from gpudash.tui.first_frame import draw, rehearse
+    from gpudash.tui.terminal.flow import drain_replies, first_question
+
+    frame, sent = None, 0
+    question = first_question(os.environ).encode()
+    try:
+        rehearse(feed, *size, preferences)
+        for patience, piece in _PIECES:
+            if frame is None and feed.poll(patience) is not None:
+                frame, picture = draw(feed, *size, preferences, no_color=no_color)
+                data = picture.encode()
+                sent = len(data) if question else 0
+                _send(question + data)
+            import_module(piece)
+    except BaseException:
+        drain_replies(0, int(sent > 0), _REPLY_SECONDS)
+        raise
+    return frame, sent
+
+
+def _send(data: bytes) -> None:
+    """Write all of it to the terminal, where the driver will write too."""
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def _exit_by_signal(number: int, _frame: object) -> None:
+    """End in order before the screen has taken the signals over."""
+    raise SystemExit(128 + number)

@@ -44,15 +44,17 @@ def run(options: argparse.Namespace) -> int:
     the way, OutputError when it cannot be written, and the collector's own error where there
     never was a sample.
     """
-    collector, interval = collector_command(options), options.interval or DEFAULT_INTERVAL
-    duration_seconds: float | None = options.duration
+    interval, duration_seconds = options.interval or DEFAULT_INTERVAL, options.duration
     toggle = SignalToggle(signal.SIGUSR1)
     end = EndSignals()
     deadline = None if duration_seconds is None else time.monotonic() + duration_seconds
-    writer = Writer(options.file, options.max_size, options.keep)
+    command, writer = (
+        collector_command(options),
+        Writer(options.file, options.max_size, options.keep),
+    )
     progress = _Progress(writer)
     try:
-        with closing(writer), closing(LineStream(collector, interval)) as stream:
+        with closing(writer), closing(LineStream(command, interval)) as stream:
             while end.status is None:
                 left = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
                 if left <= 0:
@@ -76,19 +78,19 @@ class _Progress:
         self._writer = writer
         self._since = time.monotonic()
         self._on_terminal = terminal.progress_is_shown()
-        self._trouble = ""
+        self._problem = ""
 
-    def update(self, trouble: str) -> None:
+    def update(self, problem: str) -> None:
         """Show how much there is, and why there is no more."""
         if self._on_terminal:
-            what = f"; {trouble}" if trouble else "; Ctrl-C ends it"
+            what = f"; {problem}" if problem else "; Ctrl-C ends it"
             text = f"{self._done('recording')}, {duration(time.monotonic() - self._since)}{what}"
             terminal.show_progress(text)
-        elif bool(trouble) != bool(self._trouble):
+        elif bool(problem) != bool(self._problem):
             terminal.write_message(
-                f"gpudash: {trouble or 'samples again: the recording goes on'}\n"
+                f"gpudash: {problem or 'samples again: the recording goes on'}\n"
             )
-        self._trouble = trouble
+        self._problem = problem
 
     def end(self) -> None:
         """Report what was recorded."""
