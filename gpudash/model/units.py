@@ -2,7 +2,7 @@
 
 Values travel in NVML's own units (mW, MHz, bytes); people read watts and GiB. `readable` gives
 the long form ("74.2 GiB"), the functions beside it the short ones that tables are built from.
-None, the absent value, is always `ABSENT` and never 0.
+None is always `ABSENT`, never 0.
 """
 
 from __future__ import annotations
