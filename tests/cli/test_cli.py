@@ -8,6 +8,8 @@ import pytest
 
 from gpudash import __version__
 from gpudash.cli import verbs
+from gpudash.cli.arguments import main_parser
+from gpudash.cli.modes import MODES
 from gpudash.collect.simulated import NAMES
 from tests.demo_clock import demo_clock
 
@@ -210,3 +212,15 @@ def test_an_error_that_nobody_can_read_keeps_its_status() -> None:
 def test_the_fields_of_a_query_are_listed() -> None:
     assert "memory.used" in gpudash("--help-query-gpu").stdout.splitlines()
     assert "used_gpu_memory or used_memory" in gpudash("--help-query-compute-apps").stdout
+
+
+def test_what_a_mode_takes_are_options() -> None:
+    known = {action.dest for action in main_parser()._actions}
+    assert all(mode.takes <= known for mode in MODES)
+
+
+@pytest.mark.parametrize("name", verbs.names())
+def test_a_command_declares_itself(name: str) -> None:
+    verb = verbs.load(name)
+    assert verb.help
+    assert f"gpudash {name}" in gpudash(name, "--help").stdout

@@ -4,10 +4,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from gpudash.actions.kill.tree import Member
 from gpudash.actions.kill.warnings import KillWarning
 from gpudash.analysis.table import ProcessRow, process_rows
-from gpudash.cli.verbs.kill import question_lines
+from gpudash.cli.arguments import parse
+from gpudash.cli.verbs.kill import question_lines, signal_and_pids
+from gpudash.model.errors import UsageError
 from gpudash.model.process import Job
 from tests.actions.kill.shown import pinned
 from tests.factories import make_process, make_snapshot
@@ -146,3 +150,41 @@ with _ctrl_c_deferred() as pause:
 print("done")
 """
     assert run(code) == (0, b"done\n", b"")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "kill 42 --signal 9",
+        "kill --signal=9 42",
+        "kill -s 9 42",
+        "kill -s9 42",
+        "kill -9 42",
+        "--no-config kill -9 42",
+        "kill -9 -- 42",
+    ],
+)
+def test_a_signal_is_given_as_to_the_kill_of_the_shell(words: str) -> None:
+    assert signal_and_pids(parse(words.split())) == ("9", ["42"])
+
+
+@pytest.mark.parametrize("name", ["KILL", "SIGKILL", "RTMIN+1"])
+def test_a_signal_has_a_name(name: str) -> None:
+    assert signal_and_pids(parse(["kill", f"-{name}", "42"])) == (name, ["42"])
+
+
+def test_the_words_of_another_program_are_its_own() -> None:
+    assert parse(["run", "--", "kill", "-9", "42"]).argv[-3:] == ["kill", "-9", "42"]
+
+
+@pytest.mark.parametrize("words", ["kill -9 -s INT 42", "kill -tree 42"])
+def test_what_is_no_signal_is_an_error(words: str) -> None:
+    with pytest.raises(UsageError):
+        signal_and_pids(parse(words.split()))
+
+
+@pytest.mark.parametrize("words", ["kill -9", "kill -42x 42", "kill 42 -9", "kill -999 42"])
+def test_what_is_neither_a_signal_nor_a_pid_is_left_to_the_check_of_pids(words: str) -> None:
+    signal, pids = signal_and_pids(parse(words.split()))
+    assert signal == "TERM"
+    assert any(pid.startswith("-") for pid in pids)
