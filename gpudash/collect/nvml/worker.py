@@ -238,19 +238,21 @@ class DriverWorker:
 
     def _serve(self) -> None:
         """Run queued tasks on a free thread, which ends once another one waits for more."""
-        while (task := self._next()) is not None:
+        task: Task[Any] | None = None
+        while (task := self._next(task)) is not None:
             task.run()
             if self.timeouts is not None:
                 self.timeouts.on_answer()
-            with self._lock:
-                self._running.remove(task)
+
+    def _next(self, finished: Task[Any] | None) -> Task[Any] | None:
+        """Hand in a finished task and return the next one, None for the thread to end."""
+        with self._lock:
+            if finished is not None:
+                self._running.remove(finished)
                 self._free += 1
                 self._answered_at = self._clock()
                 if not self._queue:
                     self._returned.notify()
-
-    def _next(self) -> Task[Any] | None:
-        with self._lock:
             while not self._queue:
                 if self._free > 1 or self._is_closed:
                     self._free -= 1
