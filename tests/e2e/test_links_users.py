@@ -70,9 +70,9 @@ def test_link_view_without_a_topology_says_so(fakenvml: Path) -> None:
         terminal.wait_for("No GPUs")
         terminal.settle()
         terminal.send("m")
-        terminal.wait_for("No topology: the driver does not tell")
+        terminal.wait_for("No topology: the driver does not report")
         terminal.send("q", "u")
-        terminal.wait_for("Nobody uses a GPU")
+        terminal.wait_for("No process uses a GPU")
 
 
 def test_users_are_sorted_and_chosen_by_key() -> None:

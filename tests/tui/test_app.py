@@ -257,7 +257,7 @@ async def test_nobody_is_not_said_where_nobody_could_be_listed() -> None:
         feed.give(make_snapshot(1, processes=(), errors=(fault,)))
         for key, words in (
             ("j", "Which processes run is not known"),
-            ("d", "Which processes are on it is not known"),
+            ("d", "Its process list is unavailable"),
             ("u", "Which processes run is not known"),
         ):
             await pilot.press(key)

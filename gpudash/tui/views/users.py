@@ -105,12 +105,12 @@ class UsersView(View):
         if not self._ranking.rows:
             hidden = (is_unlisted(device, snapshot) for device in snapshot.devices)
             is_known = not gpus_unknown(snapshot) and not any(hidden)
-            words = "Nobody uses a GPU" if is_known else no_processes_text(snapshot)
+            words = "No process uses a GPU" if is_known else no_processes_text(snapshot)
             return [[], [Segment(" " * MARGIN + words, theme.dim)]]
         notes: list[Line] = []
         unowned = unowned_memory_bytes(snapshot)
         if unowned is not None and unowned >= _NOTABLE:
-            text = f"{size(unowned)} of GPU memory are held by no listed process"
+            text = f"{size(unowned)} of GPU memory is held by no listed process"
             notes = [[], [Segment(" " * MARGIN + text, theme.dim)]]
         room = max(3, height - len(notes))
         self._page = room - 2
@@ -149,7 +149,7 @@ class UsersView(View):
         if user is None:
             return
         if not user.name:
-            self.dashboard.message = "the owner of these processes is not known"
+            self.dashboard.message = "the owner of these processes is unknown"
             self.draw()
             return
         self.post_message(self.Filter(f"user={quoted(user.name)}"))

@@ -171,7 +171,7 @@ async def test_many_users_scroll_around_the_cursor_and_the_total_stays() -> None
 
 async def test_nobody_is_said_in_words() -> None:
     async with users() as (app, pilot, _):
-        assert any("Nobody uses a GPU" in line for line in screen_lines(app))
+        assert any("No process uses a GPU" in line for line in screen_lines(app))
         await pilot.press("j", "enter", "r", "comma", "end")
         assert isinstance(app.screen, View)
 
@@ -182,7 +182,7 @@ async def test_memory_that_no_process_owns_is_told() -> None:
         feed.give(make_snapshot(devices=gpus, processes=THREE))
         await pilot.pause()
         text = "\n".join(screen_lines(app))
-        assert "3.0 GiB of GPU memory are held by no listed process" in text
+        assert "3.0 GiB of GPU memory is held by no listed process" in text
 
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 3), (20, 5), (80, 24), (200, 60)])

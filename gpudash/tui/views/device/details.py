@@ -310,7 +310,7 @@ class HolderTable:
 def no_processes_on(device: Device, snapshot: Snapshot) -> str:
     """Return that no process is listed, and whether memory is held all the same."""
     if is_unlisted(device, snapshot):
-        return "Which processes are on it is not known"
+        return "Its process list is unavailable"
     if (memory_share(device) or 0) >= 0.05:
         return "No process is listed on it, though its memory is in use"
     return "No process is on it"
