@@ -139,7 +139,7 @@ async def test_owner_for_whom_there_is_no_filter_is_refused_in_words(owner: str 
         await pilot.press("enter")
         await pilot.pause()
         assert filter_in_force(app) == ""
-        assert any(word in screen_lines(app)[-1] for word in ("not known", "longer than"))
+        assert any(word in screen_lines(app)[-1] for word in ("unknown", "longer than"))
 
 
 async def test_idle_time_comes_from_the_history() -> None:
