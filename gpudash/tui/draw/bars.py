@@ -29,14 +29,15 @@ def bar(
     if share is None:
         return [Segment(" " * width, track)]
     lit, rest = bar_text(share, width, glyphs.bar)
-    segments = []
-    for number, style in enumerate(steps):
-        piece = lit[number * width // len(steps) : (number + 1) * width // len(steps)]
-        if piece:
-            segments.append(Segment(piece, style))
-    if rest:
-        segments.append(Segment(rest, track))
-    return segments
+    segments = [Segment(text, steps[step]) for text, step in _pieces(lit, width, len(steps))]
+    return [*segments, Segment(rest, track)] if rest else segments
+
+
+@lru_cache(maxsize=1024)
+def _pieces(lit: str, width: int, steps: int) -> tuple[tuple[str, int], ...]:
+    """Return a lit part as the texts of each step of colour; there are few, each drawn often."""
+    texts = (lit[step * width // steps : (step + 1) * width // steps] for step in range(steps))
+    return tuple((text, step) for step, text in enumerate(texts) if text)
 
 
 _POINTS = 2
