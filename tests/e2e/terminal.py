@@ -13,6 +13,7 @@ import termios
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 
 import psutil
@@ -83,7 +84,8 @@ class Terminal:
         trace: TracebackType | None,
     ) -> None:
         for process in self.processes():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self._process.kill()
         self._process.wait()
         os.close(self._master)
