@@ -73,28 +73,31 @@ def has_gpu(shares: tuple[ProcessDevice, ...], index: int) -> bool:
     return any(share.index == index for share in shares)
 
 
-def test_a_gpu_that_hangs_says_so_and_the_others_are_complete(machine: Machine) -> None:
-    healthy = machine.read()
-    asked = machine.driver.asked.count("nvmlDeviceGetP2PStatus")
-    hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
-    reading = read_until_state(machine, 3, "not-answering")
-    silent = reading.devices[3]
-    assert (silent.uuid, silent.name) == (healthy.devices[3].uuid, healthy.devices[3].name)
-    assert silent.power_usage_mw is None
-    assert silent.fault.code == codes.TIMEOUT
-    assert silent.fault.message.startswith("driver not answering 0 s")
-    assert "nvmlDeviceGetUtilizationRates" in silent.fault.message
-    others = [device for device in reading.devices if device.index != 3]
-    assert all(device.gpu_utilization_percent is not None for device in others)
-    assert len(reading.topology.uuids) == len(others)
-    assert machine.driver.asked.count("nvmlDeviceGetP2PStatus") == asked
-    assert [(fault.source, fault.uuid) for fault in reading.faults] == [("processes", silent.uuid)]
-    hanging.gate.set()
-    back = read_until_state(machine, 3, "ok")
-    assert back.devices[3].gpu_utilization_percent is not None
-    assert back.faults == ()
-    assert len(back.topology.uuids) == len(back.devices)
-    assert machine.driver.asked.count("nvmlDeviceGetP2PStatus") == asked
+def test_a_gpu_that_hangs_says_so_and_the_others_are_complete() -> None:
+    with manned(DriverWorker(CALM)) as machine:
+        healthy = machine.read()
+        asked = machine.driver.asked.count("nvmlDeviceGetP2PStatus")
+        hanging = Hanging(machine, "nvmlDeviceGetUtilizationRates", 3)
+        reading = read_until_state(machine, 3, "not-answering")
+        silent = reading.devices[3]
+        assert (silent.uuid, silent.name) == (healthy.devices[3].uuid, healthy.devices[3].name)
+        assert silent.power_usage_mw is None
+        assert silent.fault.code == codes.TIMEOUT
+        assert silent.fault.message.startswith("driver not answering ")
+        assert "nvmlDeviceGetUtilizationRates" in silent.fault.message
+        others = [device for device in reading.devices if device.index != 3]
+        assert all(device.gpu_utilization_percent is not None for device in others)
+        assert len(reading.topology.uuids) == len(others)
+        assert machine.driver.asked.count("nvmlDeviceGetP2PStatus") == asked
+        assert [(fault.source, fault.uuid) for fault in reading.faults] == [
+            ("processes", silent.uuid)
+        ]
+        hanging.gate.set()
+        back = read_until_state(machine, 3, "ok")
+        assert back.devices[3].gpu_utilization_percent is not None
+        assert back.faults == ()
+        assert len(back.topology.uuids) == len(back.devices)
+        assert machine.driver.asked.count("nvmlDeviceGetP2PStatus") == asked
 
 
 def test_a_hung_call_is_made_once(machine: Machine) -> None:

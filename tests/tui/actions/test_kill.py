@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from gpudash.actions.kill.run import TIMEOUTS
+from gpudash.actions.kill.run import TIMEOUTS, Timeouts
 from gpudash.tui import status
 from gpudash.tui.dialogs.kill import KillScreen
 from tests.actions.kill.family import Family
@@ -108,15 +109,29 @@ async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(start: Start) ->
         assert deaf.wait(5) == -9
 
 
+class HeldTimeouts(Timeouts):
+    """Time limits by which the wait for an end begins only once `is_released`."""
+
+    is_released = threading.Event()
+
+    @property
+    def end(self) -> float:
+        assert self.is_released.wait(30)
+        return 0.1
+
+
 async def test_the_offer_waits_for_another_question_and_can_be_refused(start: Start) -> None:
     deaf = start(sys.executable, "-c", DEAF)
     assert deaf.stdout is not None
     deaf.stdout.readline()
-    async with stage(timeouts=TIMEOUTS._replace(end=0.1)) as on:
+    timeouts = HeldTimeouts()
+    async with stage(timeouts=timeouts) as on:
         await on.ask(process_for(deaf.pid), key="T")
         await on.pilot.press("y")
         await on.pilot.press("h")
+        assert on.app.screen.is_modal
         assert not isinstance(on.app.screen, KillScreen)
+        timeouts.is_released.set()
         await on.until(lambda: "ignored SIGTERM" in on.app.dashboard.message)
         await on.pilot.pause(0.3)
         assert not isinstance(on.app.screen, KillScreen)
