@@ -46,8 +46,8 @@ def compare_oneshot(setting: Setting, report: Report) -> None:
     ]
     runs = oneshot.measure(commands, setting.env, setting.rounds)
     report.table("one-shot", runs)
-    report.ratio(runs, "wall_ms", "gpudash", "gpustat", 0.08)
-    report.ratio(runs, "wall_ms", "gpudash", "nvitop", 0.65)
+    report.ratio(runs, "wall_ms", "gpudash", "gpustat", 0.12)
+    report.ratio(runs, "wall_ms", "gpudash", "nvitop", 0.75)
 
 
 def judge_collector(setting: Setting, report: Report) -> None:
@@ -72,7 +72,7 @@ def compare_screen(setting: Setting, report: Report) -> None:
     report.ratio(runs, "bytes_per_s", "gpudash", "nvitop", 1.5)
     report.ratio(runs, "first_frame_ms", "gpudash", "nvitop", 1.0)
     report.ratio(runs, "key_ms", "gpudash", "nvitop", 1.5)
-    _bounds(runs, report, quit_ms=300, resident_mib=45, children_mib=20)
+    _bounds(runs, report, quit_ms=300, resident_mib=45, children_mib=22)
 
 
 def compare_large(setting: Setting, report: Report) -> None:

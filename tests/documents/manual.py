@@ -13,7 +13,7 @@ from gpudash.cli.arguments import complete_parser
 from gpudash.cli.verbs.help import ENVIRONMENT, TOPICS
 from gpudash.model.errors import MEANINGS
 
-PAGE = Path(__file__).parents[2] / "gpudash" / "gpudash.1"
+PAGE = Path(__file__).parents[2] / "gpudash" / "cli" / "gpudash.1"
 
 _FILES = """\
 .TP
