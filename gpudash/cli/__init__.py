@@ -1,4 +1,4 @@
-"""argv -> one command; the only place that prints errors and exits."""
+"""argv -> one command; errors are printed and exit statuses set only here."""
 
 from __future__ import annotations
 

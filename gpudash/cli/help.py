@@ -8,7 +8,7 @@ from typing import Any
 
 from gpudash import __version__
 from gpudash.cli.parser import Commands, Parser
-from gpudash.system import terminal as stdout
+from gpudash.system import terminal
 
 _PAGE = """\
 See every GPU of a server at a glance, who holds it and why.
@@ -59,7 +59,7 @@ class _Print(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         """Print and exit; raises OutputError."""
-        stdout.write(self.text(parser).encode())
+        terminal.write(self.text(parser).encode())
         parser.exit()
 
     def text(self, parser: argparse.ArgumentParser) -> str:

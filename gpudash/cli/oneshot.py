@@ -148,6 +148,14 @@ def exit_status(snapshot: Snapshot, *, with_topology: bool = True) -> int:
     return codes[0] % 256 if codes else ExitStatus.FAILURE if failed else ExitStatus.OK
 
 
+def write_json(document: object) -> None:
+    """Write a document as one line, indented on a terminal; raises OutputError."""
+    import msgspec
+
+    line = msgspec.json.encode(document)
+    terminal.write((msgspec.json.format(line) if terminal.is_terminal() else line) + b"\n")
+
+
 def _judgement(snapshot: Snapshot, fail_on: FindingLevel | None) -> int:
     """Return 1 if there is a finding of that level or a worse one."""
     failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}

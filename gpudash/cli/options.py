@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpudash.system import terminal as stdout
+from gpudash.system import terminal
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +51,7 @@ def collector_command(options: argparse.Namespace) -> list[str]:
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that the command line and the environment override for this run."""
-    read_only = options.read_only or os.environ.get("GPUDASH_READ_ONLY", "0") not in ("", "0")
+    read_only = options.read_only or is_read_only_by_environment()
     wanted = {
         "interval": options.interval,
         "theme": options.theme,
@@ -61,13 +61,18 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if value is not None}
 
 
+def is_read_only_by_environment() -> bool:
+    """Whether GPUDASH_READ_ONLY forbids signals."""
+    return os.environ.get("GPUDASH_READ_ONLY", "0") not in ("", "0")
+
+
 def has_color() -> bool:
     """Whether printed output may have colours."""
-    return stdout.is_terminal() and "NO_COLOR" not in os.environ
+    return terminal.is_terminal() and "NO_COLOR" not in os.environ
 
 
 def is_ascii(options: argparse.Namespace) -> bool:
-    """Whether only ASCII is to be printed: by --ascii, or as the locale shows no more."""
+    """Whether only ASCII is to be printed: by --ascii, or because the locale is not UTF-8."""
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
     locale = next((name for name in names if name), "").lower()
     return options.ascii or not ("utf-8" in locale or "utf8" in locale)

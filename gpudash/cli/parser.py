@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from gpudash.cli import verbs
 from gpudash.model.errors import UsageError
 from gpudash.model.text import did_you_mean
-from gpudash.system import terminal as stdout
+from gpudash.system import terminal
 
 _HARMLESS = frozenset({"command", "run", "read_only", "no_config", "ascii"})
 """What may stand before any command: it forbids something, or is of no consequence there."""
@@ -22,7 +22,7 @@ class _Formatter(argparse.HelpFormatter):
     """The layout of the help, for which argparse would load shutil at every start."""
 
     def __init__(self, prog: str, **options: Any) -> None:
-        super().__init__(prog, **{"width": stdout.width() - 2, **options})
+        super().__init__(prog, **{"width": terminal.width() - 2, **options})
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
 
     def print_help(self, file: object = None) -> None:
         """Print what --help prints; raises OutputError."""
-        stdout.write(self.format_help().encode())
+        terminal.write(self.format_help().encode())
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""

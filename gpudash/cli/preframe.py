@@ -98,7 +98,7 @@ def show_skeleton(columns: int, *, ascii: bool) -> None:
 
 
 def skeleton(cells: int, environ: Mapping[str, str], *, ascii: bool) -> str:
-    """Return the ground, the header line of so many cells and a word of patience."""
+    """Return the background, a header line `cells` wide and `reading GPUs`."""
     word, bar = _WITHOUT_COLORS if "NO_COLOR" in environ else _STYLES[color_bits(environ)]
     name = " gpudash"[:cells].ljust(cells)
     patience = f" reading GPUs{'...' if ascii else '…'}"[:cells]

@@ -66,17 +66,17 @@ def collect(
     gc.freeze()
     gc.enable()
     # Rates are those between two samples: the second comes soon, however slow the interval.
-    most = _SECOND_SAMPLE_SECONDS
+    longest = _SECOND_SAMPLE_SECONDS
     while True:
         # A tick that was missed is skipped, so that a stall is not followed by a burst.
         last = due
-        due = max(last + min(interval_reader.seconds, most), time.monotonic())
+        due = max(last + min(interval_reader.seconds, longest), time.monotonic())
         while (left := due - time.monotonic()) > 0 and not release.is_on:
             terminal.wait(left, release.descriptor, interval_reader.descriptor)
             release.drain()
             if interval_reader.read():
-                due = max(last + min(interval_reader.seconds, most), time.monotonic())
-        most = inf
+                due = max(last + min(interval_reader.seconds, longest), time.monotonic())
+        longest = inf
         if release.is_on:
             source.close()
             while release.is_on:

@@ -21,8 +21,8 @@ def seconds(text: str) -> float:
 
 def milliseconds(text: str) -> float:
     """Return the seconds of a number of milliseconds."""
-    least, most = _MIN_SECONDS * 1000, _MAX_SECONDS * 1000
-    return _number(text, least, most, f"{least:.0f} to {most:.0f} ms") / 1000
+    minimum, maximum = _MIN_SECONDS * 1000, _MAX_SECONDS * 1000
+    return _number(text, minimum, maximum, f"{minimum:.0f} to {maximum:.0f} ms") / 1000
 
 
 def speed(text: str) -> float:
@@ -31,12 +31,12 @@ def speed(text: str) -> float:
     return _number(text.removesuffix("x"), _MIN_SPEED, _MAX_SPEED, expected)
 
 
-def count(most: int) -> Callable[[str], int]:
-    """Return the type of a whole number from 1 to `most`."""
+def count(maximum: int) -> Callable[[str], int]:
+    """Return the type of a whole number from 1 to `maximum`."""
 
     def whole_number(text: str) -> int:
-        if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= most):
-            raise _invalid(text, f"1 to {most}")
+        if not (text.isascii() and text.isdecimal() and 0 < int(text[:6]) <= maximum):
+            raise _invalid(text, f"1 to {maximum}")
         return int(text)
 
     return whole_number
@@ -65,19 +65,19 @@ def span(text: str) -> float:
 
 
 def window(text: str) -> float:
-    """Return the seconds of a span of an hour at most."""
+    """Return the seconds of a span of up to an hour."""
     seconds = span(text)
     if seconds > _MAX_SECONDS:
-        raise _invalid(text, "an hour at most")
+        raise _invalid(text, "up to 1h")
     return seconds
 
 
-def _number(text: str, least: float, most: float, expected: str) -> float:
+def _number(text: str, minimum: float, maximum: float, expected: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = float("nan")
-    if not least <= number <= most:
+    if not minimum <= number <= maximum:
         raise _invalid(text, expected)
     return number
 

@@ -81,7 +81,7 @@ def show(
         show_skeleton(size.columns, ascii=in_ascii)
         open_feed = start_collecting()
         import_msgspec()
-        preferences = _preferences(_settings_path() if config else None, for_this_run)
+        preferences = _preferences(config, for_this_run)
         feed = open_feed(preferences.current.interval)
         feed.start()
         try:
@@ -118,12 +118,6 @@ def _forked(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
         return None
 
 
-def _settings_path() -> str:
-    from gpudash import config as settings
-
-    return settings.path()
-
-
 def _interval(config: bool, for_this_run: dict[str, Any]) -> float:
     """Return the interval alone, for the collector, which imports no more of the settings."""
     from gpudash.config.file import load, path
@@ -134,10 +128,11 @@ def _interval(config: bool, for_this_run: dict[str, Any]) -> float:
     return float(for_this_run.get("interval", found.interval))
 
 
-def _preferences(path: str | None, for_this_run: dict[str, Any]) -> Preferences:
+def _preferences(config: bool, for_this_run: dict[str, Any]) -> Preferences:
+    from gpudash.config import path
     from gpudash.tui.preferences import Preferences, choices
 
     theme = for_this_run.get("theme")
     if theme is not None and theme not in choices().themes:
         raise UsageError(f"unknown theme {theme!r}: choose from {', '.join(choices().themes)}")
-    return Preferences(path, **for_this_run)
+    return Preferences(path() if config else None, **for_this_run)

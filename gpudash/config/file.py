@@ -106,19 +106,19 @@ def _checked(document: dict[str, Any], choices: Choices) -> tuple[dict[str, Any]
 
 
 def _parsed(text: str) -> tuple[dict[str, Any], list[str]]:
-    """Return what the document says without the lines that are no TOML, and these mistakes."""
+    """Return the values of a text without the lines that are not TOML, and these mistakes."""
     lines = text.split("\n")
     mistakes: list[str] = []
     while len(mistakes) < _MAX_BROKEN_LINES:
         try:
             return parse("\n".join(lines)), mistakes
         except ValueError as error:
-            file = _line_number(error)
-            if file is None or not lines[file - 1].strip():
+            number = _line_number(error)
+            if number is None or not lines[number - 1].strip():
                 mistakes.append(f"is not TOML: {error}; the defaults are used")
                 break
-            mistakes.append(f"line {file} is not TOML and left out: {error}")
-            lines[file - 1] = ""
+            mistakes.append(f"line {number} is not TOML and left out: {error}")
+            lines[number - 1] = ""
     return {}, mistakes
 
 
@@ -135,7 +135,7 @@ def _line(path: str, mistake: str) -> str:
 def save(settings: Settings, path: str, *, since: Settings, choices: Choices) -> None:
     """Write what differs from `since`, which was loaded or saved last; the rest of the file stays.
 
-    Values that were never changed do not enter the file, so that better defaults reach everybody;
+    Values that were never changed do not enter the file, so that better defaults take effect;
     comments, unknown keys, and values with mistakes stay. Raises SettingsError.
     """
     if settings == since:
@@ -169,7 +169,7 @@ def _changes(settings: Settings, since: Settings) -> dict[Path, Any]:
 
 
 def _keep_mistakes(changes: dict[Path, Any], document: Mapping[str, Any], choices: Choices) -> None:
-    """Let a list have its mistakes still: its owner is to mend them, or a newer version knows."""
+    """Keep the unknown names of a list: they may be typos, or known to a newer version."""
     for path, value in changes.items():
         kind = declared()[path[0]].kind
         if isinstance(kind, SomeOf) and value is not None:
@@ -241,7 +241,7 @@ def replace(path: str, text: str, *, was: str | None) -> None:
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     _make(folder)
-    # The folder is held open, so that no other can take its place.
+    # The folder is held open, so that it cannot be swapped for another.
     within = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _require_own(os.fstat(within), folder)

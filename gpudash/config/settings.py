@@ -13,7 +13,7 @@ from gpudash.model.text import clean, did_you_mean
 
 _SHOWN = 60
 _MAX_LISTED = 40
-"""Names that a mistake lists; where there are more it says where they are listed."""
+"""Names that a mistake lists; where there are more, where to find them."""
 _MAX_MEANT = 3
 
 
@@ -52,21 +52,21 @@ class Kind(Protocol):
 class Number(NamedTuple):
     """A number within bounds."""
 
-    least: float
-    most: float
+    minimum: float
+    maximum: float
     unit: str
 
     def check(self, value: object, choices: Choices) -> Checked:
         """Take whole numbers, too."""
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             return _wrong(f"{shown(value)} is not a number: expected {self.valid(choices)}")
-        if not self.least <= value <= self.most:
+        if not self.minimum <= value <= self.maximum:
             return _wrong(f"{shown(value)} is out of range: expected {self.valid(choices)}")
         return Checked(float(value))
 
     def valid(self, choices: Choices) -> str:
         """Name the bounds."""
-        return f"{self.least:g} to {self.most:g} {self.unit}"
+        return f"{self.minimum:g} to {self.maximum:g} {self.unit}"
 
 
 class Flag(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 _AT_END = "(at end of document)"
-"""What TOML's reader says instead of a line and a column there."""
+"""What TOML's parser reports instead of a line and a column there."""
 
 Path = tuple[str, ...]
 """A key with the tables that it is in: ("keys", "kill")."""
@@ -29,7 +29,7 @@ class Statement(NamedTuple):
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return what a document says.
+    """Return the values of a document.
 
     Raises ValueError, one with the line of the mistake, for a text that is not TOML.
     """
@@ -72,7 +72,7 @@ def statements(text: str) -> list[Statement]:
 
 
 def _path(line: str) -> Path:
-    """Return the keys that a header or a `key=0` names, which TOML's own reader takes apart."""
+    """Return the keys that a header or a `key=0` names, taken apart by TOML's own parser."""
     names: list[str] = []
     tree: Any = parse(line)
     while isinstance(tree, (dict, list)) and tree:

@@ -13,8 +13,6 @@ from gpudash.model.text import SafeText, clean
 Verdict = Literal["PASS", "WARN", "FAIL"]
 
 _ORDER: tuple[Verdict, ...] = ("PASS", "WARN", "FAIL")
-
-
 _BYTES = 1 << 16
 
 

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from gpudash.analysis.labels import index_ranges, visible_devices
 from gpudash.collect.source import Source
-from gpudash.doctor import environment as surroundings
 from gpudash.doctor.checks import Check, Machine, failed, passed, warned
 from gpudash.doctor.environment import container
 from gpudash.model.device import Device
@@ -32,7 +31,7 @@ _REMEDIES = {
 
 
 def gpu_checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
-    """Return how the driver and its GPUs stand, by a sample that took so many seconds."""
+    """Return how the driver and its GPUs stand, by a sample that took `seconds`."""
     gpus = [device for device in snapshot.devices if not device.is_mig]
     return [
         _versions(snapshot),
@@ -247,7 +246,7 @@ def _wsl_node(machine: Machine) -> Check:
 
 
 def _fabric(machine: Machine) -> list[Check]:
-    """Look for the manager without which CUDA does not start on GPUs behind NVSwitches."""
+    """Check for the manager without which CUDA does not start on GPUs behind NVSwitches."""
     switches = [gpu for gpu in _on_bus(machine, _BRIDGE) if _driver(machine, gpu) is not None]
     if not switches:
         return []
@@ -328,7 +327,7 @@ def _refusal(error: DriverError, machine: Machine) -> Check:
     if error.code == _MISMATCH and module:
         loaded = (_loaded(machine) or "").partition(f"{_NAME}.")[2]
         finding = f"kernel module {clean(module)}, library {loaded or 'of another version'}"
-    if surroundings.container(machine):
+    if container(machine):
         advice = _IN_A_CONTAINER.get(error.code, advice)
         if error.code == _UNKNOWN:
             finding = "the container's access to the GPUs was revoked (NVML error 999)"

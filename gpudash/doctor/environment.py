@@ -171,7 +171,7 @@ def _packages() -> Check:
 
 
 def _impostor() -> list[Check]:
-    """Look for the package that has the module name of nvidia-ml-py."""
+    """Check for the package that has the module name of nvidia-ml-py."""
     if _version("pynvml") is None:
         return []
     advice = "pip uninstall pynvml && pip install --force-reinstall nvidia-ml-py"

@@ -9,14 +9,12 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from gpudash.model.errors import ExitStatus
 from gpudash.model.fields import Group, metric
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 
 _state = partial(metric, Group.STATE)
-
-_NO_GPU = 6
-"""NVML's return value where the driver has none."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -40,7 +38,7 @@ def unlisted_uuids(faults: Iterable[Fault]) -> set[str]:
 def listing_failed(faults: Iterable[Fault]) -> bool:
     """Whether the driver failed to list the GPUs, other than by reporting that there is none."""
     codes = {fault.code for fault in faults if fault.source == "nvml" and fault.uuid is None}
-    return bool(codes) and _NO_GPU not in codes
+    return bool(codes) and ExitStatus.NO_GPU not in codes
 
 
 _reliability = partial(metric, Group.RELIABILITY)

@@ -21,6 +21,32 @@ from gpudash.model.process import Holder, Job, JobKind, Lease, Process, ProcessD
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 
+__all__ = [
+    "EMPTY",
+    "SCHEMA",
+    "Device",
+    "DeviceState",
+    "Evidence",
+    "Fault",
+    "Finding",
+    "FindingLevel",
+    "Holder",
+    "Host",
+    "Job",
+    "JobKind",
+    "Lease",
+    "P2PStatus",
+    "Process",
+    "ProcessDevice",
+    "Snapshot",
+    "Topology",
+    "UtilizationSource",
+    "XidEvent",
+    "gpus_unknown",
+    "pcie_capacity",
+    "unlisted_uuids",
+]
+
 FindingLevel = Literal["info", "warn", "critical"]
 
 _finding = partial(metric, Group.FINDING)
@@ -141,32 +167,6 @@ class Host(Struct, frozen=True, kw_only=True):
     uptime_seconds: Annotated[float | None, _host(Unit.SECOND, "Time since boot.")] = None
     # fmt: on
 
-
-__all__ = [
-    "EMPTY",
-    "SCHEMA",
-    "Device",
-    "DeviceState",
-    "Evidence",
-    "Fault",
-    "Finding",
-    "FindingLevel",
-    "Holder",
-    "Host",
-    "Job",
-    "JobKind",
-    "Lease",
-    "P2PStatus",
-    "Process",
-    "ProcessDevice",
-    "Snapshot",
-    "Topology",
-    "UtilizationSource",
-    "XidEvent",
-    "gpus_unknown",
-    "pcie_capacity",
-    "unlisted_uuids",
-]
 
 SCHEMA = 1
 """Version of the document; it only grows: fields are added, never renamed or removed."""

@@ -1,7 +1,7 @@
 """The states of a device: one table, from which header, columns, findings and messages take words.
 
-A state that the document has (`Device.state`) says why a device is not read; the others say what
-a readable device does, and are found by `analysis.usage.device_states`. A new state is one row
+A state that the document has (`Device.state`) is the reason why a device is not read; the others
+are what a readable device does, found by `analysis.usage.device_states`. A new state is one row
 here and its detection there.
 """
 
@@ -28,7 +28,7 @@ class State(Struct, frozen=True):
     """The same of several devices: `need a reset`."""
     level: Level
     is_problem: bool = False
-    """Whether something is wrong with the device itself, whoever uses it."""
+    """Whether something is wrong with the device itself, not with its use."""
     is_free: bool = False
     """Whether the next person may have it."""
     wire: DeviceState | None = None

@@ -94,7 +94,7 @@ _MAX_COMPARED = 60
 def did_you_mean(word: str, names: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> str:
     """Return `did you mean a or b?` with the closest of the names, "" if none is close.
 
-    Case and leading dashes are ignored. `cutoff` is the least likeness, 0 to 1.
+    Case and leading dashes are ignored. `cutoff` is the minimum likeness, 0 to 1.
     """
     from difflib import get_close_matches
 
@@ -113,7 +113,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, cells: int, *, mark: str = "…") -> str:
-    """Return `text` in at most that many cells; a shortened one ends in `mark` where it fits."""
+    """Return `text` in at most `cells`; a shortened one ends in `mark` where it fits."""
     if width(text) <= cells:
         return text
     if width(mark) > cells:
@@ -122,14 +122,14 @@ def cut(text: str, cells: int, *, mark: str = "…") -> str:
 
 
 def pad(text: str, cells: int, align: Align = "<", *, mark: str = "…") -> str:
-    """Return `text` in exactly that many cells, shortened or filled with spaces."""
+    """Return `text` in exactly `cells`, shortened or filled with spaces."""
     text = cut(text, cells, mark=mark)
     space = " " * (cells - width(text))
     return space + text if align == ">" else text + space
 
 
 def wrap(text: str, cells: int, *, lines: int = 3, mark: str = "…") -> list[str]:
-    """Return `text` broken between words into at most that many lines of at most `cells`."""
+    """Return `text` broken between words into up to `lines` lines of up to `cells`."""
     out = [""]
     for word in text.split():
         joined = f"{out[-1]} {word}" if out[-1] else word
@@ -143,7 +143,7 @@ def wrap(text: str, cells: int, *, lines: int = 3, mark: str = "…") -> list[st
 
 
 def fold(text: str, cells: int) -> list[str]:
-    """Return all of `text` in lines of at most that many cells, broken at blanks where it can."""
+    """Return all of `text` in lines of up to `cells`, broken at blanks where possible."""
     cells = max(1, cells)
     lines: list[str] = []
     while text:
@@ -176,7 +176,7 @@ _WIDE_SOMEWHERE = (
 
 @lru_cache(maxsize=4096)
 def char_width(char: str) -> int:
-    """Return the cells of one printable character: 0, 1 or 2, the most that a terminal gives it.
+    """Return the cells of one printable character: 0, 1 or 2, the maximum over terminals.
 
     A line that takes more than it was counted for would go on in the next row.
     """

@@ -1,4 +1,4 @@
-"""Units, and the one place that turns a number into text.
+"""Units, and all functions that turn a number into text.
 
 Values travel in NVML's own units (mW, MHz, bytes); people read watts and GiB. `readable` gives
 the long form ("74.2 GiB"), the functions beside it the short ones that tables are built from.

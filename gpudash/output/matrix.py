@@ -53,8 +53,8 @@ def render(
         sections = _links(topology, paint)
         if p2p:
             sections += _peer_access(topology, paint)
-    told = [line for warning in warnings(snapshot) for line in _wrapped(warning, room)]
-    sections.append([paint(line, "yellow") for line in told])
+    remarks = [line for warning in warnings(snapshot) for line in _wrapped(warning, room)]
+    sections.append([paint(line, "yellow") for line in remarks])
     written = ("".join(f"{line.rstrip(' ')}\n" for line in lines) for lines in sections if lines)
     return "\n".join(written)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from gpudash.model.device import Device, DeviceState, device_fields
+from gpudash.model.errors import ExitStatus
 from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import Unit
@@ -20,7 +21,6 @@ _DCGM_UNITS = {Unit.BYTE: (1 << 20, "in MiB"), Unit.MILLIWATT: (1000, "in W")}
 """What a value is divided by for DCGM, which has units of its own, and the note in its help."""
 _DCGM_RATIO = (100, "as a ratio")
 """The same for what DCGM profiles: percentages here, 0 to 1 there."""
-_NO_GPU = 6
 _UP = "# HELP gpudash_up Whether the driver answered.\n# TYPE gpudash_up gauge\ngpudash_up "
 
 DOWN = f"{_UP}0\n"
@@ -31,7 +31,7 @@ def render(snapshot: Snapshot) -> str:
     """Return all metrics, each under its help and type; what is not known is left out."""
     labels = {device.key: _labels(device, snapshot) for device in snapshot.devices}
     codes = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
-    lines = [f"{_UP}{int(codes <= {_NO_GPU})}", *_states(snapshot, labels)]
+    lines = [f"{_UP}{int(codes <= {ExitStatus.NO_GPU})}", *_states(snapshot, labels)]
     for field in device_fields().values():
         lines += _native(field, snapshot, labels)
         lines += _dcgm(field, snapshot, labels)

@@ -25,12 +25,11 @@ from gpudash.analysis.usage import no_processes_text, tally, totals
 from gpudash.model.snapshot import FindingLevel, Snapshot
 from gpudash.model.state import BUSY, Level, State
 from gpudash.model.text import clean, cut, pad, width, wrap
-from gpudash.model.text import width as cells
 from gpudash.model.units import ABSENT
 
 Style = Literal["plain", "bold", "dim", "green", "yellow", "red"]
 Line = list[tuple[str, Style]]
-"""One line: texts and how they look."""
+"""One line: texts with their styles."""
 
 Row = TypeVar("Row")
 
@@ -283,4 +282,4 @@ def _local(moment: datetime) -> str:
 
 
 def _cells(line: Line) -> int:
-    return sum(cells(text) for text, _ in line)
+    return sum(width(text) for text, _ in line)

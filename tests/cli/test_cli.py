@@ -136,7 +136,7 @@ def test_ascii_where_the_locale_is_not_utf_8() -> None:
         (["--demo", "doctor"], "--demo does not go with gpudash doctor"),
         (["run", "--timeout", "3s", "--", "true"], "--timeout goes with --wait"),
         (["run", "--wait", "--no-wait", "--", "true"], "not allowed with argument"),
-        (["pick", "--for", "5h"], "an hour at most"),
+        (["pick", "--for", "5h"], "up to 1h"),
         (["--theme", "nope", "--once"], "--theme does not go with --once"),
         (["--theme", "dark", "--json"], "--theme does not go with --json without --once"),
         (["--interval", "5", "--format", "csv"], "--interval does not go with --format"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from gpudash import config as settings
 from gpudash.cli.verbs import Verb
-from gpudash.config import file
+from gpudash.config import file, load, template
 from gpudash.model.errors import ExitStatus, SettingsError, UsageError
 from gpudash.model.text import clean
 from gpudash.system import terminal
@@ -24,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     """Make the file (init), print its path (path), or list its mistakes (validate)."""
     if options.no_config:
         raise UsageError("gpudash config is about the settings file: it takes no --no-config")
-    path = settings.path()
+    path = file.path()
     if options.action == "path":
         terminal.write(os.fsencode(path) + b"\n")
         return ExitStatus.OK
@@ -42,7 +41,7 @@ def _init(path: str) -> int:
     from gpudash.tui.preferences import choices
 
     try:
-        file.replace(path, settings.template(choices()), was=None)
+        file.replace(path, template(choices()), was=None)
     except file.FileChangedError:
         raise exists from None
     except OSError as error:
@@ -56,7 +55,7 @@ def _validate(path: str) -> int:
     from gpudash.tui.preferences import Preferences, choices
 
     # What stands in a folder that may not be entered is not missing.
-    mistakes = Preferences(path).mistakes or settings.load(path, choices())[1]
+    mistakes = Preferences(path).mistakes or load(path, choices())[1]
     if not mistakes and not os.path.lexists(path):
         terminal.write(f"{clean(path)}: no such file; the defaults are used\n".encode())
         return ExitStatus.OK

@@ -10,6 +10,7 @@ from signal import Signals
 import msgspec
 
 from gpudash.cli.arguments import add_shared
+from gpudash.cli.oneshot import write_json
 from gpudash.cli.options import has_color, is_ascii
 from gpudash.cli.verbs import Verb
 from gpudash.collect.local import open_once
@@ -35,8 +36,7 @@ def run(options: argparse.Namespace) -> int:
     in_ascii, timeout = is_ascii(options), options.timeout or _DEFAULT_TIMEOUT
     checks = examine(Machine(), timeout, config=not options.no_config, utf8=not in_ascii)
     if options.json:
-        line = msgspec.json.encode(checks)
-        terminal.write((msgspec.json.format(line) if terminal.is_terminal() else line) + b"\n")
+        write_json(checks)
     else:
         text = render_checks(checks, width=terminal.width(), color=has_color(), ascii=in_ascii)
         terminal.write(text.encode("ascii" if in_ascii else "utf-8", "backslashreplace"))
@@ -101,10 +101,10 @@ def _mistakes(config: bool) -> list[str]:
     """Return what is wrong with the file of settings."""
     if not config:
         return []
-    from gpudash import config as settings
+    from gpudash.config import path
     from gpudash.tui.preferences import Preferences
 
-    return Preferences(settings.path()).mistakes
+    return Preferences(path()).mistakes
 
 
 def _terminal_checks(environ: Mapping[str, str], utf8: bool) -> list[Check]:

@@ -15,7 +15,7 @@ from select import POLLOUT, poll
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.options import collector_command
+from gpudash.cli.options import collector_command, is_read_only_by_environment
 from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ActionError, ExitStatus, GpudashError, SettingsError, UsageError
 from gpudash.model.text import clean
@@ -154,15 +154,15 @@ def _refuse_read_only(*, asked: bool, config: bool) -> None:
     """Raise ActionError where the command line, the environment or the settings forbid signals."""
     if asked:
         raise ActionError("gpudash is read-only (--read-only): nothing was sent")
-    if os.environ.get("GPUDASH_READ_ONLY", "0") not in ("", "0"):
+    if is_read_only_by_environment():
         raise ActionError("gpudash is read-only (GPUDASH_READ_ONLY): nothing was sent")
     if not config:
         return
-    from gpudash import config as settings
+    from gpudash.config import is_read_only, path
 
-    file = settings.path()
+    file = path()
     try:
-        if settings.is_read_only(file):
+        if is_read_only(file):
             raise ActionError(f"gpudash is read-only ({file}): nothing was sent")
     except SettingsError as error:
         raise ActionError(f"{error}; nothing was sent, --no-config does without it") from None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
-import msgspec
-
 from gpudash.actions.lease.acquire import require_places
 from gpudash.cli.arguments import add_shared
+from gpudash.cli.oneshot import write_json
 from gpudash.cli.options import collector_command, has_color
 from gpudash.cli.verbs import Verb
 from gpudash.feed.sampler import open_sampler
@@ -29,8 +28,7 @@ def run(options: argparse.Namespace) -> int:
     if not snapshot.host.simulated:
         require_places(snapshot.devices)
     if options.json:
-        line = msgspec.json.encode(snapshot.leases)
-        terminal.write((msgspec.json.format(line) if terminal.is_terminal() else line) + b"\n")
+        write_json(snapshot.leases)
     else:
         from gpudash.output import leases
 

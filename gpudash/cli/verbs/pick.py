@@ -25,7 +25,6 @@ from gpudash.system.process_tree import ancestor_pids
 
 Format = Literal["uuid", "index"]
 
-
 _MAX_GPUS = 1024
 
 

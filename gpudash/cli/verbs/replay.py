@@ -12,7 +12,7 @@ from gpudash.cli.values import speed
 from gpudash.cli.verbs import Verb
 from gpudash.cli.watch import show
 from gpudash.feed.playback import Playback
-from gpudash.feed.recording.reader import Recording
+from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.recording.samples import parse_instant
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
@@ -35,11 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """
     path = options.file
     recording = Recording(path)
-    start = (
-        recording.first
-        if options.at is None
-        else recording.at(parse_instant(options.at, recording))
-    )
+    start = _start(recording, options.at)
     playback = Playback(recording, start, speed=options.speed, repeats=options.repeat)
     playback.start()
     return show(
@@ -62,15 +58,16 @@ def print_lines(options: argparse.Namespace) -> int:
     gpus = gpu_selectors(options)
     is_encoded_again = bool(gpus) or terminal.is_terminal()
     recording = Recording(options.replay)
-    start = (
-        recording.first
-        if options.at is None
-        else recording.at(parse_instant(options.at, recording))
-    )
+    start = _start(recording, options.at)
     for sample in chain((start,), recording.after(start)):
         line = wire.encode(select(sample.snapshot(), gpus)) if is_encoded_again else sample.line
         terminal.write(line + b"\n")
     return ExitStatus.OK
+
+
+def _start(recording: Recording, at: str | None) -> Sample:
+    """Return the sample of a time, the first without one; raises UsageError."""
+    return recording.first if at is None else recording.at(parse_instant(at, recording))
 
 
 VERB = Verb(

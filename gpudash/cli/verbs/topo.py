@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.oneshot import exit_status, sample, with_source
+from gpudash.cli.oneshot import exit_status, sample, with_source, write_json
 from gpudash.cli.options import gpu_selectors, has_color
 from gpudash.cli.verbs import Verb
 from gpudash.system import terminal
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash topo` takes."""
     parser.add_argument("--p2p", action="store_true", help="show peer access between them as well")
-    add_shared(parser, "json", "gpu", "timeout", "demo", "replay", "at")
+    text = "read a recording instead"
+    add_shared(parser, "json", "gpu", "timeout", "demo", "replay", "at", replay=text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -27,15 +28,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_topology(source: Source, options: argparse.Namespace) -> int:
-    import msgspec
-
     from gpudash.analysis.selection import select
 
     snapshot = select(sample(source), gpu_selectors(options))
     if options.json:
-        line = msgspec.json.encode(snapshot.topology)
-        text = msgspec.json.format(line, indent=2) if terminal.is_terminal() else line
-        terminal.write(text + b"\n")
+        write_json(snapshot.topology)
     else:
         from gpudash.output import matrix
 
