@@ -115,10 +115,10 @@ def test_screen_with_few_files_to_open_ends_with_one_line_or_can_be_left(
         terminal.wait_until(partial(has_begun, terminal))
         terminal.send("q")
         status = terminal.wait_exit()
-        assert status in (0, 71)
+        # Python itself may fail in the collector, whose status is then 1.
+        assert status in (0, 1, 71)
         # A first picture may have stood before.
-        line = REFUSED.format("Too many open files")
-        assert terminal.text.strip().startswith(line) == (status == 71)
+        assert terminal.text.strip().startswith("gpudash: ") == (status != 0)
         assert terminal.modes == {7, 25}
         assert "Traceback" not in terminal.text
 
