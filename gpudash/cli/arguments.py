@@ -22,7 +22,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "ascii": {"action": "store_true", "help": "draw with ASCII only"},
     "show-secrets": {
         "action": "store_true",
-        "help": "show keys, tokens and passwords on command lines, which are masked otherwise",
+        "help": "do not mask keys, tokens and passwords on command lines",
     },
     "pcie-throughput": {
         "action": "store_true",
@@ -33,7 +33,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "timeout": {
         "type": seconds,
         "metavar": "S",
-        "help": f"seconds that the driver has to answer a one-shot ({DEFAULT_TIMEOUT:g})",
+        "help": f"seconds to wait for the driver in a one-shot ({DEFAULT_TIMEOUT:g})",
     },
     "replay": {
         "metavar": "FILE",
@@ -48,7 +48,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         "nargs": "?",
         "const": _DEFAULT_DEMO,
         "metavar": "NAME",
-        "help": f"a simulated host, by default {_DEFAULT_DEMO}",
+        "help": f"simulate a host ({_DEFAULT_DEMO})",
     },
 }
 
@@ -113,9 +113,9 @@ def main_parser(*, has_commands: bool = True) -> ShortHelp:
         description="See every GPU of a server at a glance, who holds it and why.",
         usage="gpudash [options] [command ...]",
         epilog=(
-            "Without options: the live screen, where h lists the keys. Exit status: 0, 2 bad "
-            "usage, 15 or 16 a GPU is lost or needs a reset, else NVML's number; gpudash help "
-            "exit lists all."
+            "Without options: the live screen, where h lists the keys. Exit status: 0 on success, "
+            "2 on bad usage, 15 or 16 if a GPU is lost or needs a reset, otherwise NVML's number; "
+            "gpudash help exit lists all."
         ),
     )
     parser.set_defaults(command=None)
@@ -140,7 +140,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--help-all", action=CompleteHelp, help="show every option and exit")
     add("--once", action="store_true", help="print the state once, as a table")
-    text = "with --once: exit 1 if a finding is at least this bad: warn or critical"
+    text = "with --once: exit 1 on a finding of this level or worse: warn or critical"
     add("--fail-on", choices=("warn", "critical"), metavar="LEVEL", help=text)
     add(
         "--json",
@@ -148,7 +148,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         const=_OPTIONAL_VALUES["--json"],
         choices=("native", "gpustat"),
         metavar="gpustat",
-        help="JSON: a line per interval, with --once one document",
+        help="print JSON: a line per interval, or one document with --once",
     )
     text = "print once as table, json, csv or prometheus; a query as csv[,noheader][,nounits]"
     add("--format", metavar="F", help=text)
@@ -156,7 +156,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--interval", type=seconds, metavar="S", help=text)
     for name in ("timeout", "gpu", "demo", "show-secrets", "pcie-throughput", "replay", "at"):
         add(f"--{name}", **_SHARED[name])
-    add("--theme", metavar="NAME", help="the colours of the screen; F2 there lists them")
+    add("--theme", metavar="NAME", help="colours of the screen; F2 lists them")
     for name in ("no-config", "read-only", "ascii"):
         add(f"--{name}", **_SHARED[name])
     add("--json-schema", action="store_true", help="print the JSON Schema of the documents")
@@ -165,12 +165,20 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that people and scripts know from nvidia-smi."""
     add = parser.add_argument_group("as in nvidia-smi").add_argument
-    add("--query-gpu", metavar="FIELDS", help="values of GPUs, with --format=csv[,...]")
-    add("--query-compute-apps", metavar="FIELDS", help="values of processes, the same way")
+    add("--query-gpu", metavar="FIELDS", help="print values of GPUs, with --format=csv[,...]")
+    add(
+        "--query-compute-apps",
+        metavar="FIELDS",
+        help="print values of processes, with --format=csv[,...]",
+    )
     add("--help-query-gpu", action=GpuFields, help="list the fields of --query-gpu")
-    add("--help-query-compute-apps", action=AppFields, help="list those of processes")
-    add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="as --gpu")
-    add("-L", "--list-gpus", action="store_true", help="a line per GPU, with its UUID")
+    add(
+        "--help-query-compute-apps",
+        action=AppFields,
+        help="list the fields of --query-compute-apps",
+    )
+    add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="same as --gpu")
+    add("-L", "--list-gpus", action="store_true", help="print a line per GPU, with its UUID")
     add("-f", "--filename", metavar="FILE", help="write the output to a file")
     add(
         "-l",
@@ -181,4 +189,11 @@ def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"repeat the query every S seconds ({_DEFAULT_LOOP_SECONDS:g})",
     )
-    add("-lms", "--loop-ms", type=milliseconds, dest="loop", metavar="MS", help="in milliseconds")
+    add(
+        "-lms",
+        "--loop-ms",
+        type=milliseconds,
+        dest="loop",
+        metavar="MS",
+        help="the same, in milliseconds",
+    )

@@ -14,23 +14,23 @@ _PAGE = """\
 See every GPU of a server at a glance, who holds it and why.
 
   gpudash                the live screen; h lists its keys
-  gpudash --once         the same as a table, once; --json is for scripts
+  gpudash --once         the same as a table, printed once; --json for scripts
   gpudash kill PID...    signal processes, after a confirmation
   gpudash pick -n 2      free GPUs: CUDA_VISIBLE_DEVICES=$(gpudash pick)
-  gpudash doctor         missing GPUs or processes? what is wrong, what to do
+  gpudash doctor         why GPUs or processes are missing, and what to do
   gpudash help TOPIC     reference: keys, filter, settings, findings, ...
 
-Also {others}.
+Other commands: {others}.
 Options of each: gpudash COMMAND --help
 
   --gpu LIST             only these GPUs: 0,2-3, UUID prefixes, PCI bus ids
   --interval S           seconds between samples (1)
-  --demo                 a simulated host, where there is no GPU
+  --demo                 simulate a host; needs no GPU
   --read-only            disable signals to processes
-  --fail-on LEVEL        with --once: exit 1 if a finding is warn or critical
+  --fail-on LEVEL        with --once: exit 1 on a finding: warn or critical
   --format F             print once as table, json, csv or prometheus
 
-The options that scripts know from nvidia-smi and gpustat work as well:
+Options of nvidia-smi and gpustat that scripts use work as well:
 --query-gpu, -L, --json=gpustat, ...; gpudash --help-all lists every option.
 """
 _SHOWN = frozenset({"kill", "pick", "doctor", "help"})

@@ -243,28 +243,28 @@ class Settings(Struct, frozen=True, kw_only=True):
         "Seconds between two samples.",
         Number(0.1, 3600, "seconds"))] = 1.0
     theme: Annotated[str, setting(
-        "The colours.",
+        "Colours of the screen.",
         OneOf("themes"))] = "dark"
     ascii: Annotated[bool, setting(
-        "Draw with ASCII only, also where the terminal could show more.",
+        "Draw with ASCII only, even if the terminal can show more.",
         Flag())] = False
     sort: Annotated[str, setting(
-        "The column that processes are sorted by: numbers from the largest, words from A.",
+        "Column by which processes are sorted: numbers descending, words ascending.",
         OneOf("columns"))] = "gpu_memory"
     reverse: Annotated[bool, setting(
-        "Turn that order around.",
+        "Reverse the sort order.",
         Flag())] = False
     columns: Annotated[tuple[str, ...], setting(
-        "The columns of the processes, in this order; with none named, all that the width holds.",
+        "Columns of the processes, in this order; if empty, all that fit.",
         SomeOf("columns"))] = ()
     hidden_panels: Annotated[tuple[str, ...], setting(
         "Parts of the screen that are not shown.",
         SomeOf("panels"))] = ()
     read_only: Annotated[bool, setting(
-        "Show processes but offer no way to signal them.",
+        "Disable signals to processes.",
         Flag())] = False
     keys: Annotated[Mapping[str, tuple[str, ...]], setting(
-        "The keys of an action instead of its own; an empty list leaves it without any.",
+        "Keys of an action in place of its default ones; an empty list removes them.",
         Keys("actions"))] = msgspec.field(default_factory=dict)
     # fmt: on
 

@@ -1,1 +1,1 @@
-"""Why gpudash sees what it sees: the driver, the environment and this installation, checked."""
+"""Checks of the driver, the environment and this installation, for `gpudash doctor`."""

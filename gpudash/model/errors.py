@@ -40,32 +40,32 @@ class ExitStatus:
 
 
 MEANINGS: dict[int, str] = {
-    ExitStatus.OK: "all is well",
-    ExitStatus.FAILURE: "an action was declined, or failed; with `--fail-on` something is that bad",
-    ExitStatus.USAGE: "bad usage; no terminal to show the screen on",
+    ExitStatus.OK: "success",
+    ExitStatus.FAILURE: "an action was declined or failed; with `--fail-on` a finding is that bad",
+    ExitStatus.USAGE: "bad usage, or no terminal for the screen",
     4: "no permission to use the driver",
     ExitStatus.NO_GPU: "there is no GPU",
     9: "the driver is not loaded",
-    ExitStatus.NO_ANSWER: "the driver, or a GPU, did not answer in `--timeout`; all other GPUs are "
-    "complete",
+    ExitStatus.NO_ANSWER: "the driver or a GPU did not answer within `--timeout`; the values "
+    "of other GPUs are complete",
     12: "libnvidia-ml.so.1 was not found",
-    ExitStatus.GPU_IS_LOST: "a GPU is lost; the output is complete all the same",
-    ExitStatus.RESET_REQUIRED: "a GPU needs a reset; the output is complete all the same",
+    ExitStatus.GPU_IS_LOST: "a GPU is lost; the output is still complete",
+    ExitStatus.RESET_REQUIRED: "a GPU needs a reset; the output is still complete",
     18: "driver and library versions differ",
-    ExitStatus.DATA: "what was read is no document of gpudash",
-    ExitStatus.SYSTEM: "the system gave no more processes, threads, files or memory",
+    ExitStatus.DATA: "the input is not a document of gpudash",
+    ExitStatus.SYSTEM: "the system is out of processes, threads, files or memory",
     ExitStatus.OUTPUT: "the output could not be written",
     ExitStatus.TOO_FEW_GPUS: "`pick`, `wait` or `run` found too few GPUs",
-    ExitStatus.HANGUP: "the terminal went away",
-    ExitStatus.INTERRUPTED: "ended by SIGINT, as by Ctrl-C, which on the screen is the key `q`",
-    ExitStatus.BROKEN_PIPE: "the reader went away",
+    ExitStatus.HANGUP: "the terminal was closed",
+    ExitStatus.INTERRUPTED: "ended by SIGINT, as by Ctrl-C; on the screen that key is `q`",
+    ExitStatus.BROKEN_PIPE: "the reader closed the output",
     ExitStatus.TERMINATED: "ended by SIGTERM",
 }
 """What each exit status means; the others from 1 to 30, and 999 as 231, are NVML's as well."""
 
 
 class GpudashError(Exception):
-    """An error that a person can do something about; its text is the one line they read."""
+    """An error that a user can do something about; its text is the line that is printed."""
 
     exit_status: int = ExitStatus.FAILURE
 

@@ -17,7 +17,7 @@ _QUERY_FORMATS = ("csv,noheader", "csv,noheader,nounits")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash completion` takes."""
     shells = ("bash", "zsh", "fish")
-    text = "the shell that will read them"
+    text = "the shell that reads them"
     parser.add_argument("shell", choices=shells, metavar="|".join(shells), help=text)
 
 

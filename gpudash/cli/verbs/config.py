@@ -15,7 +15,7 @@ from gpudash.system import terminal
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash config` takes."""
     actions = ("init", "path", "validate")
-    text = "write one with every setting explained, print its path, or check it"
+    text = "write a file with every setting explained, print its path, or check it"
     parser.add_argument("action", choices=actions, metavar="|".join(actions), help=text)
 
 
@@ -64,4 +64,4 @@ def _validate(path: str) -> int:
     return ExitStatus.FAILURE if mistakes else ExitStatus.OK
 
 
-VERB = Verb("the settings file: write, find or check it", add_arguments, run)
+VERB = Verb("write, find or check the settings file", add_arguments, run)

@@ -1,4 +1,4 @@
-"""`gpudash doctor`: why gpudash sees what it sees, each check bounded in time."""
+"""`gpudash doctor`: checks of driver, environment and installation, each bounded in time."""
 
 from __future__ import annotations
 
@@ -159,4 +159,4 @@ def _count(checks: Sequence[Check]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
 
 
-VERB = Verb("why gpudash sees what it sees, and what to do", add_arguments, run)
+VERB = Verb("check the driver, the environment and this installation", add_arguments, run)

@@ -26,7 +26,7 @@ _ASCII = {"⏎": "Enter", "↓": "Down", "↑": "Up", "→": "Right", "←": "Le
 
 
 ENVIRONMENT = {
-    "GPUDASH_CONFIG": "The settings file, in place of ~/.config/gpudash/config.toml.",
+    "GPUDASH_CONFIG": "The settings file instead of ~/.config/gpudash/config.toml.",
     "GPUDASH_READ_ONLY": "If set to anything but 0, nothing can be signalled.",
     "GPUDASH_LOCK_DIR": "Folder for leases that containers share, with a file for each UUID.",
     "GPUDASH_LEASE": "Set for the command of gpudash run: the GPUs leased for it.",
@@ -156,10 +156,16 @@ def _findings() -> Iterator[Section]:
     from gpudash.model.state import STATES
 
     rows = [
-        (rule.id, f"{rule.word}: {rule.help}{_delay(rule.appears_after_seconds)}") for rule in RULES
+        (rule.id, f"{_word(rule.word)}{rule.help}{_delay(rule.appears_after_seconds)}")
+        for rule in RULES
     ]
     yield Section("Findings, the most important first: word in STATUS, condition", rows)
     yield Section("States of a GPU", [(state.word, state.sentence) for state in STATES])
+
+
+def _word(word: str) -> str:
+    """Return the word in the column STATUS, empty for a finding that has none there."""
+    return f"{word}: " if word else ""
 
 
 def _delay(seconds: float) -> str:
@@ -213,10 +219,8 @@ def _field_row(name: str, about: Mapping[str, str]) -> tuple[str, str]:
 TOPICS: dict[str, Topic] = {
     "keys": Topic("the keys of the screen, and their names in the settings", _keys),
     "filter": Topic("the terms of a filter", _filter),
-    "settings": Topic("what the settings file may hold", _settings),
-    "findings": Topic(
-        "what is reported about GPUs and processes, and the states of a GPU", _findings
-    ),
+    "settings": Topic("the settings, with valid values and defaults", _settings),
+    "findings": Topic("findings about GPUs and processes; states of a GPU", _findings),
     "exit": Topic("the exit statuses", _exit),
     "environment": Topic("the environment variables", _environment),
     "queries": Topic("the fields of --query-gpu and --query-compute-apps", _queries),

@@ -56,11 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # Words for argparse, not options: the signal as the shell's kill takes it, -9 or -KILL.
     parser._negative_number_matcher = re.compile(r"-[0-9A-Z]")
     add = parser.add_argument
-    text = "process id; 4242:303585 adds the start_ticks of --json, so that no other is hit"
+    text = "process id; 4242:303585 adds the start_ticks of --json, so that a reused PID is not hit"
     add("pids", nargs="+", metavar="PID", help=text)
     text = "TERM, KILL, INT, 9, ... (TERM); also -9, -KILL before the PIDs"
     add("-s", "--signal", metavar="NAME", help=text)
-    add("--tree", action="store_true", help="also the processes that they started")
+    add("--tree", action="store_true", help="also signal their descendants")
     add("--yes", action="store_true", help="do not ask about plain jobs")
     text = "send nothing, as with GPUDASH_READ_ONLY=1 or read_only in the settings"
     add_shared(parser, "show-secrets", "read-only", "no-config", "demo", read_only=text)
@@ -455,8 +455,7 @@ VERB = Verb(
     "signal processes, after a confirmation",
     add_arguments,
     run,
-    "Shows the processes and asks; a PID that was reused is never hit. Daemons of the driver, "
-    "displays, a container's init and what gpudash runs below want their PID typed. Exit status: "
-    "0 all ended, 1 not all, 2 bad usage. ~/.local/state/gpudash/audit.jsonl records what was "
-    "sent.",
+    "Shows the processes and asks; a reused PID is never hit. To signal a daemon of the driver, a "
+    "display, a container's init or an ancestor of gpudash, its PID must be typed. Exit status: 0 "
+    "all ended, 1 not all, 2 bad usage. ~/.local/state/gpudash/audit.jsonl records what was sent.",
 )

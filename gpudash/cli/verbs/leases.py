@@ -37,4 +37,4 @@ def run(options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-VERB = Verb("GPUs leased by gpudash run, and whether they are used", add_arguments, run)
+VERB = Verb("list GPUs leased by gpudash run, and whether they are used", add_arguments, run)

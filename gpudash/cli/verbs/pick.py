@@ -31,19 +31,25 @@ _MAX_GPUS = 1024
 def add_request(parser: argparse.ArgumentParser) -> None:
     """Declare which GPUs are wanted, as `pick`, `wait` and `run` take it."""
     add = parser.add_argument
-    add("-n", "--count", type=count(_MAX_GPUS), default=1, metavar="N", help="how many GPUs (1)")
-    add("--min-free", type=size, default=0, metavar="SIZE", help="free memory of each: 20GiB")
+    add("-n", "--count", type=count(_MAX_GPUS), default=1, metavar="N", help="number of GPUs (1)")
+    add(
+        "--min-free",
+        type=size,
+        default=0,
+        metavar="SIZE",
+        help="minimum free memory of each: 20GiB",
+    )
     add(
         "--max-util",
         type=percentage,
         default=10.0,
         metavar="P",
-        help="utilization at most, percent (10)",
+        help="maximum utilization in percent (10)",
     )
     add("--model", metavar="TEXT", help="part of the product name: H100")
-    add("--linked", action="store_true", help="all of them connected by NVLink")
+    add("--linked", action="store_true", help="only GPUs that are all connected by NVLink")
     add("--share", action="store_true", help="also GPUs on which others compute")
-    text = "time over which utilization is judged (2s)"
+    text = "time over which utilization is measured (2s)"
     add("--for", type=window, default=2.0, dest="window", metavar="T", help=text)
     add_shared(parser, "gpu")
 
@@ -64,7 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash pick` takes."""
     add_request(parser)
     formats = ("uuid", "index")
-    parser.add_argument("--format", choices=formats, default="uuid", dest="names", help="(uuid)")
+    parser.add_argument(
+        "--format",
+        choices=formats,
+        default="uuid",
+        dest="names",
+        help="print UUIDs or indices (uuid)",
+    )
     add_shared(parser, "demo")
 
 

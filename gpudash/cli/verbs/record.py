@@ -27,12 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash record` takes."""
     add = parser.add_argument
     add("file", metavar="FILE", help="a new file; compressed if its name ends in .zst")
-    add("--duration", type=span, metavar="T", help="end after: 90s, 10m, 1h30m (Ctrl-C)")
+    add(
+        "--duration",
+        type=span,
+        metavar="T",
+        help="end after this time: 90s, 10m, 1h30m (at Ctrl-C)",
+    )
     text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
     add("--interval", type=seconds, default=argparse.SUPPRESS, metavar="S", help=text)
     text = "start a new file at this size, and keep the last ones as FILE.1, ...: 500M"
     add("--max-size", type=size, metavar="SIZE", help=text)
-    text = f"with --max-size: how many older files to keep ({_DEFAULT_KEEP})"
+    text = f"with --max-size: number of older files to keep ({_DEFAULT_KEEP})"
     add("--keep", type=count(_MAX_KEEP), default=_DEFAULT_KEEP, metavar="N", help=text)
     add_shared(parser, "gpu", "pcie-throughput", "demo")
 
@@ -104,10 +109,10 @@ class _Progress:
 
 
 VERB = Verb(
-    "record samples in a file",
+    "record samples to a file",
     add_arguments,
     run,
-    "A line is a document of gpudash --json, written whole. Secrets on command lines stay masked, "
-    "and only you can read the file. Exit status: 0 after --duration, 74 the disk is full, 130 "
+    "Each line is a document of gpudash --json. Secrets on command lines stay masked, and only "
+    "you can read the file. Exit status: 0 after --duration, 74 if the disk is full, 130 when "
     "ended by Ctrl-C, 143 by SIGTERM.",
 )

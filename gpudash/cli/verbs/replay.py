@@ -22,10 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash replay` takes."""
     add = parser.add_argument
     add("file", metavar="FILE", help="a file written by gpudash record")
-    add("--speed", type=speed, default=1.0, metavar="X", help="how many times as fast (1)")
-    add("--loop", dest="repeat", action="store_true", help="start again at its end")
+    add("--speed", type=speed, default=1.0, metavar="X", help="speed factor (1)")
+    add("--loop", dest="repeat", action="store_true", help="start again at the end")
     add_shared(parser, "at", "no-config", "ascii")
-    add("--theme", default=argparse.SUPPRESS, metavar="NAME", help="the colours of the screen")
+    add("--theme", default=argparse.SUPPRESS, metavar="NAME", help="colours of the screen")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,6 +74,6 @@ VERB = Verb(
     "play a recording: pause, step, any time, any speed",
     add_arguments,
     run,
-    "The screen as it was: p stops and plays, [ ] { } step, + and - change the speed, @ goes to "
-    "another time. Nothing can be killed there. For scripts: gpudash --once --replay FILE.",
+    "Shows the screen as it was: p pauses or plays, [ ] { } step, + and - change the speed, @ goes "
+    "to another time. No process can be killed. For scripts: gpudash --once --replay FILE.",
 )

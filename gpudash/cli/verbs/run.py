@@ -30,11 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash run` takes."""
     add_request(parser)
     waits = parser.add_mutually_exclusive_group().add_argument
-    waits("--wait", action="store_true", help="wait until they are free, in turn with others")
-    waits("--no-wait", action="store_false", dest="wait", help="exit with 75 if not (default)")
-    text = "with --wait: give up after: 2h"
+    waits("--wait", action="store_true", help="wait for them in a queue with others")
+    waits(
+        "--no-wait",
+        action="store_false",
+        dest="wait",
+        help="exit with 75 if too few are free (default)",
+    )
+    text = "with --wait: give up after this time: 2h"
     parser.add_argument("--timeout", type=span, dest="give_up", metavar="T", help=text)
-    text = "what to run on them"
+    text = "the command to run"
     parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND", help=text)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash topo` takes."""
-    parser.add_argument("--p2p", action="store_true", help="show peer access between them as well")
+    parser.add_argument("--p2p", action="store_true", help="also show peer access between them")
     text = "read a recording instead"
     add_shared(parser, "json", "gpu", "timeout", "demo", "replay", "at", replay=text)
 
@@ -42,4 +42,4 @@ def _print_topology(source: Source, options: argparse.Namespace) -> int:
     return exit_status(snapshot)
 
 
-VERB = Verb("how the GPUs are connected", add_arguments, run)
+VERB = Verb("show how the GPUs are connected", add_arguments, run)

@@ -11,7 +11,7 @@ from gpudash.cli.verbs import Verb, pick
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash wait` takes."""
     pick.add_arguments(parser)
-    text = "give up after: 2h"
+    text = "give up after this time: 2h"
     parser.add_argument("--timeout", type=span, dest="give_up", metavar="T", help=text)
 
 
@@ -20,4 +20,4 @@ def run(options: argparse.Namespace) -> int:
     return pick.print_free(options, waits=True, timeout=options.give_up)
 
 
-VERB = Verb("the same, but wait until they are free", add_arguments, run)
+VERB = Verb("print free GPUs as soon as there are enough", add_arguments, run)
