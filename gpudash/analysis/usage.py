@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from msgspec import Struct
 
@@ -18,9 +17,7 @@ from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Finding, Snapshot, gpus_unknown
 from gpudash.model.state import STATES, Level, State, is_suspended_on_purpose, unreadable_state
-from gpudash.model.units import short_size, watts
-
-Number = TypeVar("Number", int, float)
+from gpudash.model.units import short_size, sum_known, watts
 
 IdleSeconds = Callable[[Process], float | None]
 """How long a process has held memory without running anything, None if that is not known."""
@@ -184,9 +181,9 @@ def _sentence(opening: str, counts: Sequence[tuple[int, State]]) -> str:
 def totals(snapshot: Snapshot) -> str:
     """Return memory and power over all GPUs: `412G of 640G, 4105W`; unknown values are left out."""
     gpus = whole_gpus(snapshot)
-    used = _sum(gpu.memory_used_bytes for gpu in gpus)
-    total = _sum(gpu.memory_total_bytes for gpu in gpus)
-    power = _sum(gpu.power_usage_mw for gpu in gpus)
+    used = sum_known(gpu.memory_used_bytes for gpu in gpus)
+    total = sum_known(gpu.memory_total_bytes for gpu in gpus)
+    power = sum_known(gpu.power_usage_mw for gpu in gpus)
     memory = None if used is None else f"{short_size(used)} of {short_size(total)}"
     return ", ".join(filter(None, (memory, None if power is None else watts(power))))
 
@@ -231,7 +228,7 @@ def all_users(snapshot: Snapshot, idle_seconds: IdleSeconds) -> User:
 
 def unowned_memory_bytes(snapshot: Snapshot) -> int | None:
     """Return the GPU memory that no listed process owns, None if no GPU reports it."""
-    return _sum(gpu.memory_unaccounted_bytes for gpu in whole_gpus(snapshot))
+    return sum_known(gpu.memory_unaccounted_bytes for gpu in whole_gpus(snapshot))
 
 
 def _user(
@@ -241,8 +238,8 @@ def _user(
     idle_seconds: IdleSeconds,
 ) -> User:
     shares = _distinct(processes)
-    memory = _sum(process.used_gpu_memory_bytes for process in processes)
-    total = _sum(gpu.memory_total_bytes for gpu in whole_gpus(snapshot))
+    memory = sum_known(process.used_gpu_memory_bytes for process in processes)
+    total = sum_known(gpu.memory_total_bytes for gpu in whole_gpus(snapshot))
     idle = [process for process in processes if _is_idle(process)]
     spans = [span for span in map(idle_seconds, idle) if span is not None]
     return User(
@@ -254,9 +251,9 @@ def _user(
         gpu_memory_share=None if memory is None or not total else memory / total,
         idle_memory_bytes=_idle_memory(processes, idle),
         idle_seconds=max(spans, default=None),
-        sm_percent=_sum(process.sm_utilization_percent for process in processes),
-        cpu_percent=_sum(process.cpu_percent for process in processes),
-        resident_memory_bytes=_sum(process.resident_memory_bytes for process in processes),
+        sm_percent=sum_known(process.sm_utilization_percent for process in processes),
+        cpu_percent=sum_known(process.cpu_percent for process in processes),
+        resident_memory_bytes=sum_known(process.resident_memory_bytes for process in processes),
         jobs=tuple(sorted({process.job.label for process in processes if process.job})),
     )
 
@@ -275,10 +272,4 @@ def _idle_memory(processes: Sequence[Process], idle: Sequence[Process]) -> int |
     """Return the memory of the idle ones; None if no process reports its SM utilization."""
     if all(process.sm_utilization_percent is None for process in processes):
         return None
-    return _sum(process.used_gpu_memory_bytes for process in idle) or 0
-
-
-def _sum(values: Iterable[Number | None]) -> Number | None:
-    """Return the sum of the known values, None if none is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return sum_known(process.used_gpu_memory_bytes for process in idle) or 0

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gpudash.model.fields import Group, metric
 from gpudash.model.text import SafeText
-from gpudash.model.units import Unit
+from gpudash.model.units import Unit, sum_known
 
 JobKind = Literal["container", "pod", "slurm", "unit"]
 
@@ -111,7 +111,7 @@ class Process(Struct, frozen=True, kw_only=True):
         if len(devices) == 1:
             # Nearly all use a single one, and this is asked for several times a tick.
             return devices[0].used_gpu_memory_bytes
-        return _total([share.used_gpu_memory_bytes for share in devices])
+        return sum_known(share.used_gpu_memory_bytes for share in devices)
 
     @property
     def sm_utilization_percent(self) -> int | None:
@@ -119,24 +119,18 @@ class Process(Struct, frozen=True, kw_only=True):
         devices = self.devices
         if len(devices) == 1:
             return devices[0].sm_utilization_percent
-        return _total([share.sm_utilization_percent for share in devices])
+        return sum_known(share.sm_utilization_percent for share in devices)
 
     @property
     def memory_utilization_percent(self) -> int | None:
         """Memory bandwidth time over all its devices; None if no share is known."""
-        return _total([share.memory_utilization_percent for share in self.devices])
+        return sum_known(share.memory_utilization_percent for share in self.devices)
 
     @property
     def type(self) -> str:
         """The types of all its devices, joined: `C`, `C+G`."""
         types = {part for device in self.devices for part in device.type.split("+")}
         return "+".join(part for part in ("M", "C", "G") if part in types)
-
-
-def _total(shares: list[int | None]) -> int | None:
-    """Return the sum of what is known."""
-    known = [share for share in shares if share is not None]
-    return sum(known) if known else None
 
 
 _memory = partial(metric, Group.MEMORY)

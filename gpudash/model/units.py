@@ -7,12 +7,14 @@ None is always `ABSENT`, never 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 ABSENT = "-"
 """What stands where a device has no such value."""
+
+Number = TypeVar("Number", int, float)
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -109,6 +111,12 @@ def span(seconds: float) -> str:
     """Return a round span in one unit: `30s`, `5m`."""
     minutes, rest = divmod(round(seconds), _MINUTE)
     return f"{round(seconds)}s" if rest or not minutes else f"{minutes}m"
+
+
+def sum_known(values: Iterable[Number | None]) -> Number | None:
+    """Return the sum of the known values, None if none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _scaled(value: float) -> tuple[str, str]:

@@ -7,8 +7,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from gpudash.analysis.columns import DEVICE_COLUMNS, PROCESS_COLUMNS
-from gpudash.analysis.columns.devices import status, status_level
+from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_level
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.health.engine import findings
 from gpudash.analysis.table import (
     GAP,

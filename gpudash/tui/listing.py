@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Generic, TypeVar
 
-from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter import EVERYTHING, Filter
 from gpudash.analysis.table import Column, ProcessRow
 

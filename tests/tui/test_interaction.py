@@ -2,7 +2,7 @@ import base64
 
 import pytest
 
-from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.tui.app import GpudashApp, Overview
 from gpudash.tui.bindings import live_keys
 from gpudash.tui.dialogs.choose import ChooseScreen

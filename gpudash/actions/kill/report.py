@@ -16,7 +16,7 @@ from gpudash.model.device import Device
 from gpudash.model.process import Holder, Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import unreadable_state
-from gpudash.model.units import size
+from gpudash.model.units import size, sum_known
 
 MemoryState = Literal["freed", "listed", "unowned", "unknown"]
 """Freed; still listed by the driver; in use without a listed process; or not known."""
@@ -216,9 +216,6 @@ def _holders(memory: Iterable[Share], after: Snapshot) -> tuple[Holder, ...]:
     return tuple({(holder.pid, holder.start_ticks): holder for holder in found}.values())
 
 
-# The words
-
-
 _VERBS = {"KILL": "killed", "TERM": "terminated", "INT": "interrupted"}
 _AMOUNTS: dict[MemoryState, str] = {
     "freed": "{} freed on GPU {}",
@@ -291,10 +288,9 @@ def _amounts(report: Report) -> Iterator[str]:
         by_state.setdefault(share.state, []).append(share)
     for state, sentence in _AMOUNTS.items():
         shares = by_state.get(state, ())
-        amounts = [share.device.used_gpu_memory_bytes for share in shares]
-        known = [amount for amount in amounts if amount is not None]
-        if known:
-            yield sentence.format(size(sum(known)), _gpus(report, shares))
+        held = sum_known(share.device.used_gpu_memory_bytes for share in shares)
+        if held is not None:
+            yield sentence.format(size(held), _gpus(report, shares))
     by_reason: dict[str, list[Share]] = {}
     for share in by_state.get("unknown", ()):
         by_reason.setdefault(share.reason, []).append(share)

@@ -14,7 +14,7 @@ from gpudash.analysis.labels import used_gpus
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.units import ABSENT, duration, size
+from gpudash.model.units import ABSENT, duration, size, sum_known
 from gpudash.system import process_tree
 
 _MAX_NAMED = 3
@@ -140,9 +140,6 @@ def _about(sentence: str, pids: Sequence[int], count: int) -> str:
     return f"{', '.join(map(str, pids)) if is_few else f'{len(pids)} of them'}: {sentence}"
 
 
-# The words
-
-
 def gpus(processes: Iterable[Process], snapshot: Snapshot) -> str:
     """Return the labels of all devices that processes use: `0-3`."""
     return used_gpus((share for each in processes for share in each.devices), snapshot.devices)
@@ -153,9 +150,8 @@ def describe_memory(processes: Collection[Process], snapshot: Snapshot) -> str:
     labels = gpus(processes, snapshot)
     if labels == ABSENT:
         return "no GPU memory"
-    amounts = [process.used_gpu_memory_bytes for process in processes]
-    known = [amount for amount in amounts if amount is not None]
-    return f"{size(sum(known)) if known else 'an unknown amount'} on GPU {labels}"
+    held = sum_known(process.used_gpu_memory_bytes for process in processes)
+    return f"{'an unknown amount' if held is None else size(held)} on GPU {labels}"
 
 
 def describe_process(row: ProcessRow) -> str:

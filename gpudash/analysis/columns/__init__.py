@@ -1,6 +1,1 @@
-"""The columns of devices and processes, which table and screen walk; neither formats a value."""
-
-from gpudash.analysis.columns.devices import DEVICE_COLUMNS
-from gpudash.analysis.columns.processes import PROCESS_COLUMNS
-
-__all__ = ["DEVICE_COLUMNS", "PROCESS_COLUMNS"]
+"""Columns by what a row is; the table of `--once` and the screen draw the same ones."""

@@ -7,7 +7,7 @@ from gpudash.analysis.health import levels
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.table import Column, DeviceRow, number
 from gpudash.model.state import Level
-from gpudash.model.units import ABSENT, celsius, percent, short_size, watts
+from gpudash.model.units import ABSENT, celsius, percent, short_size, sum_known, watts
 
 
 def status(row: DeviceRow) -> str:
@@ -54,12 +54,12 @@ def _of_max(clock_mhz: int | None, max_mhz: int | None) -> str:
     return f"{clock_mhz}MHz" if max_mhz is None else f"{clock_mhz}/{max_mhz}MHz"
 
 
-def _pcie(row: DeviceRow) -> str:
-    return _both_ways(row.device.pcie_rx_bytes_per_second, row.device.pcie_tx_bytes_per_second)
+def _pcie_rates(row: DeviceRow) -> tuple[int | None, int | None]:
+    return row.device.pcie_rx_bytes_per_second, row.device.pcie_tx_bytes_per_second
 
 
-def _nvlink(row: DeviceRow) -> str:
-    return _both_ways(row.device.nvlink_rx_bytes_per_second, row.device.nvlink_tx_bytes_per_second)
+def _nvlink_rates(row: DeviceRow) -> tuple[int | None, int | None]:
+    return row.device.nvlink_rx_bytes_per_second, row.device.nvlink_tx_bytes_per_second
 
 
 def _both_ways(received: int | None, sent: int | None) -> str:
@@ -89,11 +89,6 @@ def _ecc(row: DeviceRow) -> str:
 
 def _errors(row: DeviceRow) -> tuple[int | None, int | None]:
     return row.device.ecc_corrected_volatile_count, row.device.ecc_uncorrected_volatile_count
-
-
-def _sum(*values: int | None) -> float:
-    known = [value for value in values if value is not None]
-    return float(sum(known)) if known else number(None)
 
 
 def _performance_state(row: DeviceRow) -> str:
@@ -224,10 +219,8 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column(
         key="pcie",
         header="PCIE RX/TX",
-        text=_pcie,
-        sort_key=lambda row: _sum(
-            row.device.pcie_rx_bytes_per_second, row.device.pcie_tx_bytes_per_second
-        ),
+        text=lambda row: _both_ways(*_pcie_rates(row)),
+        sort_key=lambda row: number(sum_known(_pcie_rates(row))),
         width=11,
         align=">",
         priority=8,
@@ -235,10 +228,8 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column(
         key="nvlink",
         header="NVLINK RX/TX",
-        text=_nvlink,
-        sort_key=lambda row: _sum(
-            row.device.nvlink_rx_bytes_per_second, row.device.nvlink_tx_bytes_per_second
-        ),
+        text=lambda row: _both_ways(*_nvlink_rates(row)),
+        sort_key=lambda row: number(sum_known(_nvlink_rates(row))),
         width=12,
         align=">",
         priority=9,
@@ -247,7 +238,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         key="codec",
         header="ENC/DEC",
         text=_codec,
-        sort_key=lambda row: _sum(*_codecs(row)),
+        sort_key=lambda row: number(sum_known(_codecs(row))),
         width=9,
         align=">",
         priority=7,
@@ -257,7 +248,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         key="ecc",
         header="ECC",
         text=_ecc,
-        sort_key=lambda row: _sum(*_errors(row)),
+        sort_key=lambda row: number(sum_known(_errors(row))),
         width=8,
         align=">",
         priority=6,

@@ -84,7 +84,7 @@ class Symptom(Struct, frozen=True):
 
 
 Check = Callable[["RuleContext"], Iterable[Symptom]]
-"""Looks at one sample and yields the symptoms that hold in it."""
+"""Examines one sample and yields the symptoms that hold in it."""
 
 CheckT = TypeVar("CheckT", bound=Callable[..., object])
 

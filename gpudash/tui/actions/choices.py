@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter.terms import TERMS
 from gpudash.tui.actions.processes import sort_by
 from gpudash.tui.device_list import DeviceList

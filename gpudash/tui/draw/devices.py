@@ -12,8 +12,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.columns import DEVICE_COLUMNS
-from gpudash.analysis.columns.devices import status, status_level
+from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_level
 from gpudash.analysis.history import History
 from gpudash.analysis.table import Column, DeviceRow
 from gpudash.model.snapshot import Finding, FindingLevel, Host

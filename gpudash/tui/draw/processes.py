@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.segment import Segment
 
-from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.labels import command
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.text import cut, width

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from gpudash.analysis.columns import DEVICE_COLUMNS
+from gpudash.analysis.columns.devices import DEVICE_COLUMNS
 from gpudash.analysis.table import device_rows, fit
 from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot

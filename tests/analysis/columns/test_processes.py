@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.table import fit, process_rows
 from gpudash.model.process import Job, Process
 from gpudash.model.snapshot import Snapshot

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter import EVERYTHING, MAX_LENGTH, Filter, hint, parse
 from gpudash.analysis.filter.terms import BY_NAME, TERMS
 from gpudash.analysis.filter.words import quoted, split

@@ -24,7 +24,7 @@ from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.process import Lease, Process
 from gpudash.model.snapshot import Evidence
-from gpudash.model.units import size
+from gpudash.model.units import size, sum_known
 
 HOLDS_MANY = rule(
     130,
@@ -137,26 +137,19 @@ def _held_idle(
     seconds, ranges = _idle_seconds(holds), context.ranges(holds)
     first = max(group, key=lambda each: (_memory(each[1]) or 0, -each[0].pid))[0]
     others = len(group) - 1
-    subject = who(first) + (f" and {others} more {'process' if others == 1 else 'processes'}")
-    if not others:
-        subject = who(first)
+    subject = who(first)
+    if others:
+        subject += f" and {others} more {'process' if others == 1 else 'processes'}"
     memory = _memory(holds)
     amount = "memory" if memory is None else size(memory)
-    them = "it" if ranges.isdecimal() else "them"
-    lasting = (
-        f"does not use {them} now"
-        if context.is_first
-        else f"has not used {them} for {rough_duration(seconds)}"
-    )
-    if others:
-        lasting = lasting.replace("does not", "do not").replace("has not", "have not")
     holds_it = f"{'hold' if others else 'holds'} {amount} on GPU {ranges}"
+    unused = _unused(ranges, None if context.is_first else seconds, is_plural=others > 0)
     return Symptom(
         HELD_IDLE,
         (owner, is_long),
         "warn" if is_long else "info",
         _IDLE_ADVICE,
-        sentence=f"{subject} {holds_it} and {lasting}",
+        sentence=f"{subject} {holds_it} and {unused}",
         devices=tuple({hold.device.key: hold.device for hold in holds}.values()),
         evidence=bounded(_proofs(context, group), len(holds), _MAX_PROOFS),
         pids=tuple(process.pid for process, _ in group),
@@ -233,14 +226,20 @@ def _idle_seconds(idle: Iterable[Hold]) -> float:
     return min(hold.idle_seconds or 0.0 for hold in idle)
 
 
+def _unused(ranges: str, seconds: float | None, *, is_plural: bool = False) -> str:
+    """Return that GPUs are not used, None for an unknown time: `has not used it for 3 h`."""
+    them = "it" if ranges.isdecimal() else "them"
+    if seconds is None:
+        return f"{'do' if is_plural else 'does'} not use {them} now"
+    return f"{'have' if is_plural else 'has'} not used {them} for {rough_duration(seconds)}"
+
+
 def _is_notable(hold: Hold) -> bool:
     return notable(hold.device, hold.share.used_gpu_memory_bytes)
 
 
 def _memory(holds: Iterable[Hold]) -> int | None:
-    known = [h.share.used_gpu_memory_bytes for h in holds]
-    amounts = [amount for amount in known if amount is not None]
-    return sum(amounts) if amounts else None
+    return sum_known(hold.share.used_gpu_memory_bytes for hold in holds)
 
 
 _Key = tuple[str, int | None]
@@ -285,18 +284,13 @@ def _unused_lease(
     first = leases[0]
     ranges = index_ranges({lease.index for lease in leases})
     holder = whose(first.name, first.username, first.pid)
-    them = "it" if ranges.isdecimal() else "them"
-    lasting = (
-        f"does not use {them} now"
-        if context.is_first or seconds < 1
-        else f"has not used {them} for {rough_duration(seconds)}"
-    )
+    unused = _unused(ranges, None if context.is_first or seconds < 1 else seconds)
     return Symptom(
         LEASED_UNUSED,
         first.pid,
         "warn" if seconds >= _LEASE_LONG_SECONDS else "info",
         _LEASE_ADVICE,
-        sentence=f"{holder} has leased GPU {ranges} and {lasting}",
+        sentence=f"{holder} has leased GPU {ranges} and {unused}",
         devices=tuple(held),
         evidence=(number("leased_gpu_count", len(leases)),),
         held_seconds=None if context.is_first else seconds,

@@ -62,7 +62,7 @@ _LANES = "nvidia-smi nvlink --status names the links; a reset or a reseat of the
 
 @check
 def nvlinks(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs with fewer NVLinks than before or than their like, or whose links make errors."""
+    """GPUs with fewer NVLinks than before or than their like, or whose links have errors."""
     highest: dict[str | None, int] = defaultdict(int)
     for gpu in context.gpus:
         highest[gpu.name] = max(
@@ -88,16 +88,16 @@ def _is_unbridged(context: RuleContext, gpu: Device) -> bool:
 
 
 def _erring(context: RuleContext, gpu: Device) -> Symptom:
-    """A link repairs a damaged packet now and then; many, or a link that restarts, are trouble."""
+    """Links correct an occasional damaged packet; many, or a link that restarts, are a problem."""
     rates = [rate for name in _RATES if (rate := getattr(gpu, name)) is not None]
     is_few = bool(rates) and max(rates) < _MANY_ERRORS and not gpu.nvlink_recoveries_per_second
-    few = ("has NVLinks that err now and then", "have NVLinks that err now and then")
-    many = ("has NVLinks that make errors", "have NVLinks that make errors")
+    few = ("has occasional NVLink errors", "have occasional NVLink errors")
+    many = ("has NVLink errors", "have NVLink errors")
     return Symptom(
         NVLINK_ERRORS,
         gpu.key,
         "info" if is_few else "warn",
-        "The links repair them; it is trouble once there are many." if is_few else _LANES,
+        "The links correct them; only many are a problem." if is_few else _LANES,
         few if is_few else many,
         devices=(gpu,),
         evidence=proof(context.name(gpu), gpu, "nvlink_erring_links", *_RATES),
@@ -106,7 +106,7 @@ def _erring(context: RuleContext, gpu: Device) -> Symptom:
 
 @check
 def pcie(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs whose PCIe link is below its maximum while they work, or sends much again."""
+    """GPUs whose PCIe link is below its maximum while they work, or retransmits much."""
     for gpu in context.gpus:
         state = gpu.performance_state
         works = (gpu.gpu_utilization_percent or 0) >= _LOAD_PERCENT
@@ -114,7 +114,7 @@ def pcie(context: RuleContext) -> Iterator[Symptom]:
         if works and is_awake and not gpu.unified_memory:
             yield from _reduced(context, gpu)
         if (gpu.pcie_replays_per_second or 0) >= _MANY_REPLAYS:
-            fact = ("sends many packets again over PCIe", "send many packets again over PCIe")
+            fact = ("retransmits many PCIe packets", "retransmit many PCIe packets")
             advice = "Reseat it or its riser; a bad link costs speed before it fails."
             evidence = proof(context.name(gpu), gpu, "pcie_replays_per_second", "pcie_replay_count")
             yield Symptom(PCIE_REPLAYS, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
@@ -132,9 +132,9 @@ def _reduced(context: RuleContext, gpu: Device) -> Iterator[Symptom]:
     alike = [each for each in context.gpus if each.name == gpu.name and each.key != gpu.key]
     # The generation of those that do not work is lower than it could be.
     is_design = parts == [lanes] and {*map(_lanes, alike)} == {lanes}
-    advice = "Reseat it or its riser, and see what the BIOS sets for its slot"
+    advice = "Reseat it or its riser, and check the BIOS settings of its slot"
     if is_design:
-        advice = "So have all of its kind here: the slots may have no more"
+        advice = "All of its kind here have as few: the slots may provide no more"
     yield Symptom(
         PCIE_REDUCED,
         gpu.key,

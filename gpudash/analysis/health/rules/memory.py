@@ -48,8 +48,8 @@ def full(context: RuleContext) -> Iterator[Symptom]:
             f"have less than {left} % of their memory left",
         )
         advice = (
-            "The next allocation may fail. Frameworks that take all memory at once work so on "
-            "purpose; else use a smaller batch or another GPU."
+            "The next allocation may fail. Some frameworks take all memory at once on purpose; "
+            "otherwise use a smaller batch or another GPU."
         )
         evidence = proof(context.name(device), device, "memory_used_bytes", "memory_total_bytes")
         yield Symptom(FULL, device.key, level, advice, fact, "", (device,), evidence)
@@ -96,13 +96,13 @@ def _who(holder: Holder) -> str:
 
 
 def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
-    """Return what to do, by what is known of who has the GPU open."""
+    """Return what to do, by which processes are known to have the GPU open."""
     if holder_count:
         them = "it is" if holder_count == 1 else "they are"
         end = "end it" if holder_count == 1 else "end them"
-        return f"If {them} left over from a job that has ended, {end}, too: kill PID"
+        return f"If {them} left over from a job that has ended, {end} too: kill PID"
     if gpu.addressing_mode == _PART_OF_HOST:
-        return "It is a part of the host's memory: pages of other programs and of files lie there."
+        return "It is part of the host's memory and holds pages of other programs and files."
     if hides:
         return "Not all processes can be seen from here, as in a container: see the host."
     node = "/dev/nvidia*" if gpu.minor_number is None else f"/dev/nvidia{gpu.minor_number}"
@@ -111,5 +111,5 @@ def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
             "No process that uses CUDA has it open: unless a virtual machine does, only a reset "
             "of the GPU or a reboot frees it."
         )
-    unseen = "" if gpu.holders is None else "Processes of other users cannot be seen. "
-    return f"{unseen}Who has it open: sudo fuser -v {node}"
+    unseen = "" if gpu.holders is None else "Processes of other users are hidden. "
+    return f"{unseen}To see which processes have it open: sudo fuser -v {node}"

@@ -34,6 +34,76 @@ _LOG = "The kernel log has more: sudo dmesg | grep -i xid"
 _PROGRAM_SECONDS = 600.0
 """How long the fault of a program is reported; one of the board stays."""
 
+_PROGRAM = "A fault of the program that ran there, seldom of the GPU: see its log."
+_NEEDS_RESET = f"It needs a reset. {_RESET}"
+_BOARD = f"It needs a reset, and if it recurs, a check. {_RESET}"
+_DRIVER = f"It needs a reset, and if it recurs, another driver. {_RESET}"
+_LINKS = "See nvidia-smi nvlink --status; a reset or a reseat of the board may help."
+
+
+class Meaning(Struct, frozen=True):
+    """What an XID means, how bad it is, and what to do."""
+
+    text: str
+    level: FindingLevel
+    advice: str
+
+    @property
+    def is_program_fault(self) -> bool:
+        """Whether a program is to blame, not the board."""
+        return self.advice is _PROGRAM
+
+
+_MEANINGS: dict[int, Meaning] = {
+    13: Meaning("a program did something illegal on it", "warn", _PROGRAM),
+    31: Meaning("a program accessed memory that it may not", "warn", _PROGRAM),
+    32: Meaning("it was sent commands that were damaged", "warn", _BOARD),
+    38: Meaning("its firmware met an error", "critical", _DRIVER),
+    43: Meaning("a program was stopped after a fault of its own", "warn", _PROGRAM),
+    45: Meaning("a program was ended and cleaned up", "info", _PROGRAM),
+    48: Meaning("memory failed in a way that could not be corrected", "critical", _BOARD),
+    61: Meaning("a controller inside it met an error", "critical", _BOARD),
+    62: Meaning("a controller inside it halted", "critical", _BOARD),
+    63: Meaning("a bad piece of memory was taken out of use", "warn", _NEEDS_RESET),
+    64: Meaning("a bad piece of memory could not be taken out of use", "critical", _BOARD),
+    68: Meaning("its video decoder met an error", "warn", _PROGRAM),
+    69: Meaning("a program gave it an illegal command", "warn", _PROGRAM),
+    74: Meaning("an NVLink failed", "critical", _LINKS),
+    79: Meaning(
+        "it fell off the bus",
+        "critical",
+        "Reboot the host, or cycle its power; check power cables, slot and temperature.",
+    ),
+    92: Meaning("many memory errors had to be corrected", "warn", _BOARD),
+    94: Meaning("memory failed under one program, which was ended", "warn", _NEEDS_RESET),
+    95: Meaning("memory failed, and other programs may be affected too", "critical", _BOARD),
+    109: Meaning("a program did not release it in time", "warn", _DRIVER),
+    110: Meaning("a safety check inside it failed", "critical", _BOARD),
+    119: Meaning("its firmware (GSP) did not answer in time", "critical", _DRIVER),
+    120: Meaning("its firmware (GSP) met an error", "critical", _DRIVER),
+    121: Meaning("its link to the CPU corrected an error", "info", _BOARD),
+    140: Meaning("memory failed in a way that could not be corrected", "critical", _BOARD),
+    143: Meaning("it could not be started", "critical", _DRIVER),
+    154: Meaning(
+        "the recovery action that the driver asks for has changed",
+        "info",
+        "Another finding shows it, if anything remains to be done.",
+    ),
+    **{code: Meaning("an NVLink met an error", "warn", _LINKS) for code in (144, 145, 146, 147)},
+    **{code: Meaning("an NVLink failed", "critical", _LINKS) for code in (148, 149, 150)},
+}
+_UNKNOWN = Meaning(
+    "see NVIDIA's catalogue of XIDs for its meaning",
+    "warn",
+    "sudo dmesg | grep -i xid shows what the kernel logged.",
+)
+_WITHOUT_NUMBER = Meaning("only the kernel log has it", "warn", _UNKNOWN.advice)
+
+
+def meaning(code: int | None) -> Meaning:
+    """Return what a number means; one that is not known is a warning."""
+    return _WITHOUT_NUMBER if code is None else _MEANINGS.get(code, _UNKNOWN)
+
 
 @check
 def memory_errors(context: RuleContext) -> Iterator[Symptom]:
@@ -56,8 +126,8 @@ def memory_errors(context: RuleContext) -> Iterator[Symptom]:
                 of, gpu, "ecc_uncorrected_volatile_count", "ecc_uncorrected_aggregate_count"
             )
             advice = (
-                "What ran then has failed, or may have computed wrongly. If they come again, have "
-                f"the board replaced. {_RESET}"
+                "Jobs that ran then have failed or may have computed wrong results. If the errors "
+                f"recur, have the board replaced. {_RESET}"
             )
             yield Symptom(ECC, gpu.key, "critical", advice, fact, "", (gpu,), evidence)
         remapped = proof(
@@ -89,7 +159,7 @@ def memory_errors(context: RuleContext) -> Iterator[Symptom]:
 def xids(context: RuleContext) -> Iterator[Symptom]:
     """XIDs that the driver reported, also of a GPU that is lost by now.
 
-    Each number once, with when it came last; what was before a reset is over.
+    Each number once, with the time of the last; those from before a reset are left out.
     """
     reported = [
         (gpu, event)
@@ -134,76 +204,3 @@ def _xid_symptoms(
             ),
             held_seconds=age,
         )
-
-
-_PROGRAM = "A fault of the program that ran there, seldom of the GPU: see its log."
-_XIDS_RESET = f"It needs a reset. End the jobs on it; {RESET}"
-_BOARD = f"It needs a reset, and if it comes again, a check. End the jobs on it; {RESET}"
-_DRIVER = f"It needs a reset, and if it comes again, another driver. End the jobs on it; {RESET}"
-_LINKS = "See nvidia-smi nvlink --status; a reset or a reseat of the board may help."
-
-
-class Meaning(Struct, frozen=True):
-    """What an XID says, how bad it is, and what to do."""
-
-    text: str
-    level: FindingLevel
-    advice: str
-
-    @property
-    def is_program_fault(self) -> bool:
-        """Whether a program is to blame, not the board."""
-        return self.advice is _PROGRAM
-
-
-_MEANINGS: dict[int, Meaning] = {
-    13: Meaning("a program did something illegal on it", "warn", _PROGRAM),
-    31: Meaning("a program accessed memory that it may not", "warn", _PROGRAM),
-    32: Meaning("it was sent commands that were damaged", "warn", _BOARD),
-    38: Meaning("its firmware met an error", "critical", _DRIVER),
-    43: Meaning("a program was stopped after a fault of its own", "warn", _PROGRAM),
-    45: Meaning("a program was ended and cleaned up", "info", _PROGRAM),
-    48: Meaning("memory failed in a way that could not be corrected", "critical", _BOARD),
-    61: Meaning("a controller inside it met an error", "critical", _BOARD),
-    62: Meaning("a controller inside it halted", "critical", _BOARD),
-    63: Meaning("a bad piece of memory was taken out of use", "warn", _XIDS_RESET),
-    64: Meaning("a bad piece of memory could not be taken out of use", "critical", _BOARD),
-    68: Meaning("its video decoder met an error", "warn", _PROGRAM),
-    69: Meaning("a program gave it an illegal command", "warn", _PROGRAM),
-    74: Meaning("an NVLink failed", "critical", _LINKS),
-    79: Meaning(
-        "it fell off the bus",
-        "critical",
-        "Reboot the host, or cycle its power; check power cables, slot and temperature.",
-    ),
-    92: Meaning("many memory errors had to be corrected", "warn", _BOARD),
-    94: Meaning("memory failed under one program, which was ended", "warn", _XIDS_RESET),
-    95: Meaning("memory failed, and other programs may be hit too", "critical", _BOARD),
-    109: Meaning("a program did not let go of it in time", "warn", _DRIVER),
-    110: Meaning("a safety check inside it failed", "critical", _BOARD),
-    119: Meaning("its firmware (GSP) did not answer in time", "critical", _DRIVER),
-    120: Meaning("its firmware (GSP) met an error", "critical", _DRIVER),
-    121: Meaning("its link to the CPU corrected an error", "info", _BOARD),
-    140: Meaning("memory failed in a way that could not be corrected", "critical", _BOARD),
-    143: Meaning("it could not be started", "critical", _DRIVER),
-    154: Meaning(
-        "what the driver asks for to repair it has changed",
-        "info",
-        "Another finding has it, if anything is left to be done.",
-    ),
-    **{code: Meaning("an NVLink met an error", "warn", _LINKS) for code in (144, 145, 146, 147)},
-    **{code: Meaning("an NVLink failed", "critical", _LINKS) for code in (148, 149, 150)},
-}
-_UNKNOWN = Meaning(
-    "NVIDIA's catalogue of XIDs says what it means",
-    "warn",
-    "sudo dmesg | grep -i xid shows the kernel's line on it.",
-)
-
-
-_WITHOUT_NUMBER = Meaning("only the kernel log has it", "warn", _UNKNOWN.advice)
-
-
-def meaning(code: int | None) -> Meaning:
-    """Return what a number means; one that is not known is a warning."""
-    return _WITHOUT_NUMBER if code is None else _MEANINGS.get(code, _UNKNOWN)

@@ -42,11 +42,11 @@ ASLEEP = rule(300, "asleep", states.ASLEEP.reason, status=states.ASLEEP)
 RESTING = rule(310, "resting", "on battery, " + states.RESTING.reason, status=states.RESTING)
 UNIFIED = rule(320, "unified-memory", "its memory is the host's")
 
+_SEE_LOG = "The kernel log shows why: sudo dmesg | grep -iE 'nvrm|xid'"
 _HANGS = (
-    "The driver hangs on it; other GPUs may follow. The kernel log says why: sudo dmesg | grep -iE "
-    "'nvrm|xid'. Only a reboot ends a call that is stuck for good."
+    f"The driver hangs on it; other GPUs may follow. {_SEE_LOG}. Only a reboot ends a call that is "
+    "stuck for good."
 )
-_SEE_LOG = "The kernel log says why: sudo dmesg | grep -iE 'nvrm|xid'"
 
 _REBOOT = (
     "needs a reboot of the host, according to the driver",
@@ -56,8 +56,8 @@ _REBOOT = (
 _ADVICE: dict[State, tuple[Rule, str]] = {
     states.LOST: (
         LOST,
-        "End its jobs; sudo dmesg | grep -i xid says why. A reboot, or a power cycle, may bring "
-        "it back; if it falls again, check its power cables, slot and temperature.",
+        "End its jobs; sudo dmesg | grep -i xid shows why. A reboot or a power cycle may bring "
+        "it back; if it recurs, check its power cables, slot and temperature.",
     ),
     states.NOT_ANSWERING: (NOT_ANSWERING, _HANGS),
     states.RESET_REQUIRED: (RESET_REQUIRED, f"End the processes that use it; {RESET}"),
@@ -75,7 +75,7 @@ _ADVICE: dict[State, tuple[Rule, str]] = {
 _RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
     "gpu-reset": (
         "critical",
-        ("needs a reset, according to the driver", "need a reset, says the driver"),
+        ("needs a reset, according to the driver", "need a reset, according to the driver"),
         f"End the processes that use it; {RESET}",
     ),
     "bus-reset": (
@@ -94,7 +94,7 @@ _RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
             "should have no more traffic with other GPUs, according to the driver",
             "should have no more traffic with one another, according to the driver",
         ),
-        f"Start no job on it that uses others, too. When it is idle, {RESET}",
+        f"Start no multi-GPU job on it. When it is idle, {RESET}",
     ),
     "drain-and-reset": (
         "critical",
@@ -102,7 +102,7 @@ _RECOVERIES: dict[str, tuple[FindingLevel, tuple[str, str], str]] = {
             "should get no new jobs, and a reset when idle, according to the driver",
             "should get no new jobs, and a reset when idle, according to the driver",
         ),
-        f"The jobs on it may end in peace; {RESET}",
+        f"Let the jobs on it finish; {RESET}",
     ),
     "recover-imex-domain": (
         "critical",
@@ -144,7 +144,7 @@ def _proofs(of: str, fault: Fault | None) -> tuple[Evidence, ...]:
 
 @check
 def recovery(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs that the driver wants to be reset or drained."""
+    """GPUs for which the driver asks for a reset or a drain."""
     for gpu in context.gpus:
         action = gpu.recovery_action
         if action is not None and action in _RECOVERIES:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.columns import PROCESS_COLUMNS
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.health import levels
 from gpudash.analysis.health.levels import memory_share
 from gpudash.analysis.labels import whose
