@@ -33,19 +33,15 @@ from gpudash.tui.terminal.input import actions_of, has_use_for
 from gpudash.tui.terminal.screen_buffer import color_system
 from gpudash.tui.theme import Theme, textual_theme
 from gpudash.tui.views.view import View, put_above
-from gpudash.tui.widgets.devices import DevicePanel
-from gpudash.tui.widgets.filter_prompt import FilterPrompt
-from gpudash.tui.widgets.lines import Footer, Lines, Panel
-from gpudash.tui.widgets.processes import ProcessPanel
+from gpudash.tui.widgets.filter_prompt import CURSOR_KEYS, FilterPrompt
+from gpudash.tui.widgets.lines import Footer, Lines
+from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
 
 if TYPE_CHECKING:
     from textual.driver import Driver
 
 _SAVE_SECONDS = 1.0
 _TICK_SECONDS = 1.0
-_COMMAND_STEP, _END = 8, 1 << 20
-_PROMPT_MOVES = {"up": "move(-1)", "down": "move(1)", "pageup": "page(-1)", "pagedown": "page(1)"}
-"""The keys that no text needs: they move the cursor while a filter is typed."""
 
 
 class Overview(Screen[None], inherit_bindings=False):
@@ -211,7 +207,7 @@ class GpudashApp(TerminalApp):
             return
         self._tick_while_aging()
         if self.held_back():
-            # A frame that nobody can see yet is not worth its drawing.
+            # A frame that is not on screen yet is not worth its drawing.
             self._owes_draw = True
             return
         front = next(screen for screen in reversed(self.screen_stack) if not screen.is_modal)
@@ -404,19 +400,8 @@ class GpudashApp(TerminalApp):
         part = dashboard.devices if dashboard.devices.focused else dashboard.listing
         self.action_move(len(part.rows) if index else -len(part.rows))
 
-    def action_scroll_command(self, steps: int) -> None:
-        """Show later or earlier parts of the command lines; move between columns of devices."""
-        layout = self.dashboard.layout
-        if self.dashboard.devices.focused and layout.across > 1:
-            self.action_move(steps * layout.device_lines)
-            return
-        self.panels.scroll_command(steps * _COMMAND_STEP)
-        self.redraw()
-
-    def action_scroll_command_to(self, end: int) -> None:
-        """Show the beginning of the command lines (0), or the end of the longest (-1)."""
-        self.panels.scroll_command(_END if end else -_END)
-        self.redraw()
+    action_scroll_command = processes.scroll_command
+    action_scroll_command_to = processes.scroll_command_to
 
     # Keys: which GPUs, columns and processes, in what order
 
@@ -425,20 +410,8 @@ class GpudashApp(TerminalApp):
     action_choose_sort = choices.choose_sort
     action_sort = processes.sort
     action_reverse = processes.reverse
-
-    def action_toggle_device(self, index: int) -> None:
-        """Hide a GPU, or show it again."""
-        if index not in self.dashboard.devices.indices:
-            self.show_message(f"there is no GPU {index}")
-            return
-        self.dashboard.hide_devices(lambda devices: devices.toggle(index))
-        self.show_message("")
-
-    def action_toggle_panel(self, panel: str) -> None:
-        """Hide a panel, or show it again."""
-        self.dashboard.toggle_panel(panel)
-        self.prefer(hidden_panels=tuple(sorted(self.dashboard.hidden)))
-        self.show_message("")
+    action_toggle_device = choices.toggle_device
+    action_toggle_panel = choices.toggle_panel
 
     def action_clear(self) -> None:
         """Go back to the present; from there, drop the tags, the filter, the choice of GPUs."""
@@ -481,8 +454,8 @@ class GpudashApp(TerminalApp):
 
     async def on_prompt_unused(self, message: Prompt.Unused) -> None:
         """Move the cursor with the keys that no text needs, or suspend."""
-        if message.key in _PROMPT_MOVES:
-            await self.run_action(_PROMPT_MOVES[message.key])
+        if message.key in CURSOR_KEYS:
+            await self.run_action(CURSOR_KEYS[message.key])
             self.prompt.follow_cursor()
         elif self._suspends(message.key):
             self.action_suspend_process()

@@ -1,26 +1,58 @@
-"""Lists to choose from: an action, the colours, the columns, the order, the GPUs."""
+"""What keys choose, most of it from lists: an action, the theme, columns, order, GPUs, panels."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter.terms import TERMS
 from gpudash.tui.actions.processes import sort_by
 from gpudash.tui.device_list import DeviceList
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
-from gpudash.tui.dialogs.palette import entries
+from gpudash.tui.keymap import Key
 from gpudash.tui.theme import THEMES, Theme
 from gpudash.tui.views.view import View, put_above
 
 if TYPE_CHECKING:
     from gpudash.tui.app import GpudashApp
 
+_NOT_LISTED = frozenset({"screen.palette"})
+
+
+class PaletteEntry(NamedTuple):
+    """An action and how it is listed."""
+
+    action: str
+    choice: Choice
+    of_view: bool
+    """Whether the view above the overview carries it out."""
+
+
+def palette_entries(overview: Iterable[Key], view: Iterable[Key] = ()) -> dict[str, PaletteEntry]:
+    """Return what can be called, by id: the view's own actions first."""
+    found = {key.id: key for key in view}
+    own = frozenset(found)
+    for key in overview:
+        found.setdefault(key.id, key)
+    return {
+        name: PaletteEntry(key.action, _palette_choice(key), name in own)
+        for name, key in found.items()
+        if name not in _NOT_LISTED and "{key}" not in key.action
+    }
+
+
+def _palette_choice(key: Key) -> Choice:
+    """Return how an action is listed; its name in the settings finds it, too."""
+    text = key.help.partition(" (")[0]
+    words = f"{key.id} {key.group} {key.label} {key.words}"
+    return Choice(key.id, text[:1].upper() + text[1:], key.shown, words=words)
+
 
 def choose_action(app: GpudashApp) -> None:
     """Choose any action by its name, and carry it out."""
     view = app.screen if isinstance(app.screen, View) else None
-    found = entries(app.dashboard.keys, view.keys if view else ())
+    found = palette_entries(app.dashboard.keys, view.keys if view else ())
 
     async def chosen(id: str | None) -> None:
         app.redraw()
@@ -122,13 +154,13 @@ def choose_devices(app: GpudashApp) -> None:
 
     def choices() -> list[Choice]:
         hidden = dashboard.devices.hidden
-        entries = [
+        palette_entries = [
             Choice(str(device.index), f"GPU {device.index}", str(device.name or ""), shown)
             for device in dashboard.snapshot.devices
             if not device.is_mig
             for shown in (device.index not in hidden,)
         ]
-        return [Choice(_ALL, "all", "", not hidden), *entries]
+        return [Choice(_ALL, "all", "", not hidden), *palette_entries]
 
     def toggled(value: str) -> list[Choice]:
         if value == _ALL:
@@ -150,3 +182,19 @@ def choose_devices(app: GpudashApp) -> None:
     put_above(
         app, ChooseScreen("Show only GPU", choices(), dashboard.theme, toggled=toggled), chosen
     )
+
+
+def toggle_device(app: GpudashApp, index: int) -> None:
+    """Hide a GPU, or show it again."""
+    if index not in app.dashboard.devices.indices:
+        app.show_message(f"there is no GPU {index}")
+        return
+    app.dashboard.hide_devices(lambda devices: devices.toggle(index))
+    app.show_message("")
+
+
+def toggle_panel(app: GpudashApp, panel: str) -> None:
+    """Hide a panel, or show it again."""
+    app.dashboard.toggle_panel(panel)
+    app.prefer(hidden_panels=tuple(sorted(app.dashboard.hidden)))
+    app.show_message("")

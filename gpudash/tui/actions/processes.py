@@ -1,4 +1,4 @@
-"""What keys do with the processes: sort them, tag, copy and signal them."""
+"""What keys do with the processes: scroll, sort, tag, copy and signal them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,26 @@ from gpudash.tui.listing import starts_largest
 if TYPE_CHECKING:
     from gpudash.tui.app import GpudashApp
 
-_NONE_SELECTED = "no process is selected"
+_COMMAND_STEP, _END = 8, 1 << 20
+
+NONE_SELECTED = "no process is selected"
 _NOT_IN_FOCUS = "Tab goes back to the processes, to choose which"
+
+
+def scroll_command(app: GpudashApp, steps: int) -> None:
+    """Show later or earlier parts of the command lines; move between columns of devices."""
+    layout = app.dashboard.layout
+    if app.dashboard.devices.focused and layout.across > 1:
+        app.action_move(steps * layout.device_lines)
+        return
+    app.panels.scroll_command(steps * _COMMAND_STEP)
+    app.redraw()
+
+
+def scroll_command_to(app: GpudashApp, end: int) -> None:
+    """Show the beginning of the command lines (0), or the end of the longest (-1)."""
+    app.panels.scroll_command(_END if end else -_END)
+    app.redraw()
 
 
 def sort(app: GpudashApp, step: int) -> None:
@@ -45,7 +63,7 @@ def tag(app: GpudashApp) -> None:
         return
     listing.tag()
     listing.move(1)
-    app.show_message("" if listing.rows else _NONE_SELECTED)
+    app.show_message("" if listing.rows else NONE_SELECTED)
 
 
 def copy_pid(app: GpudashApp) -> None:
@@ -62,7 +80,7 @@ def copy_command(app: GpudashApp) -> None:
 
 def _copy(app: GpudashApp, what: str, text: str) -> None:
     if app.dashboard.listing.selected is None:
-        app.show_message(_NONE_SELECTED)
+        app.show_message(NONE_SELECTED)
     elif not text or text == ABSENT:
         app.show_message(f"there is no {what} to copy")
     else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from gpudash.tui.views import view_class
+from gpudash.tui.actions.processes import NONE_SELECTED
 
 if TYPE_CHECKING:
     from gpudash.tui.app import GpudashApp
@@ -17,6 +18,13 @@ def show_view(app: GpudashApp, view: View) -> None:
     while any(type(screen) is type(view) for screen in app.screen_stack):
         app.pop_screen()
     app.push_screen(view, lambda _result: app.redraw())
+
+
+def view_class(name: str) -> type[View]:
+    """Return the class of a view by the name of its module, which is imported only now."""
+    module = import_module(f"gpudash.tui.views.{name}")
+    found: type[View] = getattr(module, f"{name.capitalize()}View")
+    return found
 
 
 def open_selected(app: GpudashApp) -> None:
@@ -36,7 +44,7 @@ def open_process(app: GpudashApp, section: str = "") -> None:
     """Show the selected process, from its `tree` or its `environment` on."""
     row = app.dashboard.listing.selected
     if row is None:
-        app.show_message("no process is selected")
+        app.show_message(NONE_SELECTED)
         return
     from gpudash.tui.views.process import ProcessView
 
@@ -46,7 +54,7 @@ def open_process(app: GpudashApp, section: str = "") -> None:
 
 def open_mistakes(app: GpudashApp) -> None:
     """Show all that is wrong in the file of settings."""
-    from gpudash.tui.dialogs.mistakes import MistakesView
+    from gpudash.tui.views.mistakes import MistakesView
 
     if app.preferences.mistakes:
         show_view(app, MistakesView(app.dashboard, app.preferences.mistakes))

@@ -10,6 +10,9 @@ from gpudash.tui.dialogs.prompt import Prompt, advice, complaint, remark, typed
 from gpudash.tui.draw.processes import share
 from gpudash.tui.listing import Key
 
+CURSOR_KEYS = {"up": "move(-1)", "down": "move(1)", "pageup": "page(-1)", "pagedown": "page(1)"}
+"""Actions of the keys that edit no text: they move the cursor while a filter is typed."""
+
 _SIGN = "/"
 _NOTHING_FITS = "No process fits; Esc shows all"
 

@@ -1,4 +1,4 @@
-"""The base of all panels: lines of segments, of which only the changed ones are sent."""
+"""Lines of segments, of which only the changed ones are sent: panels, dialogs, the footer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.header import action_at
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.keymap import Key
 from gpudash.tui.terminal.app import repaint
+
+WHEEL_LINES = 3
+"""Lines that one notch of the wheel scrolls."""
 
 
 class Lines(Widget):
@@ -35,7 +37,7 @@ class Lines(Widget):
         self._drawn_for = -1
 
     def set_theme(self, blank: Style) -> None:
-        """Take another look for what no line covers."""
+        """Use another style for what no line covers."""
         self._blank = blank
         self._drawn_for = -1
 
@@ -64,15 +66,11 @@ class Lines(Widget):
         return Strip(fitted(line, width, self._blank), width)
 
 
-WHEEL_LINES = 3
-"""Lines that one notch is worth."""
-
-
 class Wheel:
     """Turns notches of the wheel into lines; mixed into a screen or a widget."""
 
     def turned(self, lines: int) -> None:
-        """Scroll so many lines down, or up if negative."""
+        """Scroll by this number of lines: down if positive, up if negative."""
         raise NotImplementedError
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
@@ -84,26 +82,6 @@ class Wheel:
         """Scroll up."""
         event.stop()
         self.turned(-WHEEL_LINES)
-
-
-class Panel(Wheel, Lines):
-    """A panel of the main screen, in which a first click selects, and one more opens."""
-
-    class Changed(Message):
-        """The dashboard is to be drawn again."""
-
-    class Opened(Message):
-        """What is under the cursor is to be opened."""
-
-    def __init__(self, dashboard: DashboardModel, *, id: str) -> None:
-        super().__init__(dashboard.theme.base, id=id)
-        self.dashboard = dashboard
-
-    def clicked(self, identity: object, *, was_selected: bool) -> None:
-        """Post what a click on something leads to, whether it was under the cursor or not."""
-        self.dashboard.message = ""
-        again = self.dashboard.is_second_click(identity) and was_selected
-        self.post_message(self.Opened() if again else self.Changed())
 
 
 class Footer(Lines):

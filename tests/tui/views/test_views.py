@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from gpudash.tui.actions.views import view_class
 from gpudash.tui.bindings import bindings
 from gpudash.tui.keymap import OVERVIEW_KEYS
-from gpudash.tui.views import view_class
 from gpudash.tui.views.view import View
 
 NAMES = [name for key in OVERVIEW_KEYS for name in re.findall(r"^view\('(\w+)'\)$", key.action)]

@@ -1,9 +1,9 @@
 import pytest
 
+from gpudash.tui.actions.choices import palette_entries
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.bindings import live_keys
 from gpudash.tui.dialogs.choose import ranked
-from gpudash.tui.dialogs.palette import entries
 from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.views.view import View
 from tests.tui.stage import (
@@ -30,7 +30,7 @@ from tests.tui.stage import (
     ],
 )
 def test_actions_are_found_by_the_words_people_know_them_by(typed: str, first: str) -> None:
-    choices = [entry.choice for entry in entries(live_keys(OVERVIEW_KEYS)).values()]
+    choices = [entry.choice for entry in palette_entries(live_keys(OVERVIEW_KEYS)).values()]
     assert ranked(choices, typed)[0].value == first
 
 
@@ -60,7 +60,7 @@ async def test_the_palette_lists_every_action_of_the_overview() -> None:
             await pilot.pause()
             seen += text_of(app)
             await pilot.press("pagedown")
-        wanted = [entry.choice.text for entry in entries(live_keys(OVERVIEW_KEYS)).values()]
+        wanted = [entry.choice.text for entry in palette_entries(live_keys(OVERVIEW_KEYS)).values()]
         assert [text for text in wanted if text not in seen] == []
 
 
