@@ -44,7 +44,7 @@ class Device(Struct, frozen=True, kw_only=True):
         "Identity, stable over reboots; null only if the GPU was lost before it was read.",
         nvml="nvmlDeviceGetUUID", smi="uuid gpu_uuid")] = None
     parent_uuid: Annotated[SafeText | None, _identity(Unit.NONE,
-        "The GPU that a MIG instance is part of, else null.")] = None
+        "UUID of the GPU that a MIG instance belongs to, null for a GPU.")] = None
     name: Annotated[SafeText | None, _identity(Unit.NONE,
         "Product name.", nvml="nvmlDeviceGetName", smi="name gpu_name")] = None
     pci_bus_id: Annotated[SafeText | None, _identity(Unit.NONE,
@@ -69,7 +69,7 @@ class Device(Struct, frozen=True, kw_only=True):
 
     state: Annotated[DeviceState, _state(Unit.NONE,
         "ok, asleep (powered down, not woken to be read), resting (left alone so that it can fall "
-        "asleep), not-answering (a call to it has not come back), lost (off the bus), "
+        "asleep), not-answering (a call to it has not returned), lost (off the bus), "
         "reset-required, or failed (its calls fail for another reason).")] = "ok"
     fault: Annotated[Fault | None, _state(Unit.NONE,
         "Why the state is not ok, null if it is or if asleep.")] = None
@@ -77,7 +77,7 @@ class Device(Struct, frozen=True, kw_only=True):
     memory_total_bytes: Annotated[int | None, _memory(Unit.BYTE,
         "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2", smi="memory.total")] = None
     memory_reserved_bytes: Annotated[int | None, _memory(Unit.BYTE,
-        "Memory that driver and firmware keep for themselves.",
+        "Memory reserved by driver and firmware.",
         nvml="nvmlDeviceGetMemoryInfo_v2",
         smi="memory.reserved", dcgm="DCGM_FI_DEV_FB_RESERVED")] = None
     memory_used_bytes: Annotated[int | None, _memory(Unit.BYTE,
@@ -105,11 +105,11 @@ class Device(Struct, frozen=True, kw_only=True):
         "How the GPU reaches what programs allocate on the host: none, hmm or ats.",
         nvml="nvmlDeviceGetAddressingMode")] = None
     holders: Annotated[tuple[Holder, ...] | None, _memory(Unit.NONE,
-        "Processes that have its node open although the driver lists them on no GPU; looked for "
+        "Processes that have its node open although the driver lists them on no GPU; searched "
         "only while much of its memory is unaccounted for.")] = None
     holders_complete: Annotated[bool | None, _memory(Unit.NONE,
-        "Whether all processes of the host could be looked at for that; root outside of "
-        "containers only.")] = None
+        "Whether all processes of the host could be searched for holders, which takes root "
+        "outside of containers.")] = None
 
     utilization_source: Annotated[UtilizationSource | None, _utilization(Unit.NONE,
         "Measure of how busy it is: gpm, sm_active_percent as the SMs counted it (Hopper and "
@@ -123,74 +123,77 @@ class Device(Struct, frozen=True, kw_only=True):
         "space.", nvml="nvmlDeviceGetUtilizationRates",
         chart=True, smi="utilization.memory", dcgm="DCGM_FI_DEV_MEM_COPY_UTIL")] = None
     encoder_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
-        "Video encoder.", nvml="nvmlDeviceGetEncoderUtilization",
+        "Utilization of the video encoder.", nvml="nvmlDeviceGetEncoderUtilization",
         chart=True, smi="utilization.encoder", dcgm="DCGM_FI_DEV_ENC_UTIL")] = None
     decoder_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
-        "Video decoder.", nvml="nvmlDeviceGetDecoderUtilization",
+        "Utilization of the video decoder.", nvml="nvmlDeviceGetDecoderUtilization",
         chart=True, smi="utilization.decoder", dcgm="DCGM_FI_DEV_DEC_UTIL")] = None
     jpeg_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
-        "JPEG decoder.", nvml="nvmlDeviceGetJpgUtilization", smi="utilization.jpeg")] = None
+        "Utilization of the JPEG decoder.",
+        nvml="nvmlDeviceGetJpgUtilization", smi="utilization.jpeg")] = None
     ofa_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
-        "Optical flow accelerator.", nvml="nvmlDeviceGetOfaUtilization",
+        "Utilization of the optical flow accelerator.", nvml="nvmlDeviceGetOfaUtilization",
         smi="utilization.ofa")] = None
     sm_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
-        "Share of the SMs that had work, averaged since the last sample (Hopper and newer).",
+        "Share of the SMs that were active, averaged since the last sample (Hopper and newer).",
         nvml="NVML_GPM_METRIC_SM_UTIL", chart=True, dcgm="DCGM_FI_PROF_SM_ACTIVE")] = None
     sm_occupancy_percent: Annotated[float | None, _utilization(Unit.PERCENT,
-        "Warps on the SMs of the most that fit (Hopper and newer).",
+        "Resident warps on the SMs, as a share of the maximum (Hopper and newer).",
         nvml="NVML_GPM_METRIC_SM_OCCUPANCY", chart=True, dcgm="DCGM_FI_PROF_SM_OCCUPANCY")] = None
     tensor_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
-        "Time in which the tensor cores worked (Hopper and newer).",
+        "Share of time in which the tensor cores were active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_ANY_TENSOR_UTIL",
         chart=True, dcgm="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE")] = None
     dram_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
-        "Memory bandwidth used of the highest possible (Hopper and newer).",
+        "Share of the peak memory bandwidth in use (Hopper and newer).",
         nvml="NVML_GPM_METRIC_DRAM_BW_UTIL", chart=True, dcgm="DCGM_FI_PROF_DRAM_ACTIVE")] = None
     fp64_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
-        "Time in which the 64-bit floating point pipe worked (Hopper and newer).",
+        "Share of time in which the FP64 pipe was active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_FP64_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP64_ACTIVE")] = None
     fp32_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
-        "Time in which the 32-bit floating point pipe worked (Hopper and newer).",
+        "Share of time in which the FP32 pipe was active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_FP32_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP32_ACTIVE")] = None
     fp16_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
-        "Time in which the 16-bit floating point pipe worked (Hopper and newer).",
+        "Share of time in which the FP16 pipe was active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_FP16_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP16_ACTIVE")] = None
 
     temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "GPU die.", nvml="nvmlDeviceGetTemperatureV",
+        "Temperature of the GPU die.", nvml="nvmlDeviceGetTemperatureV",
         chart=True, limit="shutdown_temperature_celsius", smi="temperature.gpu",
         dcgm="DCGM_FI_DEV_GPU_TEMP")] = None
     memory_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "Memory, on boards that measure it.", nvml="NVML_FI_DEV_MEMORY_TEMP",
+        "Temperature of the memory, on boards that measure it.", nvml="NVML_FI_DEV_MEMORY_TEMP",
         chart=True, limit="max_memory_temperature_celsius", smi="temperature.memory",
         dcgm="DCGM_FI_DEV_MEMORY_TEMP")] = None
     temperature_margin_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
         "Degrees left before the chip slows itself down (Ada and newer).",
         nvml="nvmlDeviceGetMarginTemperature", smi="temperature.gpu.tlimit")] = None
     shutdown_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "Where the GPU turns itself off.", nvml="nvmlDeviceGetTemperatureThreshold")] = None
+        "Temperature at which the GPU shuts down.",
+        nvml="nvmlDeviceGetTemperatureThreshold")] = None
     slowdown_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "Where hardware slows the clocks down.", nvml="nvmlDeviceGetTemperatureThreshold")] = None
+        "Temperature at which hardware lowers the clocks.",
+        nvml="nvmlDeviceGetTemperatureThreshold")] = None
     max_operating_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "Where software starts to slow the clocks down.",
+        "Temperature at which software starts to lower the clocks.",
         nvml="nvmlDeviceGetTemperatureThreshold")] = None
     max_memory_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
         "Highest memory temperature at full speed.",
         nvml="nvmlDeviceGetTemperatureThreshold")] = None
     shutdown_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "Margin at which the GPU turns itself off (Ada and newer).",
+        "Margin at which the GPU shuts down (Ada and newer).",
         nvml="NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT")] = None
     slowdown_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "Margin at which hardware slows the clocks down (Ada and newer).",
+        "Margin at which hardware lowers the clocks (Ada and newer).",
         nvml="NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT")] = None
     max_operating_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
-        "Margin at which software starts to slow the clocks down (Ada and newer).",
+        "Margin at which software starts to lower the clocks (Ada and newer).",
         nvml="NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT")] = None
     max_memory_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
         "Margin at which the memory is too warm for full speed (Ada and newer).",
         nvml="NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT")] = None
     fan_speed_percent: Annotated[int | None, _temperature(Unit.PERCENT,
-        "Intended speed of the fan, of several the fastest; may exceed 100.",
+        "Intended fan speed, the fastest of several; may exceed 100.",
         nvml="nvmlDeviceGetFanSpeed", chart=True, smi="fan.speed")] = None
     fan_speeds_percent: Annotated[tuple[int | None, ...] | None, _temperature(Unit.PERCENT,
         "Intended speed of each fan, null for one that fails.",
@@ -254,58 +257,59 @@ class Device(Struct, frozen=True, kw_only=True):
         "P-state, 0 the fastest to 15.", nvml="nvmlDeviceGetPerformanceState",
         chart=True, limit=15, smi="pstate")] = None
     clocks_event_reasons: Annotated[tuple[str, ...] | None, _clocks(Unit.NONE,
-        "Why the clocks are not higher, by name; empty when nothing holds them.",
+        "Why the clocks are not higher, by name; empty when nothing limits them.",
         nvml="nvmlDeviceGetCurrentClocksEventReasons")] = None
     throttled_sw_power_cap_percent: Annotated[float | None, _clocks(Unit.PERCENT,
-        "Share of the last seconds in which the power limit held the clocks.",
+        "Share of the last seconds in which the power limit reduced the clocks.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP", chart=True)] = None
     throttled_sw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
-        "Share of the last seconds in which software, for heat, held the clocks.",
+        "Share of the last seconds in which software reduced the clocks because of heat.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN", chart=True)] = None
     throttled_hw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
-        "Share of the last seconds in which hardware, for heat, held the clocks.",
+        "Share of the last seconds in which hardware reduced the clocks because of heat.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN", chart=True)] = None
     throttled_hw_power_brake_percent: Annotated[float | None, _clocks(Unit.PERCENT,
-        "Share of the last seconds in which the power brake of the server held the clocks.",
+        "Share of the last seconds in which the power brake of the server reduced the clocks.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN", chart=True)] = None
     throttled_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
-        "Share of the last seconds in which a thermal limit of any kind held the clocks.",
+        "Share of the last seconds in which a thermal limit of any kind reduced the clocks.",
         nvml="NVML_FI_DEV_PERF_POLICY_THERMAL")] = None
     throttled_sync_boost_percent: Annotated[float | None, _clocks(Unit.PERCENT,
-        "Share of the last seconds in which the slowest GPU of its group held the clocks.",
+        "Share of the last seconds in which the slowest GPU of its group reduced the clocks.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST")] = None
     throttled_board_limit_percent: Annotated[float | None, _clocks(Unit.PERCENT,
-        "Share of the last seconds in which a limit of the board held the clocks.",
+        "Share of the last seconds in which a limit of the board reduced the clocks.",
         nvml="NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT")] = None
 
     pcie_link_generation: Annotated[int | None, _pcie(Unit.NONE,
-        "PCIe generation now; drops at idle to save power.",
+        "Current PCIe generation; drops at idle to save power.",
         nvml="nvmlDeviceGetCurrPcieLinkGeneration",
         chart=True, limit="max_pcie_link_generation", smi="pcie.link.gen.current")] = None
     max_pcie_link_generation: Annotated[int | None, _pcie(Unit.NONE,
-        "Highest PCIe generation of GPU and slot together.",
+        "Highest PCIe generation that GPU and slot both support.",
         nvml="nvmlDeviceGetMaxPcieLinkGeneration", smi="pcie.link.gen.max")] = None
     pcie_link_width: Annotated[int | None, _pcie(Unit.COUNT,
-        "PCIe lanes now.", nvml="nvmlDeviceGetCurrPcieLinkWidth",
+        "Current number of PCIe lanes.", nvml="nvmlDeviceGetCurrPcieLinkWidth",
         smi="pcie.link.width.current")] = None
     max_pcie_link_width: Annotated[int | None, _pcie(Unit.COUNT,
-        "Most PCIe lanes of GPU and slot together.", nvml="nvmlDeviceGetMaxPcieLinkWidth",
+        "Highest number of PCIe lanes that GPU and slot both support.",
+        nvml="nvmlDeviceGetMaxPcieLinkWidth",
         smi="pcie.link.width.max")] = None
     pcie_replay_count: Annotated[int | None, _pcie(Unit.COUNT,
-        "PCIe packets sent again since the driver was loaded.",
+        "PCIe packets retransmitted since the driver was loaded.",
         nvml="nvmlDeviceGetPcieReplayCounter",
         counter=True, dcgm="DCGM_FI_DEV_PCIE_REPLAY_COUNTER")] = None
     pcie_replays_per_second: Annotated[float | None, _pcie(Unit.PER_SECOND,
-        "PCIe packets sent again over the last seconds.",
+        "PCIe packets retransmitted over the last seconds.",
         nvml="nvmlDeviceGetPcieReplayCounter")] = None
     pcie_tx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
-        "What the GPU sent over PCIe since the last sample; null in a first one, and where a "
-        "counter of 32 bits may have gone round more than once since then.",
+        "Data that the GPU sent over PCIe since the last sample; null in the first one, or where "
+        "a 32-bit counter may have wrapped more than once.",
         nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC, "
         "nvmlDeviceGetPcieThroughput", chart=True)] = None
     pcie_rx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
-        "What the GPU received over PCIe since the last sample; null in a first one, and where a "
-        "counter of 32 bits may have gone round more than once since then.",
+        "Data that the GPU received over PCIe since the last sample; null in the first one, or "
+        "where a 32-bit counter may have wrapped more than once.",
         nvml="NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_GPM_METRIC_PCIE_RX_PER_SEC, "
         "nvmlDeviceGetPcieThroughput", chart=True)] = None
 
@@ -320,11 +324,11 @@ class Device(Struct, frozen=True, kw_only=True):
     nvlink_version: Annotated[str | None, _nvlink(Unit.NONE,
         "Version of NVLink, 4.0 on Hopper.", nvml="nvmlDeviceGetNvLinkVersion")] = None
     nvlink_tx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
-        "Payload sent over all NVLinks since the last sample; null in a first one.",
+        "Payload sent over all NVLinks since the last sample; null in the first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "
         "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", chart=True)] = None
     nvlink_rx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
-        "Payload received over all NVLinks since the last sample; null in a first one.",
+        "Payload received over all NVLinks since the last sample; null in the first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, "
         "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", chart=True)] = None
     nvlink_crc_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
@@ -336,11 +340,11 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
         "nvmlDeviceGetNvLinkErrorCounter")] = None
     nvlink_replay_count: Annotated[int | None, _nvlink(Unit.COUNT,
-        "Packets sent again since the driver was loaded, over all NVLinks that are up.",
+        "Packets retransmitted since the driver was loaded, over all NVLinks that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
         "nvmlDeviceGetNvLinkErrorCounter", counter=True)] = None
     nvlink_replays_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
-        "Packets sent again over the last seconds.",
+        "Packets retransmitted over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
         "nvmlDeviceGetNvLinkErrorCounter")] = None
     nvlink_recovery_count: Annotated[int | None, _nvlink(Unit.COUNT,
@@ -354,25 +358,25 @@ class Device(Struct, frozen=True, kw_only=True):
         "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
         "nvmlDeviceGetNvLinkErrorCounter")] = None
     nvlink_receive_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
-        "Errors in what all NVLinks received since the driver was loaded (Blackwell and newer).",
+        "Receive errors of all NVLinks since the driver was loaded (Blackwell and newer).",
         nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS", counter=True)] = None
     nvlink_receive_errors_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
-        "Errors in what all NVLinks received over the last seconds (Blackwell and newer).",
+        "Receive errors of all NVLinks over the last seconds (Blackwell and newer).",
         nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS")] = None
     nvlink_erring_links: Annotated[tuple[int, ...] | None, _nvlink(Unit.NONE,
-        "Numbers of the NVLinks of which an error counter rose over the last seconds.")] = None
+        "Numbers of the NVLinks with an error counter that rose over the last seconds.")] = None
     fabric_state: Annotated[str | None, _nvlink(Unit.NONE,
-        "How far it has joined the NVSwitch fabric: not-started, in-progress or completed; null "
+        "Progress of joining the NVSwitch fabric: not-started, in-progress or completed; null "
         "outside of one. CUDA does not start before it is completed.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
     fabric_status_code: Annotated[int | None, _nvlink(Unit.NONE,
         "NVML's return value of joining the fabric once that is completed, 0 if it worked.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
     fabric_bandwidth_degraded: Annotated[bool | None, _nvlink(Unit.NONE,
-        "Whether the fabric gives it less bandwidth than it should.",
+        "Whether its bandwidth within the fabric is degraded.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
     fabric_cluster_uuid: Annotated[str | None, _nvlink(Unit.NONE,
-        "NVLink domain that it is part of, the same on all its hosts.",
+        "NVLink domain that it belongs to, the same on all hosts of the domain.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
     fabric_clique_id: Annotated[int | None, _nvlink(Unit.NONE,
         "Part of that domain whose GPUs reach each other over NVLink.",
@@ -393,11 +397,11 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetTotalEccErrors",
         counter=True, smi="ecc.errors.uncorrected.volatile.total")] = None
     ecc_corrected_aggregate_count: Annotated[int | None, _reliability(Unit.COUNT,
-        "Corrected memory errors in the life of the board.",
+        "Corrected memory errors over the lifetime of the board.",
         nvml="nvmlDeviceGetTotalEccErrors",
         counter=True, smi="ecc.errors.corrected.aggregate.total")] = None
     ecc_uncorrected_aggregate_count: Annotated[int | None, _reliability(Unit.COUNT,
-        "Uncorrected memory errors in the life of the board.",
+        "Uncorrected memory errors over the lifetime of the board.",
         nvml="nvmlDeviceGetTotalEccErrors",
         counter=True, smi="ecc.errors.uncorrected.aggregate.total")] = None
     retired_pages_single_bit_count: Annotated[int | None, _reliability(Unit.COUNT,
@@ -426,12 +430,12 @@ class Device(Struct, frozen=True, kw_only=True):
         "Whether replacing a row has failed: the board is worn out.",
         nvml="nvmlDeviceGetRemappedRows", dcgm="DCGM_FI_DEV_ROW_REMAP_FAILURE")] = None
     recovery_action: Annotated[str | None, _reliability(Unit.NONE,
-        "What the driver asks for to mend the GPU: none, gpu-reset, node-reboot, drain-p2p, "
+        "What the driver requests to recover the GPU: none, gpu-reset, node-reboot, drain-p2p, "
         "drain-and-reset, recover-imex-domain, bus-reset or system-reboot.",
         nvml="NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")] = None
     xid_events: Annotated[tuple[XidEvent, ...] | None, _reliability(Unit.NONE,
-        "The last XID errors since gpudash began to watch, those alike as one, the newest last; "
-        "null where the driver reports none.", nvml="nvmlEventSetWait_v2")] = None
+        "The last XID errors since gpudash started, equal ones merged, the newest last; null "
+        "where the driver does not report them.", nvml="nvmlEventSetWait_v2")] = None
 
     compute_mode: Annotated[str | None, _settings(Unit.NONE,
         "default, exclusive-thread, prohibited or exclusive-process.",

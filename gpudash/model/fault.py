@@ -53,11 +53,11 @@ class XidEvent(Struct, frozen=True, kw_only=True):
         nvml="nvmlEventSetWait_v2")]
     seen_at: Annotated[float, _reliability(Unit.SECOND,
         "When it was reported, the last time if more than once; Unix time.")]
-    count: Annotated[int, _reliability(Unit.COUNT, "How often it came.")] = 1
+    count: Annotated[int, _reliability(Unit.COUNT, "How many times it was reported.")] = 1
     gpu_instance_id: Annotated[int | None, _reliability(Unit.NONE,
-        "MIG GPU instance that it hit, null for the whole GPU.")] = None
+        "MIG GPU instance concerned, null for the whole GPU.")] = None
     before_reset: Annotated[bool, _reliability(Unit.NONE,
-        "Whether the GPU was reset, or its driver loaded, since: it is over, then.")] = False
+        "Whether the GPU was reset or its driver reloaded since, which ends it.")] = False
     # fmt: on
 
     def __str__(self) -> str:

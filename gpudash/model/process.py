@@ -30,15 +30,15 @@ class ProcessDevice(Struct, frozen=True, kw_only=True):
         "Device memory it holds, with its context.",
         nvml="nvmlDeviceGetComputeRunningProcesses_v3")] = None
     sm_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
-        "SM time sampled while it was active; a guess when several share the GPU.",
+        "SM time sampled while it was active; an estimate when several share the GPU.",
         nvml="nvmlDeviceGetProcessUtilization")] = None
     memory_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
         "Memory bandwidth time sampled while it was active.",
         nvml="nvmlDeviceGetProcessUtilization")] = None
     encoder_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
-        "Video encoder.", nvml="nvmlDeviceGetProcessUtilization")] = None
+        "Utilization of the video encoder.", nvml="nvmlDeviceGetProcessUtilization")] = None
     decoder_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
-        "Video decoder.", nvml="nvmlDeviceGetProcessUtilization")] = None
+        "Utilization of the video decoder.", nvml="nvmlDeviceGetProcessUtilization")] = None
     gpu_instance_id: Annotated[int | None, _process(Unit.NONE,
         "MIG GPU instance, null outside MIG.")] = None
     compute_instance_id: Annotated[int | None, _process(Unit.NONE,
@@ -83,7 +83,8 @@ class Process(Struct, frozen=True, kw_only=True):
     command_line: Annotated[tuple[SafeText, ...] | None, _process(Unit.NONE,
         "Program and arguments, made printable; secrets masked unless asked for.")] = None
     cpu_percent: Annotated[float | None, _process(Unit.PERCENT,
-        "CPU time, 100 is a core: since the last sample, or over its life in a first one.")] = None
+        "CPU time, 100 is one core: since the last sample, in the first one since it "
+        "started.")] = None
     resident_memory_bytes: Annotated[int | None, _process(Unit.BYTE,
         "Host memory it holds.")] = None
     create_time: Annotated[float | None, _process(Unit.SECOND,
@@ -94,7 +95,7 @@ class Process(Struct, frozen=True, kw_only=True):
         "running, sleeping, disk-sleep, stopped, zombie, ...")] = None
     parent_pid: Annotated[int | None, _process(Unit.NONE, "Its parent.")] = None
     job: Annotated[Job | None, _process(Unit.NONE,
-        "Container, pod, Slurm job or unit that it is part of.")] = None
+        "Container, pod, Slurm job or unit that it belongs to.")] = None
     hidden_reason: Annotated[str | None, _process(Unit.NONE,
         "Why owner and command line are not known, null if they are.")] = None
     # fmt: on
@@ -137,7 +138,7 @@ _memory = partial(metric, Group.MEMORY)
 
 
 class Holder(Struct, frozen=True, kw_only=True):
-    """A process that has the node of a GPU open although the driver lists it on none."""
+    """A process that has the device node of a GPU open although the driver lists it on no GPU."""
 
     # fmt: off
     pid: Annotated[int, _memory(Unit.NONE, "Process id, as /proc shows it.")]
@@ -158,7 +159,7 @@ _lease = partial(metric, Group.LEASE)
 
 
 class Lease(Struct, frozen=True, kw_only=True):
-    """One GPU that a process holds for itself by agreement: the driver knows nothing of it."""
+    """An advisory reservation of one GPU by a process; the driver does not know of it."""
 
     # fmt: off
     uuid: Annotated[str, _lease(Unit.NONE, "The GPU.")]

@@ -60,7 +60,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     value: Annotated[bool | int | float | str, _finding(Unit.NONE, "Its value.")]
     unit: Annotated[str, _finding(Unit.NONE, "Its unit, empty for a bare value.")] = ""
     of: Annotated[str | None, _finding(Unit.NONE,
-        "Whose it is where several are concerned: GPU 3, PID 4242.")] = None
+        "What it belongs to where several are concerned: GPU 3, PID 4242.")] = None
     # fmt: on
 
 
@@ -70,7 +70,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     # fmt: off
     rule: Annotated[str, _finding(Unit.NONE, "Which rule found it, such as power-capped.")]
     level: Annotated[FindingLevel, _finding(Unit.NONE, "info, warn or critical.")]
-    sentence: Annotated[str, _finding(Unit.NONE, "What is the matter, in one sentence.")]
+    sentence: Annotated[str, _finding(Unit.NONE, "What is wrong, in one sentence.")]
     advice: Annotated[str, _finding(Unit.NONE, "What to do about it.")] = ""
     evidence: Annotated[tuple[Evidence, ...], _finding(Unit.NONE,
         "What proves it, as it was last seen.")] = ()
@@ -81,7 +81,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     pids: Annotated[tuple[int, ...], _finding(Unit.NONE,
         "The processes of this document that it concerns.")] = ()
     held_seconds: Annotated[float | None, _finding(Unit.SECOND,
-        "For how long it has been seen; null in a first sample.")] = None
+        "How long it has lasted so far; null in the first sample.")] = None
     # fmt: on
 
 
@@ -98,7 +98,7 @@ class Topology(Struct, frozen=True, kw_only=True):
         "The GPUs, in the order of their indices.")]
     indices: Annotated[tuple[int, ...], _topology(Unit.NONE, "Their NVML indices, for headings.")]
     links: Annotated[tuple[tuple[str | None, ...], ...], _topology(Unit.NONE,
-        "Link of each pair: X self, NV# that many NVLinks, PSB, PIX, PXB, PHB, NODE, SYS.",
+        "Link of each pair: X self, NV# the number of NVLinks, PSB, PIX, PXB, PHB, NODE, SYS.",
         nvml="nvmlDeviceGetTopologyCommonAncestor, nvmlDeviceGetNvLinkRemotePciInfo_v2")]
     p2p_read: Annotated[tuple[tuple[P2PStatus | None, ...], ...], _topology(Unit.NONE,
         "Whether the row's GPU may read the column's memory.", nvml="nvmlDeviceGetP2PStatus")]
@@ -145,21 +145,23 @@ class Host(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     hostname: Annotated[SafeText, _host(Unit.NONE, "Name of the host.")]
-    simulated: Annotated[bool, _host(Unit.NONE, "Whether all this is made up (--demo).")] = False
+    simulated: Annotated[bool, _host(Unit.NONE, "Whether the host is simulated (--demo).")] = False
     driver_version: Annotated[SafeText | None, _host(Unit.NONE,
-        "NVIDIA driver.", nvml="nvmlSystemGetDriverVersion")] = None
+        "Version of the NVIDIA driver.", nvml="nvmlSystemGetDriverVersion")] = None
     nvml_version: Annotated[SafeText | None, _host(Unit.NONE,
-        "NVML.", nvml="nvmlSystemGetNVMLVersion")] = None
+        "Version of NVML.", nvml="nvmlSystemGetNVMLVersion")] = None
     cuda_driver_version: Annotated[str | None, _host(Unit.NONE,
-        "Highest CUDA that the driver supports.", nvml="nvmlSystemGetCudaDriverVersion_v2")] = None
+        "Highest CUDA version that the driver supports.",
+        nvml="nvmlSystemGetCudaDriverVersion_v2")] = None
     cpu_count: Annotated[int | None, _host(Unit.COUNT, "Logical CPUs.")] = None
     cpu_percent: Annotated[float | None, _host(Unit.PERCENT,
-        "All CPUs together, 0 to 100: since the last sample, or since boot in a first one.")] = None
+        "All CPUs together, 0 to 100: since the last sample, or since boot in the first "
+        "one.")] = None
     memory_total_bytes: Annotated[int | None, _host(Unit.BYTE, "Host memory.")] = None
     memory_used_bytes: Annotated[int | None, _host(Unit.BYTE,
         "Host memory in use, without caches.")] = None
     memory_available_bytes: Annotated[int | None, _host(Unit.BYTE,
-        "Host memory that can be had without swapping.")] = None
+        "Host memory available without swapping.")] = None
     swap_total_bytes: Annotated[int | None, _host(Unit.BYTE, "Swap space.")] = None
     swap_used_bytes: Annotated[int | None, _host(Unit.BYTE, "Swap space in use.")] = None
     load_average: Annotated[tuple[float, float, float] | None, _host(Unit.NONE,
@@ -190,11 +192,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     topology: Annotated[Topology | None, _document(Unit.NONE,
         "Links between the GPUs, null where NVML cannot report them.")] = None
     errors: Annotated[tuple[Fault, ...], _document(Unit.NONE,
-        "What could not be read beyond a single device.")] = ()
+        "What could not be read, apart from single devices.")] = ()
     findings: Annotated[tuple[Finding, ...] | None, _document(Unit.NONE,
         "What is wrong or wasteful, the worst first; null if it was not examined.")] = None
     leases: Annotated[tuple[Lease, ...], _document(Unit.NONE,
-        "GPUs that are reserved with `gpudash run`.")] = ()
+        "GPUs leased with `gpudash run`.")] = ()
     # fmt: on
 
 
