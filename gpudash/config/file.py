@@ -29,6 +29,13 @@ _MAX_BROKEN_LINES = 10
 _MAX_ATTEMPTS = 5
 """How often a file is read again that another process wrote in between."""
 
+_HEAD = "Settings of gpudash with their defaults. Remove the # before a setting to change it."
+_WIDTH = 96
+
+
+class FileChangedError(Exception):
+    """Another process wrote the file since it was read; it was left as it is."""
+
 
 def path(environ: Mapping[str, str] = os.environ) -> str:
     """Return the file: $GPUDASH_CONFIG, or gpudash/config.toml in the folder for settings."""
@@ -180,12 +187,6 @@ def _not_saved(path: str, reason: str) -> SettingsError:
     return SettingsError(clean(f"settings not saved to {path}: {reason}"))
 
 
-_HEAD = """\
-Settings of gpudash. Take away the # before a setting to change it; without its line it keeps
-its default, which is what stands here."""
-_WIDTH = 96
-
-
 def template(choices: Choices) -> str:
     """Return a file in which everything is explained and commented out: it changes nothing."""
     parts = [_comment(_HEAD), *(_part(setting, choices) for setting in declared().values())]
@@ -223,10 +224,6 @@ def read(path: str) -> str | None:
     if len(raw) > _MAX_BYTES:
         raise ValueError(f"larger than {_MAX_BYTES >> 10} KiB")
     return raw.decode()
-
-
-class FileChangedError(Exception):
-    """Another process wrote the file since it was read; it was left as it is."""
 
 
 def replace(path: str, text: str, *, was: str | None) -> None:

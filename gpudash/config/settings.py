@@ -14,7 +14,11 @@ from gpudash.model.text import clean, did_you_mean
 _SHOWN = 60
 _MAX_LISTED = 40
 """Names that a mistake lists; where there are more, where to find them."""
+
 _MAX_MEANT = 3
+_MODIFIERS = frozenset({"ctrl", "alt", "shift"})
+_KEYS_EXAMPLE = 'action = ["key"]'
+_WHERE_LISTED = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new file"
 
 
 class Choices(Struct, frozen=True, kw_only=True):
@@ -156,11 +160,6 @@ class Keys(NamedTuple):
         return _listed(getattr(choices, self.names))
 
 
-_MODIFIERS = frozenset({"ctrl", "alt", "shift"})
-_KEYS_EXAMPLE = 'action = ["key"]'
-_WHERE_LISTED = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new file"
-
-
 def shown(value: object) -> str:
     """Return a value of a file for a message: in short, harmless, texts in quotes."""
     text = f'"{value}"' if isinstance(value, str) else str(value).lower()
@@ -266,6 +265,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     keys: Annotated[Mapping[str, tuple[str, ...]], setting(
         "Keys of an action in place of its default ones; an empty list removes them.",
         Keys("actions"))] = msgspec.field(default_factory=dict)
+
+
     # fmt: on
 
 

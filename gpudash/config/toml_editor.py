@@ -14,6 +14,8 @@ _AT_END = "(at end of document)"
 Path = tuple[str, ...]
 """A key with the tables that it is in: ("keys", "kill")."""
 
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
 
 class Statement(NamedTuple):
     """A `key = value`, or the header of a table, and where it stands in the text."""
@@ -134,9 +136,6 @@ def _behind_string(text: str, at: int) -> int:
     while len(closing) == 3 and text.startswith(quote, at):
         at += 1
     return at
-
-
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def changed(text: str, changes: Mapping[Path, Any]) -> str:

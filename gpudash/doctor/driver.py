@@ -29,6 +29,75 @@ _REMEDIES = {
 }
 """Advice for states whose message has none."""
 
+_BUS = "/sys/bus/pci/devices"
+_NVIDIA, _DISPLAY, _BRIDGE = "0x10de", "0x03", "0x0680"
+_VERSION = re.compile(r"\s(\d{3,4}\.\d+(?:\.\d+)?)\s")
+_WSL_NODE = "/dev/dxg"
+_LIBRARY = "libnvidia-ml.so"
+_NOT_LOADED, _NOT_FOUND, _MISMATCH, _UNKNOWN = 9, 12, 18, 999
+_IN_A_CONTAINER = {
+    _NOT_LOADED: "load it on the host: sudo modprobe nvidia",
+    _NOT_FOUND: "start it with --gpus all: NVIDIA's container toolkit brings the library in",
+    _UNKNOWN: "start it again; `systemctl daemon-reload` on the host does this to containers",
+}
+"""What to do where the host has the driver."""
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """The checks of the driver, and the newest CUDA that it supports, None if unknown."""
+
+    checks: list[Check]
+    is_open: bool = False
+    """Whether the driver let itself be opened."""
+    cuda_driver_version: str | None = None
+
+
+def answer(source: Source, machine: Machine) -> Answer:
+    """Return how library, driver and GPUs stand."""
+    start = time.monotonic()
+    try:
+        snapshot = source.sample()
+    except DriverError as error:
+        return Answer(checks=[*_library(machine), _refusal(error, machine)])
+    seconds = time.monotonic() - start
+    return Answer(
+        checks=[*_library(machine), *gpu_checks(snapshot, seconds, machine)],
+        is_open=snapshot.host.driver_version is not None,
+        cuda_driver_version=snapshot.host.cuda_driver_version,
+    )
+
+
+def _library(machine: Machine) -> list[Check]:
+    path = _loaded(machine)
+    if path is None:
+        return []
+    if "/stubs/" in path:
+        advice = "take the stubs folder out of LD_LIBRARY_PATH"
+        return [failed("library", f"{path} is a stub that answers nothing", advice)]
+    return [passed("library", path)]
+
+
+def _refusal(error: DriverError, machine: Machine) -> Check:
+    finding, _, advice = str(error).partition("; ")
+    module = module_version(machine)
+    if error.code == _MISMATCH and module:
+        loaded = (_loaded(machine) or "").partition(f"{_LIBRARY}.")[2]
+        finding = f"kernel module {clean(module)}, library {loaded or 'of another version'}"
+    if container(machine):
+        advice = _IN_A_CONTAINER.get(error.code, advice)
+        if error.code == _UNKNOWN:
+            finding = "the container's access to the GPUs was revoked (NVML error 999)"
+    return failed("driver", finding, advice or None)
+
+
+def _loaded(machine: Machine) -> SafeText | None:
+    """Return the file that NVML was loaded from, None if there was none."""
+    for line in (machine.read("/proc/self/maps") or "").splitlines():
+        path = line.partition("/")[2]
+        if _LIBRARY in path:
+            return clean(os.path.realpath(f"/{path}"))
+    return None
+
 
 def gpu_checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
     """Return how the driver and its GPUs stand, by a sample that took `seconds`."""
@@ -145,12 +214,6 @@ def _order(snapshot: Snapshot, machine: Machine) -> Check:
     if seen.remarks:
         return warned(topic, f"{limit}{numbers}; {'; '.join(seen.remarks)}")
     return passed(topic, f"{limit}{numbers}")
-
-
-_BUS = "/sys/bus/pci/devices"
-_NVIDIA, _DISPLAY, _BRIDGE = "0x10de", "0x03", "0x0680"
-_VERSION = re.compile(r"\s(\d{3,4}\.\d+(?:\.\d+)?)\s")
-_WSL_NODE = "/dev/dxg"
 
 
 def kernel_checks(machine: Machine, *, answers: bool = False) -> list[Check]:
@@ -275,69 +338,3 @@ def _driver(machine: Machine, address: str) -> str | None:
 
 def _fact(machine: Machine, address: str, name: str) -> str | None:
     return machine.read(f"{_BUS}/{address}/{name}")
-
-
-_NAME = "libnvidia-ml.so"
-_NOT_LOADED, _NOT_FOUND, _MISMATCH, _UNKNOWN = 9, 12, 18, 999
-_IN_A_CONTAINER = {
-    _NOT_LOADED: "load it on the host: sudo modprobe nvidia",
-    _NOT_FOUND: "start it with --gpus all: NVIDIA's container toolkit brings the library in",
-    _UNKNOWN: "start it again; `systemctl daemon-reload` on the host does this to containers",
-}
-"""What to do where the host has the driver."""
-
-
-class Answer(Struct, frozen=True, kw_only=True):
-    """The checks of the driver, and the newest CUDA that it supports, None if unknown."""
-
-    checks: list[Check]
-    is_open: bool = False
-    """Whether the driver let itself be opened."""
-    cuda_driver_version: str | None = None
-
-
-def answer(source: Source, machine: Machine) -> Answer:
-    """Return how library, driver and GPUs stand."""
-    start = time.monotonic()
-    try:
-        snapshot = source.sample()
-    except DriverError as error:
-        return Answer(checks=[*_library(machine), _refusal(error, machine)])
-    seconds = time.monotonic() - start
-    return Answer(
-        checks=[*_library(machine), *gpu_checks(snapshot, seconds, machine)],
-        is_open=snapshot.host.driver_version is not None,
-        cuda_driver_version=snapshot.host.cuda_driver_version,
-    )
-
-
-def _library(machine: Machine) -> list[Check]:
-    path = _loaded(machine)
-    if path is None:
-        return []
-    if "/stubs/" in path:
-        advice = "take the stubs folder out of LD_LIBRARY_PATH"
-        return [failed("library", f"{path} is a stub that answers nothing", advice)]
-    return [passed("library", path)]
-
-
-def _refusal(error: DriverError, machine: Machine) -> Check:
-    finding, _, advice = str(error).partition("; ")
-    module = module_version(machine)
-    if error.code == _MISMATCH and module:
-        loaded = (_loaded(machine) or "").partition(f"{_NAME}.")[2]
-        finding = f"kernel module {clean(module)}, library {loaded or 'of another version'}"
-    if container(machine):
-        advice = _IN_A_CONTAINER.get(error.code, advice)
-        if error.code == _UNKNOWN:
-            finding = "the container's access to the GPUs was revoked (NVML error 999)"
-    return failed("driver", finding, advice or None)
-
-
-def _loaded(machine: Machine) -> SafeText | None:
-    """Return the file that NVML was loaded from, None if there was none."""
-    for line in (machine.read("/proc/self/maps") or "").splitlines():
-        path = line.partition("/")[2]
-        if _NAME in path:
-            return clean(os.path.realpath(f"/{path}"))
-    return None

@@ -16,6 +16,8 @@ from gpudash.system.processes import FIRST_PID_NAMESPACE
 _MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
 _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden")
 _HIDEPID = re.compile(r"\bhidepid=(?!0|off)(\w+)")
+_MIN_COLUMNS, _MIN_LINES = 80, 24
+_PACKAGES = ("nvidia-ml-py", "msgspec", "textual", "plotext")
 
 
 def checks(machine: Machine, uid: int | None = None) -> list[Check]:
@@ -103,9 +105,6 @@ def _leases(machine: Machine) -> Check:
     return passed("leases", "by locks on the GPUs' directories in sysfs")
 
 
-_MIN_COLUMNS, _MIN_LINES = 80, 24
-
-
 def terminal_checks(
     environ: Mapping[str, str], size: tuple[int, int] | None, *, colors: str, utf8: bool
 ) -> list[Check]:
@@ -150,9 +149,6 @@ def _characters(environ: Mapping[str, str], utf8: bool) -> Check:
         advice = "export LC_ALL=C.UTF-8"
         return warned("characters", "ASCII: the locale is not UTF-8", advice)
     return passed("characters", "UTF-8")
-
-
-_PACKAGES = ("nvidia-ml-py", "msgspec", "textual", "plotext")
 
 
 def installation_checks(mistakes: Sequence[str]) -> list[Check]:

@@ -18,6 +18,8 @@ from __future__ import annotations
 import errno
 import os
 
+_LIMITS = "ulimit -a shows the limits, a container may have lower ones"
+
 
 class ExitStatus:
     """The exit statuses of gpudash: nvidia-smi's, which are NVML's return values, and sysexits."""
@@ -114,9 +116,6 @@ class ResourceError(GpudashError):
         number = errno.ENOMEM if isinstance(error, MemoryError) else errno.EAGAIN
         why = error.strerror if isinstance(error, OSError) else os.strerror(number)
         super().__init__(f"the system refuses: {why}; {_LIMITS}")
-
-
-_LIMITS = "ulimit -a shows the limits, a container may have lower ones"
 
 
 class OutputError(GpudashError):

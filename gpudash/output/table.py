@@ -32,117 +32,17 @@ Line = list[tuple[str, Style]]
 """One line: texts with their styles."""
 
 Row = TypeVar("Row")
-
 _NUMBER = "0123456789."
 _BLOCKS = BarGlyphs("█", tuple("▏▎▍▌▋▊▉"), " ", only_one_is_full=False)
 _ASCII_BAR = BarGlyphs("#", (), ".", only_zero_is_empty=False, only_one_is_full=False)
 _BARS: dict[Level, Style] = {"unknown": "dim", "ok": "green", "warn": "yellow", "critical": "red"}
 # A number that is fine needs no colour of its own: what is coloured stands out.
 _NUMBERS: dict[Level, Style] = {**_BARS, "ok": "plain"}
-
-
-def heading(columns: Sequence[FittedColumn[Row]]) -> Line:
-    """Return the headers, each over its bar and text."""
-    line: Line = []
-    for fitted in columns:
-        align = "<" if fitted.bar else fitted.column.align
-        line += [(pad(fitted.column.header, fitted.cells, align), "dim"), (" " * GAP, "plain")]
-    return line[:-1]
-
-
-def body(columns: Sequence[FittedColumn[Row]], rows: Sequence[Row], *, ascii: bool) -> list[Line]:
-    """Return one line for each row."""
-    lines: list[Line] = [[] for _ in rows]
-    for fitted in columns:
-        for line, row, text in zip(lines, rows, _texts(fitted, rows, ascii), strict=True):
-            gap: Line = [(" " * GAP, "plain")] if line else []
-            line.extend(gap + _bar_before(fitted, row, ascii) + _cell(fitted, row, text))
-    return lines
-
-
-def fitted(line: Line, room: int) -> Line:
-    """Return a line cut to that many cells."""
-    out: Line = []
-    for text, style in line:
-        out.append((cut(text, room, mark=""), style))
-        room -= width(out[-1][0])
-    return out
-
-
-def shown(text: str, ascii: bool) -> str:
-    """Return text fit for a terminal, with `ascii` everything beyond that escaped.
-
-    A recording or another host may hold what no reader of this one has cleaned.
-    """
-    safe = clean(text)
-    return safe.encode("ascii", "backslashreplace").decode("ascii") if ascii else safe
-
-
-def ellipsis(ascii: bool) -> str:
-    """Return what stands for a part left out."""
-    return "..." if ascii else "…"
-
-
-def _texts(fitted: FittedColumn[Row], rows: Sequence[Row], ascii: bool) -> list[str]:
-    """Return the texts of a column cut to its width, in the short form if any is too long."""
-    column = fitted.column
-    texts = [shown(column.text(row), ascii) for row in rows]
-    if column.short and any(width(text) > fitted.width for text in texts):
-        texts = [shown(column.short(row), ascii) for row in rows]
-    return [pad(text, fitted.width, column.align, mark=ellipsis(ascii)) for text in texts]
-
-
-def _bar_before(fitted: FittedColumn[Row], row: Row, ascii: bool) -> Line:
-    share = fitted.column.share
-    if not fitted.bar or share is None:
-        return []
-    value, glyphs = share(row), _ASCII_BAR if ascii else _BLOCKS
-    drawn = " " * fitted.bar if value is None else "".join(bar_text(value, fitted.bar, glyphs))
-    return [(drawn, _style(_BARS, fitted.column.level, row)), (" ", "plain")]
-
-
-def _cell(fitted: FittedColumn[Row], row: Row, text: str) -> Line:
-    """Return a text in its style; behind a number, its unit and what it is compared with dim."""
-    level = fitted.column.level
-    if text.strip() == ABSENT:
-        return [(text, "dim")]
-    if fitted.column.align == "<":
-        return [(text, _style(_BARS, level, row))]
-    unit = text.lstrip(" ").lstrip(_NUMBER)
-    # `3m07s` is one number of two units; what stands behind a slash is another one.
-    unit = unit if "/" in unit or not any(map(str.isdigit, unit)) else ""
-    number = text.removesuffix(unit)
-    return [(number, _style(_NUMBERS, level, row)), (unit, "dim")]
-
-
-def _style(styles: dict[Level, Style], level: Callable[[Row], Level] | None, row: Row) -> Style:
-    return styles[level(row)] if level else "plain"
-
-
 Paint = Callable[[str, Style], str]
 """Returns a text in a style."""
 
 # The sixteen colours of the terminal's own theme: they fit a light and a dark one alike.
 _SGR: dict[Style, str] = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "1;31"}
-
-
-def painter(color: bool) -> Paint:
-    """Return what paints texts, or leaves every one as it is."""
-    return _paint if color else _leave
-
-
-def _paint(text: str, style: Style) -> str:
-    code = _SGR.get(style)
-    bare = text.strip(" ")
-    if code is None or not bare:
-        return text
-    return text.replace(bare, f"\x1b[{code}m{bare}\x1b[0m", 1)
-
-
-def _leave(text: str, style: Style) -> str:
-    return text
-
-
 _MIN_BAR = 5
 _MIN_MESSAGE = 24
 _PAGE = 80
@@ -169,7 +69,7 @@ def render(snapshot: Snapshot, *, width: int = 80, color: bool = False, ascii: b
     for section in filter(None, sections):
         lines += [""] if lines else []
         for line in section:
-            painted = [paint(text, style) for text, style in fitted(line, width)]
+            painted = [paint(text, style) for text, style in _cut_line(line, width)]
             lines.append("".join(painted).rstrip(" "))
     return "".join(f"{line}\n" for line in lines)
 
@@ -213,8 +113,8 @@ def _device_columns(rows: list[DeviceRow], room: int) -> list[FittedColumn[Devic
 def _devices(
     rows: list[DeviceRow], columns: list[FittedColumn[DeviceRow]], room: int, ascii: bool
 ) -> list[Line]:
-    lines = [heading(columns)] if rows else []
-    for row, line in zip(rows, body(columns, rows, ascii=ascii), strict=True):
+    lines = [_heading(columns)] if rows else []
+    for row, line in zip(rows, _body(columns, rows, ascii=ascii), strict=True):
         lines += [line] if row.device.state == "ok" else _unread(row, columns, room, ascii)
     return lines
 
@@ -231,7 +131,7 @@ def _unread(
     style: Style = "red" if status_level(row) == "critical" else "dim"
     message = fault.message if fault else row.state.reason
     words = _paragraph(f"{status(row)}: {message}", style, room - start, ascii=ascii)
-    first = [*body(identity, [row], ascii=ascii)[0], (" " * GAP, "plain"), *words[0]]
+    first = [*_body(identity, [row], ascii=ascii)[0], (" " * GAP, "plain"), *words[0]]
     return [first, *([(" " * start, "plain"), *line] for line in words[1:])]
 
 
@@ -240,7 +140,7 @@ def _processes(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
     if not rows:
         return [[(no_processes_text(snapshot), "plain")]]
     columns = fit(PROCESS_COLUMNS, rows, room)
-    return [heading(columns), *body(columns, rows, ascii=ascii)]
+    return [_heading(columns), *_body(columns, rows, ascii=ascii)]
 
 
 def _findings(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
@@ -262,9 +162,64 @@ def _errors(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
     return lines
 
 
+def _heading(columns: Sequence[FittedColumn[Row]]) -> Line:
+    """Return the headers, each over its bar and text."""
+    line: Line = []
+    for fitted in columns:
+        align = "<" if fitted.bar else fitted.column.align
+        line += [(pad(fitted.column.header, fitted.cells, align), "dim"), (" " * GAP, "plain")]
+    return line[:-1]
+
+
+def _body(columns: Sequence[FittedColumn[Row]], rows: Sequence[Row], *, ascii: bool) -> list[Line]:
+    """Return one line for each row."""
+    lines: list[Line] = [[] for _ in rows]
+    for fitted in columns:
+        for line, row, text in zip(lines, rows, _texts(fitted, rows, ascii), strict=True):
+            gap: Line = [(" " * GAP, "plain")] if line else []
+            line.extend(gap + _bar_before(fitted, row, ascii) + _cell(fitted, row, text))
+    return lines
+
+
+def _texts(fitted: FittedColumn[Row], rows: Sequence[Row], ascii: bool) -> list[str]:
+    """Return the texts of a column cut to its width, in the short form if any is too long."""
+    column = fitted.column
+    texts = [shown(column.text(row), ascii) for row in rows]
+    if column.short and any(width(text) > fitted.width for text in texts):
+        texts = [shown(column.short(row), ascii) for row in rows]
+    return [pad(text, fitted.width, column.align, mark=_ellipsis(ascii)) for text in texts]
+
+
+def _bar_before(fitted: FittedColumn[Row], row: Row, ascii: bool) -> Line:
+    share = fitted.column.share
+    if not fitted.bar or share is None:
+        return []
+    value, glyphs = share(row), _ASCII_BAR if ascii else _BLOCKS
+    drawn = " " * fitted.bar if value is None else "".join(bar_text(value, fitted.bar, glyphs))
+    return [(drawn, _style(_BARS, fitted.column.level, row)), (" ", "plain")]
+
+
+def _cell(fitted: FittedColumn[Row], row: Row, text: str) -> Line:
+    """Return a text in its style; behind a number, its unit and what it is compared with dim."""
+    level = fitted.column.level
+    if text.strip() == ABSENT:
+        return [(text, "dim")]
+    if fitted.column.align == "<":
+        return [(text, _style(_BARS, level, row))]
+    unit = text.lstrip(" ").lstrip(_NUMBER)
+    # `3m07s` is one number of two units; what stands behind a slash is another one.
+    unit = unit if "/" in unit or not any(map(str.isdigit, unit)) else ""
+    number = text.removesuffix(unit)
+    return [(number, _style(_NUMBERS, level, row)), (unit, "dim")]
+
+
+def _style(styles: dict[Level, Style], level: Callable[[Row], Level] | None, row: Row) -> Style:
+    return styles[level(row)] if level else "plain"
+
+
 def _paragraph(text: str, style: Style, room: int, *, ascii: bool, indent: int = 0) -> list[Line]:
     """Return text in words on as many lines as it takes, the later ones indented."""
-    first, *others = wrap(shown(text, ascii), room - indent, mark=ellipsis(ascii))
+    first, *others = wrap(shown(text, ascii), room - indent, mark=_ellipsis(ascii))
     return [[(first, style)], *([(" " * indent, "plain"), (line, style)] for line in others)]
 
 
@@ -274,6 +229,19 @@ def _spread(left: Line, right: Line, room: int) -> Line:
     return [*left, (" " * space, "plain"), *right] if space >= GAP else left
 
 
+def _cut_line(line: Line, room: int) -> Line:
+    """Return a line cut to that many cells."""
+    out: Line = []
+    for text, style in line:
+        out.append((cut(text, room, mark=""), style))
+        room -= width(out[-1][0])
+    return out
+
+
+def _cells(line: Line) -> int:
+    return sum(width(text) for text, _ in line)
+
+
 def _local(moment: datetime) -> str:
     """Return a time on the reader's clock, to the second."""
     with suppress(OverflowError, OSError):  # at either end of the calendar it stays UTC
@@ -281,5 +249,32 @@ def _local(moment: datetime) -> str:
     return moment.isoformat(" ", "seconds")[: len("2026-01-02 03:04:05")]
 
 
-def _cells(line: Line) -> int:
-    return sum(width(text) for text, _ in line)
+def _ellipsis(ascii: bool) -> str:
+    """Return what stands for a part left out."""
+    return "..." if ascii else "…"
+
+
+def shown(text: str, ascii: bool) -> str:
+    """Return text fit for a terminal, with `ascii` everything beyond that escaped.
+
+    A recording or another host may hold what no reader of this one has cleaned.
+    """
+    safe = clean(text)
+    return safe.encode("ascii", "backslashreplace").decode("ascii") if ascii else safe
+
+
+def painter(color: bool) -> Paint:
+    """Return what paints texts, or leaves every one as it is."""
+    return _paint if color else _leave
+
+
+def _paint(text: str, style: Style) -> str:
+    code = _SGR.get(style)
+    bare = text.strip(" ")
+    if code is None or not bare:
+        return text
+    return text.replace(bare, f"\x1b[{code}m{bare}\x1b[0m", 1)
+
+
+def _leave(text: str, style: Style) -> str:
+    return text

@@ -16,7 +16,6 @@ from gpudash.model.text import SafeText, clean, clean_bytes
 from gpudash.system.files import read_link, read_start
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-
 TICK_SECONDS = 1 / _TICKS_PER_SECOND
 """Resolution of CPU times and start times."""
 
@@ -47,6 +46,8 @@ _MAX_ARGUMENTS = 512
 _MAX_ARGUMENT_CHARACTERS = 4096
 _MAX_COMMAND_LINE_BYTES = 32768
 _DEVICE_NODES = ("/dev/nvidia", "/dev/dxg")
+# The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
+FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
 
 class ProcStat(Struct, frozen=True, kw_only=True):
@@ -191,10 +192,6 @@ def boot_time() -> float | None:
     except OSError:
         pass
     return None
-
-
-# The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
-FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
 
 def read_status(pid: int) -> bytes | None:

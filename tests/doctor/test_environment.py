@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from gpudash.doctor import environment
-from gpudash.doctor import environment as surroundings
 from tests.doctor.machines import machine, told, write
 
 HOST = {"proc/self/ns/pid": "pid:[4026531836]"}
@@ -15,7 +14,7 @@ MOUNT = "proc /proc proc rw,nosuid,nodev,noexec,relatime{} 0 0\n"
 def test_a_plain_host(tmp_path: Path) -> None:
     write(tmp_path, "proc/self/mounts", MOUNT.format(""))
     write(tmp_path, "proc/self/cgroup", "0::/user.slice/user-1000.slice/session-3.scope\n")
-    found = surroundings.checks(machine(tmp_path, links=HOST), uid=1000)
+    found = environment.checks(machine(tmp_path, links=HOST), uid=1000)
     assert {check.verdict for check in found} == {"PASS"}
 
 
@@ -29,7 +28,7 @@ def test_a_plain_host(tmp_path: Path) -> None:
 )
 def test_containers(tmp_path: Path, path: str, text: str, kind: str) -> None:
     write(tmp_path, path, text)
-    check = told(surroundings.checks(machine(tmp_path), uid=0))["container"]
+    check = told(environment.checks(machine(tmp_path), uid=0))["container"]
     assert check.verdict == "PASS"
     assert kind in check.finding
 
@@ -37,14 +36,14 @@ def test_containers(tmp_path: Path, path: str, text: str, kind: str) -> None:
 def test_a_container_that_was_given_no_gpu(tmp_path: Path) -> None:
     write(tmp_path, ".dockerenv")
     given = machine(tmp_path, NVIDIA_VISIBLE_DEVICES="void")
-    check = told(surroundings.checks(given, uid=0))["container"]
+    check = told(environment.checks(given, uid=0))["container"]
     assert check.verdict == "WARN"
     assert "--gpus all" in (check.advice or "")
 
 
 def test_a_pid_namespace_of_its_own(tmp_path: Path) -> None:
     inside = machine(tmp_path, links={"proc/self/ns/pid": "pid:[4026532444]"})
-    check = told(surroundings.checks(inside, uid=0))["PID namespace"]
+    check = told(environment.checks(inside, uid=0))["PID namespace"]
     assert check.verdict == "WARN"
     assert "--pid=host" in (check.advice or "")
 
@@ -60,24 +59,24 @@ def test_a_pid_namespace_of_its_own(tmp_path: Path) -> None:
 )
 def test_hidden_processes(tmp_path: Path, options: str, uid: int, verdict: str) -> None:
     write(tmp_path, "proc/self/mounts", MOUNT.format(options))
-    check = told(surroundings.checks(machine(tmp_path), uid=uid))["/proc"]
+    check = told(environment.checks(machine(tmp_path), uid=uid))["/proc"]
     assert check.verdict == verdict
 
 
 def test_no_proc_at_all(tmp_path: Path) -> None:
-    check = told(surroundings.checks(machine(tmp_path), uid=1000))["/proc"]
+    check = told(environment.checks(machine(tmp_path), uid=1000))["/proc"]
     assert check.verdict == "WARN"
     assert "not mounted" in check.finding
 
 
 def test_leases_need_a_shared_folder_in_containers(tmp_path: Path) -> None:
     write(tmp_path, ".dockerenv")
-    check = told(surroundings.checks(machine(tmp_path), uid=0))["leases"]
+    check = told(environment.checks(machine(tmp_path), uid=0))["leases"]
     assert check.verdict == "WARN"
     shared = machine(tmp_path, GPUDASH_LOCK_DIR="/run/gpudash")
-    assert told(surroundings.checks(shared, uid=0))["leases"].verdict == "WARN"
+    assert told(environment.checks(shared, uid=0))["leases"].verdict == "WARN"
     write(tmp_path, "run/gpudash/GPU-1")
-    assert told(surroundings.checks(shared, uid=0))["leases"].verdict == "PASS"
+    assert told(environment.checks(shared, uid=0))["leases"].verdict == "PASS"
 
 
 GOOD = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}

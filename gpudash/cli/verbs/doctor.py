@@ -23,6 +23,9 @@ from gpudash.system import terminal
 from gpudash.system.fork import Reply, call_isolated
 
 _DEFAULT_TIMEOUT = 5.0
+_STYLES: dict[Verdict, Style] = {"PASS": "green", "WARN": "yellow", "FAIL": "red"}
+_INDENT = 6
+_LINES = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,11 +128,6 @@ def _size() -> tuple[int, int] | None:
         except OSError:
             continue
     return None
-
-
-_STYLES: dict[Verdict, Style] = {"PASS": "green", "WARN": "yellow", "FAIL": "red"}
-_INDENT = 6
-_LINES = 8
 
 
 def render_checks(checks: Sequence[Check], *, width: int, color: bool, ascii: bool) -> str:
