@@ -169,7 +169,7 @@ class GpudashApp(TerminalApp):
 
     @property
     def _is_aging(self) -> bool:
-        """Whether what is shown says how old it is."""
+        """Whether the age of what is shown is on screen."""
         return self.dashboard.playhead.paused or self.feed.state is not FeedState.LIVE
 
     def _tick_while_aging(self) -> None:

@@ -55,7 +55,7 @@ class DashboardModel:
         self.wrong: list[Finding] = []
         """Those that are worse than a remark, the worst first."""
         self.notes: list[str] = []
-        """What the tables cannot show: faults of the host, and where to ask for a missing GPU."""
+        """What the tables cannot show: faults of the host, and a hint where no GPU is found."""
         self.history = History()
         self.playhead = Playhead(self.history)
         self.listing = Listing("gpu_memory")
@@ -175,7 +175,7 @@ class DashboardModel:
             alone=self.focus if self.enlarged else "",
         )
 
-    # What the first and the last line say
+    # The first and the last line
 
     @property
     def message(self) -> str:
@@ -188,13 +188,13 @@ class DashboardModel:
 
     @property
     def status_text(self) -> str:
-        """What the last line of every view says: what an action led to, or what is wrong."""
+        """The text of the last line of every view: the result of an action, or an error."""
         row = self.devices.focused_row
         return self.message or error_text(self.feed, row.device if row else None)
 
     @property
     def marks(self) -> list[str]:
-        """What the header says of the time and the part that are shown."""
+        """The marks in the header on the time and the part that are shown."""
         past = "" if self.recorded else self.playhead.mark
         marks = [past, self.devices.mark, *state_marks(self.feed)]
         return [mark for mark in marks if mark]

@@ -46,7 +46,7 @@ class DeviceList:
 
     @property
     def mark(self) -> str:
-        """What the header says of it: `GPU 0,2 of 8`; empty while none is hidden."""
+        """The mark in the header: `GPU 0,2 of 8`; empty while none is hidden."""
         shown = [index for index in self.indices if index not in self.hidden]
         if len(shown) == len(self.indices):
             return ""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-LEAST_CELLS = 13
+MIN_DEVICE_CELLS = 13
 """Cells that a device takes at least, with the gap behind it."""
 
 
 _FIXED_LINES = 4
 """Header, footer and the headings of both tables."""
 
-_LEAST_PROCESSES, _MOST_RESERVED = 3, 8
+_MIN_PROCESSES, _MAX_RESERVED = 3, 8
 _SPACE_FROM = 4
 """Lines that the processes must have to spare before one is left blank above them."""
 _PROCESS_STEP, _COMFORT_STEP = 4, 8
 """Room for processes grows in such steps, so that one more does not move all the charts."""
-_LEAST_CHARTS = 5
-_MOST_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
+_MIN_CHARTS = 5
+_MAX_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
 
 _WIDE = 78
 """Cells that one of two columns of devices needs at least."""
@@ -39,9 +39,9 @@ class Layout(NamedTuple):
     spaces: int
     """Blank lines: above the processes, above the charts, above the devices, while there are."""
     seen: int
-    """Devices in view at once; where that is not all, the last line says which."""
+    """Devices in view at once; where that is not all, the last line shows which."""
     compact: bool = False
-    """Whether a device has a few cells of its own in place of a whole row."""
+    """Whether a device has a few cells instead of a whole row."""
     findings: int = 0
     """Lines of what is wrong, below the devices."""
 
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
 
     @property
     def device_lines(self) -> int:
-        """Lines that hold devices, without the headings and the line that tells which."""
+        """Lines of devices, less the headings and the line that counts those in view."""
         return -(-self.seen // self.across)
 
 
@@ -77,7 +77,7 @@ def compute_layout(
     findings: int = 0,
     alone: str = "",
 ) -> Layout:
-    """Return the best use of a terminal for so many devices and processes.
+    """Return the best use of a terminal for this number of devices and processes.
 
     The processes have a few lines before anything else, then all devices, the host, and the
     processes again; what is left over is for the charts. What is wrong has a line, several where
@@ -86,21 +86,21 @@ def compute_layout(
     room = height - _FIXED_LINES
     if alone:
         return _alone(cells, room, devices, alone)
-    reserved = min(_MOST_RESERVED, max(_LEAST_PROCESSES, room // 5))
+    reserved = min(_MAX_RESERVED, max(_MIN_PROCESSES, room // 5))
     wanted = -(-max(1, processes) // _PROCESS_STEP) * _PROCESS_STEP
     shares = _shares(cells, room, reserved, max(1, devices), wanted)
     left = room - shares.lines - reserved
     host = int(left > 0 and "host" not in hidden)
     left -= host
-    told = _told(left, findings)
-    left -= told
+    finding_lines = _finding_lines(left, findings)
+    left -= finding_lines
     spaces = int(left > _SPACE_FROM)
     left -= spaces
     # Beyond half of the room only what twice as many processes would not take.
     comfort = -(-2 * max(1, processes) // _COMFORT_STEP) * _COMFORT_STEP
     most = max(room // 2, left + reserved - comfort - 1)
     charts = min(left + reserved - wanted - 1, most)
-    if charts < _LEAST_CHARTS or "history" in hidden:
+    if charts < _MIN_CHARTS or "history" in hidden:
         charts = 0
     if charts:
         spaces += 1
@@ -108,14 +108,14 @@ def compute_layout(
     unclaimed = left + reserved - wanted if charts else left
     if host and left > 2 * _SPACE_FROM and unclaimed > 0:
         spaces += 1
-    return _layout(shares, devices, host=host, charts=charts, spaces=spaces, findings=told)
+    return _layout(shares, devices, host=host, charts=charts, spaces=spaces, findings=finding_lines)
 
 
-def _told(left: int, findings: int) -> int:
+def _finding_lines(left: int, findings: int) -> int:
     """Return the lines of the findings: few steps, so that one more seldom moves all else."""
     if not findings or left < 1:
         return 0
-    return 1 if findings == 1 or left < _ROOM_FOR_FINDINGS else _MOST_FINDINGS
+    return 1 if findings == 1 or left < _ROOM_FOR_FINDINGS else _MAX_FINDINGS
 
 
 def _alone(cells: int, room: int, devices: int, part: str) -> Layout:
@@ -136,7 +136,7 @@ def _shares(cells: int, room: int, reserved: int, count: int, wanted: int) -> _S
         lines = -(-count // across)
         if lines <= limit and (across == 1 or cells >= across * _WIDE):
             return _Shares(lines, across)
-    narrowest = max(1, cells // LEAST_CELLS)
+    narrowest = max(1, cells // MIN_DEVICE_CELLS)
     half = max(1, min(most, max(room // 2, room - wanted)))
     across = min(narrowest, -(-count // half))
     lines = -(-count // across)

@@ -1,7 +1,7 @@
 """The processes that are shown: which of all, in what order, which are tagged and selected.
 
 Cursor and tags stand on identities: no snapshot moves them to another process. A list in which
-nobody chose one stays at its top: a cursor that its process would take out of sight is given up.
+none was chosen stays at its top: a cursor whose process would leave the screen is dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Ranking(Generic[Row]):
         self.sort_key = sort_key
         self.descending = True
         self.cursor = 0
-        """The place of the row that is selected, -1 for none."""
+        """Index of the selected row, -1 for none."""
         self.top = 0
         self._columns = {column.key: column for column in columns}
         self._identity = identity
@@ -38,7 +38,7 @@ class Ranking(Generic[Row]):
         return self.rows[self.cursor] if self.rows and self.cursor >= 0 else None
 
     def fill(self, rows: Sequence[Row]) -> None:
-        """Take new rows; the cursor stays on its own, or in its place if that is gone."""
+        """Take new rows; the cursor stays on its row, or at its index if that is gone."""
         followed = self._followed
         self.rows = list(rows)
         self._order(followed)
@@ -57,7 +57,7 @@ class Ranking(Generic[Row]):
         self._order(self._followed)
 
     def move(self, rows: int) -> None:
-        """Move the cursor by so many rows, at most to an end."""
+        """Move the cursor by a number of rows, at most to an end."""
         self.move_to(self.cursor + rows)
 
     def move_to(self, index: int) -> None:
@@ -81,12 +81,12 @@ class Ranking(Generic[Row]):
     def _order(self, *followed: Hashable) -> None:
         """Sort the rows and put the cursor on the first that is followed and shown."""
         self.rows.sort(key=self._columns[self.sort_key].sort_key, reverse=self.descending)
-        places = (self._place(each) for each in followed if each is not None)
-        self._put(next((place for place in places if place is not None), self.cursor))
+        found = (self._index_of(each) for each in followed if each is not None)
+        self._put(next((index for index in found if index is not None), self.cursor))
 
-    def _place(self, wanted: Hashable) -> int | None:
-        places = (i for i, row in enumerate(self.rows) if self._identity(row) == wanted)
-        return next(places, None)
+    def _index_of(self, wanted: Hashable) -> int | None:
+        found = (i for i, row in enumerate(self.rows) if self._identity(row) == wanted)
+        return next(found, None)
 
 
 def largest_first(column: Column[Row]) -> bool:
@@ -106,17 +106,17 @@ class Listing(Ranking[ProcessRow]):
         super().__init__(PROCESS_COLUMNS, lambda row: row.process.key, sort_key)
         self.descending = descending
         self.everything: Sequence[ProcessRow] = ()
-        """All processes, those that are not shown too, in whatever order."""
+        """All processes, those that are not shown too, in any order."""
         self.members: frozenset[Key] = frozenset()
-        """Who is shown, in whatever order."""
+        """Those that are shown, in any order."""
         self.matching = 0
         """How many fit; a selected one that no longer does is shown all the same."""
         self.filter = EVERYTHING
         self.hidden_devices: Collection[int] = ()
-        """Indices of GPUs: who uses no others is not shown."""
+        """Indices of GPUs: processes that use no others are not shown."""
         self.tagged: set[Key] = set()
         self._missed: Key | None = None
-        """Who was under the cursor before a sample left it out."""
+        """The process under the cursor before a sample left it out."""
         self.is_at_home = True
         """Whether the top is looked at, and not the process under the cursor."""
 
@@ -131,7 +131,7 @@ class Listing(Ranking[ProcessRow]):
         return [row for row in self.everything if row.process.key in self.tagged]
 
     def fill(self, rows: Sequence[ProcessRow]) -> None:
-        """Take new rows; the cursor stays on its process, or in its place if that is gone.
+        """Take new rows; the cursor stays on its process, or at its index if that is gone.
 
         It stays even if the process no longer fits the filter, until the cursor is moved, and
         goes back to one that only some samples left out.
@@ -167,7 +167,7 @@ class Listing(Ranking[ProcessRow]):
             self._missed, self.is_at_home = None, False
 
     def move(self, rows: int) -> None:
-        """Move the cursor by so many rows, at most to an end; beyond the top it is at home."""
+        """Move the cursor by a number of rows, at most to an end; beyond the top it is at home."""
         super().move(rows)
         self.is_at_home |= rows <= -len(self.rows)
 
@@ -178,13 +178,13 @@ class Listing(Ranking[ProcessRow]):
 
     def select(self, key: Key) -> bool:
         """Put the cursor on a process; False if it is not shown."""
-        place = self._place(key)
-        if place is not None:
-            self.move_to(place)
-        return place is not None
+        index = self._index_of(key)
+        if index is not None:
+            self.move_to(index)
+        return index is not None
 
     def window(self, height: int) -> range:
-        """Return the rows in view: those at the top until somebody has chosen another."""
+        """Return the rows in view: those at the top until one was chosen."""
         if self.is_at_home and self.cursor >= max(1, height):
             self.cursor = -1
         if self.is_at_home:

@@ -87,7 +87,7 @@ class DashboardPanels:
         return Panels(top, upper, processes, bottom)
 
     def footer(self) -> list[Line]:
-        """Return the keys, or what there is to say; that may take more than a line."""
+        """Return the keys, or a message, which may take more than a line."""
         dashboard = self._dashboard
         shown = dashboard.keys_in_focus, dashboard.status_text, dashboard.theme, dashboard.cells
         return self._draw_footer(*shown)

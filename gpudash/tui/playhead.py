@@ -49,7 +49,7 @@ class Playhead:
 
     @property
     def mark(self) -> str:
-        """What the header says of it: `PAUSED`, `0.5s AGO`, `2m05s AGO`, nothing in the present."""
+        """The mark in the header: `PAUSED`, `0.5s AGO`, `2m05s AGO`, nothing in the present."""
         past = 0.0 if self.moment is None else self._history.now - self.moment
         if past:
             return f"{_span(past)} AGO"

@@ -31,7 +31,7 @@ INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """What `+` and `-` step through, in seconds."""
 
 MIN_SAVED_INTERVAL = 0.5
-"""The shortest of them that becomes a setting: shorter ones are for a close look at something."""
+"""The shortest of them that becomes a setting: shorter ones are for a moment."""
 
 _PATIENCE_SECONDS = 1.0
 """How long a folder that does not answer may delay the end of the program."""
@@ -53,11 +53,11 @@ class Preferences:
         self._lock = threading.Lock()
         self._saving: threading.Thread | None = None
         self._due: Callable[[str], None] | None = None
-        """Whom to tell if what is to be written cannot be; None if nothing is."""
+        """Called with the reason if the next write fails; None if there is nothing to write."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether the file says what is wanted, or is not to say it."""
+        """Whether there is nothing to write: the file is up to date, or there is none."""
         return self._path is None or self._wanted == self._saved
 
     def change(self, **fields: Any) -> None:
@@ -70,14 +70,14 @@ class Preferences:
         self.current = msgspec.structs.replace(self.current, theme=theme)
 
     def save(self, failed: Callable[[str], None] | None = None) -> None:
-        """Write changes to the file in a thread of their own; `failed` is told there why not.
+        """Write changes to the file in a thread, where `failed` is called with a reason.
 
         One that is still at it, as in a home folder that hangs, writes these when it is done.
         """
         if self.is_saved:
             return
         with self._lock:
-            self._due = failed or _nobody
+            self._due = failed or _ignore
             if self._saving is not None:
                 return
             # A daemon: such a folder must not keep the program from ending, either.
@@ -108,7 +108,7 @@ class Preferences:
                 failed(f"settings not saved to {self._path}: its folder does not answer")
 
     def theme(self, *, no_color: bool, color_system: ColorSystem) -> Theme:
-        """Return the theme of the settings, as a terminal of so many colours shows it."""
+        """Return the theme of the settings, as a terminal of this colour system shows it."""
         from gpudash.tui.theme import load_theme
 
         wanted = self.current
@@ -138,7 +138,7 @@ class Preferences:
             dashboard.status_message.show(several if count > 1 else self.mistakes[0], stays=True)
 
 
-def _nobody(_reason: str) -> None: ...
+def _ignore(_reason: str) -> None: ...
 
 
 def choices() -> Choices:

@@ -1,4 +1,4 @@
-"""What the first and the last line of every view say: the feed, errors, what an action did."""
+"""Texts of the first and the last line of every view: the feed, errors, results of actions."""
 
 from __future__ import annotations
 

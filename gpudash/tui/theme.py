@@ -153,7 +153,7 @@ class Palette(NamedTuple):
 
     @property
     def curves(self) -> tuple[str, ...]:
-        """What tells the curves of one chart apart, none of them the colour of a state."""
+        """Colours that distinguish the curves of one chart, none of them the colour of a state."""
         if self.background == "default":
             return ("blue", "magenta", "cyan", "bright_blue", "bright_magenta", "bright_cyan")
         return _CURVES_ON_DARK if self.is_dark else _CURVES_ON_LIGHT
@@ -311,7 +311,7 @@ class Theme(NamedTuple):
         return background is None or background.is_default
 
     def level(self, level: Level) -> Style:
-        """Return how a value of this level looks; an unknown one recedes."""
+        """Return the style of a value of this level; an unknown one recedes."""
         if level == "ok":
             return self.base
         if level == "unknown":
@@ -403,7 +403,7 @@ PLAIN = Theme(
 def load_theme(
     name: str = "dark", *, no_color: bool, color_system: ColorSystem, ascii: bool = False
 ) -> Theme:
-    """Return a theme as a terminal of so many colours can show it."""
+    """Return a theme as a terminal of a colour system can show it."""
     if no_color:
         theme = PLAIN
     else:

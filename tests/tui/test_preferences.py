@@ -48,7 +48,7 @@ async def test_columns_stand_in_the_order_of_the_file(path: Path) -> None:
         assert "GPU-MEM" not in heading
 
 
-async def test_mistakes_are_told_and_the_rest_counts(path: Path) -> None:
+async def test_mistakes_are_shown_and_the_rest_counts(path: Path) -> None:
     path.write_text('sort = "pid"\ntheme = "drak"\nintervall = 3\n')
     preferences = Preferences(str(path))
     assert len(preferences.mistakes) == 2
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert "settings not saved to" in reasons[0]
 
 
-def test_a_change_that_cannot_be_saved_is_told_and_tried_again(path: Path) -> None:
+def test_a_change_that_cannot_be_saved_is_reported_and_tried_again(path: Path) -> None:
     path.mkdir()
     reasons: list[str] = []
     told = threading.Event()
@@ -252,12 +252,34 @@ async def test_an_action_can_be_left_without_keys(path: Path) -> None:
     assert app.return_code == 0
 
 
-async def test_an_unknown_action_and_a_clash_are_told(path: Path) -> None:
+async def test_an_unknown_action_and_a_clash_are_reported(path: Path) -> None:
     path.write_text('[keys]\n"time.pauze" = ["x"]\n"sort.reverse" = ["p"]\n')
     mistakes = Preferences(str(path)).mistakes
     assert len(mistakes) == 2
     assert "did you mean time.pause" in mistakes[0]
     assert "sort.reverse takes the key p from time.pause" in mistakes[1]
+
+
+def test_each_removed_name_is_one_mistake_and_the_rest_counts(path: Path) -> None:
+    path.write_text(
+        """
+        theme = "dracula"
+        interval = 2.0
+
+        [keys]
+        "device.shared" = ["v"]
+        "device.fit" = ["V"]
+        "move.devices_up" = ["("]
+        "move.devices_down" = [")"]
+        "sort.reverse" = ["R"]
+        """
+    )
+    preferences = Preferences(str(path))
+    names = ["dracula", "device.shared", "device.fit", "move.devices_up", "move.devices_down"]
+    for name, mistake in zip(names, preferences.mistakes, strict=True):
+        assert f'"{name}" is unknown' in mistake
+        assert "\n" not in mistake
+    assert preferences.current == Settings(interval=2.0, keys={"sort.reverse": ("R",)})
 
 
 def test_the_interval_steps_through_round_numbers() -> None:

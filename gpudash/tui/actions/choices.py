@@ -133,7 +133,7 @@ def choose_columns(app: GpudashApp) -> None:
         if key in shown:
             shown = tuple(each for each in shown if each != key)
         else:
-            # In its usual place, as far as the others are in theirs.
+            # In its usual order, as far as the others are in theirs.
             index = sum(every.index(each) < every.index(key) for each in shown)
             shown = (*shown[:index], key, *shown[index:])
         app.prefer(columns=() if shown == every else shown)

@@ -18,7 +18,7 @@ from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import Closing
 from gpudash.tui.widgets.lines import Lines, Wheel
 
-_MOST_TYPED = 40
+_MAX_TYPED = 40
 _EXACT, _SHOWN, _RUN, _WORD = 1000, 100, 4, 3
 """Worth of a note that is just what was typed, of what is shown rather than found by other words,
 of a letter behind its neighbour, of a new word."""
@@ -30,10 +30,10 @@ class Choice(NamedTuple):
     value: str
     text: str
     note: str = ""
-    """What stands at its right end."""
+    """Shown at its right end."""
     marked: bool = False
     words: str = ""
-    """What it is found by, too, and not shown."""
+    """Further words that find it; not shown."""
 
 
 def ranked(choices: Iterable[Choice], typed: str) -> list[Choice]:
@@ -42,7 +42,7 @@ def ranked(choices: Iterable[Choice], typed: str) -> list[Choice]:
     `copid` is "copy the PID": each letter continues a word or begins a later one. Of entries that
     fit equally well, those come first whose text or another word of which begins with it.
     """
-    wanted = "".join(typed.casefold().split())[:_MOST_TYPED]
+    wanted = "".join(typed.casefold().split())[:_MAX_TYPED]
     scored = [(_score(choice, wanted), choice) for choice in choices]
     fitting = [
         ((-score, not _begins(choice, wanted)), choice)
@@ -69,27 +69,27 @@ def _fit(text: str, wanted: str) -> int | None:
     """Return how well the words of a text fit; None if they do not."""
     best: dict[int, int] = {-2: 0}
     for letter in wanted:
-        # Place of the last letter taken -> the best score on the way there.
+        # Index of the last letter taken -> the best score on the way there.
         reached: dict[int, int] = {}
         for before, score in best.items():
-            for place in range(max(before + 1, 0), len(text)):
-                if text[place] != letter:
+            for index in range(max(before + 1, 0), len(text)):
+                if text[index] != letter:
                     continue
-                if place == before + 1:
+                if index == before + 1:
                     worth = _RUN
-                elif _begins_word(text, place):
+                elif _begins_word(text, index):
                     worth = _WORD
                 else:
                     continue
-                reached[place] = max(reached.get(place, 0), score + worth)
+                reached[index] = max(reached.get(index, 0), score + worth)
         best = reached
     if not best:
         return None
-    return max(score - place // _MOST_TYPED for place, score in best.items())
+    return max(score - index // _MAX_TYPED for index, score in best.items())
 
 
-def _begins_word(text: str, place: int) -> bool:
-    return place == 0 or not text[place - 1].isalnum()
+def _begins_word(text: str, index: int) -> bool:
+    return index == 0 or not text[index - 1].isalnum()
 
 
 _WIDTH, _HEIGHT = 64, 20
@@ -109,7 +109,7 @@ class Box(Lines):
             self.line = line
 
     def on_click(self, event: Click) -> None:
-        """Tell which line."""
+        """Post which line."""
         event.stop()
         self.post_message(self.Clicked(event.y))
 
@@ -119,8 +119,8 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
 
     With `toggled` given, the space bar marks and unmarks entries while the list stays open, and
     once one was, or with `marks_only` at once, the marks are what is chosen: Enter keeps them, a
-    click changes one. `pointed` is told each entry that the cursor comes to, and returns the look
-    from then on.
+    click changes one. `pointed` is called with each entry that the cursor comes to, and returns
+    the theme from then on.
     """
 
     DEFAULT_CSS = """
@@ -133,7 +133,7 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         self,
         title: str,
         choices: Sequence[Choice],
-        look: Theme,
+        theme: Theme,
         *,
         current: str = "",
         toggled: Callable[[str], Sequence[Choice]] | None = None,
@@ -141,7 +141,7 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         pointed: Callable[[str], Theme] | None = None,
     ) -> None:
         super().__init__()
-        self._title, self._look, self._toggled, self._pointed = title, look, toggled, pointed
+        self._title, self._theme, self._toggled, self._pointed = title, theme, toggled, pointed
         self._all = self._shown = list(choices)
         self._pointed_at = current
         self._marking = marks_only
@@ -149,7 +149,7 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         values = [choice.value for choice in choices]
         self._cursor = values.index(current) if current in values else 0
         self._first = 0
-        self._box = Box(look.panel, id="box")
+        self._box = Box(theme.panel, id="box")
 
     def compose(self) -> ComposeResult:
         """Show the list alone."""
@@ -208,20 +208,20 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
     def on_box_clicked(self, message: Box.Clicked) -> None:
         """Choose what was clicked, or mark it."""
         line = message.line - 2
-        place = self._first + line
-        if line not in range(self._room) or place >= len(self._shown):
+        index = self._first + line
+        if line not in range(self._room) or index >= len(self._shown):
             return
         if self._marking:
-            self._cursor = place
+            self._cursor = index
             self._toggle()
         else:
-            self._take(place)
+            self._take(index)
 
-    def _take(self, place: int) -> None:
+    def _take(self, index: int) -> None:
         if self._marking:
             self.dismiss(None)
-        elif place < len(self._shown):
-            self.dismiss(self._shown[place].value)
+        elif index < len(self._shown):
+            self.dismiss(self._shown[index].value)
 
     def _toggle(self) -> None:
         if self._toggled is not None and self._shown:
@@ -249,29 +249,29 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
 
     def _draw(self) -> None:
         self._point()
-        cells, look = self._box.size.width, self._look
+        cells, theme = self._box.size.width, self._theme
         room = self._room
         self._first = max(self._first, self._cursor - room + 1)
         self._first = max(0, min(self._first, self._cursor, len(self._shown) - room))
-        title = typed(self._title, self._editor, look, cells)
+        title = typed(self._title, self._editor, theme, cells)
         visible = self._shown[self._first : self._first + room]
         rows = [
-            _row(choice, look, cells, selected=place == self._cursor)
-            for place, choice in enumerate(visible, self._first)
+            _row(choice, theme, cells, selected=index == self._cursor)
+            for index, choice in enumerate(visible, self._first)
         ]
         if not rows:
-            rows = [[Segment("  nothing is called that", look.panel_dim)]]
+            rows = [[Segment("  no matches", theme.panel_dim)]]
         blank: list[Line] = [[]] * (room - len(rows))
         self._box.show([title, [], *rows, *blank, self._foot(cells)])
 
     def _point(self) -> None:
-        """Tell which entry the cursor has come to."""
+        """Call `pointed` when the cursor has come to another entry."""
         if self._pointed is None or not self._shown:
             return
         value = self._shown[self._cursor].value
         if value != self._pointed_at:
-            self._pointed_at, self._look = value, self._pointed(value)
-            self._box.set_theme(self._look.panel)
+            self._pointed_at, self._theme = value, self._pointed(value)
+            self._box.set_theme(self._theme.panel)
 
     def _foot(self, cells: int) -> Line:
         """Return the keys that do something, and what, as many as fit."""
@@ -280,15 +280,15 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         for text in (f"type to find  {toggles}{leaving}", f"{toggles}Esc closes"):
             if len(text) + 4 <= cells:
                 break
-        return fitted([Segment(f"  {text}", self._look.panel_dim)], cells, self._look.panel)
+        return fitted([Segment(f"  {text}", self._theme.panel_dim)], cells, self._theme.panel)
 
 
-def _row(choice: Choice, look: Theme, cells: int, *, selected: bool) -> Line:
+def _row(choice: Choice, theme: Theme, cells: int, *, selected: bool) -> Line:
     """Return one entry: its mark, its text, and at the right what it is about."""
-    base, dim = (look.button_focused,) * 2 if selected else (look.panel, look.panel_dim)
-    key = base if selected else look.key
-    mark = look.glyphs.tick if choice.marked else " "
-    about, more = choice.note, look.glyphs.ellipsis
+    base, dim = (theme.button_focused,) * 2 if selected else (theme.panel, theme.panel_dim)
+    key = base if selected else theme.key
+    mark = theme.glyphs.tick if choice.marked else " "
+    about, more = choice.note, theme.glyphs.ellipsis
     if width(about) > width(choice.text):
         # What is chosen is known by its text.
         about = cut(about, max(0, cells - 7 - width(choice.text)), mark=more)

@@ -21,30 +21,30 @@ from gpudash.tui.views.view import Closing
 from gpudash.tui.widgets.lines import Lines, Wheel
 
 COLUMN = 60
-"""Cells of a column, where there are so many."""
+"""Cells of a column."""
 
 _KEY_CELLS, _TERM_CELLS, _INDENT = 7, 15, 2
 
-_LEAST = 8
-"""Cells of a text that are worth folding it to."""
+_MIN_TEXT = 8
+"""Cells that a folded text has at least."""
 
 _FILTER = "Filter"
 _FILTER_INTRO = "plain words: in PID, owner, command, job; - before a word: not"
 
 
-def help_lines(keys: Sequence[Key], look: Theme, cells: int) -> list[Line]:
+def help_lines(keys: Sequence[Key], theme: Theme, cells: int) -> list[Line]:
     """Return everything, in two columns where they fit."""
     blocks = []
     column = min(COLUMN, cells)
     for name, group in groupby(keys, _group):
-        blocks.append(_block(name, list(group), look, column))
+        blocks.append(_block(name, list(group), theme, column))
         if name == _FILTER:
-            blocks.append(_terms(look, column))
+            blocks.append(_terms(theme, column))
     if cells < 2 * COLUMN:
         return [line for block in blocks for line in [*block, []]]
     left, right = _halves(blocks)
     return [
-        [*fitted(one or [], COLUMN, look.panel), *fitted(other or [], COLUMN, look.panel)]
+        [*fitted(one or [], COLUMN, theme.panel), *fitted(other or [], COLUMN, theme.panel)]
         for one, other in zip_longest(left, right)
     ]
 
@@ -53,37 +53,39 @@ def _group(key: Key) -> str:
     return key.group
 
 
-def _block(name: str, keys: Sequence[Key], look: Theme, column: int) -> list[Line]:
-    lines = [_title(name, look)]
+def _block(name: str, keys: Sequence[Key], theme: Theme, column: int) -> list[Line]:
+    lines = [_title(name, theme)]
     for key in keys:
         shown = pad(key.shown, max(_KEY_CELLS, min(width(key.shown), 2 * _KEY_CELLS)))
-        lines += _entry(shown, key.help, look, column)
+        lines += _entry(shown, key.help, theme, column)
     return lines
 
 
-def _terms(look: Theme, column: int) -> list[Line]:
-    lines = [_title("Filter terms", look), *_entry("", _FILTER_INTRO, look, column)]
+def _terms(theme: Theme, column: int) -> list[Line]:
+    lines = [_title("Filter terms", theme), *_entry("", _FILTER_INTRO, theme, column)]
     for term in TERMS:
         example = pad(term.example, max(_TERM_CELLS, width(term.example)))
-        lines += _entry(example, term.help, look, column)
+        lines += _entry(example, term.help, theme, column)
     return lines
 
 
-def _title(name: str, look: Theme) -> Line:
-    return [Segment(" " * _INDENT + name, look.header_strong)]
+def _title(name: str, theme: Theme) -> Line:
+    return [Segment(" " * _INDENT + name, theme.header_strong)]
 
 
-def _entry(lead: str, text: str, look: Theme, column: int) -> list[Line]:
+def _entry(lead: str, text: str, theme: Theme, column: int) -> list[Line]:
     """Return a text behind what it explains, on as many lines as it takes."""
     lead += " " if lead else ""
     leads = [lead, " " * width(lead)]
     return [
         [
-            Segment(" " * _INDENT, look.panel),
-            Segment(leads[min(number, 1)], look.key),
-            Segment(part, look.panel),
+            Segment(" " * _INDENT, theme.panel),
+            Segment(leads[min(number, 1)], theme.key),
+            Segment(part, theme.panel),
         ]
-        for number, part in enumerate(fold(text, max(_LEAST, column - 2 * _INDENT - width(lead))))
+        for number, part in enumerate(
+            fold(text, max(_MIN_TEXT, column - 2 * _INDENT - width(lead)))
+        )
     ]
 
 
@@ -104,7 +106,7 @@ _FRAME_LINES = 2
 
 
 class HelpScreen(Wheel, ModalScreen[None], Closing[None]):
-    """Shows the keys until one of several is pressed."""
+    """Lists the keys until it is closed."""
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: transparent; }
@@ -120,12 +122,12 @@ class HelpScreen(Wheel, ModalScreen[None], Closing[None]):
     ]
     AUTO_FOCUS = None
 
-    def __init__(self, look: Theme, keys: Sequence[Key]) -> None:
+    def __init__(self, theme: Theme, keys: Sequence[Key]) -> None:
         super().__init__()
-        self._look, self._list = look, keys
+        self._theme, self._list = theme, keys
         self._first = 0
         self._lines: list[Line] = []
-        self._keys = Lines(look.panel, id="keys")
+        self._keys = Lines(theme.panel, id="keys")
 
     def compose(self) -> ComposeResult:
         """Show the list alone."""
@@ -135,7 +137,7 @@ class HelpScreen(Wheel, ModalScreen[None], Closing[None]):
         """Fit the list to the terminal."""
         size = self.app.size
         width = 2 * COLUMN if size.width >= 2 * COLUMN else min(COLUMN, size.width)
-        self._lines = help_lines(self._list, self._look, width)
+        self._lines = help_lines(self._list, self._theme, width)
         self._keys.styles.width = max(1, width)
         self._keys.styles.height = max(1, min(len(self._lines) + _FRAME_LINES, size.height))
         self.call_after_refresh(self.action_scroll_keys, 0)
@@ -169,14 +171,14 @@ class HelpScreen(Wheel, ModalScreen[None], Closing[None]):
 
     def _bottom(self) -> Line:
         """Return what closes the list, and which part of it is in view if not all is."""
-        look, cells = self._look, self._keys.size.width
-        left = [Segment("  Esc", look.key), Segment(" close", look.panel_dim)]
+        theme, cells = self._theme, self._keys.size.width
+        left = [Segment("  Esc", theme.key), Segment(" close", theme.panel_dim)]
         if len(self._lines) <= self._room:
-            return spread(left, [], cells, look.panel)
-        keys = [Segment("   j k PgDn PgUp", look.key), Segment(" scroll", look.panel_dim)]
+            return spread(left, [], cells, theme.panel)
+        keys = [Segment("   j k PgDn PgUp", theme.key), Segment(" scroll", theme.panel_dim)]
         last = min(self._first + self._room, len(self._lines))
-        right = [Segment(f"  {self._first + 1}-{last} of {len(self._lines)}  ", look.panel_dim)]
+        right = [Segment(f"  {self._first + 1}-{last} of {len(self._lines)}  ", theme.panel_dim)]
         for part in (keys, keys[:1], []):
             if cells_of([*left, *part, *right]) <= cells:
-                return spread([*left, *part], right, cells, look.panel)
-        return spread(left, [], cells, look.panel)
+                return spread([*left, *part], right, cells, theme.panel)
+        return spread(left, [], cells, theme.panel)

@@ -15,13 +15,13 @@ from gpudash.tui.widgets.lines import Lines
 
 
 class Editor:
-    """What is being typed."""
+    """A line of text with a cursor."""
 
     def __init__(self, text: str = "", *, limit: int = 1000) -> None:
         self._limit = limit
         self.text = ""
         self.cursor = 0
-        """Number of the character that the cursor stands on, behind the last one at the end."""
+        """Index of the character under the cursor; the length of the text at its end."""
         self.insert(text)
 
     def insert(self, text: str) -> None:
@@ -61,7 +61,7 @@ class Editor:
         return True
 
     def view(self, cells: int) -> tuple[int, int, int]:
-        """Return the first and last character that so many cells show, and the cursor's cell.
+        """Return the range of characters that `cells` cells show, and the cursor's cell.
 
         The cursor is always within, one cell behind the end of the text included.
         """
@@ -84,18 +84,18 @@ class Editor:
 
     def _word_behind(self) -> int:
         """Return where the word at or behind the cursor ends."""
-        place = self.cursor
-        while place < len(self.text) and self.text[place] == " ":
-            place += 1
-        while place < len(self.text) and self.text[place] != " ":
-            place += 1
-        return place
+        end = self.cursor
+        while end < len(self.text) and self.text[end] == " ":
+            end += 1
+        while end < len(self.text) and self.text[end] != " ":
+            end += 1
+        return end
 
 
 _CARET = "^"
-_LEAST_INPUT = 12
-_MOST_COMPLAINT = 4
-_LEAST_BESIDE = 48
+_MIN_INPUT = 12
+_MAX_COMPLAINT = 4
+_MIN_BESIDE = 48
 """Cells right of the carets in which a complaint of several lines still reads well."""
 
 
@@ -112,7 +112,7 @@ def typed(
     lead = [Segment(f" {sign} ", theme.key)]
     tail = [Segment(f" {note} ", theme.label)]
     room = cells - cells_of(lead)
-    if room - cells_of(tail) >= _LEAST_INPUT:
+    if room - cells_of(tail) >= _MIN_INPUT:
         room -= cells_of(tail)
     else:
         tail = []
@@ -120,10 +120,10 @@ def typed(
     bad = range(error.start, max(error.end, error.start + 1)) if error else range(0)
     wrong = theme.header + Style(underline=True)
     line = lead
-    for place in range(start, end):
-        style = wrong if place in bad else theme.header
-        style = theme.button_focused if place == editor.cursor else style
-        line.append(Segment(editor.text[place], style))
+    for index in range(start, end):
+        style = wrong if index in bad else theme.header
+        style = theme.button_focused if index == editor.cursor else style
+        line.append(Segment(editor.text[index], style))
     if editor.cursor == len(editor.text):
         line.append(Segment(" ", theme.button_focused))
     return spread(joined(line), tail, cells, theme.header)
@@ -144,19 +144,19 @@ def complaint(
         shown = [f"{' ' * column}{carets} {text}"]
     elif width(text) + 2 < column:
         shown = [f"{' ' * (column - width(text) - 1)}{text} {carets}"]
-    elif (room := cells - column - len(carets) - 2) >= _LEAST_BESIDE:
-        leads = [" " * column + carets, *[" " * (column + len(carets))] * _MOST_COMPLAINT]
-        parts = fold(text, room)[:_MOST_COMPLAINT]
+    elif (room := cells - column - len(carets) - 2) >= _MIN_BESIDE:
+        leads = [" " * column + carets, *[" " * (column + len(carets))] * _MAX_COMPLAINT]
+        parts = fold(text, room)[:_MAX_COMPLAINT]
         shown = [f"{lead} {part}" for lead, part in zip(leads, parts, strict=False)]
     else:
         shown = [f"{' ' * column}{carets}"]
-        shown += [f" {line}" for line in fold(text, cells - 2)[:_MOST_COMPLAINT]]
+        shown += [f" {line}" for line in fold(text, cells - 2)[:_MAX_COMPLAINT]]
     return [spread([Segment(line, theme.notice)], [], cells, theme.label) for line in shown]
 
 
 def remark(text: str, theme: Theme, cells: int) -> list[Line]:
-    """Return what is no mistake and yet may not be what was meant."""
-    parts = fold(text, max(1, cells - 2))[:_MOST_COMPLAINT]
+    """Return a hint on a filter that is valid but may not be what was meant."""
+    parts = fold(text, max(1, cells - 2))[:_MAX_COMPLAINT]
     return [spread([Segment(f" {part}", theme.notice)], [], cells, theme.label) for part in parts]
 
 
@@ -185,7 +185,7 @@ class Prompt(Lines, can_focus=True):
     """
 
     class Changed(Message):
-        """The text is another one, or its cursor stands elsewhere."""
+        """The text or its cursor has changed."""
 
     class Kept(Message):
         """The text is to stay."""
@@ -226,7 +226,7 @@ class Prompt(Lines, can_focus=True):
         self.screen.set_focus(self)
 
     def close(self) -> None:
-        """Give the keys back."""
+        """Close and release the focus."""
         self.display = False
         self.screen.set_focus(None)
 
@@ -235,7 +235,7 @@ class Prompt(Lines, can_focus=True):
         return True
 
     def on_key(self, event: Key) -> None:
-        """Edit the text, or tell what else is asked for."""
+        """Edit the text, or post what the key asks for."""
         event.stop()
         event.prevent_default()
         if event.key in _KEEP:

@@ -249,7 +249,7 @@ def _beside(lines: Sequence[Line | None], room: int, theme: Theme) -> Line:
 
 
 def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
-    """Return why there are no values, in place of all of them."""
+    """Return why there are no values, shown instead of them."""
     word = f"  {status(row)}  "
     reason = row.device.fault.message if row.device.fault else ""
     return [

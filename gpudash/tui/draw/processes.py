@@ -153,7 +153,7 @@ class ProcessTable:
         return line
 
     def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
-        """Return the headings, and what part is shown in place of the last of them at most."""
+        """Return the headings, with the part in view instead of the last of them at most."""
         titles = self._grid.heading(theme, sorted_by=listing.sort_key, down=listing.descending)
         whole = position(listing, window, theme, cells)
         taken = len("".join(segment.text for segment in titles).rstrip())

@@ -39,7 +39,7 @@ _TOO_SMALL = (
     "too small to ask",
     "too small",
 )
-"""Shown in place of a question that has no room: the first of them that fits."""
+"""Shown instead of a question that has no room: the first of them that fits."""
 
 _BLANKS = 5
 _UNLIMITED = 1000

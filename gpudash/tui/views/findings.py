@@ -32,7 +32,7 @@ from gpudash.tui.views.view import View
 class FindingCursor:
     """Stays on its finding while processes and devices join and leave it.
 
-    It stays in its place where the finding is gone, and goes back to one that only some samples
+    It stays at its index once the finding is gone, and goes back to one that only some samples
     left out.
     """
 

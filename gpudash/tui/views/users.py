@@ -1,4 +1,4 @@
-"""The view of who holds how much."""
+"""The view of users: what the processes of each hold."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class UserTable:
 
     def __init__(self) -> None:
         self.top = 0
-        """Place in the ranking of the first line in view."""
+        """Index in the ranking of the first line in view."""
         self._grid = Grid(USER_COLUMNS, _ROLES, bar=_BAR)
 
     @property

@@ -35,7 +35,7 @@ class DevicePanel(Panel):
     """Shows lines of devices, and puts the cursor on the one that is clicked."""
 
     class FindingsOpened(Message):
-        """A line was clicked that says what is wrong."""
+        """A line of the findings was clicked."""
 
     def __init__(self, dashboard: DashboardModel) -> None:
         super().__init__(dashboard, id="devices")

@@ -9,7 +9,7 @@ from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 from gpudash.tui.draw.devices import DeviceCells
 from gpudash.tui.draw.line import Line, cells_of
-from gpudash.tui.layout import LEAST_CELLS
+from gpudash.tui.layout import MIN_DEVICE_CELLS
 from gpudash.tui.theme import load_theme
 from tests.factories import GIB, make_device, make_snapshot
 
@@ -32,7 +32,7 @@ def test_heading_and_devices_take_exactly_their_cells(cells: int) -> None:
     assert {cells_of(line) for line in [grid.heading(), *map(grid.draw, ROWS)]} == {cells}
 
 
-@pytest.mark.parametrize("cells", [LEAST_CELLS, 20, 30, 45, 70])
+@pytest.mark.parametrize("cells", [MIN_DEVICE_CELLS, 20, 30, 45, 70])
 def test_numbers_stand_under_their_headings(cells: int) -> None:
     grid = DeviceCells(ROWS, cells, THEME)
     heading, row = text(grid.heading()), text(grid.draw(ROWS[0]))
@@ -45,14 +45,14 @@ def test_more_cells_show_more() -> None:
     def heading(cells: int) -> str:
         return text(DeviceCells(ROWS, cells, THEME).heading())
 
-    assert "TEMP" not in heading(LEAST_CELLS)
+    assert "TEMP" not in heading(MIN_DEVICE_CELLS)
     assert "TEMP" in heading(24)
     assert "STATUS" in heading(45)
     assert "POWER" in heading(60)
 
 
 def test_trouble_is_marked_without_colour() -> None:
-    grid = DeviceCells(ROWS, LEAST_CELLS, THEME)
+    grid = DeviceCells(ROWS, MIN_DEVICE_CELLS, THEME)
     lost, hot = text(grid.draw(ROWS[1])), text(grid.draw(ROWS[2]))
     assert lost.split() == ["!", "1", "LOST"]
     assert hot.startswith("! 7")

@@ -146,7 +146,7 @@ class DeviceView(View):
         return self._all
 
     def row(self) -> DeviceRow | None:
-        """Return the device looked at, or the one in its place once it is gone."""
+        """Return the device on screen, or the one at its index once it is gone."""
         rows = self.rows()
         if not rows:
             return None
