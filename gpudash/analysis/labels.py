@@ -16,6 +16,11 @@ _MAKERS = ("NVIDIA ", "GeForce ", "Tesla ")
 _MAX_NAME = 32
 _NOISE = (" GPU", " Generation")
 
+_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+_DEVICE_ORDER = "CUDA_DEVICE_ORDER"
+_CONTAINER_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+_NO_SUBSET = frozenset({"", "all", "none", "void"})
+
 
 def device_labels(devices: Sequence[Device]) -> dict[str, str]:
     """Return the label of each device by its key: `0`, of a MIG instance `0:1`."""
@@ -130,12 +135,6 @@ def _command(process: Process, line: Sequence[str] | None) -> str:
     return process.name or ABSENT
 
 
-_VARIABLE = "CUDA_VISIBLE_DEVICES"
-_ORDER = "CUDA_DEVICE_ORDER"
-_CONTAINER = "NVIDIA_VISIBLE_DEVICES"
-_NO_SUBSET = frozenset({"", "all", "none", "void"})
-
-
 class VisibleDevices(Struct, frozen=True, kw_only=True):
     """What CUDA shows to a process: the index in `devices` is the number after `cuda:`."""
 
@@ -150,7 +149,7 @@ class VisibleDevices(Struct, frozen=True, kw_only=True):
 
 def visible_devices(environment: Mapping[str, str], devices: Sequence[Device]) -> VisibleDevices:
     """Return the devices that CUDA shows to a process with that environment."""
-    value = environment.get(_VARIABLE)
+    value = environment.get(_VISIBLE_DEVICES)
     remarks: list[str] = []
     if value is None:
         found = [device for device in devices if not device.is_mig]
@@ -166,7 +165,7 @@ def visible_devices(environment: Mapping[str, str], devices: Sequence[Device]) -
 
 
 def _chosen(value: str, devices: Sequence[Device], remarks: list[str]) -> list[Device]:
-    """Return the devices up to the first entry that CUDA does not take."""
+    """Return the devices up to the first entry that CUDA rejects."""
     found: list[Device] = []
     if not value.strip():
         remarks.append("it is empty: CUDA sees no device")
@@ -212,9 +211,9 @@ def _doubts(environment: Mapping[str, str], devices: Sequence[Device]) -> list[s
     """Return why an index may not be NVML's."""
     doubts: list[str] = []
     models = {device.name for device in devices if device.name and not device.is_mig}
-    if environment.get(_ORDER) != "PCI_BUS_ID" and len(models) > 1:
-        doubts.append(f"the order is a guess: models differ and {_ORDER} is not PCI_BUS_ID")
-    subset = environment.get(_CONTAINER, "")
+    if environment.get(_DEVICE_ORDER) != "PCI_BUS_ID" and len(models) > 1:
+        doubts.append(f"the order is a guess: models differ and {_DEVICE_ORDER} is not PCI_BUS_ID")
+    subset = environment.get(_CONTAINER_DEVICES, "")
     if subset not in _NO_SUBSET:
         doubts.append(f"in a container indices count its own GPUs only ({clean(subset, 80)})")
     return doubts

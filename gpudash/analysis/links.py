@@ -27,6 +27,9 @@ Reach = Literal["self", "nvlink", "switch", "bridge", "socket", "yes", "no", "un
 """How far data travels between two GPUs, or whether it may travel at all."""
 
 Cells = Sequence[Sequence[str]]
+Pair = tuple[int, int]
+
+_MAX_NAMED_ISLANDS = 4
 
 
 class CellKind(Struct, frozen=True):
@@ -158,7 +161,7 @@ class MatrixTable:
     ) -> None:
         """Lay out with `gaps` cells behind the names and between two columns.
 
-        `in_words` writes cells in full, in place of the mark of their kind.
+        `in_words` writes cells in full rather than as the mark of their kind.
         """
         self.in_words = in_words
         self._matrix, self._corner = matrix, corner
@@ -229,11 +232,6 @@ def legend_lines(matrix: Matrix, *, with_marks: bool = False) -> list[StyledLine
     ]
 
 
-_MAX_NAMED_ISLANDS = 4
-
-Pair = tuple[int, int]
-
-
 class MissingP2P(Struct, frozen=True):
     """Processes that use GPUs some pairs of which cannot reach each other's memory."""
 
@@ -261,7 +259,7 @@ def missing_p2p(snapshot: Snapshot) -> list[MissingP2P]:
     """Return the processes that use GPUs between which there is no P2P.
 
     Processes of one name and owner on the same GPUs share a sentence. What the driver does not
-    report is not taken for missing.
+    report does not count as missing.
     """
     topology, groups = snapshot.topology, _groups(snapshot)
     if topology is None or not groups:
@@ -358,7 +356,7 @@ def _missing(gpus: Sequence[int], rows: dict[int, int], cells: Cells) -> set[Pai
 
 
 def _between(gpus: Sequence[int], missing: set[Pair]) -> str:
-    """Return what lacks P2P: islands if that is all there is to it, else how many pairs."""
+    """Return what lacks P2P: islands if these explain all of it, else the number of pairs."""
     islands = _islands(gpus, missing)
     all_pairs = len(gpus) * (len(gpus) - 1) // 2
     across = all_pairs - sum(len(island) * (len(island) - 1) // 2 for island in islands)

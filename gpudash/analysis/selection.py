@@ -1,4 +1,4 @@
-"""Some of a host's GPUs: `--gpu 0,2-3`, UUID prefixes, PCI bus ids or MIG labels."""
+"""Selecting GPUs of a host: `--gpu 0,2-3`, UUID prefixes, PCI bus ids or MIG labels."""
 
 from __future__ import annotations
 

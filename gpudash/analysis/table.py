@@ -23,7 +23,7 @@ GAP = 2
 """Cells between two columns."""
 
 _COMFORT_PRIORITY = 2
-"""Columns up to this priority outlast the bars and the comfort of the growing column."""
+"""Columns up to this priority are kept before bars and the full width of the growing column."""
 
 _MIN_GROWING = 8
 _STAGES = ((10, 0), (10, 16), (16, 24), (24, 48))
@@ -91,16 +91,16 @@ def fit(
     """
     kept = [c for c in columns if c.priority == 0 or not rows or c.has_content(rows)]
     fitted = [FittedColumn(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
-    comfortable = True
+    is_roomy = True
     while line_cells(fitted) > room:
-        least = max(reversed(fitted), key=lambda each: each.column.priority)
-        if comfortable and least.column.priority <= _COMFORT_PRIORITY:
-            comfortable = False
+        last = max(reversed(fitted), key=lambda each: each.column.priority)
+        if is_roomy and last.column.priority <= _COMFORT_PRIORITY:
+            is_roomy = False
             fitted = [_narrow(each) for each in fitted]
-        elif least.column.priority == 0:
+        elif last.column.priority == 0:
             break
         else:
-            fitted.remove(least)
+            fitted.remove(last)
     return _grown(fitted, max(room - line_cells(fitted), 0))
 
 
@@ -110,7 +110,7 @@ def line_cells(fitted: Sequence[FittedColumn[Row]]) -> int:
 
 
 def _narrow(fitted: FittedColumn[Row]) -> FittedColumn[Row]:
-    """Return a column without its bar, a growing one at its least."""
+    """Return a column without its bar, a growing one at its minimum."""
     column = fitted.column
     return FittedColumn(column, min(fitted.width, _MIN_GROWING) if column.grows else fitted.width)
 
@@ -151,7 +151,7 @@ def _content_width(column: Column[Row], rows: Collection[Row]) -> int:
 
 
 StyledLine = list[tuple[str, str]]
-"""Texts with their roles, such as `heading` or a level; print and screen give each its look."""
+"""Texts with their roles, such as `heading` or a level; print and screen style each role."""
 
 
 class BarGlyphs(NamedTuple):
@@ -159,7 +159,7 @@ class BarGlyphs(NamedTuple):
 
     whole: str
     parts: tuple[str, ...]
-    """Cells lit in part, the least first."""
+    """Partly lit cells, the emptiest first."""
     track: str
     only_zero_is_empty: bool = True
     only_one_is_full: bool = True
@@ -199,7 +199,7 @@ class ProcessRow(NamedTuple):
     idle_seconds: float | None = None
 
     def is_as(self, other: ProcessRow) -> bool:
-        """Whether it differs from a later row by nothing but the time that went by."""
+        """Whether it differs from a later row only by the time that has passed."""
         return (
             self.process == other.process
             and self.gpus == other.gpus

@@ -28,10 +28,10 @@ def device_states(
 ) -> dict[str, State]:
     """Return the state of each device by its key; `findings` are those by device, if known.
 
-    A GPU that slows itself down is hot even if it is busy. One at 0 % is held idle where a finding
-    says so, in use where a process computes there, notable memory is used or the process list is
-    unavailable, and else free or leased. A utilization that is not known is not taken for 0 %,
-    except where the driver never reports one: of a MIG instance and of a GPU in MIG mode.
+    A GPU that slows itself down is hot even if it is busy. One at 0 % is held idle by a finding, in
+    use where a process computes there, notable memory is used or the process list is unavailable,
+    and else free or leased. A utilization that is not known is not taken for 0 %, except where the
+    driver never reports one: of a MIG instance and of a GPU in MIG mode.
     """
     concerned = findings_by_device(snapshot) if findings is None else findings
     used = {share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"}
@@ -119,7 +119,7 @@ def is_unlisted(device: Device, snapshot: Snapshot) -> bool:
 
 
 def no_processes_text(snapshot: Snapshot) -> str:
-    """Return the text for an empty list of processes: that none runs, as far as that is known."""
+    """Return the text for an empty list of processes: none, or not known."""
     gpus = whole_gpus(snapshot)
     unlisted = [device.index for device in gpus if is_unlisted(device, snapshot)]
     if gpus_unknown(snapshot) or (gpus and len(unlisted) == len(gpus)):
@@ -130,7 +130,7 @@ def no_processes_text(snapshot: Snapshot) -> str:
 
 
 def no_gpus_text(snapshot: Snapshot) -> str:
-    """Return the text for an empty list of GPUs: that there is none, as far as that is known."""
+    """Return the text for an empty list of GPUs: none, or not known."""
     return "The GPUs are not known" if gpus_unknown(snapshot) else "There is no GPU"
 
 
@@ -158,7 +158,7 @@ def summary(snapshot: Snapshot) -> str:
 
 
 def shorter_summaries(snapshot: Snapshot, mark: str) -> list[str]:
-    """Return the summary with fewer and fewer states, in their order; `mark` stands for the rest.
+    """Return the summary with fewer and fewer states, in order; `mark` stands for the rest.
 
     What is fine is left out first, then warnings; what is free or critical never is.
     """

@@ -1,7 +1,7 @@
 """The snapshots of a collector on an event loop.
 
-The process that owns the screen never calls the driver: a collector that NVML holds for ever is
-left alone, its last snapshot grows stale in sight of everyone, and another one is tried.
+The process that owns the screen never calls the driver: a collector that NVML blocks for ever is
+abandoned, its last snapshot is shown as stale, and another one is started.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class LiveFeed:
         self._update()
 
     def release(self) -> None:
-        """Let go of the GPUs: end the collector, and start none until `resume`."""
+        """Release the GPUs: end the collector, and start none until `resume`."""
         self._supervisor.release()
         self._update()
 

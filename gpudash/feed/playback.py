@@ -1,6 +1,6 @@
 """The snapshots of a recording: played, paused, stepped and sought.
 
-The file is read in a thread of its own, for a network file system may be slow, or never answer.
+The file is read in a thread of its own, as a network file system may be slow, or never answer.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _FRAME_SECONDS = 0.1
 _GAP_SECONDS, _GAP_INTERVALS = 5.0, 3.0
 _GAP_PAUSE_SECONDS = 2.0
 
-Work = Callable[[], list[DecodedSample]]
-Then = Callable[[list[DecodedSample]], None]
+Read = Callable[[], list[DecodedSample]]
+OnRead = Callable[[list[DecodedSample]], None]
 
 
 class Playback:
@@ -258,8 +258,8 @@ class Playback:
             self._timer.cancel()
             self._timer = None
 
-    def _submit(self, work: Work, then: Then) -> None:
-        """Let the thread do some work, and take its result unless it is outdated."""
+    def _submit(self, read: Read, on_read: OnRead) -> None:
+        """Read samples in the thread, and take them unless they are outdated."""
         loop, turn = self._loop, self._turn
         if loop is None:
             return
@@ -268,7 +268,7 @@ class Playback:
             if turn != self._turn:
                 return
             if error is None:
-                then(samples)
+                on_read(samples)
             else:
                 self.error = error
                 self._on_change()
@@ -277,7 +277,7 @@ class Playback:
             found: list[DecodedSample] = []
             error = None
             try:
-                found = work()
+                found = read()
             except (GpudashError, OSError) as failure:
                 error = f"recording: {failure}"
             # The loop may have ended meanwhile.

@@ -1,4 +1,4 @@
-"""The interface between the screen and whatever brings its snapshots."""
+"""The interface between the screen and what brings its snapshots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FeedState(Enum):
-    """Whether the last snapshot is what the host looks like now."""
+    """Whether the last snapshot is the present state of the host."""
 
     STARTING = "starting"
     LIVE = "live"
@@ -56,7 +56,7 @@ class SnapshotFeed(Protocol):
 
     @property
     def state(self) -> FeedState:
-        """Whether the last snapshot is what the host looks like now."""
+        """Whether the last snapshot is the present state of the host."""
 
     @property
     def age(self) -> float:
@@ -95,7 +95,7 @@ class CollectorControl(Protocol):
         """Sample at another interval."""
 
     def release(self) -> None:
-        """Let go of the GPUs until `resume`."""
+        """Release the GPUs until `resume`."""
 
     def resume(self) -> None:
         """Collect again after `release`; else replace the collector at once."""

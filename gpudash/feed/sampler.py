@@ -81,7 +81,7 @@ class Sampler:
     def next_sample_or_retry(self, goes_on: Callable[[str], bool]) -> bool:
         """Wait for the next sample also through silence and restarts of the collector.
 
-        `goes_on` is given each error; where it returns False that is the end, and the result.
+        `goes_on` gets each error; where it returns False, waiting ends, and the result is False.
         """
         while True:
             try:
@@ -98,7 +98,7 @@ class Sampler:
         self._collector.close(_DEATH_SECONDS)
 
     def _has_answer(self, snapshot: Snapshot) -> bool:
-        """Whether the driver answered at all: without it no GPU is known, which is not none."""
+        """Whether the driver answered: otherwise GPUs are unknown, which is not none."""
         if snapshot.devices or self._allow_empty:
             return True
         for fault in snapshot.errors:
@@ -123,7 +123,7 @@ def open_sampler(argv: Sequence[str], window_seconds: float) -> Sampler:
 
 
 class LineStream:
-    """The lines of a collector, byte for byte; a time without any stays empty, and is reported.
+    """The lines of a collector, byte for byte; `problem` reports a time without any.
 
     Raises GpudashError, with the collector's own last line and status, if it never gives any.
     """
@@ -172,7 +172,7 @@ class LineStream:
         return lines
 
     def toggle_release(self) -> None:
-        """Let go of the GPUs, so that they can be reset, or take them back."""
+        """Release the GPUs, so that they can be reset, or take them back."""
         if self._collector.is_released:
             self._collector.resume()
             self._resumed_at = self._clock()
@@ -180,7 +180,7 @@ class LineStream:
             self._collector.release()
 
     def close(self) -> None:
-        """Let the collector go without waiting for it."""
+        """End the collector without waiting for it."""
         self._collector.close()
 
 

@@ -1,7 +1,7 @@
-"""The one place that starts a collector, watches it, and starts another when it dies or hangs.
+"""Starts a collector, watches it, and starts another when it dies or hangs.
 
-A collector that the driver holds for ever cannot even be killed: it is abandoned, and another one
-is tried. Nothing here waits, except `wait`: an event loop and a blocking command use the same.
+A collector that the driver blocks for ever cannot even be killed: it is abandoned, and another one
+is started. Nothing here waits, except `wait`: an event loop and a blocking command use the same.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Before a dead one is started again; twice as long each time, up to `max_retry`."""
     max_retry: float = 60.0
     max_refused_retry: float = 5.0
-    """The longest that a driver that comes back, as after an update, is not noticed."""
+    """The longest delay until a driver that is back, as after an update, is noticed."""
     answer: float = 10.0
     """For the driver to answer a command that waits for it; three intervals more."""
     exit: float = 5.0

@@ -245,10 +245,10 @@ def test_no_gpu_at_all_has_its_own_status(environ: dict[str, str]) -> None:
         assert (status, out, err) == (6, "", "gpudash: there is no GPU\n")
 
 
-def test_leases_without_places_are_not_none(environ: dict[str, str]) -> None:
+def test_leases_that_cannot_be_read_are_not_none(environ: dict[str, str]) -> None:
     status, out, err = finish(start({**environ, "GPUDASH_LOCK_DIR": "/nonexistent"}, "leases"))
     assert (status, out) == (1, "")
-    assert "no place for leases" in err
+    assert "GPUs cannot be leased" in err
 
 
 def test_a_whole_gpu_where_instances_have_no_place(environ: dict[str, str]) -> None:

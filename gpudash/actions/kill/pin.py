@@ -114,7 +114,7 @@ class Target:
         return f"PID {self.process.pid} already exited, {state.unreaped}; nothing was sent"
 
     def close(self) -> None:
-        """Let go of it: nothing can be sent any more."""
+        """Release it: nothing can be sent any more."""
         if self._descriptor is not None and self._descriptor != _CLOSED:
             os.close(self._descriptor)
             self._descriptor = _CLOSED
@@ -181,7 +181,7 @@ def exited(pid: int) -> str:
 
 
 def _has_ended(descriptor: int) -> bool:
-    """Whether a pidfd says that its process ended."""
+    """Whether the process of a pidfd has ended."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))
@@ -224,10 +224,10 @@ def is_own(pid: int, parent_pid: int | None) -> bool:
     if parent_pid != os.getpid():
         return False
     words: tuple[str, ...] = processes.command_line(pid) or ()
-    went_on_from_us = words == processes.command_line(os.getpid())
+    is_forked_from_us = words == processes.command_line(os.getpid())
     started_by_name = any(os.path.basename(word) == "gpudash" for word in words[:2])
     started_by_code = words[1:2] == ("-c",) and "from gpudash.cli" in "".join(words[2:3])
-    if went_on_from_us or started_by_name or started_by_code:
+    if is_forked_from_us or started_by_name or started_by_code:
         return True
     return ("-m", "gpudash") in itertools.pairwise(words)
 

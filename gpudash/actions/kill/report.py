@@ -1,4 +1,4 @@
-"""What came of a signal: which processes ended, what became of their memory, and its text."""
+"""The result of a signal: which processes ended, what became of their memory, and its text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MemoryState = Literal["freed", "listed", "unowned", "unknown"]
 """Freed; still listed by the driver; in use without a listed process; or not known."""
 
 _KEPT_SHARE = 0.5
-"""Part of what was held that, in use without a listed process, counts as still held."""
+"""Share of the memory held from which memory in use without a listed process is that memory."""
 
 _MIN_BYTES = 64 << 20
 """Less than this comes and goes on its own: contexts, the driver's own needs."""
@@ -41,7 +41,7 @@ class Share(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of the signal for one process."""
+    """The result of the signal for one process."""
 
     target: Target
     state: ProcessState
@@ -65,9 +65,9 @@ class Report(Struct, frozen=True, kw_only=True):
     """Shows what was held."""
     waited_seconds: float = 0.0
     reap_due_at: float = 0.0
-    """Monotonic time from which a zombie is worth a word: its parent may be about to reap it."""
+    """Monotonic time from which a zombie is reported: its parent may be about to reap it."""
     memory: tuple[Share, ...] = ()
-    """What the ended processes held; empty where that was not looked at."""
+    """What the ended processes held; empty where that was not checked."""
     holders: tuple[Holder, ...] = ()
     """Processes that have a device open whose memory stays in use, as far as they are known."""
     survivors: tuple[Target, ...] = ()
@@ -225,7 +225,7 @@ _AMOUNTS: dict[MemoryState, str] = {
 
 
 def describe(report: Report) -> tuple[str, ...]:
-    """Return what came of a signal, a sentence each; the first is about all that were chosen."""
+    """Return the result of a signal, a sentence each; the first is about all that were chosen."""
     chosen = [result for result in report.results if not result.is_member]
     members = [result for result in report.results if result.is_member]
     memory = describe_memory(report)
@@ -256,7 +256,7 @@ def _count(report: Report, chosen: Sequence[Result]) -> str:
 
 
 def _sentence(report: Report, result: Result) -> str:
-    """Return what came of one process."""
+    """Return the result for one process."""
     process, signal, state = named(result.target.process), report.signal, result.state
     waited = f"{report.waited_seconds:.0f} s"
     if result.ended and result.refusal is not None:
@@ -303,7 +303,7 @@ def _gpus(report: Report, shares: Iterable[Share]) -> str:
 
 
 def _keepers(report: Report) -> Iterator[str]:
-    """Say which processes keep the memory, as far as that is known."""
+    """Yield which processes keep the memory, as far as that is known."""
     if report.survivors:
         pids = [str(target.process.pid) for target in report.survivors]
         if len(pids) == 1:
@@ -317,5 +317,5 @@ def _keepers(report: Report) -> Iterator[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    names_all = f" ({', '.join(names)})" if len(names) <= _MAX_NAMED else ""
-    return f"{len(names)} processes{names_all}"
+    shown = f" ({', '.join(names)})" if len(names) <= _MAX_NAMED else ""
+    return f"{len(names)} processes{shown}"

@@ -54,10 +54,10 @@ TIMEOUTS = Timeouts()
 
 
 class Kill:
-    """One signal to some processes: `send` sends it, `wait` returns what came of it.
+    """One signal to some processes: `send` sends it, `wait` returns its result.
 
     They are separate so that `send` can be called where nothing interrupts it: a tree that is to
-    be killed is stopped first, and must not be left so. `record` gets what was sent, and must not
+    be killed is stopped first, and must not stay stopped. `record` gets what was sent, and must not
     block.
     """
 
@@ -132,7 +132,7 @@ class Kill:
         return {each.target.process.pid: each.refusal for each in self.sendings if each.refusal}
 
     def _note(self, targets: Iterable[Target], refusals: Iterable[Refusal]) -> None:
-        """Take note of what was sent to these, and have it recorded."""
+        """Note what was sent to these, and have it recorded."""
         reasons = {refusal.process.pid: refusal.reason for refusal in refusals}
         fresh = [Sending(each, self.signal, reasons.get(each.process.pid)) for each in targets]
         self.sendings += fresh

@@ -76,7 +76,7 @@ class KillSelection:
         return (*chosen, *below)
 
     def find_trees(self) -> None:
-        """Find what is below the targets; /proc may hold its reader for ever."""
+        """Find what is below the targets; reading /proc may block for ever."""
         self.trees = tuple(Tree(target, self.snapshot.processes) for target in self.targets)
 
     def find_trees_in_thread(self) -> None:
@@ -86,7 +86,7 @@ class KillSelection:
             threading.Thread(target=self._search, daemon=True).start()
 
     def keep(self, targets: Collection[Target]) -> None:
-        """Leave out all but these targets and members."""
+        """Drop all but these targets and members."""
         self.rows = tuple(self._row(target.process) for target in targets)
         self.targets, self.refusals = tuple(targets), ()
         self.warnings = tuple(_merged(self.targets))

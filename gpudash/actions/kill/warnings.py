@@ -115,7 +115,7 @@ def _session(process: Process, stat: processes.ProcStat | None) -> str | None:
 
 
 def _foreign(process: Process, status: bytes) -> str | None:
-    """Doubt figures within a namespace: the driver may mean the process of that PID outside."""
+    """Within a namespace the driver may mean the process of that PID outside."""
     if not status or not process.devices or processes.in_first_pid_namespace():
         return None
     return "this is a PID namespace: GPUs and memory may be those of a process outside"

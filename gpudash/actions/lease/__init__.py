@@ -1,1 +1,1 @@
-"""Which GPUs the next person may have, waiting for them, and taking leases on them."""
+"""Choosing GPUs that are free, waiting for them, and leasing them."""

@@ -23,8 +23,8 @@ _RETRY_SECONDS = 0.05
 _TAKEN = "just taken by another process"
 _MAX_DESCRIPTORS = 256
 NO_LEASES = (
-    "no place for leases: {}; GPUs need their directory in /sys/bus/pci/devices, or "
-    "GPUDASH_LOCK_DIR a folder with a file for each UUID, all of it root's"
+    "GPUs cannot be leased: {}; each needs its directory in /sys/bus/pci/devices, or a file named "
+    "by its UUID in GPUDASH_LOCK_DIR, owned by root"
 )
 
 
@@ -47,26 +47,26 @@ def lease(sampler: Sampler, request: GpuRequest) -> Leased | str:
     GpudashError where GPUs cannot be leased.
     """
     for attempt in range(_ROUNDS):
-        without_place = _without_place(sampler.samples[-1].devices)
-        excluded = dict(without_place)
+        without_lock_file = _without_lock_file(sampler.samples[-1].devices)
+        excluded = dict(without_lock_file)
         found = _lease_once(sampler, request, excluded)
-        if isinstance(found, Leased) or excluded == without_place or request.count == 1:
+        if isinstance(found, Leased) or excluded == without_lock_file or request.count == 1:
             return found
         time.sleep(random.uniform(1, 2 + attempt) * _RETRY_SECONDS)
         sampler.next_sample()
     return found
 
 
-def require_places(devices: Sequence[Device]) -> None:
-    """Raise GpudashError if no GPU has a place for its lease."""
-    if not any(map(_has_place, devices)):
-        known = next(filter(None, map(_place, devices)), None)
+def require_lock_files(devices: Sequence[Device]) -> None:
+    """Raise GpudashError if no GPU can be leased."""
+    if not any(map(_has_lock_file, devices)):
+        known = next(filter(None, map(_lock_path, devices)), None)
         reason = f"{known} does not exist" if known else "no GPU has a PCI address"
         raise GpudashError(NO_LEASES.format(reason))
 
 
 def hold_until_exit(leased: Leased) -> None:
-    """Let another process hold the leases, too, until this one has ended.
+    """Start a process that also holds the leases until this one has ended.
 
     Some commands close every descriptor that they inherit, and the lease with it.
     """
@@ -107,28 +107,28 @@ def _hold(job: int, leased: Leased) -> NoReturn:
     os._exit(0)
 
 
-def _without_place(devices: Sequence[Device]) -> dict[str, str]:
-    """Return a reason for each device without a place; raises GpudashError if none has one."""
-    require_places(devices)
+def _without_lock_file(devices: Sequence[Device]) -> dict[str, str]:
+    """Return a reason for each device that cannot be leased; raises GpudashError if none can."""
+    require_lock_files(devices)
     return {
-        device.uuid: "has no place for a lease"
+        device.uuid: "cannot be leased"
         for device in devices
-        if device.uuid and not _has_place(device)
+        if device.uuid and not _has_lock_file(device)
     }
 
 
-def _has_place(device: Device) -> bool:
-    place = _place(device)
-    return place is not None and os.path.exists(place)
+def _has_lock_file(device: Device) -> bool:
+    path = _lock_path(device)
+    return path is not None and os.path.exists(path)
 
 
-def _place(device: Device) -> str | None:
-    """Return what a lease locks; a MIG instance has that only in a shared folder."""
+def _lock_path(device: Device) -> str | None:
+    """Return the file that a lease locks; a MIG instance has one only in GPUDASH_LOCK_DIR."""
     return locks.lease_path(device.uuid, None if device.is_mig else device.pci_bus_id)
 
 
 def _lease_once(sampler: Sampler, request: GpuRequest, excluded: dict[str, str]) -> Leased | str:
-    """Choose and lease; add to `excluded` what another process was quicker to take."""
+    """Choose and lease; add to `excluded` what another process took first."""
     while True:
         choice = choose(tuple(sampler.samples), request, os.environ, excluded=excluded)
         if not choice.devices:
@@ -157,7 +157,7 @@ def _take_all(devices: Sequence[Device], excluded: dict[str, str]) -> Leased | N
 
 
 def _take(device: Device) -> int | None:
-    path = _place(device) or ""
+    path = _lock_path(device) or ""
     try:
         return locks.acquire(path)
     except OSError as error:

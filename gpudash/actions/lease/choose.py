@@ -64,7 +64,7 @@ def choose(
 
 
 def max_possible(now: Snapshot, request: GpuRequest, environ: Mapping[str, str]) -> int:
-    """Return how many devices could ever be had together, whoever uses them now."""
+    """Return how many devices could be leased together if all were free."""
     devices = possible_devices(now, request, environ)
     candidates = [Candidate(device=each, utilization_percent=0, free_bytes=0) for each in devices]
     if request.linked and len(devices) >= request.count:
@@ -75,7 +75,7 @@ def max_possible(now: Snapshot, request: GpuRequest, environ: Mapping[str, str])
 def require_possible(
     now: Snapshot, request: GpuRequest, environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Raise GpudashError if the request can never be satisfied, whoever uses the GPUs now."""
+    """Raise GpudashError if the request cannot be satisfied even with all GPUs free."""
     count = max_possible(now, request, environ)
     if count < request.count:
         error = GpudashError(

@@ -15,7 +15,7 @@ from gpudash.model.units import duration
 from gpudash.system import locks, processes, terminal
 
 _REPORT_SECONDS = 60.0
-_LOOK_UP_SECONDS = 5.0
+_REFRESH_SECONDS = 5.0
 
 
 class Waiting:
@@ -84,14 +84,14 @@ def _lock(descriptor: int, path: str, waiting: Waiting) -> bool:
     except BlockingIOError:
         waiting.report(f"others are waiting, {_first_in_queue(path)} first")
 
-    def look_up(_number: int, _frame: object) -> None:
+    def refresh(_number: int, _frame: object) -> None:
         if waiting.seconds_left == 0:
             raise TimeoutError
         waiting.report(f"others are waiting, {_first_in_queue(path)} first")
 
     left = waiting.seconds_left
-    pause = _LOOK_UP_SECONDS if left is None else min(_LOOK_UP_SECONDS, max(left, 0.1))
-    before = signal.signal(signal.SIGALRM, look_up)
+    pause = _REFRESH_SECONDS if left is None else min(_REFRESH_SECONDS, max(left, 0.1))
+    before = signal.signal(signal.SIGALRM, refresh)
     try:
         # Repeated, as an alarm just before the kernel waits would be lost.
         signal.setitimer(signal.ITIMER_REAL, pause, pause)

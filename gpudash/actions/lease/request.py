@@ -18,6 +18,9 @@ from gpudash.model.state import unreadable_state
 from gpudash.model.units import duration, size
 
 DEFAULT_MAX_UTILIZATION = 10.0
+NONE: Mapping[str, str] = MappingProxyType({})
+
+_PROHIBITED = "prohibited"
 
 
 class GpuRequest(Struct, frozen=True, kw_only=True):
@@ -34,10 +37,6 @@ class GpuRequest(Struct, frozen=True, kw_only=True):
     """Whether NVLink must connect every pair."""
     share: bool = False
     """Whether a GPU on which others compute is acceptable."""
-
-
-_PROHIBITED = "prohibited"
-NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -102,7 +101,7 @@ def filter_candidates(
 def possible_devices(
     now: Snapshot, request: GpuRequest, environ: Mapping[str, str]
 ) -> list[Device]:
-    """Return the devices that could ever fit, whoever uses them now."""
+    """Return the devices that would fit if they were free."""
     restricted = _restricted(environ, now.devices)
     return [
         device

@@ -1,4 +1,4 @@
-"""What checks see: a sample with its lookups, and the recent activity of its processes."""
+"""The input of checks: a sample with its lookups, and the recent activity of its processes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from gpudash.model.snapshot import Snapshot
 PROOF_SECONDS = 30.0
 """How long a process that is new or has worked must do nothing before it counts as idle."""
 _MEAN_SECONDS = 20.0
+_SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
+"""Daemons of MPS and DCGM, which hold a little memory for others."""
 
 
 class ShareActivity(Struct):
@@ -144,10 +146,6 @@ def _mixed(before: float | None, value: float | None, fresh: float) -> float | N
     return float(value) if before is None else before + (value - before) * fresh
 
 
-_SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
-"""Daemons of MPS and DCGM, which hold a little memory for others."""
-
-
 class Hold(Struct, frozen=True):
     """A process on one device."""
 
@@ -160,7 +158,7 @@ class Hold(Struct, frozen=True):
 
 
 class RuleContext:
-    """What a check sees: a snapshot with its lookups, and the recent activity."""
+    """The input of a check: a snapshot with its lookups, and the recent activity."""
 
     def __init__(self, snapshot: Snapshot, activity: ActivityTracker, *, is_first: bool) -> None:
         self.snapshot = snapshot

@@ -13,7 +13,7 @@ _MARGIN_CELSIUS = 10
 def utilization_level(device: Device) -> Level:
     """Return ok for a device that computes, warn for an idle one whose memory is held.
 
-    One that is idle and free is unknown, too: it deserves no color.
+    One that is idle and free is unknown too, and so has no color.
     """
     if device.gpu_utilization_percent == 0 and (memory_share(device) or 0) >= _NOTABLE_SHARE:
         return "warn"
@@ -71,7 +71,7 @@ def memory_share(device: Device) -> float | None:
 
 
 def notable(device: Device, amount: int | None) -> bool:
-    """Return whether an amount of the device's memory is worth a word: 1 GiB or 5 % of it."""
+    """Return whether an amount of the device's memory is worth reporting: 1 GiB or 5 % of it."""
     if amount is None:
         return False
     total = device.memory_total_bytes

@@ -2,7 +2,7 @@
 
 A line differs little from those before it, but zlib sees no further back than 32 KiB, and a line
 may be longer. So a line is compressed in pieces, each with the same part of a reference line as
-its dictionary: 1.7 KB in place of 6.7 for a line of 59 KB.
+its dictionary: 1.7 KB instead of 6.7 for a line of 59 KB.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SMALL = 2048
 _RECENT = 60
 """Newest snapshots that are kept however close together they are."""
 _SETTLED_SECONDS = 0.9
-"""Least distance between those before them."""
+"""Minimum distance between those before them."""
 _MAX_COUNT = 660
 _MAX_AGE_SECONDS = 630.0
 _MAX_BYTES = 12 << 20

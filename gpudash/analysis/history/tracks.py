@@ -127,7 +127,7 @@ class Track:
         self.end = number + 1
 
     def trim(self, first: int) -> None:
-        """Let go of the blocks before row `first`."""
+        """Drop the blocks before row `first`."""
         for number in [number for number in self._blocks if (number + 1) * BLOCK <= first]:
             del self._blocks[number]
 

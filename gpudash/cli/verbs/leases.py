@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 
-from gpudash.actions.lease.acquire import require_places
+from gpudash.actions.lease.acquire import require_lock_files
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.oneshot import write_json
 from gpudash.cli.options import collector_command, has_color
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         sampler.fill()
         snapshot = sampler.samples[-1]
     if not snapshot.host.simulated:
-        require_places(snapshot.devices)
+        require_lock_files(snapshot.devices)
     if options.json:
         write_json(snapshot.leases)
     else:

@@ -167,7 +167,7 @@ class RecordedSource:
         return self._sample.snapshot()
 
     def close(self) -> None:
-        """Do nothing: there is no driver to let go of."""
+        """Do nothing: there is no driver to release."""
 
 
 def open_recorded(path: str, at: str | None) -> RecordedSource:

@@ -77,7 +77,7 @@ class Writer:
             self._descriptor = _CLOSED
 
     def _remove(self) -> None:
-        """Remove the file, unless another one is in its place."""
+        """Remove the file, unless another one has its name by now."""
         # An empty file that stays does no harm; the error that led here must not be hidden.
         with suppress(OSError):
             if os.path.samestat(os.fstat(self._descriptor), os.lstat(self.path)):

@@ -182,7 +182,7 @@ def test_the_collector_of_gpudash_is_refused(holders: Holders, words: tuple[str,
     pin(shown(job.pid), HERE).close()
 
 
-def test_the_collector_that_went_on_from_us_is_refused() -> None:
+def test_the_collector_that_was_forked_from_us_is_refused() -> None:
     collector = ForkedProcess(signal.pause)
     with collector.stdin, collector.stdout, collector.stderr:
         assert "own collector" in refusal(shown(collector.pid))
