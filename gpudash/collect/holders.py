@@ -45,7 +45,7 @@ class _Scan:
 class HolderSearch:
     """Scans all processes, a slice at a time, and remembers what the last whole scan found.
 
-    A GPU is judged only by a scan that began after it was first wanted: a process that holds its
+    A GPU is covered only by a scan that began after it was first wanted: a process that holds its
     memory had it open by then. `read_facts` returns owner and command line of a PID, None if it is
     gone.
     """
@@ -77,7 +77,7 @@ class HolderSearch:
             self._scan = _Scan(minors)
             seconds = _FIRST_SLICE_SECONDS if self._last is None else seconds
         if self._scan is not None:
-            self._go_on(self._scan, start + seconds)
+            self._continue(self._scan, start + seconds)
         passed_over = {*listed, os.getpid()}
         known = {} if self._last is None else self._known(self._last, passed_over)
         if self._scan is not None and not self._scan.covers <= known.keys():
@@ -85,7 +85,7 @@ class HolderSearch:
         return known
 
     def _want(self, minors: set[int]) -> None:
-        """Let no scan judge GPUs for which it was not made."""
+        """Keep scans from covering GPUs for which they were not made."""
         if not minors:
             self._scan = self._last = None
         for scan in filter(None, (self._scan, self._last)):
@@ -99,11 +99,11 @@ class HolderSearch:
         return now - self._ended >= (_RESCAN_SECONDS if is_covered else _UNCOVERED_RESCAN_SECONDS)
 
     def _known(self, scan: _Scan, passed_over: Collection[int]) -> dict[int, Holders]:
-        """Return what a scan found; an unfinished one says nothing of GPUs without holders."""
+        """Return what a scan found; an unfinished one leaves out GPUs without holders."""
         present = [
             (opened, holder)
             for opened, holder in scan.found
-            if holder.pid not in passed_over and _is_there(holder)
+            if holder.pid not in passed_over and _is_running(holder)
         ]
         is_whole = scan is self._last
         of_minor = {
@@ -116,7 +116,7 @@ class HolderSearch:
             if holders or is_whole
         }
 
-    def _go_on(self, scan: _Scan, until: float) -> None:
+    def _continue(self, scan: _Scan, until: float) -> None:
         for pid in scan.left:
             opened = self._opened(scan, pid)
             holder = self._holder(pid) if opened else None
@@ -161,7 +161,7 @@ def _hides_processes() -> bool:
     return not os.path.exists("/proc/1")
 
 
-def _is_there(holder: Holder) -> bool:
-    """Whether it has not ended since it was found."""
+def _is_running(holder: Holder) -> bool:
+    """Whether it still runs."""
     stat = processes.read_stat(holder.pid)
     return stat is not None and stat.start_ticks == holder.start_ticks

@@ -60,7 +60,7 @@ def job_of(text: str) -> Job | None:
 def _paths(text: str) -> list[_Path]:
     """Split every hierarchy's path into its names; the one that systemd manages comes first."""
     rows = [row.split(":", 2) for row in text.split("\n") if row.count(":") >= 2]
-    # Of a hybrid host both v2 and name=systemd are systemd's; an empty v2 path says nothing.
+    # Of a hybrid host both v2 and name=systemd are systemd's; an empty v2 path names no job.
     rows.sort(key=lambda row: _rank(*row))
     return [path.removesuffix(" (deleted)").strip("/").split("/") for _, _, path in rows]
 

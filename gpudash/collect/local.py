@@ -157,7 +157,7 @@ class LocalSource:
         )
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
         self._nvml.close()
 
     def _join(
@@ -185,7 +185,7 @@ _MIN_UNACCOUNTED_BYTES = 256 << 20
 def explain_memory(
     devices: tuple[Device, ...], listed: Collection[int], host: Host, reader: HostReader
 ) -> tuple[Device, ...]:
-    """Return the devices with who may hold memory that no `listed` process owns.
+    """Return the devices with the processes that may hold memory no `listed` one owns.
 
     A device without memory of its own gets the sizes of the host's.
     """

@@ -1,4 +1,4 @@
-"""The protocols of what a snapshot comes from: a source, and the operating system below it."""
+"""The protocols of the origins of a snapshot: a source, and the operating system below it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the driver; raises DriverError when a call that hangs forbids it."""
+        """Release the driver; raises DriverError when a call that hangs forbids it."""
         ...
 
 
 class Holders(Struct, frozen=True):
-    """Who has a GPU open although the driver does not list it."""
+    """The processes that have a GPU open although the driver does not list them."""
 
     found: tuple[Holder, ...]
     complete: bool

@@ -108,7 +108,7 @@ def kernel_address(bus_id: str | bytes | None) -> str | None:
 
 
 _QUIET_SECONDS = 30.0
-"""For how long nothing must have happened before the GPUs are left alone."""
+"""How long nothing must have happened before the GPUs are left alone."""
 _FALL_ASLEEP_SECONDS = 30.0
 """A GPU that is awake for longer is kept awake by others: leaving it alone gains nothing."""
 _RETRY_SECONDS = 600.0

@@ -1,4 +1,4 @@
-"""NVML's return values, and what they mean to people.
+"""NVML's return values, and what they mean.
 
 The texts are gpudash's own: asking the C library for them has crashed on a failed init
 (hashcat#2773), and pynvml knows only some of them.
@@ -68,7 +68,7 @@ _TEXTS = {
 
 _DEVICE_TEXTS = {
     NO_PERMISSION: "may not be read: no permission on its device node",
-    GPU_IS_LOST: "fell off the bus; a reboot may bring it back, sudo dmesg | grep -i xid says why",
+    GPU_IS_LOST: "fell off the bus; a reboot may bring it back, sudo dmesg | grep -i xid shows why",
     RESET_REQUIRED: "needs a reset: end its processes, then sudo nvidia-smi --gpu-reset -i {}",
 }
 

@@ -61,7 +61,7 @@ class DeviceSampler:
     def sample(self, now: float) -> None:
         """Read what is due at `now`.
 
-        Raises DeviceLost when the device says that it is gone, or fails in all that is fast.
+        Raises DeviceLost when the device reports that it is gone, or fails in all that is fast.
         """
         if self.samples:
             self._batch.add_error_counters()
@@ -118,7 +118,7 @@ class DeviceSampler:
 
 
 class _BatchPart(Protocol):
-    """Some field values of the batch, and what they say of the device."""
+    """Some field values of the batch, and the fields that they fill."""
 
     def wanted(self, now: float) -> list[Scoped]:
         """Return what the next batch has to bring."""
@@ -150,11 +150,11 @@ class FieldBatch:
         self._counters.links = self._link_errors.links = active
 
     def limit_pcie(self, max_bytes_per_second: float | None) -> None:
-        """Take no PCIe rate for true that is above what the link carries, None if unknown."""
+        """Drop PCIe rates above what the link carries, None if unknown."""
         self._counters.max_pcie_bytes_per_second = max_bytes_per_second
 
     def add_error_counters(self) -> None:
-        """Begin with what says nothing in the first tick, which may be the only one."""
+        """Begin to read what needs two ticks: the first may be the only one."""
         if self._link_errors not in self._parts:
             self._parts += [Throttling(), self._link_errors]
 
@@ -213,7 +213,7 @@ class Fans:
     def speeds(self) -> tuple[int | None, ...] | None:
         """Return the speed of each fan in percent; None if there is none or none answers.
 
-        Raises DeviceLost when the device says that it is gone.
+        Raises DeviceLost when the device reports that it is gone.
         """
         call = self._library.call_device
         if self._count is None:
@@ -239,7 +239,7 @@ def memory_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return whether the memory is the host's, and no sizes where NVML has none.
 
     Such a chip answers NOT_SUPPORTED, or 0 bytes in total. So may a lost GPU, or a MIG parent
-    without rights: only the name, or page tables shared with the CPU, tell them apart.
+    without rights: only the name, or page tables shared with the CPU, distinguish them.
     """
     if values.get("memory_total_bytes") is not None:
         return {"unified_memory": False}

@@ -35,7 +35,7 @@ _IDENTITY = frozenset(field for call in STATIC for field, _ in call.fields)
 
 
 class GpuSample(Struct, frozen=True):
-    """What one tick read of a GPU."""
+    """The values of one GPU in one tick."""
 
     device: Device
     instances: tuple[Device, ...]
@@ -195,7 +195,7 @@ class GpuReader:
                 self._fetch_xids(now)
 
     def _continue_from(self, before: Device) -> None:
-        """Go on where an earlier collector ended."""
+        """Continue where an earlier collector ended."""
         from gpudash.collect.nvml.xids import XidWatch
 
         self._xids = self._xids or XidWatch(self._library, self._wall_clock, before.xid_events)
@@ -218,7 +218,7 @@ class GpuReader:
 
 
 class Gpu:
-    """One GPU as it is shown, whether or not it answers."""
+    """One GPU as it is shown, also while it does not answer."""
 
     def __init__(
         self,

@@ -183,7 +183,7 @@ class Library:
         self._wide_processes = _lists_wide_processes(version)
 
     def close(self) -> None:
-        """Let go of the driver; all handles die with it."""
+        """Release the driver; all handles become invalid."""
         self.call("nvmlShutdown")
 
     def call(self, name: str, *arguments: Any) -> tuple[Any, int]:
@@ -203,7 +203,7 @@ class Library:
             return None, codes.UNKNOWN
 
     def call_device(self, name: str, *arguments: Any) -> tuple[Any, int]:
-        """Call a function of a device; raises DeviceLost when it says that it is gone."""
+        """Call a function of a device; raises DeviceLost when it reports that it is gone."""
         value, code = self.call(name, *arguments)
         if code in codes.DEAD:
             raise DeviceLost(code)
@@ -226,7 +226,7 @@ class Library:
     def filled(self, name: str, structure: str, handle: Any) -> tuple[Any, int]:
         """Call a function that fills a structure of the module; return (it, 0) or (None, code).
 
-        Raises DeviceLost when the device says that it is gone.
+        Raises DeviceLost when the device reports that it is gone.
         """
         kind = getattr(self.module, structure, None)
         if kind is None:

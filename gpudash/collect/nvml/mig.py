@@ -12,7 +12,7 @@ from gpudash.collect.nvml.library import DeviceLost, Library
 from gpudash.model.device import Device
 
 _GONE = codes.PERMANENT | codes.DEAD | {codes.INVALID_ARGUMENT, codes.NOT_FOUND}
-"""How the driver says that there is no instance; any other failure says nothing."""
+"""How the driver reports that there is no instance; any other failure leaves that open."""
 
 
 class InstanceReader:
@@ -53,7 +53,7 @@ class InstanceReader:
         )
 
     def close(self) -> None:
-        """Free what NVML allocated, and look for instances again at the next read."""
+        """Free what NVML allocated, and search for instances again at the next read."""
         self._close_gpm(set())
         self._slots, self._due = {}, 0.0
 

@@ -17,7 +17,7 @@ from gpudash.collect.nvml.values import within
 
 _UNKNOWN = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
 _MAX_HOLD_SECONDS = 3.0
-"""Drivers count again about twice a second: a count that is older says nothing of now."""
+"""Drivers count about twice a second: an older count is out of date."""
 
 Slope = Callable[[FieldAnswer, FieldAnswer], float | None]
 """Counts per second from one reading to another, None where that is unknown."""
@@ -233,7 +233,7 @@ class PcieThroughput:
     def missing(self, known: Mapping[str, Any], now: float) -> dict[str, int | None]:
         """Return the rates as last measured, nothing if counters give them.
 
-        Raises DeviceLost when the device says that it is gone.
+        Raises DeviceLost when the device reports that it is gone.
         """
         if any(known.get(field) is not None for field in _PCIE_FIELDS.values()):
             self._measured = {}

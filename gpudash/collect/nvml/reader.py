@@ -104,10 +104,10 @@ class NvmlReader:
         return sample
 
     def close(self) -> None:
-        """Let go of the driver; the next read opens it again.
+        """Release the driver; the next read opens it again.
 
         Raises DriverError while a call is pending, under which nothing may be closed, and when
-        the driver does not let go in time.
+        the driver is not released in time.
         """
         if self._has_pending:
             raise DriverError(codes.TIMEOUT, "a call hangs in the driver, which keeps the GPUs")

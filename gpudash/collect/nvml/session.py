@@ -81,7 +81,7 @@ class Session:
         return self._finish()
 
     def close(self) -> None:
-        """Let go of the driver; raises DriverError if that is not done in time."""
+        """Release the driver; raises DriverError if that is not done in time."""
         self.task = task = Task(self._close)
         self._worker.run([task], first=True)
         if not self._finish():
@@ -206,8 +206,7 @@ class DeviceRegistry:
         """Find the GPUs of NVML, just opened; `on_bus` are the addresses that the kernel shows.
 
         NVML numbers GPUs in PCI order. Where it counts others than the kernel shows, as in a
-        container, the order says nothing, and each GPU is asked for its address, to tell it from
-        those of before.
+        container, the order is unknown, and each GPU is identified by its address.
 
         Raises DriverError when NVML cannot count them.
         """

@@ -48,7 +48,7 @@ def _ecc_errors(gpu: Gpu, kind: int) -> int | None:
 
 
 def _limit(gpu: Gpu, watts: float) -> int | None:
-    """Return a limit in mW; boards whose limit a laptop governs tell none."""
+    """Return a limit in mW; boards whose limit a laptop governs have none."""
     return round(watts * 1000) if gpu.board.power_limits else None
 
 
@@ -95,7 +95,7 @@ _MICROSECONDS = 167_000
 
 
 def memory(total: int, reserved: int, used: int, version: int | None) -> Record:
-    """Return the memory structure of version 1, whose used is not told from reserved, or 2."""
+    """Return the memory structure of version 1, whose used includes reserved, or 2."""
     free = total - reserved - used
     if version is None:
         return Record(total=total, free=free, used=used + reserved)
@@ -192,7 +192,7 @@ def occupants(device: Gpu | Instance) -> list[Occupant]:
     """Return who uses a GPU, or one of its MIG instances."""
     if isinstance(device, Gpu):
         return list(device.occupants)
-    return [o for o in device.gpu.occupants if o.share.slot == device.place.slot]
+    return [o for o in device.gpu.occupants if o.share.slot == device.slice.slot]
 
 
 def utilization_samples(gpu: Gpu, now: float, last_seen: int) -> list[Record] | None:
@@ -231,13 +231,13 @@ def _listing(letter: str) -> Callable[[Gpu | Instance, float], list[Record]]:
 
 def _entry(device: Gpu | Instance, occupant: Occupant) -> Record:
     gpu = device if isinstance(device, Gpu) else device.gpu
-    places = (p for p in gpu.card.slices if p.slot == occupant.share.slot)
-    place = next(places, None)
+    slices = (each for each in gpu.card.slices if each.slot == occupant.share.slot)
+    mig = next(slices, None)
     return Record(
         pid=occupant.program.pid,
         usedGpuMemory=occupant.share.memory,
-        gpuInstanceId=place.gpu_instance if place else _NO_INSTANCE,
-        computeInstanceId=place.compute_instance if place else _NO_INSTANCE,
+        gpuInstanceId=mig.gpu_instance if mig else _NO_INSTANCE,
+        computeInstanceId=mig.compute_instance if mig else _NO_INSTANCE,
     )
 
 
@@ -265,7 +265,7 @@ _WORD = 64
 
 def common_ancestor(one: Gpu, now: float, other: Gpu) -> int:
     """Return how far up the PCIe tree two GPUs meet."""
-    here, there = one.card.place, other.card.place
+    here, there = one.card.location, other.card.location
     if one is other:
         return _C["NVML_TOPOLOGY_INTERNAL"]
     if here == there:
@@ -283,7 +283,7 @@ def peer_status(one: Gpu, now: float, other: Gpu, capability: int) -> int:
     """
     if one.board.nvlink and other.board.nvlink:
         return pick((_OK, _OK, _OK, _OK, _NOT), capability)
-    reach = _OK if one.card.place[:2] == other.card.place[:2] else _CHIPSET
+    reach = _OK if one.card.location[:2] == other.card.location[:2] else _CHIPSET
     if not one.board.peer_access:
         reach = _BOARD
     return pick((reach, reach, _NOT, _NOT, reach), capability)
@@ -309,7 +309,7 @@ def _remote_pci(gpu: Gpu, now: float, number: int) -> Record | None:
 
 
 def _when_linked(value: Callable[[NvLink], int]) -> Callable[..., int | None]:
-    """Return a call that tells one fact about a link."""
+    """Return a call that answers one fact about a link."""
 
     def answer(gpu: Gpu, now: float, number: int, *_: int) -> int | None:
         link = _link(gpu, number)
@@ -326,12 +326,12 @@ def _words(members: range, count: int) -> list[int]:
 
 def _cpus(gpu: Gpu, now: float, count: int, *_: int) -> list[int]:
     per_socket = gpu.scene.cpus_per_socket
-    first = gpu.card.place[0] * per_socket
+    first = gpu.card.location[0] * per_socket
     return _words(range(first, first + per_socket), count)
 
 
 def _nodes(gpu: Gpu, now: float, count: int, *_: int) -> list[int]:
-    socket = gpu.card.place[0]
+    socket = gpu.card.location[0]
     return _words(range(socket, socket + 1), count)
 
 
@@ -356,37 +356,37 @@ _RESERVED = 13 * MIB
 
 def _memory(instance: Instance, now: float, version: int | None = None) -> Record:
     used = sum(o.share.memory + (3 + o.program.pid % 5) * MIB for o in occupants(instance))
-    return memory(instance.place.memory, _RESERVED, used, version)
+    return memory(instance.slice.memory, _RESERVED, used, version)
 
 
 def _instance_bar1(instance: Instance, now: float) -> Record:
-    total = instance.gpu.board.bar1 * instance.place.slices // instance.gpu.board.mig_slots
+    total = instance.gpu.board.bar1 * instance.slice.slices // instance.gpu.board.mig_slots
     return Record(bar1Total=total, bar1Used=MIB, bar1Free=total - MIB)
 
 
 def _attributes(instance: Instance, now: float) -> Record:
-    place = instance.place
+    mig = instance.slice
     return Record(
-        multiprocessorCount=place.multiprocessor_count,
-        sharedCopyEngineCount=place.slices,
-        sharedDecoderCount=place.slices // 2,
+        multiprocessorCount=mig.multiprocessor_count,
+        sharedCopyEngineCount=mig.slices,
+        sharedDecoderCount=mig.slices // 2,
         sharedEncoderCount=0,
         sharedJpegCount=0,
         sharedOfaCount=0,
-        gpuInstanceSliceCount=place.slices,
-        computeInstanceSliceCount=place.slices,
-        memorySizeMB=place.memory // MIB,
+        gpuInstanceSliceCount=mig.slices,
+        computeInstanceSliceCount=mig.slices,
+        memorySizeMB=mig.memory // MIB,
     )
 
 
 INSTANCE_CALLS: dict[str, Callable[..., Any]] = {
     **_LISTING_CALLS,
     "nvmlDeviceGetUUID": lambda i, now: i.uuid,
-    "nvmlDeviceGetName": lambda i, now: f"{i.gpu.board.name} MIG {i.place.profile}",
+    "nvmlDeviceGetName": lambda i, now: f"{i.gpu.board.name} MIG {i.slice.profile}",
     "nvmlDeviceGetMemoryInfo": _memory,
     "nvmlDeviceGetBAR1MemoryInfo": _instance_bar1,
-    "nvmlDeviceGetGpuInstanceId": lambda i, now: i.place.gpu_instance,
-    "nvmlDeviceGetComputeInstanceId": lambda i, now: i.place.compute_instance,
+    "nvmlDeviceGetGpuInstanceId": lambda i, now: i.slice.gpu_instance,
+    "nvmlDeviceGetComputeInstanceId": lambda i, now: i.slice.compute_instance,
     "nvmlDeviceGetAttributes": _attributes,
     "nvmlDeviceGetComputeMode": lambda i, now: 0,
 }

@@ -20,7 +20,7 @@ Field = tuple[int, Callable[[Gpu, float, int], int | None]]
 
 
 def field_values(gpu: Gpu, now: float, ids: Iterable[int | tuple[int, int]]) -> list[Record]:
-    """Return one value per id or (id, scope); an entry that fails says so in `nvmlReturn`."""
+    """Return one value per id or (id, scope); `nvmlReturn` is the status of each."""
     return [_read(gpu, now, *((one, 0) if isinstance(one, int) else one)) for one in ids]
 
 
@@ -63,7 +63,7 @@ def _pcie(factor: float) -> Field:
 
 
 def _links(factor: float) -> Field:
-    """Return the KiB of one NVLink since boot, or of all when the scope says so."""
+    """Return the KiB of one NVLink since boot, or of all for the scope of all links."""
 
     def read(gpu: Gpu, now: float, scope: int) -> int | None:
         link = gpu.board.nvlink

@@ -56,14 +56,14 @@ def load_of(load: int, ratio: float) -> int:
     return min(100, round(load * ratio))
 
 
-LEAST_UPTIME = 3 * DAY
+MIN_UPTIME = 3 * DAY
 _BETWEEN_BOOTS = 60 * DAY
 _INIT = 1
 
 
 def boot_time(now: float) -> float:
     """Return when the host booted, Unix time: from 3 up to 63 days ago."""
-    return floor(now / _BETWEEN_BOOTS) * _BETWEEN_BOOTS - LEAST_UPTIME
+    return floor(now / _BETWEEN_BOOTS) * _BETWEEN_BOOTS - MIN_UPTIME
 
 
 def start_time(program: Program, now: float) -> float:
@@ -94,12 +94,12 @@ class Occupant:
 class Instance:
     """A MIG instance of a card."""
 
-    __slots__ = ("gpu", "place", "uuid")
+    __slots__ = ("gpu", "slice", "uuid")
 
-    def __init__(self, gpu: Gpu, place: MigSlice) -> None:
+    def __init__(self, gpu: Gpu, mig: MigSlice) -> None:
         self.gpu = gpu
-        self.place = place
-        self.uuid = "MIG-" + uuid(gpu.identity, place.gpu_instance, place.compute_instance)
+        self.slice = mig
+        self.uuid = "MIG-" + uuid(gpu.identity, mig.gpu_instance, mig.compute_instance)
 
 
 class Gpu:
@@ -112,7 +112,7 @@ class Gpu:
         self.board = self.card.board
         self.identity = mix(key(scene.name), index)
         self.uuid = "GPU-" + uuid(self.identity)
-        self.instances = tuple(Instance(self, place) for place in self.card.slices)
+        self.instances = tuple(Instance(self, mig) for mig in self.card.slices)
         self.occupants = tuple(
             Occupant(program, share, mix(seed, self.identity, program.pid))
             for program in scene.programs

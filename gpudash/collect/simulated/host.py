@@ -21,7 +21,7 @@ _TICKS_PER_SECOND = 100
 
 
 class SimulatedReader:
-    """A HostReader that tells what a scene declares, with a little life in it."""
+    """A HostReader of what a scene declares, with small variations over time."""
 
     def __init__(self, scene: Scene, clock: Callable[[], float], seed: int) -> None:
         self._scene = scene

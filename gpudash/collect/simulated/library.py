@@ -1,6 +1,6 @@
 """A simulated host's NVML: an object that offers pynvml's functions and constants by attribute.
 
-Whatever no table tells is answered with NOT_SUPPORTED, as by a driver that does not know it.
+A call in no table is answered with NOT_SUPPORTED, as by a driver that does not know it.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Library:
         if not 0 <= slot < gpu.board.mig_slots:
             raise NVMLError(_C["NVML_ERROR_INVALID_ARGUMENT"])
         for instance in gpu.instances:
-            if instance.place.slot == slot:
+            if instance.slice.slot == slot:
                 return self._handle(instance)
         raise NVMLError(_C["NVML_ERROR_NOT_FOUND"])
 

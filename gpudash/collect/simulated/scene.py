@@ -1,4 +1,4 @@
-"""The words in which simulated hosts are declared: boards, cards, programs and their shares.
+"""The types by which simulated hosts are declared: boards, cards, programs and their shares.
 
 Sizes are bytes, powers watts, clocks MHz, rates GB/s at full utilization. What is None or 0 of
 a board's abilities is what its driver does not support.
@@ -104,12 +104,12 @@ class Xid(Struct, frozen=True, kw_only=True):
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """A board in a slot; links follow from `place`: (socket, root complex, PCIe switch)."""
+    """A board in a slot; links follow from `location`: (socket, root complex, PCIe switch)."""
 
     board: Board
     bus: int
     domain: int = 0
-    place: tuple[int, int, int] = (0, 0, 0)
+    location: tuple[int, int, int] = (0, 0, 0)
     state: Literal["ok", "lost", "suspended"] = "ok"
     inlet: float = 26.0
     power_limit: float | None = None
@@ -146,7 +146,7 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """A process of the host; a new one takes its place, with the same PID, every `lifetime`."""
+    """A process of the host; a new one with the same PID follows it every `lifetime`."""
 
     pid: int
     username: str

@@ -154,7 +154,7 @@ DGX_H100 = Scene(
         Card(
             board=H100_SXM,
             bus=bus,
-            place=(index // 4, index, 0),
+            location=(index // 4, index, 0),
             inlet=46.0 if index == _HOT else 27.0 + index % 4,
             corrected_errors=3 if index == 1 else 0,
             remapped_rows=1 if index == 1 else 0,
@@ -178,8 +178,8 @@ EMPTY_HOST = Scene(
     name="empty",
     hostname="spare-demo",
     cards=(
-        Card(board=L40S, bus=0x21, place=(0, 0, 0)),
-        Card(board=L40S, bus=0x22, place=(0, 0, 1)),
+        Card(board=L40S, bus=0x21, location=(0, 0, 0)),
+        Card(board=L40S, bus=0x22, location=(0, 0, 1)),
     ),
 )
 
@@ -318,13 +318,13 @@ LOST = Scene(
     name="lost",
     hostname="rack7-node12-demo",
     cards=(
-        Card(board=RTX_A6000, bus=0x31, place=(0, 0, 0)),
-        Card(board=RTX_A6000, bus=0x4B, place=(0, 1, 0)),
-        Card(board=RTX_A6000, bus=0xB1, place=(1, 2, 0), state="lost"),
+        Card(board=RTX_A6000, bus=0x31, location=(0, 0, 0)),
+        Card(board=RTX_A6000, bus=0x4B, location=(0, 1, 0)),
+        Card(board=RTX_A6000, bus=0xB1, location=(1, 2, 0), state="lost"),
         Card(
             board=RTX_A6000,
             bus=0xCA,
-            place=(1, 3, 0),
+            location=(1, 3, 0),
             orphaned=5_324 * MIB,
             holders=_ORPHANS,
             xids=(Xid(code=45, every=HOUR / 4),),
@@ -371,7 +371,7 @@ PCIE_1080TI = Scene(
         Card(
             board=GTX_1080_TI,
             bus=bus,
-            place=(index // 4, index // 4, index // 2),
+            location=(index // 4, index // 4, index // 2),
             inlet=29.0 + index % 4,
             pcie_replays=17 if index == 5 else 0,
         )
@@ -423,7 +423,7 @@ MIG = Scene(
     hostname="a100-mig-demo",
     cards=(
         Card(board=A100_PCIE, bus=0x17, slices=_SLICES, mig=True),
-        Card(board=A100_PCIE, bus=0xCA, place=(1, 1, 0)),
+        Card(board=A100_PCIE, bus=0xCA, location=(1, 1, 0)),
     ),
     programs=(
         Program(
@@ -535,7 +535,7 @@ MANY = Scene(
             board=L40S,
             domain=index // 16,
             bus=0x01 + 3 * (index % 16),
-            place=(index // 32, index // 8, index // 2),
+            location=(index // 32, index // 8, index // 2),
         )
         for index in range(_CARDS)
     ),
@@ -561,10 +561,7 @@ SCENES: dict[str, Scene] = {
 
 
 def load(name: str) -> Scene:
-    """Return a declared host.
-
-    Raises UsageError that names the valid ones.
-    """
+    """Return a declared host; raises UsageError that names the valid ones."""
     if name not in SCENES:
         raise UsageError(f"no simulated host {name!r}; there are: {', '.join(SCENES)}")
     return SCENES[name]
