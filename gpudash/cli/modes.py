@@ -1,4 +1,4 @@
-"""What gpudash does without a command: the screen, or what its options ask to be printed."""
+"""What gpudash does without a command: show the screen, or print what its options request."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _ONE_SHOT = frozenset({"once", "gpu", "demo", "timeout", "filename", "replay", "
 
 
 class Mode(NamedTuple):
-    """One of them: when it is meant, which options have an effect in it, and what runs it."""
+    """A mode: when it is selected, which options have an effect in it, and what runs it."""
 
     name: str
     """What errors call it."""
-    is_meant: Callable[[Namespace], bool]
+    is_selected: Callable[[Namespace], bool]
     takes: frozenset[str]
     """Names of options as in the namespace; any other given one is an error."""
     run: Callable[[Namespace], int]
 
 
 def find(options: Namespace) -> Mode:
-    """Return the mode that is asked for."""
-    return next(mode for mode in MODES if mode.is_meant(options))
+    """Return the mode that the options select."""
+    return next(mode for mode in MODES if mode.is_selected(options))
 
 
 def hint(name: str) -> str:
@@ -125,4 +125,4 @@ MODES = (
     ),
     Mode("the screen", lambda _: True, _COLLECTS | {"interval", "theme", "replay"}, _screen),
 )
-"""All modes; the first that is meant counts."""
+"""All modes; the first that is selected runs."""

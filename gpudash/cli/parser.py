@@ -1,4 +1,4 @@
-"""How argparse is used here: errors of one line, and commands that are imported when asked for."""
+"""argparse with errors of one line, and with commands that are imported on demand."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpudash.model.text import did_you_mean
 from gpudash.system import terminal
 
 _HARMLESS = frozenset({"command", "run", "read_only", "no_config", "ascii"})
-"""What may stand before any command: it forbids something, or is of no consequence there."""
+"""Options that are accepted before any command: they restrict it or do not affect it."""
 _MIN_LIKENESS = 0.7
-"""How alike two words must be, of 1: --sort is not meant to be --format."""
+"""Minimum likeness of a suggestion, 0 to 1: --sort must not suggest --format."""
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -26,7 +26,7 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises UsageError, with what was probably meant."""
+    """A parser that raises UsageError with a suggestion."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         """Return the error for words that nothing takes."""
         option = next((word for word in left if word.startswith("-")), "").partition("=")[0]
         names = self._option_string_actions
-        # One that stood behind a command is not misspelled.
+        # One that followed a command is not misspelled.
         near = "" if option in names else did_you_mean(option, names, cutoff=_MIN_LIKENESS)
         hint = near or f"see {self.prog} --help"
         return UsageError(f"unrecognized arguments: {' '.join(left)}; {hint}")
@@ -63,13 +63,13 @@ class UnknownCommandError(UsageError):
 
 
 class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
-    """The commands; each is imported, and declares its arguments, when it is asked for."""
+    """The commands; each is imported, and declares its arguments, when it is used."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.names = verbs.names()
         self._parsers = self.choices
-        # Names are checked below, where the one that was probably meant is known.
+        # Names are checked below, where a suggestion can be made.
         self.choices = None  # type: ignore[assignment]
 
     def load(self, name: str) -> Parser:
@@ -109,7 +109,7 @@ class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
             if action.dest not in taken:
                 option = action.option_strings[0]
                 is_own = option in command._option_string_actions
-                hint = f"; its own {option} stands behind {name}" if is_own else ""
+                hint = f"; its own {option} goes after {name}" if is_own else ""
                 raise UsageError(f"{option} does not go with gpudash {name}{hint}")
         vars(namespace).update(vars(command.parse_args(words)))
 

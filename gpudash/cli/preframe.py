@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpudash.tui.terminal.screen_buffer import ScreenBuffer
 
 _REPLY_SECONDS = 0.2
-"""How long the answer of a terminal is waited for when the screen is left before it could read."""
+"""How long to wait for the terminal's reply if the screen is left before it could read it."""
 
 _ENTER = b"\x1b[?1049h\x1b[?25l"
 _LEAVE = b"\x1b[?1049l\x1b[?25h"

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     for option, name in (("--once", "once"), ("--timeout", "timeout"), ("--replay", "replay")):
         if getattr(options, name) not in (None, False):
             raise UsageError(f"{option} does not go with --loop")
-    # Of a list of GPUs those that are gone are left out; the collector would refuse it.
+    # GPUs of the list that are gone are skipped here; the collector would fail.
     options.gpu = None
     return _follow(collector_command(options), query, gpus, options.loop)
 
@@ -85,17 +85,17 @@ def _print_list(source: Source, gpus: Sequence[str]) -> int:
 
 
 def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:
-    """Return those GPUs of a list that there are; raises GpudashError where there is none."""
+    """Select the listed GPUs that exist; raises GpudashError if none does."""
     known: list[str] = []
-    trouble = "there is no GPU"
+    reason = "there is no GPU"
     for selector in gpus:
         try:
             select(snapshot, [selector])
             known.append(selector)
         except UsageError as error:
-            trouble = str(error)
+            reason = str(error)
     if not snapshot.devices or (gpus and not known):
-        missing = GpudashError(f"no devices were found: {trouble}")
+        missing = GpudashError(f"no devices were found: {reason}")
         missing.exit_status = ExitStatus.NO_GPU
         raise missing
     return select(snapshot, known)
@@ -110,7 +110,7 @@ def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
 
 
 def _warn(faults: Sequence[Fault], snapshot: Snapshot) -> None:
-    """Print a line for each reason, with the GPUs that it is true of."""
+    """Print a line for each reason, with the GPUs that it applies to."""
     indices: dict[str | None, int] = {device.uuid: device.index for device in snapshot.devices}
     reasons: dict[str, list[int]] = {}
     for fault in faults:

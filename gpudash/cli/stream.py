@@ -41,8 +41,8 @@ def collect(
     `interval` is called after the first one, which does not wait for it. `controller` is the PID
     of the gpudash that started this one, if any: lines on stdin then change the interval, and its
     end is the end of this process.
-    SIGUSR1 makes it let go of the GPUs and pause until the next one, so that they can be reset.
-    Raises DriverError when the driver cannot be opened, or not be let go of.
+    SIGUSR1 releases the GPUs until the next SIGUSR1, so that they can be reset.
+    Raises DriverError when the driver cannot be opened or released.
     """
     exit_on_ctrl_c()
     if controller is not None:

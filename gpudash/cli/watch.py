@@ -64,13 +64,12 @@ def show(
     instead: str = "gpudash --once",
     **for_this_run: Any,
 ) -> int:
-    """Show what a feed brings until the user leaves.
+    """Show the snapshots of a feed until the user leaves.
 
     `start_collecting` is called as soon as the first pixels are sent, and returns what opens the
-    feed for an interval. Without `config` the file of settings is left alone; fields of Settings
-    for this run override it. Raises UsageError where there is no terminal, with the advice to
-    use `instead`, and for an unknown theme; where the system gives no more files, threads
-    or memory, what `is_exhausted` knows.
+    feed for an interval. Without `config` the settings file is not used; fields of Settings for
+    this run override it. Raises UsageError without a terminal, advising to use `instead`, and for
+    an unknown theme; and what `is_exhausted` knows if files, threads or memory run out.
     """
     require_terminal(instead)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -90,18 +89,18 @@ def show(
 
             app = GpudashApp(feed, no_color=no_color, preferences=preferences)
             app.adopt_terminal(frame, size, attributes, sent)
-            # One that raised within the loop would leave tasks that are waited for: see on_mount.
-            held = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-            signal.pthread_sigmask(signal.SIG_BLOCK, held)
+            # A handler that raised within the loop would leave pending tasks: see on_mount.
+            blocked = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+            signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
             app.run()
             if app.refusal is not None:
                 raise app.refusal
         finally:
             feed.stop()
-    troubles = [*preferences.mistakes, *([] if app.failure is None else [app.failure])]
-    preferences.finish(troubles.append)
-    for trouble in troubles:
-        print(trouble, file=sys.stderr)
+    messages = [*preferences.mistakes, *([] if app.failure is None else [app.failure])]
+    preferences.finish(messages.append)
+    for message in messages:
+        print(message, file=sys.stderr)
     return app.return_code or 0
 
 

@@ -70,9 +70,9 @@ def load(path: str, choices: Choices) -> tuple[Settings, list[str]]:
 
 
 def is_read_only(path: str) -> bool:
-    """Return whether a file forbids to signal processes; False without a file.
+    """Return whether a file forbids signals to processes; False without a file.
 
-    Raises SettingsError where that is unclear, for then it may.
+    Raises SettingsError where that is unclear: it may.
     """
     try:
         text = read(path)
@@ -82,13 +82,13 @@ def is_read_only(path: str) -> bool:
     document, mistakes = _parsed(text or "")
     values, wrong = _checked({_READ_ONLY: document.get(_READ_ONLY, False)}, Choices())
     if _may_forbid_signals(text or "", document, values):
-        within = f"{_READ_ONLY} stands in a table: put it above all [tables]"
+        within = f"{_READ_ONLY} is inside a table: move it above all [tables]"
         raise SettingsError(_line(path, [*wrong, *mistakes, within][0]))
     return bool(values[_READ_ONLY])
 
 
 def _may_forbid_signals(text: str, document: dict[str, Any], values: dict[str, Any]) -> bool:
-    """Whether a file names the setting that forbids signals in a way that makes no sense."""
+    """Whether a file mentions `read_only` in a way that is not understood."""
     if _READ_ONLY in document:
         return _READ_ONLY not in values
     return any(_READ_ONLY in line.partition("#")[0] for line in text.split("\n"))
@@ -188,7 +188,7 @@ def _not_saved(path: str, reason: str) -> SettingsError:
 
 
 def template(choices: Choices) -> str:
-    """Return a file in which everything is explained and commented out: it changes nothing."""
+    """Return a file with every setting explained and commented out."""
     parts = [_comment(_HEAD), *(_part(setting, choices) for setting in declared().values())]
     return "\n\n".join(parts) + "\n"
 
@@ -209,7 +209,7 @@ def _comment(text: str) -> str:
 def read(path: str) -> str | None:
     """Return the text of the file, None if there is none.
 
-    Raises OSError if it may not be read, ValueError if it is no text file.
+    Raises OSError if it may not be read, ValueError if it is not a text file.
     """
     try:
         # A pipe would block for ever otherwise.
@@ -218,7 +218,7 @@ def read(path: str) -> str | None:
         return None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ValueError("no regular file")
+        raise ValueError("not a regular file")
     with open(descriptor, "rb") as file:
         raw = file.read(_MAX_BYTES + 1)
     if len(raw) > _MAX_BYTES:
@@ -227,7 +227,7 @@ def read(path: str) -> str | None:
 
 
 def replace(path: str, text: str, *, was: str | None) -> None:
-    """Replace the file by a new one, all at once and for its owner's eyes only.
+    """Replace the file by a new one, atomically and readable only by its owner.
 
     A symbolic link stays and the file that it points to is replaced, unless the link, the file or
     its folder belongs to another user. Raises OSError, SettingsError for what belongs to others,

@@ -1,4 +1,4 @@
-"""The kinds of settings: what each may be set to, and what is wrong with anything else."""
+"""The settings with their kinds: what each may be set to, and the mistake in anything else."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _WHERE_LISTED = "GPUDASH_CONFIG=new.toml gpudash config init lists all in a new 
 
 
 class Choices(Struct, frozen=True, kw_only=True):
-    """What there is to choose from: names that only the screen knows."""
+    """The valid names, which only the screen knows."""
 
     themes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
-    """What keys are called that type no character."""
+    """Names of the keys that type no character."""
 
 
 class Checked(NamedTuple):
-    """What a value of a file is worth: the part that is valid, and the mistakes in the rest."""
+    """The valid part of a value from the file, and the mistakes in the rest."""
 
     value: Any
     """None if nothing of it is valid."""
     mistakes: tuple[tuple[str, str], ...] = ()
-    """Where within the setting (mostly nowhere: ""), and the problem in words."""
+    """Where within the setting ("" for all of it), and the problem in words."""
 
 
 class Kind(Protocol):
@@ -74,7 +74,7 @@ class Number(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """Yes or no."""
+    """A boolean."""
 
     def check(self, value: object, choices: Choices) -> Checked:
         """Take only a boolean: 0 and "no" are mistakes."""
@@ -123,14 +123,14 @@ class SomeOf(NamedTuple):
         return _listed(getattr(choices, self.names))
 
     def mistaken(self, value: object, choices: Choices) -> list[object]:
-        """Return what a list of a file has beside these names."""
+        """Return the items of a list that are not valid."""
         names = getattr(choices, self.names)
         items = value if isinstance(value, list) else []
         return [item for item in items if _problem(item, names) is not None]
 
 
 class Keys(NamedTuple):
-    """The keys of some actions; none takes an action's keys away."""
+    """The keys of some actions; an empty list removes the keys of one."""
 
     names: str
 
@@ -221,7 +221,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def plain(value: object) -> Any:
-    """Return a setting as TOML knows it: tuples are lists."""
+    """Return a setting as TOML represents it: tuples are lists."""
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):

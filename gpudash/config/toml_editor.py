@@ -1,4 +1,4 @@
-"""Changes to the text of a TOML file that leave everything else in it as it was written."""
+"""Changes to the text of a TOML file that keep everything else as written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 class Statement(NamedTuple):
-    """A `key = value`, or the header of a table, and where it stands in the text."""
+    """A `key = value`, or the header of a table, and its position in the text."""
 
     path: Path
     table: Path
@@ -27,7 +27,7 @@ class Statement(NamedTuple):
     end: int
     """Behind its last line."""
     value: slice | None
-    """Where its value stands, without a comment; None in a header."""
+    """The position of its value, without a comment; None for a header."""
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _end_of_blank(text: str, start: int) -> int:
 
 
 def _equals(text: str, at: int) -> int:
-    """Return where the = of a statement stands, which a quoted key may hold as well."""
+    """Return the index of the = of a statement; a quoted key may hold one as well."""
     while text[at] != "=":
         at = _behind_string(text, at) if text[at] in "\"'" else at + 1
     return at
@@ -184,7 +184,7 @@ def _put(tree: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def _edited(text: str, path: Path, value: Any, wanted: Mapping[str, Any]) -> str:
-    """Return the text with one change made where its key stands, or should."""
+    """Return the text with one change made where its key is, or should be."""
     for statement in statements(text):
         if statement.value is None:
             continue

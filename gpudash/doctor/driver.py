@@ -48,12 +48,12 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     checks: list[Check]
     is_open: bool = False
-    """Whether the driver let itself be opened."""
+    """Whether the driver could be opened."""
     cuda_driver_version: str | None = None
 
 
 def answer(source: Source, machine: Machine) -> Answer:
-    """Return how library, driver and GPUs stand."""
+    """Return the checks of library, driver and GPUs."""
     start = time.monotonic()
     try:
         snapshot = source.sample()
@@ -100,7 +100,7 @@ def _loaded(machine: Machine) -> SafeText | None:
 
 
 def gpu_checks(snapshot: Snapshot, seconds: float, machine: Machine) -> list[Check]:
-    """Return how the driver and its GPUs stand, by a sample that took `seconds`."""
+    """Return the checks of the driver and its GPUs, from a sample that took `seconds`."""
     gpus = [device for device in snapshot.devices if not device.is_mig]
     return [
         _versions(snapshot),
@@ -217,7 +217,7 @@ def _order(snapshot: Snapshot, machine: Machine) -> Check:
 
 
 def kernel_checks(machine: Machine, *, answers: bool = False) -> list[Check]:
-    """Return how module, bus and nodes stand, by a driver that answers or does not."""
+    """Return the checks of module, bus and nodes, for a driver that `answers` or does not."""
     gpus = _on_bus(machine, _DISPLAY)
     module = _module(machine, gpus, answers=answers)
     return [module, *_bus(machine, gpus), *_nodes(machine, gpus), *_fabric(machine)]

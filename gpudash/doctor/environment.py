@@ -21,7 +21,7 @@ _PACKAGES = ("nvidia-ml-py", "msgspec", "textual", "plotext")
 
 
 def checks(machine: Machine, uid: int | None = None) -> list[Check]:
-    """Return how container, PID namespace, /proc and rights stand."""
+    """Return the checks of container, PID namespace, /proc, rights and leases."""
     user = os.geteuid() if uid is None else uid
     return [
         _container(machine),
@@ -33,7 +33,7 @@ def checks(machine: Machine, uid: int | None = None) -> list[Check]:
 
 
 def container(machine: Machine) -> str | None:
-    """Return the kind of container that this is, None if it is none."""
+    """Return the kind of container that gpudash runs in, None outside of one."""
     for path, kind in _MARKS.items():
         if machine.exists(path):
             return kind
@@ -108,7 +108,7 @@ def _leases(machine: Machine) -> Check:
 def terminal_checks(
     environ: Mapping[str, str], size: tuple[int, int] | None, *, colors: str, utf8: bool
 ) -> list[Check]:
-    """Return how a terminal of `size` columns and lines stands, None if it is none."""
+    """Return the checks of a terminal of `size` columns and lines, None without one."""
     if size is None:
         return [passed("terminal", "none here; the screen needs one, gpudash --once does not")]
     return [_screen(environ, *size), _colors(environ, colors), _characters(environ, utf8)]
@@ -152,7 +152,7 @@ def _characters(environ: Mapping[str, str], utf8: bool) -> Check:
 
 
 def installation_checks(mistakes: Sequence[str]) -> list[Check]:
-    """Return how the packages and the settings stand, whose mistakes are given, a line each."""
+    """Return the checks of the packages, and of the settings with the given mistakes."""
     return [_packages(), *_impostor(), *_settings(mistakes)]
 
 

@@ -1,14 +1,14 @@
 """What can go wrong, and the exit status of each.
 
 GpudashError
-├── UsageError        the arguments make no sense                         exit 2
+├── UsageError        invalid arguments                                   exit 2
 ├── DriverError       NVML cannot be used                                 exit NVML's number
 ├── WireError         a document is not a snapshot                        exit 65
-├── ResourceError     the system gives no process, file or memory         exit 71
+├── ResourceError     out of processes, files or memory                   exit 71
 ├── OutputError       the output could not be written                     exit 74
-├── FilterError       a filter of processes is wrong or not yet whole     exit 2
+├── FilterError       an invalid or incomplete filter of processes        exit 2
 ├── SettingsError     the settings could not be saved                     exit 1
-└── ActionError       an action was not carried out, and why              exit 1
+└── ActionError       an action was not carried out                       exit 1
 
 Every message is one line that says what failed and what to do about it.
 """
@@ -73,7 +73,7 @@ class GpudashError(Exception):
 
 
 class UsageError(GpudashError):
-    """The arguments make no sense; the message names the valid ones."""
+    """Invalid arguments; the message names the valid ones."""
 
     exit_status = ExitStatus.USAGE
 
@@ -125,7 +125,7 @@ class OutputError(GpudashError):
 
 
 class FilterError(GpudashError):
-    """A filter of processes makes no sense; `start` and `end` are where its bad term stands."""
+    """An invalid filter of processes; its bad term is at `start` to `end`."""
 
     exit_status = ExitStatus.USAGE
 

@@ -35,7 +35,7 @@ _UNSEEN = frozenset(
 
 
 def clean(text: str, limit: int = LIMIT) -> SafeText:
-    """Return `text` as one printable line: what is obeyed or not seen becomes visible escapes.
+    """Return `text` as one printable line: control and invisible characters as escapes.
 
     Undecodable bytes (surrogate escapes) are shown as `\\xff`, tabs as a space, a newline as
     `\\n`; at most two combining marks stay on one character. Text longer than `limit` ends in `…`.
@@ -52,7 +52,7 @@ def clean_bytes(raw: bytes, limit: int = LIMIT) -> SafeText:
 
 @lru_cache(maxsize=4096)
 def is_plain(char: str) -> bool:
-    """Whether `clean` leaves a character as it is wherever it stands, which marks are not."""
+    """Whether `clean` leaves a character as it is in any position, which is not so for marks."""
     return unicodedata.category(char) not in _MARKS and clean(char) == char
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 ABSENT = "-"
-"""What stands where a device has no such value."""
+"""Shown where a device has no such value."""
 
 Number = TypeVar("Number", int, float)
 

@@ -1,7 +1,7 @@
 """nvidia-smi's selective queries as CSV, and its list of GPUs: its names, units and `[N/A]`.
 
-A field that is a plain metric is declared in `model/device.py` with its names; here stands what
-is computed, and how values are written.
+A field that is a plain metric is declared in `model/device.py` with its names; here is what is
+computed, and how values are written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpudash.model.units import Unit
 
 _MODIFIERS = ("noheader", "nounits")
 _COMMA = r"\x2c"
-"""What stands for one within a text, where it would begin another cell."""
+"""Replaces a comma within a text, which would begin another cell."""
 _DEAD = {
     "lost": "[GPU is lost]",
     "reset-required": "[GPU requires reset]",
@@ -70,7 +70,7 @@ class Field(Struct, Generic[Row], frozen=True):
 
 
 class Csv(Struct, frozen=True, kw_only=True):
-    """A query of GPUs or of compute processes, by the names that were asked for."""
+    """A query of GPUs or of compute processes, with the requested fields."""
 
     gpu_fields: tuple[Field[Device], ...] = ()
     app_fields: tuple[Field[Use], ...] = ()
@@ -106,7 +106,7 @@ class Csv(Struct, frozen=True, kw_only=True):
         return self._text(field, text)
 
     def _text(self, field: Field[Row], text: str | None) -> str:
-        """Return a cell; nvidia-smi lets what is called `x, 4242` be one of PID 4242."""
+        """Return a cell; a process named `x, 4242` cannot add one, as it can in nvidia-smi."""
         if text is None:
             return field.absent
         text = text.replace(",", _COMMA)
@@ -116,9 +116,9 @@ class Csv(Struct, frozen=True, kw_only=True):
 def parse_format(text: str) -> tuple[bool, bool]:
     """Return whether `csv[,noheader][,nounits]` wants a heading, and units; raises UsageError."""
     modifiers = text.split(",")
-    strange = [each for each in modifiers if each not in _MODIFIERS and each != "csv"]
-    if "csv" not in modifiers or strange:
-        wrong = strange[0] if strange else text
+    unknown = [each for each in modifiers if each not in _MODIFIERS and each != "csv"]
+    if "csv" not in modifiers or unknown:
+        wrong = unknown[0] if unknown else text
         raise UsageError(f"--format {wrong!r} of a query: choose csv[,noheader][,nounits]")
     return "noheader" not in modifiers, "nounits" not in modifiers
 
@@ -136,10 +136,10 @@ def query(gpu: str | None, apps: str | None, format: str | None) -> Csv:
 
 
 def _fields(names: str, known: Mapping[str, Field[Row]]) -> tuple[Field[Row], ...]:
-    asked = [name.strip() for name in names.split(",") if name.strip()]
-    if not asked:
+    requested = [name.strip() for name in names.split(",") if name.strip()]
+    if not requested:
         raise UsageError("a query needs names, as in --query-gpu=index,name,memory.used")
-    return tuple(_find(name, known) for name in asked)
+    return tuple(_find(name, known) for name in requested)
 
 
 def _uses(gpus: Sequence[Device], processes: Sequence[Process]) -> Iterator[Use]:
@@ -156,7 +156,7 @@ def _find(name: str, fields: Mapping[str, Field[Row]]) -> Field[Row]:
     found = fields.get(name)
     if found is not None:
         return found
-    hint = did_you_mean(name, fields, count=3) or "--help-query-gpu lists all"
+    hint = did_you_mean(name, fields, count=3) or "gpudash help queries lists all"
     raise UsageError(f"unknown query field {clean(name, 80)!r}: {hint}")
 
 
@@ -222,7 +222,7 @@ _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "retired_pages_pending": lambda value: "Yes" if value else "No",
 }
 _ABSENT = {"memory_temperature_celsius": "N/A"}
-"""What stands for None, where it is not `[N/A]`."""
+"""Texts for None other than `[N/A]`."""
 
 
 def _declared(metric: fields.Field) -> Field[Device]:

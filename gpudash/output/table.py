@@ -207,7 +207,7 @@ def _cell(fitted: FittedColumn[Row], row: Row, text: str) -> Line:
     if fitted.column.align == "<":
         return [(text, _style(_BARS, level, row))]
     unit = text.lstrip(" ").lstrip(_NUMBER)
-    # `3m07s` is one number of two units; what stands behind a slash is another one.
+    # `3m07s` is one number of two units; what follows a slash is another one.
     unit = unit if "/" in unit or not any(map(str.isdigit, unit)) else ""
     number = text.removesuffix(unit)
     return [(number, _style(_NUMBERS, level, row)), (unit, "dim")]
@@ -250,7 +250,7 @@ def _local(moment: datetime) -> str:
 
 
 def _ellipsis(ascii: bool) -> str:
-    """Return what stands for a part left out."""
+    """Return the mark of a part left out."""
     return "..." if ascii else "…"
 
 

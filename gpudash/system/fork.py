@@ -24,7 +24,7 @@ _CHUNK = 1 << 16
 _REAP_SECONDS = 0.2
 
 _GRACE_SECONDS = 2.0
-"""How long the child may be silent beyond its time: it names itself what did not answer."""
+"""How long the child may exceed its time, to report itself what did not answer."""
 _ALIVE = b"."
 _CRASHES = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
@@ -111,7 +111,7 @@ def _run_child(call: Callable[[], int], parent: int, mask: Collection[int]) -> N
         os.write(2, format_exc().encode(errors="replace"))
         raise
     finally:
-        # Whatever the call has left behind, such as threads, does not go on.
+        # Threads that the call left behind end here.
         os._exit(status)
 
 
@@ -295,7 +295,7 @@ def _answer(work: Work, descriptor: int) -> int:
 
 
 def _send(descriptor: int, data: bytes) -> None:
-    """Write all of it, or leave: there is no reader left."""
+    """Write all of it; exit if the reader has gone."""
     try:
         while data:
             data = data[os.write(descriptor, data) :]

@@ -152,13 +152,13 @@ def test_ascii_where_the_locale_is_not_utf_8() -> None:
         (["--demo", "--replay", "x", "--once"], "--demo does not go with --replay"),
         (["--timeout", "3"], "--timeout does not go with the screen"),
         (["--timeout", "3", "leases"], "--timeout does not go with gpudash leases"),
-        (["--timeout", "3", "wait"], "its own --timeout stands behind wait"),
+        (["--timeout", "3", "wait"], "its own --timeout goes after wait"),
         (["--show-secrets", "topo"], "--show-secrets does not go with gpudash topo"),
         (["--pcie-throughput", "-L"], "--pcie-throughput does not go with -L"),
         (["--no-config", "config", "path"], "takes no --no-config"),
     ],
 )
-def test_options_that_would_do_nothing_are_told(words: list[str], message: str) -> None:
+def test_options_without_effect_are_refused(words: list[str], message: str) -> None:
     run = gpudash(*words)
     assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
     assert message in run.stderr

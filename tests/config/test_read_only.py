@@ -39,7 +39,7 @@ def test_a_clear_word_counts_whatever_else_is_wrong(file: Path, text: str, expec
         ('read_only = "no"', 'read_only: "no" is not a boolean'),
         ("read_only = tru", "line 1 is not TOML"),
         ("read_only: true", "line 1 is not TOML"),
-        ("[keys]\nread_only = true", "stands in a table"),
+        ("[keys]\nread_only = true", "inside a table"),
     ],
 )
 def test_what_makes_no_sense_forbids_signals_and_is_told(
@@ -59,5 +59,5 @@ def test_without_a_file_signals_are_allowed(file: Path) -> None:
 
 def test_a_file_that_cannot_be_read_does_not_allow_them(file: Path) -> None:
     file.mkdir()
-    with pytest.raises(SettingsError, match="cannot be read: no regular file"):
+    with pytest.raises(SettingsError, match="cannot be read: not a regular file"):
         is_read_only(str(file))

@@ -1,6 +1,6 @@
-"""The commands behind `gpudash`: each module here is one, with its arguments and its run.
+"""The commands of gpudash: each module here is one, with its arguments and what runs it.
 
-A command is a module named like it that has a `VERB`; it is imported when it is asked for.
+A command is a module named like it that has a `VERB`; it is imported when it is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Verb(NamedTuple):
     run: Callable[[argparse.Namespace], int]
     """Returns the exit status."""
     epilog: str | None = None
-    """What else `--help` says, below the arguments."""
+    """Text of `--help` below the arguments."""
 
 
 def names() -> list[str]:

@@ -54,7 +54,7 @@ def _validate(path: str) -> int:
     """Print a line for every mistake, and return 1 if there is one."""
     from gpudash.tui.preferences import Preferences, choices
 
-    # What stands in a folder that may not be entered is not missing.
+    # A file in a folder that may not be entered is not missing.
     mistakes = Preferences(path).mistakes or load(path, choices())[1]
     if not mistakes and not os.path.lexists(path):
         terminal.write(f"{clean(path)}: no such file; the defaults are used\n".encode())

@@ -84,7 +84,7 @@ def _slow(timeout: float) -> str:
 
 
 def _ended(code: int) -> str:
-    """Return how a child ended that should have answered."""
+    """Return how a child ended that did not answer."""
     if -code in set(Signals):
         return f"was ended by {Signals(-code).name}"
     return f"ended with status {code}"
@@ -101,7 +101,7 @@ def _no_reply(name: str, reply: int | None, timeout: float) -> Check:
 
 
 def _mistakes(config: bool) -> list[str]:
-    """Return what is wrong with the file of settings."""
+    """Return the mistakes in the settings file."""
     if not config:
         return []
     from gpudash.config import path

@@ -1,4 +1,4 @@
-"""`gpudash kill PID...`: shows what it affects, asks, signals, and reports what came of it."""
+"""`gpudash kill PID...`: shows what it affects, asks, signals, and reports the result."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _MAX_COMMAND = 1000
 _MAX_MEMBERS = 20
 
 _END_SECONDS = 1.0
-"""An end that comes sooner is reported by the result alone."""
+"""No progress is shown of a shorter wait for the end."""
 
 _MEMORY_SECONDS = 3.0
-"""The same of memory, which the driver releases later, and samples show later still."""
+"""The same of the wait for memory, which the driver releases later and samples show later still."""
 
 _AUDIT_SECONDS = 1.0
-"""For the record to be written after Ctrl-C; without, that is waited for until Ctrl-C."""
+"""Limit on writing the audit record after Ctrl-C; there is none otherwise."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,11 +103,11 @@ def kill(
     show_secrets: bool = False,
     timeouts: Timeouts | None = None,
 ) -> int:
-    """Signal processes that use GPUs; returns 0 if all ended, or got a signal that ends none.
+    """Signal processes that use GPUs; returns 0 if all ended or `signal` ends none.
 
     `collector` is the command that asks the driver, in a child since that may hang. Without
     `config` the file of settings is not read. Raises UsageError for an invalid PID or signal and
-    where no one can be asked, ActionError when nothing can be signalled at all.
+    without a terminal to ask on, ActionError when nothing can be signalled at all.
     """
     _refuse_read_only(asked=read_only, config=config)
     from gpudash.actions.kill.pin import refuse_host, refuse_pid
@@ -168,7 +168,7 @@ def _refuse_read_only(*, asked: bool, config: bool) -> None:
         raise ActionError(f"{error}; nothing was sent, --no-config does without it") from None
 
 
-# What is meant
+# Selection
 
 
 class ProcessName(NamedTuple):
@@ -188,12 +188,12 @@ def parse_name(word: str) -> ProcessName:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is one of 64 bits: Python itself refuses to read one of thousands of digits."""
+    """Whether it is a decimal within 64 bits; int() refuses one of thousands of digits."""
     return text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS
 
 
 def select(name: ProcessName, snapshot: Snapshot, *, with_tree: bool) -> KillSelection:
-    """Pin the process that is meant; raises ActionError when it must not be signalled."""
+    """Pin the named process; raises ActionError when it must not be signalled."""
     from gpudash.actions.kill.selection import KillSelection
 
     selection = KillSelection([_row(name, snapshot)], snapshot)
@@ -228,7 +228,7 @@ def _row(name: ProcessName, snapshot: Snapshot) -> ProcessRow:
 
 
 def _refuse_without_gpu(selection: KillSelection, *, with_tree: bool) -> None:
-    """Raise unless the process, or one of its tree if that is meant, uses a GPU.
+    """Raise unless the process, or with `with_tree` one of its tree, uses a GPU.
 
     The driver does not list processes that have a GPU open without a context of their own, such as
     forked workers.
@@ -250,7 +250,7 @@ def _refuse_without_gpu(selection: KillSelection, *, with_tree: bool) -> None:
     raise ActionError(f"PID {pid} uses no GPU; to end it anyway: kill {pid}")
 
 
-# The question
+# Confirmation
 
 
 def question_lines(
@@ -313,7 +313,7 @@ def _answer(question: str) -> bytes:
     return answer.strip()
 
 
-# The signal
+# Signalling
 
 
 def signal_and_report(
@@ -325,7 +325,7 @@ def signal_and_report(
     latest: Callable[[], Snapshot],
     timeouts: Timeouts,
 ) -> bool:
-    """Signal all, wait, and print what came of it; returns whether all went well.
+    """Signal all, wait, and print the result; returns whether all went well.
 
     Ctrl-C ends the wait with a line about what was sent.
     """
@@ -396,7 +396,7 @@ class _Progress:
         self._text, self._due, self._delay = "", 0.0, _END_SECONDS
 
     def begin(self, text: str) -> None:
-        """Take what is waited for from now on: the end, then the memory."""
+        """Set what is waited for: the end, then the memory."""
         self._text, self._due = text, time.monotonic() + self._delay
         self._delay = _MEMORY_SECONDS
 

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Record until the time is over, or a signal, whose status it then has.
 
-    SIGUSR1 makes it let go of the GPUs until the next one. Raises UsageError where a file is in
+    SIGUSR1 releases the GPUs until the next SIGUSR1. Raises UsageError where a file is in
     the way, OutputError when it cannot be written, and the collector's own error where there
     never was a sample.
     """

@@ -72,10 +72,10 @@ def run(options: argparse.Namespace) -> int:
 def _wait(
     collector: Sequence[str], request: GpuRequest, window: float, waiting: Waiting
 ) -> Leased | None:
-    """Wait for a turn, then for the GPUs; only who is first in line asks the driver."""
-    with closing(open_sampler(collector, 0)) as glance:
-        glance.fill()
-        require_possible(glance.samples[-1], request)
+    """Wait in the queue, then for the GPUs; only the first in the queue queries the driver."""
+    with closing(open_sampler(collector, 0)) as sampler:
+        sampler.fill()
+        require_possible(sampler.samples[-1], request)
     with wait_in_queue(waiting) as is_first:
         if not is_first:
             waiting.within_deadline(
