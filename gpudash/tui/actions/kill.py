@@ -18,6 +18,7 @@ from gpudash.actions.kill.report import Report, describe
 from gpudash.actions.kill.run import TIMEOUTS, Kill, Timeouts
 from gpudash.actions.kill.selection import KillSelection
 from gpudash.actions.kill.signals import Signal, find_signal
+from gpudash.tui.actions.processes import NONE_SELECTED
 from gpudash.tui.dialogs.kill import Answer, KillScreen
 from gpudash.tui.views.view import View, put_above
 
@@ -45,7 +46,7 @@ def ask(app: GpudashApp, signal_name: str, timeouts: Timeouts = TIMEOUTS) -> Non
         listing.hold()
         rows = [listing.selected]
     if not rows:
-        app.show_message("no process is selected")
+        app.show_message(NONE_SELECTED)
         return
     selection = KillSelection(rows, app.dashboard.snapshot)
     selection.find_trees_in_thread()

@@ -110,7 +110,7 @@ def release(app: GpudashApp) -> None:
     """Release the GPUs, so that a reset or a change of MIG mode can proceed; or take them back."""
     collector = app.feed.collector
     if collector is None:
-        app.show_message("a recording holds no GPU that it could let go of")
+        app.show_message("this is a recording: it holds no GPU to release")
         return
     if app.feed.state is FeedState.RELEASED:
         collector.resume()
@@ -123,7 +123,7 @@ def wake(app: GpudashApp) -> None:
     """Read GPUs again that are left alone so that they can fall asleep."""
     collector, latest = app.feed.collector, app.feed.latest
     if collector is None:
-        app.show_message("this is a recording: it has no GPU that could be looked at")
+        app.show_message("this is a recording: it has no GPU to read")
     elif latest is None or not any(map(is_suspended_on_purpose, latest.devices)):
         app.show_message("no GPU is known to be left alone on battery")
     else:
