@@ -127,7 +127,7 @@ def test_a_gap_is_told_and_cut_short(tmp_path: Path, replay: Callable[..., Termi
     terminal.wait_for("the recording ends here")
 
 
-def test_nobody_is_killed_in_a_recording(
+def test_no_process_is_killed_in_a_recording(
     tmp_path: Path, replay: Callable[..., Terminal], holders: Callable[..., list[Holder]]
 ) -> None:
     (holder,) = holders(1)
