@@ -27,6 +27,9 @@ from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Host, Snapshot
 
+_MIN_UNACCOUNTED_BYTES = 256 << 20
+"""Less may be what the driver keeps besides its processes; a lone CUDA context takes more."""
+
 
 def open_source(
     demo: str | None = None, *, show_secrets: bool = False, pcie_throughput: bool = False
@@ -176,10 +179,6 @@ class LocalSource:
             joined[pid] = known
         self._joined = joined
         return tuple([each.whole for each in sorted(joined.values(), key=_ORDER)])
-
-
-_MIN_UNACCOUNTED_BYTES = 256 << 20
-"""Less may be what the driver keeps besides its processes; a lone CUDA context takes more."""
 
 
 def explain_memory(

@@ -20,6 +20,11 @@ from gpudash.system.files import read_start
 _DISPLAY_CLASS = "0x03"
 _MAX_BYTES = 1 << 16
 SUSPENDED = frozenset({"suspended", "suspending"})
+_QUIET_SECONDS = 30.0
+"""How long nothing must have happened before the GPUs are left alone."""
+_FALL_ASLEEP_SECONDS = 30.0
+"""A GPU that is awake for longer is kept awake by others: leaving it alone gains nothing."""
+_RETRY_SECONDS = 600.0
 
 PowerStates = Mapping[str, str]
 """Runtime power status by PCI address."""
@@ -105,13 +110,6 @@ def kernel_address(bus_id: str | bytes | None) -> str | None:
         return f"{int(domain, 16):04x}:{rest.lower()}"
     except ValueError:
         return None
-
-
-_QUIET_SECONDS = 30.0
-"""How long nothing must have happened before the GPUs are left alone."""
-_FALL_ASLEEP_SECONDS = 30.0
-"""A GPU that is awake for longer is kept awake by others: leaving it alone gains nothing."""
-_RETRY_SECONDS = 600.0
 
 
 class IdlePolicy:

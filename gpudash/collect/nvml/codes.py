@@ -88,6 +88,12 @@ _ADVICE = {
     UNKNOWN: "see the kernel log: sudo dmesg | grep -i nvrm",
 }
 
+_LIBRARY = "libnvidia-ml.so."
+_MAX_BYTES = 1 << 20
+_MARKS = (".dockerenv", "run/.containerenv")
+_CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc")
+_VERSION = re.compile(r"\b\d{3,4}(?:\.\d{1,4}){1,3}\b")
+
 
 def text(code: int) -> str:
     """Return what a return value means, in a few words."""
@@ -104,13 +110,6 @@ def driver_message(code: int) -> str:
     """Return why NVML cannot be used and what to do about it, in one line."""
     advice = _ADVICE.get(code)
     return f"{text(code)} (NVML error {code})" + (f"; {advice}" if advice else "")
-
-
-_LIBRARY = "libnvidia-ml.so."
-_MAX_BYTES = 1 << 20
-_MARKS = (".dockerenv", "run/.containerenv")
-_CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc")
-_VERSION = re.compile(r"\b\d{3,4}(?:\.\d{1,4}){1,3}\b")
 
 
 def init_error(code: int, root: str = "/", environ: Mapping[str, str] = os.environ) -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gpudash.model.device import UtilizationSource
 
 _COUNTED = frozenset(counter.field for counter in COUNTERS)
+_MAX_FANS = 16
 
 
 class DeviceSampler:
@@ -197,9 +198,6 @@ class _FieldValues:
         else:
             self._due[field] = now + field.seconds
         return None if answer is None else field.convert(answer.value)
-
-
-_MAX_FANS = 16
 
 
 class Fans:

@@ -33,6 +33,16 @@ _UNREAD = Listing((), codes.INSUFFICIENT_RESOURCES, None)
 _LEFT_ALONE = clean("left alone so that it can fall asleep: on battery, and nothing to do")
 _IDENTITY = frozenset(field for call in STATIC for field, _ in call.fields)
 
+_RESET_CODES = frozenset({codes.GPU_IS_LOST, codes.RESET_REQUIRED, codes.UNINITIALIZED})
+"""What a GPU answers that can be read again only after a reset or a reload of the driver."""
+_RISING = ("total_energy_mj", "pcie_replay_count")
+"""Counters since the driver took the GPU over, which nothing else sets back."""
+_MENDED = ("remapped_rows_pending", "retired_pages_pending")
+"""What waits for a reset."""
+_OUT = frozenset({"lost", "reset-required"})
+"""States from which only a reset brings a GPU back."""
+_RESETS = frozenset({"gpu-reset", "drain-and-reset", "bus-reset", "node-reboot", "system-reboot"})
+
 
 class GpuSample(Struct, frozen=True):
     """The values of one GPU in one tick."""
@@ -335,17 +345,6 @@ def devices_on_bus(bus: Bus, addresses: Iterable[str], fault: Fault) -> tuple[De
         )
         for index, address in enumerate(addresses)
     )
-
-
-_RESET_CODES = frozenset({codes.GPU_IS_LOST, codes.RESET_REQUIRED, codes.UNINITIALIZED})
-"""What a GPU answers that can be read again only after a reset or a reload of the driver."""
-_RISING = ("total_energy_mj", "pcie_replay_count")
-"""Counters since the driver took the GPU over, which nothing else sets back."""
-_MENDED = ("remapped_rows_pending", "retired_pages_pending")
-"""What waits for a reset."""
-_OUT = frozenset({"lost", "reset-required"})
-"""States from which only a reset brings a GPU back."""
-_RESETS = frozenset({"gpu-reset", "drain-and-reset", "bus-reset", "node-reboot", "system-reboot"})
 
 
 def was_reset(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -23,6 +23,13 @@ from gpudash.model.errors import DriverError, GpudashError
 Scoped = tuple[int, int]
 """A field's id and its scope: a link's number for fields of NVLinks, 0 for those of the GPU."""
 
+_BUFFER_ENTRIES = 64
+_MAX_GROWTHS = 6
+_NO_INSTANCE = 0xFFFFFFFF
+_VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+_UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
+"""How a single field is refused: a driver that is older than the field calls it invalid."""
+
 
 class RunningProcess(Struct, frozen=True):
     """One entry of a process list; memory in bytes, None where the driver does not report it."""
@@ -59,10 +66,6 @@ class ProcessSample(Struct, frozen=True):
     memory: int
     encoder: int
     decoder: int
-
-
-_BUFFER_ENTRIES = 64
-_MAX_GROWTHS = 6
 
 
 def listed(
@@ -110,14 +113,6 @@ def wider(structure: Any) -> Any:
     from ctypes import c_ulonglong
 
     return type("WideProcess", (structure,), {"_fields_": [("usedGpuCcMemory", c_ulonglong)]})
-
-
-_NO_INSTANCE = 0xFFFFFFFF
-_VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-
-
-_UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
-"""How a single field is refused: a driver that is older than the field calls it invalid."""
 
 
 class DeviceLost(Exception):  # noqa: N818

@@ -15,7 +15,7 @@ from gpudash.collect.nvml.calls import STEADY_SECONDS
 from gpudash.collect.nvml.gpu import Gpu, devices_on_bus
 from gpudash.collect.nvml.library import Library
 from gpudash.collect.nvml.processes import Listing
-from gpudash.collect.nvml.session import DeviceRegistry, Session, Versions
+from gpudash.collect.nvml.session import CALL_HANGS, DeviceRegistry, Session, Versions
 from gpudash.collect.nvml.topology import TopologyCache
 from gpudash.collect.nvml.worker import DriverWorker, timeout_fault
 from gpudash.model.device import Device
@@ -110,7 +110,7 @@ class NvmlReader:
         the driver is not released in time.
         """
         if self._has_pending:
-            raise DriverError(codes.TIMEOUT, "a call hangs in the driver, which keeps the GPUs")
+            raise DriverError(codes.TIMEOUT, CALL_HANGS)
         self._session.close()
         self._worker.close()
 

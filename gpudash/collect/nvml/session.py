@@ -18,6 +18,8 @@ from gpudash.model.errors import DriverError
 from gpudash.model.fault import Fault
 from gpudash.model.text import SafeText, clean
 
+CALL_HANGS = "a call hangs in the driver, which keeps the GPUs"
+
 
 class Versions(Struct, frozen=True, kw_only=True):
     """The driver's versions, None where unknown."""
@@ -86,9 +88,8 @@ class Session:
         self._worker.run([task], first=True)
         if not self._finish():
             fault = timeout_fault(task, "the driver")
-            hangs = "a call hangs in the driver, which keeps the GPUs"
             raise DriverError(
-                fault.code or codes.TIMEOUT, hangs if task.is_pending else fault.message
+                fault.code or codes.TIMEOUT, CALL_HANGS if task.is_pending else fault.message
             )
 
     def check_driver(self) -> None:

@@ -25,6 +25,9 @@ from gpudash.model.units import duration
 
 T = TypeVar("T")
 
+_MAX_WAIT_SECONDS = 5.0
+_LONG_SECONDS = 100.0
+
 
 def ignore_answer() -> None:
     """Do nothing."""
@@ -115,9 +118,6 @@ class Task(Generic[T]):
     def withdraw(self) -> None:
         """Give up a task that has not begun."""
         self.is_pending, self.lacks_thread = False, True
-
-
-_MAX_WAIT_SECONDS = 5.0
 
 
 def _start_thread(function: Callable[[], None]) -> None:
@@ -262,9 +262,6 @@ class DriverWorker:
             task = self._queue.popleft()
             self._running.add(task)
             return task
-
-
-_LONG_SECONDS = 100.0
 
 
 def timeout_fault(task: Task[Any], subject: str) -> Fault:

@@ -14,6 +14,9 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 
 _FORMS = "write 10:53, 2026-11-21T10:53:41, +5m from the start or -30s from the end"
+_PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
+"""How much of the past is read with a sample: what its charts show, in a tenth of a second."""
+_MAX_AT_ONCE = 50
 
 
 def parse_instant(text: str, recording: Recording) -> datetime:
@@ -78,11 +81,6 @@ def _date(text: str) -> datetime | None:
         return moment.astimezone()
     except (ValueError, OverflowError, OSError):
         return None
-
-
-_PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
-"""How much of the past is read with a sample: what its charts show, in a tenth of a second."""
-_MAX_AT_ONCE = 50
 
 
 class DecodedSample(NamedTuple):
