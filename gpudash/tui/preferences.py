@@ -72,7 +72,7 @@ class Preferences:
     def save(self, failed: Callable[[str], None] | None = None) -> None:
         """Write changes to the file in a thread, where `failed` is called with a reason.
 
-        One that is still at it, as in a home folder that hangs, writes these when it is done.
+        A write in progress, as in a home folder that hangs, is followed by one of these.
         """
         if self.is_saved:
             return

@@ -62,7 +62,7 @@ SECONDS = 10.0
 
 
 class StatusMessage:
-    """A text that goes by itself, or stays until the next action where it must be answered."""
+    """A text that expires, or stays until the next action where it must be answered."""
 
     def __init__(self) -> None:
         self._text, self._until = "", float("inf")

@@ -170,10 +170,10 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
     def on_key(self, event: Key) -> None:
         """Move, choose, type or leave; a key that does none of it goes on to the app."""
         event.prevent_default()
-        if self._obey(event):
+        if self._handle_key(event):
             event.stop()
 
-    def _obey(self, event: Key) -> bool:
+    def _handle_key(self, event: Key) -> bool:
         """Do what a key means here; return whether it means anything."""
         if event.key in _CLOSING:
             self.dismiss(None)

@@ -119,7 +119,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         self._fit()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Obey nothing too early, and yes only while the question can be read and one runs."""
+        """Refuse early keys, and `yes` unless the question is readable and a process runs."""
         if action not in _OWN:
             return super().check_action(action, parameters)
         if self._clock() < self._guarded_until:

@@ -189,7 +189,7 @@ class LinksView(View):
         super().__init__(dashboard)
         self._tab = 0
         self._first_tab = 0
-        """Number of the first name in view."""
+        """Index of the first name in view."""
         self._column = 0
         self._trends = Trends(dashboard.history)
         self._traffic = TrafficTable(self._trends)

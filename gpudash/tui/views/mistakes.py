@@ -16,7 +16,7 @@ _INDENT = 2
 
 
 class MistakesView(View):
-    """Lists every mistake in whole; all else of the file counts."""
+    """Lists every mistake in full; the rest of the file is in force."""
 
     def __init__(self, dashboard: DashboardModel, mistakes: Sequence[str]) -> None:
         super().__init__(dashboard)

@@ -77,7 +77,7 @@ class View(Wheel, Closing[None]):
         self.keys = dashboard.in_force(self.KEYS)
         """The keys that work."""
         self.first = 0
-        """Number of the first line in view."""
+        """Index of the first line in view."""
         self._total = self._room = 0
         self._footer_lines = 1
         """Lines of the footer, more than one for a long message."""

@@ -100,7 +100,7 @@ class Footer(Lines):
         self._notice = ""
 
     def take_keys(self, keys: Iterable[Key], notice: str) -> None:
-        """Obey the keys that it is given to show, as far as a notice leaves room for them."""
+        """Take the keys that are shown, as far as a notice leaves room, to be clicked."""
         self._keys, self._notice = tuple(keys), notice
 
     def on_click(self, event: Click) -> None:

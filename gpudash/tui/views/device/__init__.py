@@ -128,7 +128,7 @@ class DeviceView(View):
         """Whether each metric has its help sentence beside it."""
         self.key = key or _device_under_cursor(dashboard)
         self.index = 0
-        """Number of the device that is shown in the list of all."""
+        """Index of the shown device in the list of all."""
         self._rows_of: Snapshot | None = None
         self._all: list[DeviceRow] = []
         self._tabs = Tabs([], [])
