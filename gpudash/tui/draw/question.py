@@ -246,7 +246,7 @@ def _fewer(foot: list[Row], lines: int, *, with_tree: bool) -> list[Row]:
 def _too_small(theme: Theme, cells: int, height: int) -> Drawing:
     """Return the box of a question that has no room: the reason, as far as it fits, and Cancel."""
     cancel = cancel_row(theme)
-    indent = max(0, min(_INDENT, cells - cells_of(cancel.line)))
+    indent = max(0, min(_INDENT, (cells - cells_of(cancel.line)) // 2))
     folded = (fold(text, cells - 2 * indent) for text in _TOO_SMALL)
     fits = (
         texts

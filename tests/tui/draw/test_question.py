@@ -1,4 +1,4 @@
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.color import ColorSystem
 
@@ -51,6 +51,7 @@ NAMED = (Fact("PID", ("4242",), names=True), Fact("frees", ("16.0 GiB on GPU 0-1
 
 
 @settings(deadline=None)
+@example(14, 2, 0, False, "Kill this process?")
 @given(
     st.integers(1, 60),
     st.integers(1, 20),
