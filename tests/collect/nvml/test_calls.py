@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pynvml
 import pytest
 
-from gpudash.collect.nvml.calls import LONG_SECONDS
+from gpudash.collect.nvml.calls import FIELD_VALUES, LONG_SECONDS, POLL_GROUPS, NvmlCall
+from gpudash.model.device import Device
 from tests.collect.nvml.tampering import Machine
 
 
@@ -69,3 +71,22 @@ def test_an_instance_keeps_its_identity_however_slowly_it_is_told() -> None:
     }
     assert len(uuids) == 1
     assert None not in next(iter(uuids))
+
+
+def declared() -> list[NvmlCall]:
+    """Every call of the table, with what is made in its place."""
+    calls = [call for group in POLL_GROUPS for call in group[0]]
+    for call in calls:
+        if call.fallback is not None:
+            calls.append(call.fallback)
+    return calls
+
+
+def test_every_call_is_one_of_nvmls() -> None:
+    assert [call.name for call in declared() if not hasattr(pynvml, call.name)] == []
+
+
+def test_every_call_and_field_value_fills_fields_of_a_device() -> None:
+    filled = {name for call in declared() for name, _ in call.fields}
+    filled |= {value.field for value in FIELD_VALUES}
+    assert filled - set(Device.__struct_fields__) == set()
