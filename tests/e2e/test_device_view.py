@@ -42,7 +42,7 @@ def test_keys_chart_any_metric_of_any_gpu(fakenvml: Path) -> None:
         terminal.send("z", "q")
         terminal.wait_for("COMMAND")
         terminal.send("q")
-        assert terminal.wait_exit(3) == 0
+        assert terminal.wait_exit() == 0
 
 
 def test_mouse_chooses_gpu_and_metric(fakenvml: Path) -> None:
@@ -75,7 +75,7 @@ def test_any_size_and_back(fakenvml: Path, holders: Any, gpus: int, processes: i
             terminal.settle(0.05)
         terminal.wait_for("Identity")
         terminal.send("q", "q")
-        assert terminal.wait_exit(3) == 0
+        assert terminal.wait_exit() == 0
 
 
 def test_many_processes_leave_room_for_the_metrics(fakenvml: Path) -> None:

@@ -45,9 +45,9 @@ def test_no_library(tmp_path: Path) -> None:
 
 def test_a_hung_driver_holds_nobody(fakenvml: Path) -> None:
     run = gpudash(
-        "doctor", "--timeout", "0.5", library=fakenvml, HANG="nvmlInitWithFlags:*:inf", timeout=20
+        "doctor", "--timeout", "2", library=fakenvml, HANG="nvmlInitWithFlags:*:inf", timeout=20
     )
     assert run.status == 1
     assert "FAIL  driver" in run.text
     assert "nvmlInitWithFlags" in run.text
-    assert run.seconds < 4
+    assert run.seconds < 15

@@ -204,7 +204,7 @@ def test_screen_keeps_rows_and_selection_with_their_gpu(
         terminal.wait_for(lambda text: "LOST" not in text and "removed" not in text)
         assert chosen(terminal) == str(first.pid)
         terminal.send("q")
-        assert terminal.wait_exit(3) == 0
+        assert terminal.wait_exit() == 0
 
 
 def findings(text: str) -> str:

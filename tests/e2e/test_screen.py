@@ -52,7 +52,7 @@ def test_quit_restores_the_terminal_and_leaves_nothing_behind(fakenvml: Path) ->
         terminal.wait_for("A100")
         assert 1049 in terminal.modes
         terminal.send("q")
-        assert terminal.wait_exit(3) == 0
+        assert terminal.wait_exit() == 0
         terminal.wait_until(lambda: not terminal.processes())
         assert terminal.modes == {7, 25}
         assert terminal.text.strip() == ""
@@ -71,7 +71,7 @@ def test_signal_ends_it_in_order(fakenvml: Path, number: signal.Signals, status:
     with watching(fakenvml, DEVICES=2) as terminal:
         terminal.wait_for("A100")
         psutil.Process(terminal.pid).send_signal(number)
-        assert terminal.wait_exit(3) in (status, -number, 0)
+        assert terminal.wait_exit() in (status, -number, 0)
         terminal.wait_until(lambda: not terminal.processes())
         assert terminal.modes == {7, 25}
 
@@ -170,7 +170,7 @@ def test_any_size_and_back(fakenvml: Path, holders: Holders, gpus: int) -> None:
         terminal.wait_for(str(held[0].pid))
         terminal.wait_for("sleep 600")
         terminal.send("q")
-        assert terminal.wait_exit(3) == 0
+        assert terminal.wait_exit() == 0
 
 
 def test_hostile_command_line_never_reaches_the_terminal(fakenvml: Path, holders: Holders) -> None:
@@ -214,7 +214,7 @@ def test_simulated_hosts_are_shown_without_a_driver(tmp_path: Path, demo: str) -
         terminal.wait_for(re.compile(r"(?m)^\W*0\b.*(\d+C|asleep)"))
         terminal.wait_for("DEMO")
         terminal.send("q")
-        assert terminal.wait_exit(3) == 0
+        assert terminal.wait_exit() == 0
 
 
 def _ask_to_kill(terminal: Terminal) -> str:

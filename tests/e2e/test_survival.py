@@ -45,7 +45,7 @@ def test_gpu_that_hangs_says_so_and_the_others_go_on(fakenvml: Path, tmp_path: P
         tell(control, HANG=HANG)
         terminal.wait_for(SILENT)
         terminal.send("q")
-        assert terminal.wait_exit(3) == 0
+        assert terminal.wait_exit() == 0
         terminal.wait_until(lambda: not terminal.processes())
 
 
@@ -201,7 +201,7 @@ def test_letting_go_does_not_wait_for_a_collector_that_cannot_die(
             terminal.wait_for(lambda text: "RELEASED" not in text and "hangs" not in text)
             terminal.wait_until(lambda: len(collectors(terminal)) == 2)
             terminal.send("q")
-            assert terminal.wait_exit(3) == 0
+            assert terminal.wait_exit() == 0
             assert stuck.is_running()
 
 
