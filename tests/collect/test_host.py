@@ -179,7 +179,8 @@ def test_a_command_line_of_many_arguments_is_cut(holders: Holders) -> None:
 def test_a_zombie_is_told_as_one_and_keeps_its_command_line() -> None:
     with subprocess.Popen(("sleep", "600")) as child:
         reader = LinuxReader()
-        until(lambda process: process.name == "sleep", child.pid, reader)
+        # In the midst of exec a process has its new name and no arguments yet.
+        until(lambda process: process.command_line == ("sleep", "600"), child.pid, reader)
         child.kill()
         process = until(lambda process: process.status == "zombie", child.pid, reader)
         assert process.command_line == ("sleep", "600")
