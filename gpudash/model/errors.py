@@ -115,7 +115,7 @@ class ResourceError(GpudashError):
     def __init__(self, error: Exception) -> None:
         number = errno.ENOMEM if isinstance(error, MemoryError) else errno.EAGAIN
         why = error.strerror if isinstance(error, OSError) else os.strerror(number)
-        super().__init__(f"the system refuses: {why}; {_LIMITS}")
+        super().__init__(f"out of system resources: {why}; {_LIMITS}")
 
 
 class OutputError(GpudashError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpudash.analysis.link_warnings import no_topology, warnings
 from gpudash.analysis.links import (
     Matrix,
     MatrixTable,
@@ -11,9 +12,7 @@ from gpudash.analysis.links import (
     affinities,
     legend_lines,
     link_matrix,
-    no_topology,
     p2p_matrices,
-    warnings,
 )
 from gpudash.analysis.table import StyledLine
 from gpudash.model.snapshot import Snapshot, Topology

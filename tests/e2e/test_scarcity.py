@@ -26,7 +26,7 @@ from tests.fakenvml.build import environment
 
 pytestmark = pytest.mark.e2e
 
-REFUSED = "gpudash: the system refuses: {}; ulimit -a shows the limits"
+REFUSED = "gpudash: out of system resources: {}; ulimit -a shows the limits"
 
 
 def swept(value: int) -> ParameterSet:

@@ -16,15 +16,14 @@ from gpudash.analysis.columns.traffic import (
     affinity_sentence,
     gpu_affinities,
 )
+from gpudash.analysis.link_warnings import no_topology, warnings
 from gpudash.analysis.links import (
     Matrix,
     MatrixTable,
     access_matrix,
     legend_lines,
     link_matrix,
-    no_topology,
     p2p_matrices,
-    warnings,
 )
 from gpudash.analysis.table import Column, StyledLine, fit, line_cells
 from gpudash.model.snapshot import Topology

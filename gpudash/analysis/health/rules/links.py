@@ -185,7 +185,7 @@ class MissingP2PCheck:
     def _symptoms(self, context: RuleContext) -> Iterator[Symptom]:
         gpus = {gpu.index: gpu for gpu in context.gpus}
         # Imported here: few hosts need it, and every start would pay for it.
-        from gpudash.analysis.links import missing_p2p
+        from gpudash.analysis.link_warnings import missing_p2p
 
         for missing in missing_p2p(context.snapshot):
             yield Symptom(
