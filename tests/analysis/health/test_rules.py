@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.health.engine import Diagnosis, findings
 from gpudash.analysis.health.rule import Rule
 from gpudash.analysis.health.rules import FAMILIES, RULES
 from gpudash.model.fault import Fault, XidEvent
@@ -455,3 +455,10 @@ def test_no_word_of_a_finding_is_that_of_a_state() -> None:
 def test_what_is_found_is_in_the_table() -> None:
     found = rules(of_device(state="lost")) | rules(of_device(remapped_rows_failed=True))
     assert set(found) <= {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize("state", [state.wire for state in STATES if state.wire])
+def test_every_state_in_which_a_gpu_cannot_be_read_is_a_finding_with_advice(state: str) -> None:
+    of_gpu = findings(of_device(state=state))
+    assert of_gpu
+    assert all(finding.advice for finding in of_gpu)
