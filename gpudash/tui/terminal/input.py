@@ -20,7 +20,11 @@ _PATIENCE_SECONDS = 0.1
 
 
 class OrderedKeys(App[int]):
-    """Carries out each key, and what is pasted, before the next is given to anybody."""
+    """Carries out each key, and what is pasted, before the next is given to anybody.
+
+    A screen may name the instant from which it obeys, `obeys_from` (`time.monotonic`): what
+    arrived earlier was not meant for it and is discarded.
+    """
 
     _deliverer: asyncio.Task[None] | None = None
 
@@ -40,8 +44,10 @@ class OrderedKeys(App[int]):
     async def _deliver(self) -> None:
         """Give away what waits until nothing is left."""
         while self._waiting_input and self.is_running:
-            owner = self.focused or self.screen
-            await super().on_event(self._waiting_input.popleft())
+            owner, event = self.focused or self.screen, self._waiting_input.popleft()
+            if event.time < getattr(self.screen, "obeys_from", 0.0):
+                continue
+            await super().on_event(event)
             await _reached(owner.call_later)
             # What the owner did not want came back to the app, which may have it in line yet.
             await _reached(self.call_later)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.events import Paste
+from textual.events import Key, Paste
+from textual.screen import ModalScreen
 
-from gpudash.tui.terminal.input import Pastes
+from gpudash.tui.terminal.input import OrderedKeys, Pastes
 
 texts = st.text(alphabet="aq\x1b[]0;~2\x07\n", max_size=50)
 
@@ -52,3 +55,27 @@ def test_it_is_the_same_however_it_is_cut(
     chunks = [whole[a:b] for a, b in zip([0, *chosen], [*chosen, len(whole)], strict=True)]
     assert fed(*chunks) == fed(whole)
     assert [part for part in fed(whole) if isinstance(part, str)] == [key for key, _ in journey]
+
+
+class Question(ModalScreen[None]):
+    """Records its keys; obeys those that arrive after it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.obeys_from = time.monotonic()
+        self.heard: list[str] = []
+
+    def on_key(self, event: Key) -> None:
+        self.heard.append(event.key)
+
+
+async def test_a_screen_does_not_get_what_arrived_before_it_obeys() -> None:
+    early = [Key("n", "n"), Paste("y"), Key("enter", None)]
+    app, question = OrderedKeys(), Question()
+    async with app.run_test() as pilot:
+        await app.push_screen(question)
+        for event in [*early, Key("y", "y"), Key("enter", None)]:
+            app.post_message(event)
+        await pilot.pause()
+        await pilot.press("x")
+    assert question.heard == ["y", "enter", "x"]
