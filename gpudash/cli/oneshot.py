@@ -32,18 +32,20 @@ _LIVE_ONLY = {
 
 def run(options: argparse.Namespace) -> int:
     """Print the state of the host once, in one of FORMATS."""
-    return with_source(_print_state, options)
+    return with_source(_print_state, options, with_topology=_format(options) == "json")
 
 
-def with_source(command: Command, options: argparse.Namespace) -> int:
+def with_source(
+    command: Command, options: argparse.Namespace, *, with_topology: bool = False
+) -> int:
     """Run a command on this host, a simulated one or a recording; raises UsageError."""
     check_recording(options)
     if options.demo is not None or options.replay is not None:
-        return command(_source(options, lambda: None), options)
+        return command(_source(options, lambda: None, with_topology), options)
     from gpudash.system import fork
 
     def in_child(alive: Callable[[], None]) -> int:
-        return command(_source(options, alive), options)
+        return command(_source(options, alive, with_topology), options)
 
     try:
         return fork.run_isolated(in_child, options.timeout or DEFAULT_TIMEOUT)
@@ -66,7 +68,7 @@ def check_recording(options: argparse.Namespace) -> None:
             raise UsageError(f"{option} does not go with --replay")
 
 
-def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:
+def _source(options: argparse.Namespace, alive: Callable[[], None], with_topology: bool) -> Source:
     if options.replay is not None:
         from gpudash.feed.recording.samples import open_recorded
 
@@ -82,6 +84,7 @@ def _source(options: argparse.Namespace, alive: Callable[[], None]) -> Source:
         alive,
         show_secrets=options.show_secrets,
         pcie_throughput=options.pcie_throughput,
+        with_topology=with_topology,
     )
 
 

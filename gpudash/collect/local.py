@@ -61,10 +61,12 @@ def open_once(
     *,
     show_secrets: bool = False,
     pcie_throughput: bool = False,
+    with_topology: bool = True,
 ) -> Source:
     """Return the same for a single sample, without what needs two.
 
-    Each call to the driver has `seconds`; `on_answer` is called when one has returned.
+    Each call to the driver has `seconds`; `on_answer` is called when one has returned. Without
+    `with_topology`, which is most of the calls on many GPUs, it is None unless a finding needs it.
     """
     if demo is not None:
         return open_simulated(demo)
@@ -73,6 +75,7 @@ def open_once(
         show_secrets=show_secrets,
         pcie_throughput=pcie_throughput,
         single_sample=True,
+        with_topology=with_topology,
     )
 
 
@@ -95,6 +98,7 @@ def _open_machine(
     show_secrets: bool,
     pcie_throughput: bool,
     single_sample: bool = False,
+    with_topology: bool = True,
 ) -> LocalSource:
     from gpudash.collect.host import LinuxReader
 
@@ -106,7 +110,12 @@ def _open_machine(
     host.begin()
     library = Library(load(), pcie_throughput=pcie_throughput, single_sample=single_sample)
     nvml = NvmlReader(
-        library, PciBus(), worker=worker, idle_policy=IdlePolicy(), handed_over=handed_over
+        library,
+        PciBus(),
+        worker=worker,
+        idle_policy=IdlePolicy(),
+        handed_over=handed_over,
+        with_topology=with_topology,
     )
     return LocalSource(nvml, host)
 

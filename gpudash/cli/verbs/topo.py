@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the matrix with its legend, or as JSON; raises DriverError where a GPU is silent."""
-    return with_source(_print_topology, options)
+    return with_source(_print_topology, options, with_topology=True)
 
 
 def _print_topology(source: Source, options: argparse.Namespace) -> int:

@@ -59,6 +59,11 @@ class DeviceSampler:
         self._rates = RateTracker()
         self._mig_mode: bool | None = None
 
+    @property
+    def active_links(self) -> tuple[int, ...]:
+        """Return the numbers of the NVLinks that were up when they were last read."""
+        return self._links.active
+
     def sample(self, now: float) -> None:
         """Read what is due at `now`.
 

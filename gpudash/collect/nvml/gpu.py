@@ -116,6 +116,11 @@ class GpuReader:
         )
         return GpuSample(device, instances, listing)
 
+    @property
+    def active_links(self) -> tuple[int, ...]:
+        """Return the numbers of the NVLinks that were up when they were last read."""
+        return () if self._sampler is None else self._sampler.active_links
+
     def identity(self) -> dict[str, Any]:
         """Return what is true of it whatever it does now, also while a task runs."""
         sampler = self._sampler

@@ -53,11 +53,6 @@ class NvLinks:
         return dict(zip(LINK_FIELDS, found, strict=True))
 
 
-def active_links(library: Library, handle: Any) -> tuple[int, ...]:
-    """Return the numbers of the links that are up, none for a GPU without any."""
-    return _active(_states(library, handle)[0] or [])
-
-
 def _active(states: list[bool | None]) -> tuple[int, ...]:
     return tuple(link for link, is_up in enumerate(states) if is_up)
 

@@ -58,8 +58,12 @@ class NvmlReader:
         worker: DriverWorker | None = None,
         idle_policy: IdlePolicy | None = None,
         handed_over: dict[str, Device] | None = None,
+        *,
+        with_topology: bool = True,
     ) -> None:
+        """Without `with_topology` the topology is only read where a finding may rest on it."""
         self._bus = bus
+        self._with_topology = with_topology
         self._clock = clock
         self._worker = worker or DriverWorker(None)
         self._idle_policy = idle_policy
@@ -182,8 +186,9 @@ class NvmlReader:
         return NvmlSample(devices=self._devices(), processes={}, faults=(fault,))
 
     def _sample(self) -> NvmlSample:
-        self._topology.refresh(self._registry.gpus)
         self._join_processes()
+        if self._needs_topology:
+            self._topology.refresh(self._registry.gpus)
         return NvmlSample(
             devices=self._devices(),
             processes=self._processes,
@@ -191,6 +196,18 @@ class NvmlReader:
             topology=self._topology.topology,
             versions=self._session.versions,
             faults=tuple(self._faults()),
+        )
+
+    @property
+    def _needs_topology(self) -> bool:
+        """Whether somebody looks at it, or it explains a process on several GPUs or dead links."""
+        return (
+            self._with_topology
+            or any(len({on.index for on in entries}) > 1 for entries in self._processes.values())
+            or any(
+                gpu.device.nvlink_inactive_links and not gpu.device.nvlink_count
+                for gpu in self._registry.gpus
+            )
         )
 
     def _join_processes(self) -> None:

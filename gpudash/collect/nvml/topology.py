@@ -6,14 +6,15 @@ that both have to NVSwitches, then the closest common ancestor on the PCIe tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
 from gpudash.collect.nvml.gpu import Gpu
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.links import MAX_LINKS, active_links
+from gpudash.collect.nvml.links import MAX_LINKS
 from gpudash.collect.nvml.values import within
 from gpudash.collect.nvml.worker import DriverWorker, Task, timeout_fault
 from gpudash.model.device import Device
@@ -32,52 +33,82 @@ _link_count = within(0, MAX_LINKS)
 _WORD_BITS = 64
 _CPU_WORDS, _NODE_WORDS, _NODE_SCOPE = 64, 16, 0
 
+_CAPABILITIES = _READ, _WRITE, _ATOMICS
+
 Address = tuple[int, int, int]
 
 
-class _NvLinks(Struct, frozen=True):
-    """A GPU's active NVLinks: how many to each PCI address, and how many to switches."""
+class _Port(Struct, frozen=True):
+    """One GPU as a node of the topology, and how to reach it."""
+
+    device: Device
+    handle: Any
+    links: tuple[int, ...]
+    """The numbers of its NVLinks that are up."""
+    address: Address | None
+
+
+class _Ends(Struct, frozen=True):
+    """Where a GPU's NVLinks lead, how many to each PCI address and to switches, and its CPUs."""
 
     direct: dict[Address, int]
     switched: int
+    cpus: str | None
+    nodes: str | None
 
 
-def read_topology(library: Library, gpus: Sequence[tuple[Device, Any]]) -> Topology | None:
-    """Return the topology of (device, handle) pairs, None if no device has a UUID."""
-    known = [(device, handle) for device, handle in gpus if device.uuid]
-    if not known:
-        return None
-    handles = [handle for _, handle in known]
-    return Topology(
-        uuids=tuple(device.uuid or "" for device, _ in known),
-        indices=tuple(device.index for device, _ in known),
-        links=_links(library, handles),
-        p2p_read=_p2p(library, handles, _READ),
-        p2p_write=_p2p(library, handles, _WRITE),
-        p2p_atomics=_p2p(library, handles, _ATOMICS),
-        cpu_affinity=tuple(
-            _mask(library.call("nvmlDeviceGetCpuAffinity", handle, _CPU_WORDS)[0])
-            for handle in handles
-        ),
-        numa_affinity=tuple(
-            _mask(library.call("nvmlDeviceGetMemoryAffinity", handle, _NODE_WORDS, _NODE_SCOPE)[0])
-            for handle in handles
-        ),
-    )
+class _Row(NamedTuple):
+    """A GPU's pairs: the link to each from itself on, and what it may do to the memory of all."""
+
+    links: Sequence[str | None]
+    p2p: Mapping[int, Sequence[str | None]]
 
 
-def _links(library: Library, handles: list[Any]) -> tuple[tuple[str | None, ...], ...]:
-    addresses = [_address(library.call("nvmlDeviceGetPciInfo", handle)[0]) for handle in handles]
-    nvlinks = [_nvlinks(library, handle) for handle in handles]
-    cells: list[list[str | None]] = [["X"] * len(handles) for _ in handles]
-    for row in range(len(handles)):
-        for column in range(row + 1, len(handles)):
-            address = addresses[column]
-            count = nvlinks[row].direct.get(address, 0) if address else 0
-            count = count or min(nvlinks[row].switched, nvlinks[column].switched)
-            link = f"NV{count}" if count else _ancestor(library, handles[row], handles[column])
-            cells[row][column] = cells[column][row] = link
-    return tuple(tuple(row) for row in cells)
+def _read_ends(library: Library, port: _Port, gpus: Collection[Address | None]) -> _Ends:
+    cpus = library.call("nvmlDeviceGetCpuAffinity", port.handle, _CPU_WORDS)[0]
+    nodes = library.call("nvmlDeviceGetMemoryAffinity", port.handle, _NODE_WORDS, _NODE_SCOPE)[0]
+    return _Ends(*_link_ends(library, port, gpus), _mask(cpus), _mask(nodes))
+
+
+def _link_ends(
+    library: Library, port: _Port, gpus: Collection[Address | None]
+) -> tuple[dict[Address, int], int]:
+    """Return how many NVLinks lead to each GPU, and how many to switches."""
+    counted = library.fields(port.handle, [_NVSWITCH_CONNECTED_LINK_COUNT]).values
+    answer = counted.get(_NVSWITCH_CONNECTED_LINK_COUNT)
+    switched = (answer and _link_count(answer.value)) or 0
+    direct: dict[Address, int] = {}
+    if switched >= len(port.links):
+        return direct, switched
+    to_switch = 0
+    for link in port.links:
+        peer = library.call("nvmlDeviceGetNvLinkRemotePciInfo", port.handle, link)[0]
+        address = _address(peer)
+        if address is not None and address in gpus:
+            direct[address] = direct.get(address, 0) + 1
+        elif peer is not None and peer.domain == _NO_DOMAIN:
+            to_switch += 1
+        else:
+            kind = library.call("nvmlDeviceGetNvLinkRemoteDeviceType", port.handle, link)[0]
+            to_switch += kind == _SWITCH
+    return direct, max(switched, to_switch)
+
+
+def _read_row(library: Library, ports: Sequence[_Port], ends: Sequence[_Ends], row: int) -> _Row:
+    here = ports[row]
+    links: list[str | None] = ["X"]
+    for port, end in zip(ports[row + 1 :], ends[row + 1 :], strict=True):
+        count = ends[row].direct.get(port.address, 0) if port.address else 0
+        count = count or min(ends[row].switched, end.switched)
+        links.append(f"NV{count}" if count else _ancestor(library, here.handle, port.handle))
+    p2p = {
+        capability: [
+            "X" if port is here else _p2p(library, here.handle, port.handle, capability)
+            for port in ports
+        ]
+        for capability in _CAPABILITIES
+    }
+    return _Row(links, p2p)
 
 
 def _ancestor(library: Library, one: Any, other: Any) -> str | None:
@@ -85,40 +116,41 @@ def _ancestor(library: Library, one: Any, other: Any) -> str | None:
     return _ANCESTORS.get(level)
 
 
-def _nvlinks(library: Library, handle: Any) -> _NvLinks:
-    direct: dict[Address, int] = {}
-    switched = 0
-    for link in active_links(library, handle):
-        peer = library.call("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)[0]
-        kind = library.call("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)[0]
-        if kind == _SWITCH or (peer is not None and peer.domain == _NO_DOMAIN):
-            switched += 1
-        elif address := _address(peer):
-            direct[address] = direct.get(address, 0) + 1
-    counted = library.fields(handle, [_NVSWITCH_CONNECTED_LINK_COUNT]).values
-    if _NVSWITCH_CONNECTED_LINK_COUNT in counted:
-        count = _link_count(counted[_NVSWITCH_CONNECTED_LINK_COUNT].value)
-        switched = max(switched, count or 0)
-    return _NvLinks(direct, switched)
+def _p2p(library: Library, one: Any, other: Any, capability: int) -> str | None:
+    answer, _ = library.call("nvmlDeviceGetP2PStatus", one, other, capability)
+    return _P2P.get(answer)
 
 
 def _address(pci: Any) -> Address | None:
     return None if pci is None else (pci.domain, pci.bus, pci.device)
 
 
-def _p2p(
-    library: Library, handles: list[Any], capability: int
-) -> tuple[tuple[P2PStatus | None, ...], ...]:
-    def status(row: int, column: int) -> str | None:
-        if row == column:
-            return "X"
-        answer, _ = library.call(
-            "nvmlDeviceGetP2PStatus", handles[row], handles[column], capability
-        )
-        return _P2P.get(answer)
+def _parsed(bus_id: str | None) -> Address | None:
+    """Return the address in `00000000:1A:00.0`, None for what is none."""
+    try:
+        domain, bus, device = (bus_id or "").partition(".")[0].split(":")
+        return int(domain, 16), int(bus, 16), int(device, 16)
+    except ValueError:
+        return None
 
-    size = range(len(handles))
-    return tuple(tuple(cast("P2PStatus | None", status(row, c)) for c in size) for row in size)
+
+def _topology(ports: Sequence[_Port], ends: Sequence[_Ends], rows: Sequence[_Row]) -> Topology:
+    size = range(len(ports))
+    links = tuple(tuple(rows[min(a, b)].links[abs(a - b)] for b in size) for a in size)
+    read, write, atomics = (
+        tuple(tuple(cast("list[P2PStatus | None]", row.p2p[capability])) for row in rows)
+        for capability in _CAPABILITIES
+    )
+    return Topology(
+        uuids=tuple(port.device.uuid or "" for port in ports),
+        indices=tuple(port.device.index for port in ports),
+        links=links,
+        p2p_read=read,
+        p2p_write=write,
+        p2p_atomics=atomics,
+        cpu_affinity=tuple(each.cpus for each in ends),
+        numa_affinity=tuple(each.nodes for each in ends),
+    )
 
 
 def _mask(words: Sequence[int] | None) -> str | None:
@@ -146,14 +178,17 @@ _Known = tuple[str | None, int]
 class TopologyCache:
     """How the readable GPUs are connected: read again only when there is one that was not covered.
 
-    GPUs that are gone, asleep or silent are left out, for which nothing has to be read.
+    First the ends of each GPU's links are read, then the pairs of each, every GPU as a task of its
+    own. GPUs that are gone, asleep or silent are left out, for which nothing has to be read.
     """
 
     def __init__(self, library: Library, worker: DriverWorker) -> None:
         self.topology: Topology | None = None
         self._library = library
         self._worker = worker
-        self._task: Task[Topology | None] | None = None
+        self._tasks: list[Task[Any]] = []
+        self._ports: list[_Port] = []
+        self._ends: list[_Ends] = []
         self._reading: tuple[_Known, ...] = ()
         self._whole: Topology | None = None
         self._whole_of: tuple[_Known, ...] = ()
@@ -162,7 +197,7 @@ class TopologyCache:
     @property
     def is_pending(self) -> bool:
         """Whether a call has not come back."""
-        return self._task is not None and self._task.is_pending
+        return any(task.is_pending for task in self._tasks)
 
     def refresh(self, gpus: Iterable[Gpu]) -> None:
         """Cover the GPUs that are readable now."""
@@ -171,35 +206,60 @@ class TopologyCache:
         self._take()
         present = [gpu for gpu in gpus if gpu.is_readable]
         known = tuple((gpu.device.uuid, gpu.reader.openings) for gpu in present)
-        if known == self._shown_of and self._task is None:
+        if known == self._shown_of and not self._tasks:
             return
         if set(known) <= set(self._whole_of):
-            self._task = None
+            self._tasks = []
         else:
             self._read(present, known)
-        if self._task is None:
+        if not self._tasks:
             self._show(known)
 
     def faults(self) -> Iterator[Fault]:
         """Yield why the topology is not known."""
-        if self._task is not None:
-            fault = timeout_fault(self._task, "the driver")
+        task = next((task for task in self._tasks if not task.is_done), None)
+        if task is not None:
+            fault = timeout_fault(task, "the driver")
             message = clean(f"topology unknown: {fault.message}")
             yield Fault(source="topology", code=fault.code, message=message)
 
     def _read(self, present: list[Gpu], known: tuple[_Known, ...]) -> None:
         self._reading, self._shown_of, self.topology = known, (), None
-        pairs = [(gpu.device, gpu.reader.handle) for gpu in present]
-        self._task = Task(lambda: read_topology(self._library, pairs), retry_of=self._task)
-        self._worker.run([self._task], first=True)
+        self._ports, self._ends = [_port(gpu) for gpu in present if gpu.device.uuid], []
+        if not self._ports:
+            self._finish(None)
+            return
+        gpus = frozenset(port.address for port in self._ports)
+        self._run([partial(_read_ends, self._library, port, gpus) for port in self._ports])
         self._take()
 
+    def _run(self, calls: Iterable[Callable[[], Any]]) -> None:
+        before = next((task for task in self._tasks if task.lacks_thread), None)
+        self._tasks = [Task(call, retry_of=before) for call in calls]
+        self._worker.run(self._tasks, first=True)
+
     def _take(self) -> None:
-        if self._task is not None and self._task.is_done:
-            self._whole, self._whole_of = self._task.result(), self._reading
-            self._task = None
+        """Go on once all tasks have returned: to the pairs, and then to the whole."""
+        if not self._tasks or not all(task.is_done for task in self._tasks):
+            return
+        results = [task.result() for task in self._tasks]
+        if self._ends:
+            self._finish(_topology(self._ports, self._ends, results))
+        else:
+            self._ends = results
+            rows = range(len(self._ports))
+            self._run([partial(_read_row, self._library, self._ports, results, n) for n in rows])
+            self._take()
+
+    def _finish(self, topology: Topology | None) -> None:
+        self._whole, self._whole_of, self._tasks = topology, self._reading, []
 
     def _show(self, known: tuple[_Known, ...]) -> None:
         self._shown_of = known
         uuids = {uuid for uuid, _ in known if uuid is not None}
         self.topology = None if self._whole is None else self._whole.among(uuids)
+
+
+def _port(gpu: Gpu) -> _Port:
+    device, reader = gpu.device, gpu.reader
+    return _Port(device, reader.handle, reader.active_links, _parsed(device.pci_bus_id))

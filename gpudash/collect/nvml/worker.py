@@ -42,6 +42,9 @@ class CallTimeouts(Struct, frozen=True):
     """How long a task may take before it is left to its thread."""
     first_call_seconds: float
     """The same where nothing is known yet; later, how old values may be and still be shown."""
+    first_turn_seconds: float = 0.02
+    """`turn_seconds` of what is read first: some hundred calls a GPU, which a quick driver answers
+    within that."""
     on_answer: Callable[[], None] = ignore_answer
     """Called after each task, on the thread that ran it."""
     has_outer_limit: bool = False
@@ -179,8 +182,10 @@ class DriverWorker:
             self._queue.extend(tasks)
             has_thread = self._provide_threads(1)
             if has_thread:
-                seconds = timeouts.first_call_seconds if first else timeouts.call_seconds
-                self._finish(tasks, timeouts.turn_seconds, seconds)
+                if first:
+                    self._finish(tasks, timeouts.first_turn_seconds, timeouts.first_call_seconds)
+                else:
+                    self._finish(tasks, timeouts.turn_seconds, timeouts.call_seconds)
             left: tuple[Task[Any], ...] = ()
             # A free thread that only was not scheduled yet still takes what is queued.
             if not self._free:

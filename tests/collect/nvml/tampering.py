@@ -65,8 +65,10 @@ class Machine:
         name: str,
         worker: DriverWorker | None = None,
         handed_over: dict[str, Device] | None = None,
+        with_topology: bool = True,
     ) -> None:
         self._worker = worker
+        self._with_topology = with_topology
         self._handed_over = handed_over
         self.now = 1_800_000_000.0
         self.wall_seconds_ahead = 0.0
@@ -96,6 +98,7 @@ class Machine:
             self._worker,
             rest,
             self._handed_over,
+            with_topology=self._with_topology,
         )
 
 

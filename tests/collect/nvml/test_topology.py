@@ -95,3 +95,32 @@ def test_what_gpus_come_and_go_costs_only_what_was_not_read() -> None:
 
 def test_a_lost_gpu_is_not_in_the_topology() -> None:
     assert topology_of(Machine("lost")).indices == (0, 1, 3)
+
+
+def test_links_to_switches_that_the_driver_counts_are_not_asked_one_by_one() -> None:
+    machine = Machine("dgx-h100")
+    topology_of(machine)
+    assert "nvmlDeviceGetNvLinkRemotePciInfo" not in machine.driver.asked
+    assert machine.driver.asked.count("nvmlDeviceGetNvLinkState") <= 8 * 19
+
+
+P2P = "nvmlDeviceGetP2PStatus"
+
+
+def test_a_topology_that_nothing_needs_is_not_read() -> None:
+    machine = Machine("pcie-1080ti", with_topology=False)
+    machine.driver.replaced["nvmlDeviceGetComputeRunningProcesses_v3"] = lambda _: []
+    assert machine.read().topology is None
+    assert P2P not in machine.driver.asked
+
+
+def test_a_process_on_several_gpus_needs_the_topology() -> None:
+    machine = Machine("pcie-1080ti", with_topology=False)
+    assert topology_of(machine).peer_access(0, 4) is False
+    assert P2P in machine.driver.asked
+
+
+def test_a_gpu_whose_links_are_all_down_needs_the_topology() -> None:
+    machine = Machine("dgx-h100", with_topology=False)
+    machine.driver.replaced["nvmlDeviceGetNvLinkState"] = lambda *_: 0
+    assert topology_of(machine).indices == tuple(range(8))
