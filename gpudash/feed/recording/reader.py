@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import weakref
 from collections.abc import Callable, Iterator
@@ -19,9 +20,14 @@ from gpudash.model.snapshot import SCHEMA, Snapshot
 
 _PLAIN_BYTES = 1 << 20
 _MAX_KEPT_CHUNKS = 4
+_LINE = re.compile(rb"[^\n]+")
+_MAX_UNREADABLE_LINES, _MAX_UNREADABLE_CHUNKS = 64, 8
+"""How many lines or chunks in a row may hold no sample: a crash leaves one torn line."""
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """How a compressed file begins, whatever its name."""
+
+_HINT = "not a recording: make one with gpudash record"
 
 
 class Chunks(Protocol):
@@ -29,8 +35,8 @@ class Chunks(Protocol):
 
     count: int
 
-    def read(self, number: int) -> list[bytes]:
-        """Return the lines of a chunk, without their newlines."""
+    def read(self, number: int) -> bytes:
+        """Return the lines of a chunk."""
         ...
 
 
@@ -44,7 +50,7 @@ class PlainChunks:
         self._size = os.fstat(descriptor).st_size
         self.count = -(-self._size // chunk_bytes)
 
-    def read(self, number: int) -> list[bytes]:
+    def read(self, number: int) -> bytes:
         """Return the lines that begin in a piece; none where one longer than it goes on."""
         start, end = number * self._bytes, min((number + 1) * self._bytes, self._size)
         # The byte before shows whether a line begins with the piece.
@@ -52,10 +58,10 @@ class PlainChunks:
         if start:
             _, newline, data = data.partition(b"\n")
             if not newline or not data:
-                return []
+                return b""
         if not data.endswith(b"\n"):
             data += self._rest(end)
-        return data.removesuffix(b"\n").split(b"\n")
+        return data
 
     def _rest(self, position: int) -> bytes:
         """Return the line's end behind `position`."""
@@ -133,6 +139,7 @@ class Recording:
         self.path = path
         self._chunks = chunks(path)
         self._kept: dict[int, list[Sample]] = {}
+        self._unreadable_chunks = 0
         first = next(self._forward(0), None)
         if first is None:
             raise WireError(f"{path}: {self._why_empty()}")
@@ -189,18 +196,32 @@ class Recording:
         return found
 
     def _samples(self, number: int) -> list[Sample]:
-        """Return the samples of a chunk; others, such as a torn line, are left out."""
-        found = []
-        for row, line in enumerate(self._chunks.read(number)):
-            stamp = _stamp(line)
+        """Return the samples of a chunk without its other lines, such as a torn one.
+
+        Raises WireError after many such lines or chunks in a row, which are no recording.
+        """
+        found: list[Sample] = []
+        unreadable = 0
+        try:
+            data = self._chunks.read(number)
+        except WireError as error:
+            raise WireError(f"{self.path}: {error}") from None
+        for row, match in enumerate(_LINE.finditer(data)):
+            stamp = _stamp(match[0])
+            unreadable = 0 if stamp else unreadable + 1
+            if unreadable > _MAX_UNREADABLE_LINES:
+                raise WireError(f"{self.path}: {unreadable} lines in a row are no samples: {_HINT}")
             if stamp is not None:
-                found.append(Sample(number, row, stamp.taken_at, stamp.schema, line))
+                found.append(Sample(number, row, stamp.taken_at, stamp.schema, match[0]))
+        self._unreadable_chunks = 0 if found else self._unreadable_chunks + bool(data)
+        if self._unreadable_chunks > _MAX_UNREADABLE_CHUNKS:
+            raise WireError(f"{self.path}: several MiB in a row hold no sample: {_HINT}")
         return found
 
     def _why_empty(self) -> str:
         if not self._chunks.count:
             return "empty: nothing was recorded"
-        return "not a recording: make one with gpudash record"
+        return _HINT
 
 
 def _stamp(line: bytes) -> _Stamp | None:

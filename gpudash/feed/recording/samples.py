@@ -17,6 +17,7 @@ _FORMS = "write 10:53, 2026-11-21T10:53:41, +5m from the start or -30s from the 
 _PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
 """How much of the past is read with a sample: what its charts show, in a tenth of a second."""
 _MAX_AT_ONCE = 50
+_MAX_UNREADABLE = 16
 
 
 def parse_instant(text: str, recording: Recording) -> datetime:
@@ -145,12 +146,18 @@ def elapsed(first: Snapshot, last: Snapshot) -> float:
 
 
 def _decoded(samples: Iterable[Sample]) -> Iterator[DecodedSample]:
-    """Yield the samples that can be read."""
+    """Yield the samples that can be read; raises WireError after many in a row that cannot."""
+    unreadable = 0
     for sample in samples:
         try:
-            yield DecodedSample(sample, sample.snapshot())
+            snapshot = sample.snapshot()
         except WireError:
+            unreadable += 1
+            if unreadable > _MAX_UNREADABLE:
+                raise
             continue
+        unreadable = 0
+        yield DecodedSample(sample, snapshot)
 
 
 class RecordedSource:

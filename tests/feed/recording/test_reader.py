@@ -1,4 +1,5 @@
 import os
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.feed.recording.reader import Chunks, PlainChunks, Recording, open_chunks
+from gpudash.feed.recording.samples import after
 from gpudash.model import wire
 from gpudash.model.errors import UsageError, WireError
 from tests.feed.recording.lines import START, line, second, write
@@ -156,3 +158,48 @@ def test_a_frame_that_unpacks_beyond_all_measure_is_refused(tmp_path: Path) -> N
     assert len(packed) < 10_000
     with pytest.raises(WireError, match="unzstd"):
         decompress(packed, 4 << 20)
+
+
+def frame(data: bytes) -> bytes:
+    from gpudash.feed.recording.zstd import Compressor
+
+    compressor = Compressor()
+    return compressor.compress(data) + compressor.end()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\n" * (15 << 20), b"7\n" * (8 << 20), b"[" * (15 << 20), b"\n" * (19 << 20) + b"{"],
+    ids=["newlines", "short lines", "brackets", "newlines and a line"],
+)
+def test_forty_frames_that_unpack_to_nothing_are_given_up(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "host.jsonl.zst"
+    packed = frame(content)
+    path.write_bytes(packed * 40)
+    assert len(packed) < 4_000
+    before = time.process_time()
+    with pytest.raises(WireError, match=f"{path}: .*not a recording"):
+        Recording(str(path))
+    assert time.process_time() - before < 15
+
+
+def test_samples_among_many_empty_lines_are_found(path: Path) -> None:
+    content = b"\n" * 5000 + line(1) + b"\n" * 5000 + line(2) + b"\n" * 5000
+    path.write_bytes(frame(content) if path.suffix == ".zst" else content)
+    assert times(Recording(str(path))) == [1, 2]
+
+
+def test_what_precedes_damage_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "host.zst", map(line, range(300)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] + bytes(9) + whole[len(whole) // 2 + 9 :])
+    found = times(Recording(str(path)))
+    assert found == list(range(len(found)))
+    assert len(found) > 20
+
+
+def test_many_samples_that_cannot_be_decoded_are_given_up(path: Path) -> None:
+    broken = [line(number).replace(b'"processes":[', b'"processes":[7,') for number in range(100)]
+    recording = Recording(str(write(path, [line(0), *broken, line(200)])))
+    with pytest.raises(WireError, match=r"processes\[0\]"):
+        after(recording, recording.first, 1)
