@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -18,7 +20,6 @@ from gpudash.config.settings import (
     plain,
     shown,
 )
-from gpudash.config.toml_editor import Path, changed, parse, rendered
 from gpudash.model.errors import SettingsError
 from gpudash.model.text import clean
 
@@ -31,6 +32,11 @@ _MAX_ATTEMPTS = 5
 
 _HEAD = "Settings of gpudash with their defaults. Remove the # before a setting to change it."
 _WIDTH = 96
+_AT_END = "(at end of document)"
+"""What TOML's parser reports instead of a line and a column there."""
+
+Path = tuple[str, ...]
+"""A key with the tables that it is in: ("keys", "kill")."""
 
 
 class FileChangedError(Exception):
@@ -129,6 +135,27 @@ def _parsed(text: str) -> tuple[dict[str, Any], list[str]]:
     return {}, mistakes
 
 
+def parse(text: str) -> dict[str, Any]:
+    """Return the values of a document.
+
+    Raises ValueError, one with the line of the mistake, for a text that is not TOML.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+        return document
+    except RecursionError:
+        raise ValueError("too deeply nested") from None
+    except ValueError as error:
+        line = text.rstrip().count("\n") + 1
+        message = str(error).replace(_AT_END, f"(at its end, line {line})")
+        raise ValueError(message) from None
+
+
 def _line_number(error: ValueError) -> int | None:
     """Return the line that TOML's reader names: its error has it as text only before 3.14."""
     digits = str(error).rpartition("(at line ")[2].partition(",")[0]
@@ -181,6 +208,76 @@ def _keep_mistakes(changes: dict[Path, Any], document: Mapping[str, Any], choice
         kind = declared()[path[0]].kind
         if isinstance(kind, SomeOf) and value is not None:
             changes[path] = [*value, *kind.mistaken(document.get(path[0]), choices)]
+
+
+def changed(text: str, changes: Mapping[Path, Any]) -> str:
+    """Return the document with keys set to new values, or taken out where the value is None.
+
+    Lines of others, their comments and their order stay. Raises ValueError if the document is no
+    TOML, or so unusual that the changes would not come out as asked for.
+    """
+    import tomlkit
+
+    wanted = parse(text)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    text = text.replace("\r\n", "\n")
+    for path, value in changes.items():
+        if len(path) == 1 and path[0] not in wanted and value is not None:
+            text = _placed(text, path[0])
+    try:
+        document = tomlkit.parse(text)
+        for path, value in changes.items():
+            for tree in (wanted, document):
+                _put(tree, path, value)
+        text = tomlkit.dumps(document)
+    except tomlkit.exceptions.TOMLKitError as error:
+        raise ValueError(error) from None
+    if _without_empty(parse(text)) != _without_empty(wanted):
+        raise ValueError("it is written in a way that gpudash cannot change")
+    return text.replace("\n", newline)
+
+
+def _placed(text: str, name: str) -> str:
+    """Return the text with a new key below its explanation, or above the first table's comment.
+
+    tomlkit would put it between a table and the comment that belongs to it.
+    """
+    example = re.search(rf"(?m)^# {name} = .*\n", text)
+    header = re.search(r"(?m)^(?:#.*\n)*\[", text)
+    if example:
+        placed = f"{text[: example.end()]}{name} = 0\n{text[example.end() :]}"
+    elif header:
+        placed = f"{text[: header.start()]}{name} = 0\n\n{text[header.start() :]}"
+    else:
+        return text
+    # What looks like these may be part of a long string or list.
+    with suppress(ValueError):
+        if parse(placed) == {**parse(text), name: 0}:
+            return placed
+    return text
+
+
+def _put(tree: Any, path: Path, value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+        if not isinstance(tree, dict):
+            raise ValueError(f"{name} is not a table")
+    if value is None:
+        tree.pop(path[-1], None)
+    else:
+        tree[path[-1]] = value
+
+
+def _without_empty(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document without empty tables: one may go, or stay, with its last key."""
+    return {name: value for name, value in tree.items() if value != {}}
+
+
+def rendered(value: object) -> str:
+    """Return a value as TOML writes it in one line."""
+    import tomlkit
+
+    return str(tomlkit.item(value).as_string()) or "{}"
 
 
 def _not_saved(path: str, reason: str) -> SettingsError:

@@ -139,8 +139,8 @@ def _settings() -> Iterator[Section]:
     import msgspec
 
     from gpudash import config
+    from gpudash.config.file import rendered
     from gpudash.config.settings import declared, plain
-    from gpudash.config.toml_editor import rendered
     from gpudash.tui.preferences import choices
 
     known = msgspec.structs.replace(choices(), actions=("see gpudash help keys",))
