@@ -14,13 +14,12 @@ from gpudash.model.secrets import is_secret_name, is_secret_value
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText, clean, clean_bytes
 from gpudash.system import process_tree, processes
-from gpudash.system.files import read_start
 from gpudash.system.process_tree import Relative
+from gpudash.system.processes import Usage
 
 _MAX_ENVIRONMENT_BYTES = 1 << 18
 _MAX_VARIABLES = 2048
 _MAX_RELATIVES = 512
-_SMALL_BYTES = 4096
 _EXITED = "exited"
 
 
@@ -51,13 +50,7 @@ class Inspection(Struct, frozen=True, kw_only=True):
     visible: VisibleDevices | None = None
     command_line: tuple[SafeText, ...] | None = None
     """With its secrets, unlike in a snapshot: nothing of this leaves this process."""
-    working_directory: SafeText | None = None
-    thread_count: int | None = None
-    open_file_count: int | None = None
-    read_bytes: int | None = None
-    """Bytes that it had read from disks since it started."""
-    written_bytes: int | None = None
-    """Bytes that it had written to disks since it started."""
+    usage: Usage = Usage()
 
 
 def inspect(process: Process, snapshot: Snapshot) -> Inspection:
@@ -86,8 +79,8 @@ def io_rates(before: Inspection, after: Inspection) -> tuple[float | None, float
         return max(0, last - first) / elapsed
 
     return (
-        rate(before.read_bytes, after.read_bytes),
-        rate(before.written_bytes, after.written_bytes),
+        rate(before.usage.read_bytes, after.usage.read_bytes),
+        rate(before.usage.written_bytes, after.usage.written_bytes),
     )
 
 
@@ -116,45 +109,37 @@ def _unreadable(process: Process, snapshot: Snapshot) -> str | None:
 
 def _read(process: Process, snapshot: Snapshot) -> Inspection:
     pid = process.pid
-    refusals: list[OSError] = []
-    raw = _raw_environment(pid, refusals)
-    environment = None if raw is None else tuple(map(_variable, raw))
-    reads, writes = _io(pid)
-    open_files = _count(f"/proc/{pid}/fd", refusals)
+    refusal = None
+    try:
+        raw = _raw_environment(pid)
+    except OSError as error:
+        raw, refusal = None, error
     return Inspection(
         pid=pid,
         taken_at=time.monotonic(),
-        reason=_refusal_text(refusals[0], process) if refusals else None,
+        reason=None if refusal is None else _refusal_text(refusal, process),
         ancestors=process_tree.ancestors(pid),
         descendants=process_tree.descendants(pid, limit=_MAX_RELATIVES),
-        environment=environment,
+        environment=None if raw is None else tuple(map(_variable, raw)),
         visible=None if raw is None else visible_devices(_decoded(raw), snapshot.devices),
         command_line=processes.command_line(pid),
-        working_directory=_working_directory(pid),
-        thread_count=_count(f"/proc/{pid}/task", []),
-        open_file_count=open_files,
-        read_bytes=reads,
-        written_bytes=writes,
+        usage=processes.usage(pid),
     )
 
 
 def _refusal_text(refusal: OSError, process: Process) -> str:
     """Return why something could not be read."""
     if refusal.errno not in (errno.EACCES, errno.EPERM):
-        return f"{refusal.filename} cannot be read: {refusal.strerror}"
+        return f"its environment cannot be read: {refusal.strerror}"
     owner = process.username or "another user"
     if os.geteuid() == 0:
         return f"not permitted, not even to root: owned by {owner}"
     return f"not permitted: owned by {owner}; try sudo gpudash"
 
 
-def _raw_environment(pid: int, refusals: list[OSError]) -> list[tuple[bytes, bytes]] | None:
+def _raw_environment(pid: int) -> list[tuple[bytes, bytes]]:
     """Return names and values, the last one dropped where the environment is absurdly long."""
-    try:
-        raw = processes.read_environ(pid, _MAX_ENVIRONMENT_BYTES + 1)
-    except OSError as error:
-        refusals.append(error)
-        return None
+    raw = processes.read_environ(pid, _MAX_ENVIRONMENT_BYTES + 1)
     entries = raw.split(b"\0")
     if len(raw) > _MAX_ENVIRONMENT_BYTES:
         entries.pop()
@@ -170,25 +155,3 @@ def _variable(pair: tuple[bytes, bytes]) -> Variable:
     name, value = map(clean_bytes, pair)
     is_secret = value != "" and (is_secret_name(name) or is_secret_value(value))
     return Variable(name=name, value=value, is_secret=is_secret)
-
-
-def _working_directory(pid: int) -> SafeText | None:
-    try:
-        return clean(os.readlink(f"/proc/{pid}/cwd"))
-    except OSError:
-        return None
-
-
-def _io(pid: int) -> tuple[int | None, int | None]:
-    text = read_start(f"/proc/{pid}/io", _SMALL_BYTES) or b""
-    fields = dict(line.partition(b":")[::2] for line in text.splitlines())
-    read, written = fields.get(b"read_bytes"), fields.get(b"write_bytes")
-    return None if read is None else int(read), None if written is None else int(written)
-
-
-def _count(folder: str, refusals: list[OSError]) -> int | None:
-    try:
-        return len(os.listdir(folder))
-    except OSError as error:
-        refusals.append(error)
-        return None

@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Collection
 from time import monotonic
 
-from gpudash.collect.processes import Facts
 from gpudash.collect.source import Holders
 from gpudash.model.process import Holder
 from gpudash.system import processes
 from gpudash.system.files import read_link
+from gpudash.system.processes import Facts, ProcStat
 
 _RESCAN_SECONDS = 10.0
 _UNCOVERED_RESCAN_SECONDS = 2.0
@@ -46,13 +46,13 @@ class HolderSearch:
     """Scans all processes, a slice at a time, and remembers what the last whole scan found.
 
     A GPU is covered only by a scan that began after it was first wanted: a process that holds its
-    memory had it open by then. `read_facts` returns owner and command line of a PID, None if it is
-    gone.
+    memory had it open by then. `read_facts` returns owner and command line of a PID, whose stat
+    line it gets too, None if it is gone.
     """
 
     def __init__(
         self,
-        read_facts: Callable[[int], Facts | None],
+        read_facts: Callable[[int, ProcStat], Facts | None],
         node_prefix: str = _NODE,
         uvm_node: str = _UVM,
         clock: Callable[[], float] = monotonic,
@@ -145,7 +145,8 @@ class HolderSearch:
         return frozenset(int(number) for number in numbers if number.isdecimal())
 
     def _holder(self, pid: int) -> Holder | None:
-        stat, facts = processes.read_stat(pid), self._read_facts(pid)
+        stat = processes.read_stat(pid)
+        facts = self._read_facts(pid, stat) if stat else None
         if stat is None or facts is None:
             return None
         return Holder(

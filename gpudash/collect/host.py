@@ -1,8 +1,7 @@
-"""The operating system's half of a snapshot, from /proc: the machine and its processes.
+"""The operating system's half of a snapshot: the machine and its processes.
 
-psutil reads the same, and is what the tests compare with; importing it takes a one-shot as long as
-reading eight GPUs. Nothing sleeps: a share of CPU time is that since the last sample, and in the
-first one that since the process started or the machine was booted.
+Nothing sleeps: a share of CPU time is that since the last sample, and in the first one that since
+the process started or the machine was booted.
 """
 
 from __future__ import annotations
@@ -17,23 +16,20 @@ from msgspec.structs import replace
 from gpudash.collect.jobs import LIMIT as CGROUP_LIMIT
 from gpudash.collect.jobs import job_of
 from gpudash.collect.leases import LeaseTable
-from gpudash.collect.processes import Facts, ProcessTable
+from gpudash.collect.processes import ProcessTable
 from gpudash.collect.source import Holders
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
-from gpudash.model.process import Job, Lease, Process
+from gpudash.model.process import Lease, Process
 from gpudash.model.secrets import mask_arguments, mask_text
 from gpudash.model.snapshot import Host
 from gpudash.model.text import SafeText, clean
 from gpudash.system import processes
 from gpudash.system.files import read_start
+from gpudash.system.processes import Facts, ProcStat
 
 if TYPE_CHECKING:
     from gpudash.collect.holders import HolderSearch
-
-_MAX_BYTES = 1 << 16
-_MEMORY_FACTS = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
-_FACT_CHARS = 40
 
 
 class LinuxReader:
@@ -50,25 +46,25 @@ class LinuxReader:
         self._search: HolderSearch | None = None
         self._leases = LeaseTable(clock)
         # Counted from boot, so that the first share is the one since then.
-        self._busy_ticks = 0
-        self._total_ticks = 0
+        self._cpu_seconds = 0.0, 0.0
         self._cpu_percent: float | None = None
 
     def host(self) -> Host:
         """Return the machine; the driver's versions are left None for NVML to fill in."""
-        memory = _memory_info()
-        total, available = memory.get("MemTotal"), memory.get("MemAvailable")
-        swap, swap_free = memory.get("SwapTotal"), memory.get("SwapFree")
+        machine = processes.machine()
+        total, available = machine.memory_total_bytes, machine.memory_available_bytes
+        # What psutil calls used is not the same in all its versions.
+        used = None if total is None or available is None else max(0, total - available)
         return Host(
             hostname=clean(os.uname().nodename),
-            cpu_count=os.cpu_count(),
-            cpu_percent=self._share_of_cpu(),
+            cpu_count=machine.cpu_count,
+            cpu_percent=self._share_of_cpu(machine.cpu_seconds),
             memory_total_bytes=total,
-            memory_used_bytes=_difference(total, available),
+            memory_used_bytes=used,
             memory_available_bytes=available,
-            swap_total_bytes=swap,
-            swap_used_bytes=_difference(swap, swap_free),
-            load_average=_load_average(),
+            swap_total_bytes=machine.swap_total_bytes,
+            swap_used_bytes=machine.swap_used_bytes,
+            load_average=machine.load_average,
             uptime_seconds=time.clock_gettime(time.CLOCK_BOOTTIME),
         )
 
@@ -115,76 +111,31 @@ class LinuxReader:
             return ()
         return (Fault(source="processes", message=clean(message)),)
 
-    def _share_of_cpu(self) -> float | None:
-        ticks = _cpu_ticks()
-        if ticks is None:
+    def _share_of_cpu(self, seconds: tuple[float, float] | None) -> float | None:
+        # psutil's own share begins with its import, and a one-shot reads it only once.
+        if seconds is None:
             return None
-        # user, nice, system, idle, iowait, irq, softirq, steal; the time of guests, which
-        # follows, is already in user and nice.
-        total = sum(ticks[:8])
-        busy = total - sum(ticks[3:5])
-        elapsed = total - self._total_ticks
-        if elapsed > 0:
-            percent = 100 * (busy - self._busy_ticks) / elapsed
-            self._cpu_percent = round(min(max(percent, 0.0), 100.0), 1)
-            self._busy_ticks, self._total_ticks = busy, total
+        busy, total = seconds[0] - self._cpu_seconds[0], seconds[1] - self._cpu_seconds[1]
+        if total > 0:
+            self._cpu_percent = round(min(max(100 * busy / total, 0.0), 100.0), 1)
+            self._cpu_seconds = seconds
         return self._cpu_percent
 
 
-def _memory_info() -> dict[str, int]:
-    """Return /proc/meminfo in bytes."""
-    text = (read_start("/proc/meminfo", _MAX_BYTES) or b"").decode("ascii", "replace")
-    found: dict[str, int] = {}
-    for name in _MEMORY_FACTS:
-        # Every name begins a line; none is the end of another.
-        words = text.partition(f"{name}:")[2][:_FACT_CHARS].split()
-        if words and words[0].isdecimal():
-            found[name] = int(words[0]) * 1024
-    return found
+def _facts(pid: int, stat: ProcStat) -> Facts | None:
+    facts = processes.facts(pid, stat)
+    text = read_start(f"/proc/{pid}/cgroup", CGROUP_LIMIT)
+    if facts is None or text is None:
+        return facts
+    return replace(facts, job=job_of(text.decode("utf-8", "surrogateescape")))
 
 
-def _cpu_ticks() -> list[int] | None:
-    """Return the first line of /proc/stat: what all CPUs did since boot, in ticks."""
-    line = (read_start("/proc/stat", _MAX_BYTES) or b"").partition(b"\n")[0].split()
-    return [int(ticks) for ticks in line[1:]] if line[:1] == [b"cpu"] else None
-
-
-def _difference(whole: int | None, part: int | None) -> int | None:
-    return None if whole is None or part is None else max(0, whole - part)
-
-
-def _load_average() -> tuple[float, float, float] | None:
-    try:
-        return os.getloadavg()
-    except OSError:
-        return None
-
-
-def _facts(pid: int) -> Facts | None:
-    status = processes.read_status(pid)
-    if status is None:
-        return None
-    uid = processes.owner_id(status)
-    arguments = processes.command_line(pid)
-    return Facts(
-        username=None if uid is None else processes.username(uid),
-        name=processes.name(status, arguments),
-        command_line=arguments,
-        job=_job(pid),
-    )
-
-
-def _masked_facts(pid: int) -> Facts | None:
+def _masked_facts(pid: int, stat: ProcStat) -> Facts | None:
     """Return the facts without the secrets that people pass on command lines."""
-    facts = _facts(pid)
+    facts = _facts(pid, stat)
     if facts is None or facts.command_line is None:
         return facts
     # A process may give itself a title, which is then its name and its only argument.
     name = None if facts.name is None else SafeText(mask_text(facts.name))
     masked = tuple(map(SafeText, mask_arguments(facts.command_line)))
     return replace(facts, name=name, command_line=masked)
-
-
-def _job(pid: int) -> Job | None:
-    text = read_start(f"/proc/{pid}/cgroup", CGROUP_LIMIT)
-    return None if text is None else job_of(text.decode("utf-8", "surrogateescape"))

@@ -14,6 +14,7 @@ from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import SafeText, clean
 from gpudash.system import locks
 from gpudash.system import processes as system_processes
+from gpudash.system.processes import Facts
 
 _MAX_ANCESTORS = 64
 _READ_SECONDS = 1.5
@@ -90,21 +91,15 @@ class LeaseTable:
         if self._boot_time is None:
             # Read once, so that a start time does not move with the wall clock.
             self._boot_time = system_processes.boot_time()
-        status = system_processes.read_status(pid)
-        uid = None if status is None else system_processes.owner_id(status)
-        name = (
-            None
-            if status is None
-            else system_processes.name(status, system_processes.command_line(pid))
-        )
+        facts = system_processes.facts(pid, stat) or Facts()
         booted = self._boot_time
         return _Holder(
             pid=pid,
             start_ticks=stat.start_ticks,
             create_time=None if booted is None else booted + stat.started_seconds,
-            username=None if uid is None else system_processes.username(uid),
+            username=facts.username,
             # A process may put anything into its title.
-            name=None if name is None else clean(mask_text(name)),
+            name=None if facts.name is None else clean(mask_text(facts.name)),
         )
 
     def _is_used(

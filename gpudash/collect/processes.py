@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 from msgspec import Struct
 
-from gpudash.model.process import Job, Process
-from gpudash.model.text import SafeText
+from gpudash.model.process import Process
 from gpudash.system import processes
-from gpudash.system.processes import ProcStat, StatFile
+from gpudash.system.processes import Facts, ProcStat, StatFile
 
 _FACTS_SECONDS = 10.0
 _REST_SECONDS = 50.0
@@ -26,15 +25,6 @@ _EXITED = "exited"
 _MAX_WATCHED = 4096
 _FILES_PER_WATCHED = 2
 """One in that many of the files that may be open may be that of a process."""
-
-
-class Facts(Struct, frozen=True, kw_only=True):
-    """What only exec, setproctitle or a scheduler changes."""
-
-    username: SafeText | None = None
-    name: SafeText | None = None
-    command_line: tuple[SafeText, ...] | None = None
-    job: Job | None = None
 
 
 class _Known(Struct, kw_only=True):
@@ -58,10 +48,10 @@ class _Known(Struct, kw_only=True):
 class ProcessTable:
     """The processes of the last sample, with what the next one needs.
 
-    `read_facts` returns the facts of a PID, None if it is gone.
+    `read_facts` returns the facts of a PID and its stat line, None if it is gone.
     """
 
-    def __init__(self, read_facts: Callable[[int], Facts | None]) -> None:
+    def __init__(self, read_facts: Callable[[int, ProcStat], Facts | None]) -> None:
         self._read_facts = read_facts
         # Read once, so that a start time does not move with the wall clock.
         self._boot_time = processes.boot_time()
@@ -135,7 +125,7 @@ class ProcessTable:
         if now >= known.facts_due or stat.name != known.name:
             # The facts of another program would be taken for the arguments of this one.
             kept = known.facts if stat.name == known.name else Facts()
-            known.facts = self._fresh_facts(pid, kept)
+            known.facts = self._fresh_facts(pid, stat, kept)
             known.name = stat.name
             # In the midst of exec a process has its new name and no arguments yet.
             is_whole = bool(known.facts.command_line)
@@ -158,8 +148,8 @@ class ProcessTable:
             job=facts.job,
         )
 
-    def _fresh_facts(self, pid: int, known: Facts) -> Facts:
-        fresh = self._read_facts(pid) or known
+    def _fresh_facts(self, pid: int, stat: ProcStat, known: Facts) -> Facts:
+        fresh = self._read_facts(pid, stat) or known
         if known.command_line and not fresh.command_line:
             # A process loses its command line before it ends, and its end may take minutes.
             return msgspec.structs.replace(fresh, command_line=known.command_line)

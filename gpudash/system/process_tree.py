@@ -1,4 +1,8 @@
-"""The processes above and below one, as /proc shows them now."""
+"""The processes above and below one, as /proc shows them now.
+
+From stat lines: psutil leaves out a parent that /proc hides, and reads a child twice, between which
+its PID may be reused, comparing its age only with that of the root.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from msgspec.structs import replace
 
 from gpudash.model.process import Process
 from gpudash.system import processes
-from gpudash.system.processes import ProcStat
+from gpudash.system.processes import Facts, ProcStat
 
 MAX_DESCENDANTS = 4096
 """The descendants that are read; a fork bomb has more."""
@@ -45,8 +49,7 @@ def ancestor_pids(pid: int) -> tuple[int, ...]:
 
 def ancestors(pid: int) -> tuple[Relative, ...]:
     """Return its ancestors, the oldest first, the parent (-1) last."""
-    pids = ancestor_pids(pid)
-    found = ((process_of(each), -steps) for steps, each in enumerate(pids, 1))
+    found = ((process_of(each), -steps) for steps, each in enumerate(ancestor_pids(pid), 1))
     return tuple(Relative(process, depth) for process, depth in found if process)[::-1]
 
 
@@ -104,12 +107,10 @@ def _brief(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
 
 
 def _process(pid: int, stat: ProcStat, boot_time: float | None) -> Process:
-    status = processes.read_status(pid)
-    arguments = processes.command_line(pid)
-    uid = None if status is None else processes.owner_id(status)
+    facts = processes.facts(pid, stat) or Facts()
     return replace(
         _brief(pid, stat, boot_time),
-        username=None if uid is None else processes.username(uid),
-        name=None if status is None else processes.name(status, arguments),
-        command_line=arguments,
+        username=facts.username,
+        name=facts.name,
+        command_line=facts.command_line,
     )

@@ -1,20 +1,30 @@
-"""Processes as /proc shows them: the one door to it.
+"""The machine and its processes: the one door to psutil, and what is read in its place.
 
-The stat line has identity and values of one read, so that they agree. psutil reads several files
-for the same, which takes ten times as long; it is the oracle of the tests.
+psutil is imported when it is first needed: many read only a stat line. Not by psutil:
+
+- The stat line: identity and values of one read, exact start ticks. psutil takes ten times as long
+  and reads several files, between which the process may become another one.
+- Owner: psutil takes the first `Uid:` of the status file, which a process can put into its name.
+- Command line, a long name, environment: psutil reads all of it, and without any privilege a
+  process can make it as large as its address space (PR_SET_MM_MAP): 1 GiB took 72 s and 9 GB.
+- States of threads, device nodes, PID namespaces, wchan, loginuid: psutil does not have them.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from gpudash.model.process import Job
 from gpudash.model.text import SafeText, clean, clean_bytes
 from gpudash.system.files import read_link, read_start
 
+_T = TypeVar("_T")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 TICK_SECONDS = 1 / _TICKS_PER_SECOND
 """Resolution of CPU times and start times."""
@@ -50,6 +60,15 @@ _DEVICE_NODES = ("/dev/nvidia", "/dev/dxg")
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
 
+class Facts(Struct, frozen=True, kw_only=True):
+    """What only exec, setproctitle or a scheduler changes."""
+
+    username: SafeText | None = None
+    name: SafeText | None = None
+    command_line: tuple[SafeText, ...] | None = None
+    job: Job | None = None
+
+
 class ProcStat(Struct, frozen=True, kw_only=True):
     """One process as its stat line describes it."""
 
@@ -65,6 +84,7 @@ class ProcStat(Struct, frozen=True, kw_only=True):
     is_kernel_thread: bool
     cpu_seconds: float
     """User and system time of all its threads."""
+    thread_count: int
     start_ticks: int
     """When it started, in clock ticks since boot: exact, and no setting of the clock moves it."""
 
@@ -115,14 +135,6 @@ def stat_line(pid: int) -> bytes | None:
     return read_start(f"/proc/{pid}/stat", _READ_BYTES)
 
 
-def pids() -> tuple[int, ...]:
-    """Return the PIDs that /proc shows, none where it is not mounted."""
-    try:
-        return tuple(int(name) for name in os.listdir("/proc") if name.isdecimal())
-    except OSError:
-        return ()
-
-
 def parse_stat(line: bytes) -> ProcStat | None:
     """Return the parsed stat line, None if it is malformed."""
     # The name may hold spaces and parentheses of its own, the fields after it cannot.
@@ -142,6 +154,7 @@ def parse_stat(line: bytes) -> ProcStat | None:
             has_terminal=int(fields[4]) > 0,
             is_kernel_thread=bool(int(fields[6]) & _PF_KTHREAD),
             cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND,
+            thread_count=int(fields[17]),
             start_ticks=start_ticks,
         )
     except (ValueError, OverflowError):
@@ -182,20 +195,8 @@ def resident_memory_bytes(pid: int) -> int | None:
     return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else None
 
 
-def boot_time() -> float | None:
-    """Return when the machine was booted, Unix time; it moves when the wall clock is set."""
-    try:
-        with open("/proc/stat", "rb") as file:
-            for line in file:
-                if line.startswith(b"btime "):
-                    return float(line.split()[1])
-    except OSError:
-        pass
-    return None
-
-
 def read_status(pid: int) -> bytes | None:
-    """Return the status file, from which `owner_id`, `name` and the others below read."""
+    """Return the status file, from which `owner_id` and `namespace_pids` read."""
     return read_start(f"/proc/{pid}/status", _STATUS_BYTES)
 
 
@@ -210,11 +211,22 @@ def namespace_pids(status: bytes) -> tuple[int, ...]:
     return tuple(int(word) for word in _words(status, b"NSpid"))
 
 
-def name(status: bytes, arguments: tuple[str, ...] | None) -> SafeText | None:
+def facts(pid: int, stat: ProcStat) -> Facts | None:
+    """Return owner, name and arguments of the process of a stat line, None if it is gone."""
+    status = read_status(pid)
+    if status is None:
+        return None
+    uid, arguments = owner_id(status), command_line(pid)
+    return Facts(
+        username=None if uid is None else username(uid),
+        name=name(stat.name, arguments),
+        command_line=arguments,
+    )
+
+
+def name(comm: bytes, arguments: tuple[str, ...] | None) -> SafeText | None:
     """Return the name of the executable; the kernel keeps 15 bytes of it, the arguments all."""
-    comm = status.removeprefix(b"Name:\t").partition(b"\n")[0]
-    # The kernel escapes newlines and backslashes here.
-    short = clean_bytes(comm.replace(b"\\n", b"\n").replace(b"\\\\", b"\\"))
+    short = clean_bytes(comm)
     whole = os.path.basename(arguments[0]) if arguments else ""
     # With a blank in it, it is a title that the process gave itself, options and all.
     if len(comm) >= _COMM_BYTES and whole.startswith(short) and " " not in whole:
@@ -276,6 +288,97 @@ def read_environ(pid: int, limit: int) -> bytes:
     """Return the start of a process's environment; raises OSError."""
     with open(f"/proc/{pid}/environ", "rb") as file:
         return file.read(limit)
+
+
+class Machine(NamedTuple):
+    """The machine; None where /proc does not show it."""
+
+    cpu_count: int | None = None
+    cpu_seconds: tuple[float, float] | None = None
+    """Busy and all seconds of all CPUs since boot."""
+    load_average: tuple[float, float, float] | None = None
+    memory_total_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    """What is free or can be freed at once."""
+    swap_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+
+
+class Usage(NamedTuple):
+    """What a process uses beyond CPU and memory; None is what may not be read."""
+
+    working_directory: SafeText | None = None
+    thread_count: int | None = None
+    open_file_count: int | None = None
+    read_bytes: int | None = None
+    """Bytes that it had read from disks since it started."""
+    written_bytes: int | None = None
+
+
+def machine() -> Machine:
+    """Return the machine as it is now."""
+    import warnings
+
+    import psutil
+
+    with warnings.catch_warnings():
+        # It warns of counters that gVisor and containers lack and that are not used here.
+        warnings.simplefilter("ignore")
+        memory, swap = _optional(psutil.virtual_memory), _optional(psutil.swap_memory)
+    cpu = _optional(psutil.cpu_times)
+    # The time of guests, which follows the first eight, is already in user and nice.
+    total = sum(cpu[:8]) if cpu else 0.0
+    return Machine(
+        cpu_count=psutil.cpu_count(),
+        cpu_seconds=(total - cpu.idle - cpu.iowait, total) if cpu else None,
+        load_average=_optional(psutil.getloadavg),
+        memory_total_bytes=memory.total if memory else None,
+        memory_available_bytes=memory.available if memory else None,
+        swap_total_bytes=swap.total if swap else None,
+        swap_used_bytes=swap.used if swap else None,
+    )
+
+
+def boot_time() -> float | None:
+    """Return when the machine was booted, Unix time; it moves when the wall clock is set."""
+    import psutil
+
+    return _optional(psutil.boot_time)
+
+
+def pids() -> tuple[int, ...]:
+    """Return the PIDs that /proc shows, none where it is not mounted."""
+    import psutil
+
+    return tuple(_optional(psutil.pids) or ())
+
+
+def usage(pid: int) -> Usage:
+    """Return what a process uses now."""
+    import psutil
+
+    process, stat = _optional(lambda: psutil.Process(pid)), read_stat(pid)
+    if process is None or stat is None:
+        return Usage()
+    folder, io = _optional(process.cwd), _optional(process.io_counters)
+    return Usage(
+        working_directory=clean(folder) if folder else None,
+        thread_count=stat.thread_count,
+        open_file_count=_optional(process.num_fds),
+        read_bytes=io.read_bytes if io else None,
+        written_bytes=io.write_bytes if io else None,
+    )
+
+
+def _optional(read: Callable[[], _T]) -> _T | None:
+    """Return what psutil reads, None where that is refused or gone."""
+    import psutil
+
+    try:
+        return read()
+    # Not only its own errors: a file without the expected lines is any of the others.
+    except (psutil.Error, OSError, LookupError, RuntimeError, ValueError):
+        return None
 
 
 def _words(status: bytes, field: bytes) -> list[bytes]:

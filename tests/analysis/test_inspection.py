@@ -12,6 +12,7 @@ import pytest
 
 from gpudash.analysis.inspection import Inspection, inspect, io_rates
 from gpudash.model.process import Process
+from gpudash.system.processes import Usage
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_snapshot
@@ -58,14 +59,14 @@ def look(process: Process) -> Inspection:
 def test_agrees_with_psutil(job: int) -> None:
     seen, oracle = look(shown(job)), psutil.Process(job)
     assert seen.reason is None
-    assert seen.working_directory == oracle.cwd() == "/usr"
-    assert seen.thread_count == oracle.num_threads()
-    assert seen.open_file_count == oracle.num_fds()
+    assert seen.usage.working_directory == oracle.cwd() == "/usr"
+    assert seen.usage.thread_count == oracle.num_threads()
+    assert seen.usage.open_file_count == oracle.num_fds()
     assert seen.environment is not None
     assert {variable.name for variable in seen.environment} == set(oracle.environ())
     assert [relative.process.pid for relative in seen.ancestors][-1] == os.getpid()
-    assert isinstance(seen.read_bytes, int)
-    assert isinstance(seen.written_bytes, int)
+    assert isinstance(seen.usage.read_bytes, int)
+    assert isinstance(seen.usage.written_bytes, int)
 
 
 def test_secrets_are_flagged_and_values_are_harmless(job: int) -> None:
@@ -109,27 +110,25 @@ def test_what_may_not_be_read_is_none_with_one_reason(
     assert seen.reason == "not permitted: owned by alice; try sudo gpudash"
     assert seen.environment is None
     assert seen.visible is None
-    assert seen.working_directory is None
-    assert seen.open_file_count is None
-    assert seen.read_bytes is None
-    assert seen.thread_count == 1
+    assert seen.usage.working_directory is None
+    assert seen.usage.open_file_count is None
+    assert seen.usage.read_bytes is None
+    assert seen.usage.thread_count == 1
     assert seen.ancestors
 
 
-def test_another_refusal_is_reported_as_the_kernel_says_it(
-    job: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "bad"), psutil.AccessDenied(), ValueError()])
+def test_a_field_that_is_refused_costs_that_field(
+    job: int, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    descriptors, listdir = f"/proc/{job}/fd", os.listdir
+    def refuse(process: psutil.Process) -> int:
+        raise error
 
-    def failing(folder: str) -> list[str]:
-        if folder == descriptors:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), folder)
-        return listdir(folder)
-
-    monkeypatch.setattr(os, "listdir", failing)
+    monkeypatch.setattr(psutil.Process, "num_fds", refuse)
     seen = look(shown(job))
-    assert seen.reason == f"{descriptors} cannot be read: Input/output error"
-    assert seen.open_file_count is None
+    assert seen.reason is None
+    assert seen.usage.open_file_count is None
+    assert seen.usage.thread_count == 1
     assert seen.environment
 
 
@@ -141,7 +140,7 @@ def test_a_simulated_or_other_host_cannot_be_read(job: int) -> None:
         seen = inspect(shown(job), make_snapshot(4, host=host))
         assert reason in (seen.reason or "")
         assert seen.environment is None
-        assert seen.thread_count is None
+        assert seen.usage.thread_count is None
 
 
 def test_a_reused_or_free_pid_tells_nothing(holders: Holders) -> None:
@@ -177,7 +176,7 @@ def test_a_huge_environment_is_bounded() -> None:
 
 
 def test_rates_are_taken_between_two_looks() -> None:
-    before = Inspection(pid=1, taken_at=10.0, read_bytes=1000, written_bytes=None)
-    after = Inspection(pid=1, taken_at=12.0, read_bytes=5000, written_bytes=7)
+    before = Inspection(pid=1, taken_at=10.0, usage=Usage(read_bytes=1000))
+    after = Inspection(pid=1, taken_at=12.0, usage=Usage(read_bytes=5000, written_bytes=7))
     assert io_rates(before, after) == (2000.0, None)
     assert io_rates(after, after) == (None, None)

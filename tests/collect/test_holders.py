@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpudash.collect.holders import HolderSearch
-from gpudash.collect.processes import Facts
 from gpudash.collect.source import Holders
 from gpudash.model.text import clean
+from gpudash.system.processes import Facts
 
 HOLD = "import sys; files = [open(path) for path in sys.argv[1:]]; print(flush=True); input()"
 
@@ -55,7 +55,7 @@ class Clock:
 
 def search(nodes: Path, clock: Callable[[], float] = lambda: 0.0) -> HolderSearch:
     facts = Facts(username=clean("erin"), command_line=(clean("python"), clean("worker.py")))
-    return HolderSearch(lambda _: facts, f"{nodes}/nvidia", f"{nodes}/nvidia-uvm", clock)
+    return HolderSearch(lambda _pid, _stat: facts, f"{nodes}/nvidia", f"{nodes}/nvidia-uvm", clock)
 
 
 def found(looking: HolderSearch, *minors: int, listed: tuple[int, ...] = ()) -> dict[int, Holders]:

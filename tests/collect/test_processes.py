@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from gpudash.collect.processes import Facts, ProcessTable
+from gpudash.collect.processes import ProcessTable
 from gpudash.model.process import Process
 from gpudash.system import processes as proc_stat
+from gpudash.system.processes import Facts, ProcStat
 from tests.holders import Holder
 
 ME = os.getpid()
@@ -24,7 +25,7 @@ class Asked:
         self._answers = list(answers)
         self.count = 0
 
-    def __call__(self, pid: int) -> Facts | None:
+    def __call__(self, pid: int, stat: ProcStat) -> Facts | None:
         self.count += 1
         return self._answers.pop(0) if self._answers else SETTLED
 

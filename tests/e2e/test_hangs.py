@@ -143,6 +143,11 @@ def test_a_child_that_hangs_is_left_behind_and_ends(fakenvml: Path) -> None:
         assert alive == []
 
 
+def test_who_only_waits_has_not_imported_psutil(fakenvml: Path) -> None:
+    with hanging(fakenvml, "600") as (process, _):
+        assert "psutil" not in Path(f"/proc/{process.pid}/maps").read_text()
+
+
 def test_a_child_that_hangs_does_not_outlive_its_parent(fakenvml: Path) -> None:
     with hanging(fakenvml, "600") as (process, children):
         process.terminate()

@@ -26,6 +26,14 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize("words", [("--help",), ("completion", "bash")], ids=["help", "completion"])
+def test_what_is_only_printed_imports_no_psutil(words: tuple[str, ...]) -> None:
+    found = run(*words, PYTHONPROFILEIMPORTTIME="1")
+    assert found.returncode == 0
+    assert "gpudash.cli" in found.stderr
+    assert "psutil" not in found.stderr
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completions_are_a_script_of_the_shell(shell: str, tmp_path: Path) -> None:
     script = tmp_path / "script"

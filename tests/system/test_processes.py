@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
@@ -50,6 +53,7 @@ def test_a_name_never_shifts_the_fields(name: bytes) -> None:
         session_id=4242,
         is_kernel_thread=False,
         cpu_seconds=200 * processes.TICK_SECONDS,
+        thread_count=1,
         start_ticks=123456,
     )
 
@@ -58,11 +62,6 @@ def test_recognises_a_kernel_thread_by_its_flag() -> None:
     stat = processes.parse_stat(b"31 (kswapd0) S " + NUMBERS.replace(b"4194560", b"2129984"))
     assert stat is not None
     assert stat.is_kernel_thread
-
-
-def test_pids_agree_with_psutil() -> None:
-    stay = {1, os.getpid(), os.getppid()}
-    assert stay <= set(processes.pids()) & set(psutil.pids())
 
 
 def test_each_thread_has_its_own_state() -> None:
@@ -110,15 +109,53 @@ Holders = Callable[..., list[Holder]]
 
 
 def test_facts_agree_with_psutil() -> None:
-    oracle = psutil.Process()
-    status = processes.read_status(os.getpid())
-    assert status is not None
-    assert processes.owner_id(status) == oracle.uids().real
-    assert processes.username(oracle.uids().real) == oracle.username()
-    arguments = processes.command_line(os.getpid())
-    assert arguments == tuple(oracle.cmdline())
-    assert processes.name(status, arguments) == oracle.name()
-    assert processes.namespace_pids(status)[0] == os.getpid()
+    oracle, stat = psutil.Process(), processes.read_stat(os.getpid())
+    assert stat is not None
+    facts = processes.facts(os.getpid(), stat)
+    assert facts is not None
+    assert facts.username == oracle.username()
+    assert facts.command_line == tuple(oracle.cmdline())
+    assert facts.name == oracle.name()
+
+
+FORGER = """
+import ctypes, mmap, os, sys, time
+libc = ctypes.CDLL(None)
+fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+field = lambda number: int(fields[number - 3])
+size = 1 << 28
+area = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+area[:11] = b"forged\\0-v\\0\\0"
+libc.sbrk.restype = ctypes.c_void_p
+brk = libc.sbrk(0)
+limits = [field(26), field(27), field(45), field(46), field(47), brk, field(28)]
+limits += [start, start + size, start, start + size, 0]
+layout = (ctypes.c_uint64 * 13)(*limits, 0xFFFFFFFF << 32)
+libc.prctl(15, ctypes.c_char_p(b"Uid:\\t4242\\t0\\t0"), 0, 0, 0)
+print(libc.prctl(35, 14, layout, 104, 0), flush=True)
+time.sleep(600)
+"""
+"""Claims 256 MiB of arguments and environment, and an owner that it does not have."""
+
+
+def test_no_process_forges_its_owner_or_floods_its_reader() -> None:
+    with subprocess.Popen((sys.executable, "-c", FORGER), stdout=subprocess.PIPE) as forger:
+        assert forger.stdout is not None
+        answer, stat = forger.stdout.readline(), processes.read_stat(forger.pid)
+        assert stat is not None
+        tracemalloc.start()
+        facts = processes.facts(forger.pid, stat)
+        environment = processes.read_environ(forger.pid, 1000)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        forger.kill()
+    assert facts is not None
+    assert facts.username == processes.username(os.getuid())
+    assert peak < 1 << 20
+    if answer == b"0\n":  # a kernel without checkpoint and restore refuses it
+        assert facts.command_line == ("forged", "-v", "…")
+        assert len(environment) == 1000
 
 
 def test_what_is_gone_is_none() -> None:
@@ -158,7 +195,7 @@ def test_pids_of_inner_namespaces_follow(line: bytes, pids: tuple[int, ...]) -> 
 def test_a_name_never_forges_an_owner(name: str) -> None:
     status = f"Name:\t{name}\nUmask:\t0022\nUid:\t1000\t1000\t1000\t1000\n".encode()
     assert processes.owner_id(status) == 1000
-    shown = processes.name(status, None)
+    shown = processes.name(name.encode(), None)
     assert shown is None or shown.isprintable()
 
 
@@ -171,10 +208,36 @@ def test_a_name_never_forges_an_owner(name: str) -> None:
     ],
 )
 def test_a_title_with_options_is_no_name(arguments: tuple[str, ...] | None, name: str) -> None:
-    assert processes.name(b"Name:\tpython3 serve.p\nUmask:\t0022\n", arguments) == name
+    assert processes.name(b"python3 serve.p", arguments) == name
 
 
 def test_a_name_that_the_kernel_cuts_is_whole() -> None:
-    status = b"Name:\ttext-generation\nUmask:\t0022\n"
     arguments = ("/usr/bin/text-generation-server", "--port=80")
-    assert processes.name(status, arguments) == "text-generation-server"
+    assert processes.name(b"text-generation", arguments) == "text-generation-server"
+
+
+def test_a_machine_of_which_little_is_shown_is_none_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    nothing = processes.machine()
+    assert nothing.cpu_seconds is None
+    assert nothing.memory_total_bytes is None
+    assert nothing.memory_available_bytes is None
+    assert processes.pids() == ()
+    assert processes.boot_time() is None
+    assert processes.usage(os.getpid()) == processes.Usage()
+
+    # As in gVisor: no vmstat, few counters, of which psutil would warn.
+    (tmp_path / "meminfo").write_text(
+        "MemTotal: 100 kB\nMemFree: 50 kB\nMemAvailable: 60 kB\nSwapTotal: 8 kB\nSwapFree: 4 kB\n"
+    )
+    (tmp_path / "stat").write_text("cpu  1 2 3 400 500 6 7 8 0 0\nbtime 1700000000\n")
+    machine = processes.machine()
+    assert machine.memory_total_bytes == 102400
+    assert machine.memory_available_bytes == 61440
+    assert (machine.swap_total_bytes, machine.swap_used_bytes) == (8192, 4096)
+    assert processes.boot_time() == 1700000000
+    assert machine.cpu_seconds == pytest.approx(
+        (27 * processes.TICK_SECONDS, 927 * processes.TICK_SECONDS)
+    )

@@ -15,6 +15,7 @@ from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, width
 from gpudash.system.process_tree import Relative
+from gpudash.system.processes import Usage
 from gpudash.tui.draw.line import Line
 from gpudash.tui.theme import ASCII, load_theme
 from gpudash.tui.views.process.facts import Details
@@ -51,9 +52,9 @@ def inspected(snapshot: Snapshot, **overrides: Any) -> Inspection:
             variable("CUDA_VISIBLE_DEVICES", "2,0"),
         ),
         "visible": visible_devices({"CUDA_VISIBLE_DEVICES": "2,0"}, snapshot.devices),
-        "working_directory": clean("/home/alice"),
-        "thread_count": 34,
-        "open_file_count": 112,
+        "usage": Usage(
+            working_directory=clean("/home/alice"), thread_count=34, open_file_count=112
+        ),
     }
     return Inspection(**{**fields, **overrides})
 

@@ -128,7 +128,8 @@ def _title(details: Details, theme: Theme, cells: int) -> Line:
 
 
 def _facts(details: Details) -> list[Fact]:
-    process, seen = details.row.process, details.inspection
+    process = details.row.process
+    usage = details.inspection.usage if details.inspection else None
     read, written = details.disk_rates
     facts = [
         ("state", process.status or ABSENT),
@@ -136,10 +137,10 @@ def _facts(details: Details) -> list[Fact]:
         ("cpu", readable(process.cpu_percent, Unit.PERCENT)),
         ("resident", size(process.resident_memory_bytes)),
     ]
-    if seen is None or seen.thread_count is not None or seen.open_file_count is not None:
+    if usage is None or usage.thread_count is not None or usage.open_file_count is not None:
         facts += [
-            ("threads", readable(seen and seen.thread_count)),
-            ("files", readable(seen and seen.open_file_count)),
+            ("threads", readable(usage and usage.thread_count)),
+            ("files", readable(usage and usage.open_file_count)),
             ("reads", readable(read, Unit.BYTE_PER_SECOND)),
             ("writes", readable(written, Unit.BYTE_PER_SECOND)),
         ]
@@ -151,8 +152,8 @@ def _location_facts(details: Details) -> list[Fact]:
     facts = []
     if details.row.process.job is not None:
         facts.append(("job", details.row.process.job.label))
-    if details.inspection is not None and details.inspection.working_directory is not None:
-        facts.append(("folder", str(details.inspection.working_directory)))
+    if details.inspection is not None and details.inspection.usage.working_directory is not None:
+        facts.append(("folder", str(details.inspection.usage.working_directory)))
     return facts
 
 
