@@ -43,8 +43,10 @@ def with_source(
     if options.demo is not None or options.replay is not None:
         return command(_source(options, lambda: None, with_topology), options)
     from gpudash.system import fork
+    from gpudash.system.imports import import_msgspec
 
     def in_child(alive: Callable[[], None]) -> int:
+        import_msgspec()
         return command(_source(options, alive, with_topology), options)
 
     try:

@@ -83,15 +83,6 @@ def quiet_terminal() -> Iterator[list[Any]]:
         termios.tcsetattr(0, termios.TCSANOW, before)
 
 
-def import_msgspec() -> None:
-    """Import it while no signal is handled: its C code crashes where a handler raises meanwhile."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    try:
-        import msgspec  # noqa: F401
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def show_skeleton(columns: int, *, ascii: bool) -> None:
     """Send the first pixels."""
     _send(_ENTER + skeleton(columns, os.environ, ascii=ascii).encode())

@@ -15,6 +15,7 @@ from gpudash.cli.options import DEFAULT_INTERVAL, gpu_selectors
 from gpudash.cli.signals import SignalToggle, exit_on_ctrl_c
 from gpudash.feed import collector
 from gpudash.system import fork, terminal
+from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
     from gpudash.analysis.health.engine import Diagnosis
@@ -49,6 +50,7 @@ def collect(
         fork.end_with_parent(controller)
         fork.set_process_name(_COLLECTOR_NAME)
     # Only now what takes time to import: a parent that ends meanwhile ends this process, too.
+    import_msgspec()
     from gpudash.analysis.health.engine import Diagnosis
     from gpudash.collect.local import open_source
 

@@ -17,12 +17,12 @@ from gpudash.cli import exit_with, stream
 from gpudash.cli.options import collector_command, overrides
 from gpudash.cli.preframe import (
     first_frame,
-    import_msgspec,
     quiet_terminal,
     require_terminal,
     show_skeleton,
 )
 from gpudash.model.errors import UsageError
+from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import SnapshotFeed

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from gpudash.cli.preframe import skeleton
@@ -38,18 +35,3 @@ def test_looks_as_the_picture_that_follows(environ: dict[str, str]) -> None:
 
 def test_fits_a_narrow_terminal_in_ascii() -> None:
     assert skeleton(4, {"TERM": "vt100"}, ascii=True).split("\x1b[3;1H")[1] == " rea\x1b[0m"
-
-
-def test_a_handler_that_raises_waits_until_msgspec_is_imported() -> None:
-    code = (
-        "import os, signal, sys\n"
-        "from gpudash.cli.preframe import import_msgspec\n"
-        "class Raiser:\n"
-        "    def find_spec(self, name, path, target=None):\n"
-        "        if name == 'msgspec._core': os.kill(os.getpid(), signal.SIGTERM)\n"
-        "sys.meta_path.insert(0, Raiser())\n"
-        "def handle(number, frame): raise SystemExit('msgspec._core' in sys.modules)\n"
-        "signal.signal(signal.SIGTERM, handle)\n"
-        "import_msgspec()"
-    )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 1

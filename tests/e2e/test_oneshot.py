@@ -134,7 +134,7 @@ def test_version_and_help(fakenvml: Path) -> None:
 
 NOT_OF_A_LOOK = {
     *("asyncio", "dataclasses", "difflib", "json", "plotext"),
-    *("psutil", "rich", "shlex", "statistics", "textual"),
+    *("rich", "shlex", "statistics", "textual", "typing_extensions"),
     *("gpudash.actions.kill", "gpudash.actions.lease", "gpudash.analysis.columns"),
     *("gpudash.analysis.filter", "gpudash.analysis.history", "gpudash.analysis.links"),
     *("gpudash.collect.simulated", "gpudash.config", "gpudash.feed.live"),

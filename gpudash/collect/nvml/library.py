@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from time import perf_counter
+from types import ModuleType
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from msgspec import Struct
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.values import size
 from gpudash.model.errors import DriverError, GpudashError
+from gpudash.system.imports import importing
 
 Scoped = tuple[int, int]
 """A field's id and its scope: a link's number for fields of NVLinks, 0 for those of the GPU."""
@@ -128,7 +130,10 @@ def load() -> Any:
 
     Raises GpudashError when another package of that name hides it.
     """
-    import pynvml
+    unused = ModuleType("ctypes.util")
+    unused.find_library = None  # type: ignore[attr-defined]
+    with importing("ctypes.util", unused):
+        import pynvml
 
     if not hasattr(pynvml, "_nvmlGetFunctionPointer") or not hasattr(pynvml, "nvmlMemory_v2"):
         raise GpudashError(
