@@ -133,8 +133,8 @@ def test_version_and_help(fakenvml: Path) -> None:
 
 
 NOT_OF_A_LOOK = {
-    *("asyncio", "dataclasses", "difflib", "json", "plotext"),
-    *("rich", "shlex", "statistics", "textual", "typing_extensions"),
+    *("asyncio", "dataclasses", "difflib", "inspect", "json", "plotext", "tempfile"),
+    *("rich", "shlex", "statistics", "textual"),
     *("gpudash.actions.kill", "gpudash.actions.lease", "gpudash.analysis.columns"),
     *("gpudash.analysis.filter", "gpudash.analysis.history", "gpudash.analysis.links"),
     *("gpudash.collect.simulated", "gpudash.config", "gpudash.feed.live"),
