@@ -31,8 +31,8 @@ class Playhead:
     def step(self, samples: int) -> Snapshot | None:
         """Return an earlier or later sample to be shown; None if that is the present."""
         moments = self._history.moments
-        now = self._history.now if self.moment is None else self.moment
-        moment = self._history.step(now, samples)
+        now = self.view_time
+        moment = self._history.step(self._history.now if now is None else now, samples)
         if samples > 0 and moment >= moments[-1]:
             self.go_live()
             return None

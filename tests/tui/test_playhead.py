@@ -72,6 +72,18 @@ def test_pause_stops_at_the_sample_that_is_shown() -> None:
     assert dashboard.playhead.view_time is None
 
 
+def test_a_step_back_from_a_pause_starts_at_the_frozen_sample() -> None:
+    dashboard = make_dashboard(sample(0, [10]))
+    dashboard.receive(*received(sample(1, [20])))
+    dashboard.pause(True)
+    for second in range(2, 30):
+        dashboard.receive(*received(sample(second, [90])))
+    dashboard.step(-1)
+    assert dashboard.snapshot.devices[0].gpu_utilization_percent == 10
+    dashboard.step(1)
+    assert dashboard.snapshot.devices[0].gpu_utilization_percent == 20
+
+
 def test_idle_time_of_one_that_worked_then_is_none_and_before_it_was_known_not_told() -> None:
     held = process_of(1)
     working = replace_sm(held, 50)
