@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import VIEW_KEYS, Key
@@ -103,6 +105,12 @@ class View(Wheel, Closing[None]):
     def keys_in_force(self) -> tuple[Key, ...]:
         """The keys that work on what is shown now, as the footer names them."""
         return self.keys
+
+    async def load_charts(self) -> None:
+        """Load what draws charts without keeping a key waiting, then draw them."""
+        if not chart.is_loaded():
+            await asyncio.to_thread(chart.load)
+            self.draw()
 
     def draw(self) -> None:
         """Draw the present state; what is the same as before costs nothing to send."""

@@ -1,3 +1,5 @@
+import sys
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +15,7 @@ from gpudash.model.process import Lease
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.theme import PLAIN, load_theme
 from gpudash.tui.views.device import DeviceView
@@ -27,6 +30,8 @@ from tests.factories import (
     make_snapshot,
 )
 from tests.tui.stage import HandFeed, screen_lines, text_of
+
+chart.load()
 
 
 def later(snapshot: Snapshot, seconds: float, **changes: Any) -> Snapshot:
@@ -69,7 +74,7 @@ async def test_shows_the_gpu_of_the_selected_process() -> None:
         assert "[2]" in lines[1]
         assert "H100 80GB HBM3" in lines[1]
         assert "GPU utilization  20 %" in lines[2]
-        assert lines[3].startswith(" 100%")
+        assert lines[3].startswith("100%")
         assert "Utilization" in text_of(app)
         assert "Memory used" in text_of(app)
         assert "back" in lines[-1]
@@ -352,7 +357,7 @@ async def test_curves_of_several_gpus_are_told_apart_by_label() -> None:
         await pilot.pause()
         legend = next(line for line in screen_lines(app)[3:] if line.startswith(" GPU "))
         assert legend.split() == ["GPU", "0", "0%", "3", "30%"]
-        assert any(line.rstrip().endswith(" 3") for line in screen_lines(app)[3:14])
+        assert any(line.rstrip().endswith("3") for line in screen_lines(app)[3:14])
         await pilot.press("a")
         await pilot.pause()
         assert "7 70%" in text_of(app)
@@ -429,3 +434,23 @@ def test_a_holder_that_cannot_be_named() -> None:
 @pytest.mark.parametrize("cells", [0, 1, 7, 40, 60])
 def test_any_width(cells: int) -> None:
     text(cells)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+async def test_charts_are_drawn_once_plotext_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, missing: bool
+) -> None:
+    monkeypatch.setattr(chart, "_plotext", None)
+    monkeypatch.setattr(chart, "_failure", "")
+    if missing:
+        monkeypatch.setitem(sys.modules, "plotext", None)
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied())
+        await pilot.press("d")
+        awaited = "no charts: import of plotext halted" if missing else "100%┼"
+        deadline = time.monotonic() + 20
+        while awaited not in text_of(app):
+            assert time.monotonic() < deadline, text_of(app)
+            await pilot.pause()

@@ -184,7 +184,7 @@ async def test_exited_process_stays_and_says_since_when(holders: Holders) -> Non
         feed.give(host_of(shown(holder.pid), process_of(31)))
         row = next(row for row in app.dashboard.listing.rows if row.process.pid == holder.pid)
         app.push_screen(ProcessView(app.dashboard, row, clock=lambda: now))
-        await until(app, pilot, "ENVIRONMENT")
+        await until(app, pilot, " variables")
         holder.end()
         feed.give(host_of(process_of(31)))
         now += 12

@@ -16,11 +16,14 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, width
 from gpudash.system.process_tree import Relative
 from gpudash.system.processes import Usage
+from gpudash.tui.draw import chart
 from gpudash.tui.draw.line import Line
 from gpudash.tui.theme import ASCII, load_theme
 from gpudash.tui.views.process.facts import Details
 from gpudash.tui.views.process.page import Page, branches, graphs, page
 from tests.factories import make_process, make_process_device, make_snapshot
+
+chart.load()
 
 THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 PLAIN = load_theme(no_color=True, color_system=ColorSystem.TRUECOLOR, ascii=True)
@@ -115,7 +118,7 @@ def test_sm_time_of_many_gpus_is_drawn_on_a_scale_that_fits(highest: int, named:
     seen = details_of(make_process(devices=shares), series=lambda field, count: [0, float(highest)])
     lines = texts(graphs(seen, THEME, 80, 4, stacked=True))
     scale = lines[lines.index(next(line for line in lines if "SM " in line)) + 1]
-    assert scale.split()[0] == named
+    assert scale.split("┼")[0].strip() == named
 
 
 def test_tree_is_drawn_around_the_process() -> None:
@@ -276,4 +279,4 @@ def test_scale_of_memory_holds_what_a_lost_gpu_had() -> None:
         ),
     )
     lines = texts(graphs(seen, THEME, 120, 8, stacked=False))
-    assert any(line.split()[:1] == ["32.0G"] for line in lines)
+    assert any(line.split("┼")[0].strip() == "32.0G" for line in lines)

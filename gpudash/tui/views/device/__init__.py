@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -22,7 +21,7 @@ from gpudash.model.units import readable, span
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
-from gpudash.tui.draw.chart import Chart, drawn
+from gpudash.tui.draw.chart import drawn
 from gpudash.tui.draw.devices import worst
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.keymap import DEVICE_KEYS, Key
@@ -138,6 +137,10 @@ class DeviceView(View):
         self._sheet_line = 0
         self._table = HolderTable()
 
+    def on_mount(self) -> None:
+        """Load what draws charts."""
+        self.run_worker(self.load_charts())
+
     def rows(self) -> list[DeviceRow]:
         """Return the devices, looked up once a snapshot."""
         snapshot = self.dashboard.snapshot
@@ -205,19 +208,9 @@ class DeviceView(View):
         lines = room if self.large else min(_MAX_CHART, (2 * height + 2) // 5, room - _MIN_BELOW)
         size = (cells, max(0, lines))
         order = sorted(shown, key=lambda each: each.device.key == row.device.key)
-        chart, numbers = charting.chart(field, order, time, size, theme.glyphs)
+        chart, numbers = charting.chart(field, order, time, size)
         heading = title(field, row.device, numbers[-1], self._range(), theme, cells)
-        return [heading, *self._drawn(chart, size), *below]
-
-    def _drawn(self, chart: Chart, size: tuple[int, int]) -> list[Line]:
-        """Draw the chart, a large one by plotext if that can be had."""
-        theme = self.dashboard.value_theme
-        if self.large:
-            from gpudash.tui.draw.plot import plotted
-
-            with suppress(ImportError):
-                return drawn(chart, *size, theme, plotted)
-        return drawn(chart, *size, theme)
+        return [heading, *drawn(chart, *size, theme), *below]
 
     def _time(self) -> Time:
         """Return the instant of what is shown, which a pause keeps from being now."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.segment import Segment
+from rich.style import Style
 
 from gpudash.analysis.history import History
 from gpudash.analysis.history.metrics import DEVICE_METRICS
@@ -13,19 +14,9 @@ from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field
 from gpudash.model.units import Unit, readable, short
-from gpudash.tui.draw.bars import points_of
-from gpudash.tui.draw.chart import (
-    Chart,
-    Curve,
-    Numbers,
-    Scale,
-    Shown,
-    frame,
-    scaled,
-    tight,
-)
+from gpudash.tui.draw.chart import Chart, Curve, Scale, scaled, tight
 from gpudash.tui.draw.line import Line, cells_of, spread
-from gpudash.tui.theme import Glyphs, Theme
+from gpudash.tui.theme import Theme
 
 RANGES = (60, 300, 1800)
 """Seconds that one key goes through; zooming has more steps."""
@@ -33,7 +24,9 @@ ZOOMS = (15, 30, 60, 120, 300, 600, 900, 1800)
 _POINTS = 120
 """Points from which the numbers beside the chart are taken."""
 _MAX_CURVES = 8
-"""Curves that can be distinguished on one canvas."""
+"""Curves that can be distinguished in one chart."""
+_MAX_POINTS = 120
+"""Points of each of several curves: plotext needs 20 us for one."""
 _LINES_PER_TICK = 4
 _COOL_CELSIUS, _HOT_CELSIUS = 20, 100
 
@@ -43,6 +36,24 @@ class Time(NamedTuple):
 
     until: float | None
     name: str
+
+
+class Shown(NamedTuple):
+    """A device that is charted, and the style of its curve."""
+
+    device: Device
+    label: str
+    style: Style
+    number: int = 0
+    """Its number among all devices."""
+
+
+class Numbers(NamedTuple):
+    """A metric in the time of a chart."""
+
+    low: float
+    mean: float
+    high: float
 
 
 class Charting:
@@ -119,21 +130,25 @@ class Charting:
         shown: Sequence[Shown],
         time: Time,
         size: tuple[int, int],
-        glyphs: Glyphs,
     ) -> tuple[Chart, list[Numbers | None]]:
         """Return the chart of devices, drawn in this order, and the numbers of each."""
         keys = [each.device.key for each in shown]
         numbers = [self._numbers(key, field.name, time.until) for key in keys]
         scale = self._scale(field, shown, [each for each in numbers if each is not None], size[1])
-        curves = [Curve(each.label, each.label[-1:], (), each.style, each.number) for each in shown]
-        chart = Chart(curves, scale, self.seconds, time.name, field.unit is Unit.BYTE)
-        points = points_of(max(1, frame(chart, *size).cells), glyphs)
+        # A point a second at most, which is as close as samples are kept.
+        points = max(1, min(2 * size[0] if len(shown) == 1 else _MAX_POINTS, self.seconds))
+        # One more, for the left end of the time axis.
+        seconds = self.seconds * (points + 1) / points
         series = self._history.series
-        filled = [
-            curve._replace(values=series(key, field.name, self.seconds, points, time.until))
-            for curve, key in zip(curves, keys, strict=True)
-        ]
-        return chart._replace(curves=filled), numbers
+        curves = tuple(
+            Curve(
+                each.label,
+                tuple(series(key, field.name, seconds, points + 1, time.until)),
+                each.style,
+            )
+            for each, key in zip(shown, keys, strict=True)
+        )
+        return Chart(curves, scale, self.seconds, time.name, field.unit is Unit.BYTE), numbers
 
     def _numbers(self, key: str, name: str, until: float | None) -> Numbers | None:
         extents = self._history.extents(key, name, self.seconds, _POINTS, until)

@@ -127,6 +127,7 @@ class ProcessView(View):
 
     def on_mount(self) -> None:
         """Read at once, and again every few seconds while this is open."""
+        self.run_worker(self.load_charts())
         self._read()
         self.set_interval(_READ_SECONDS, self._read)
 

@@ -14,8 +14,7 @@ from gpudash.model.process import Process
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import Unit, readable, size
 from gpudash.system.process_tree import Relative
-from gpudash.tui.draw.bars import points_of
-from gpudash.tui.draw.chart import Chart, Curve, drawn, frame, scaled
+from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, fitted, joined, spread
 from gpudash.tui.theme import Theme, faded
@@ -161,10 +160,9 @@ def _graph(graph: _Graph, details: Details, theme: Theme, width: int, height: in
     )
     most = max(graph.most, highest) if graph.most else _round_percent(highest)
     scale = scaled(0, most, graph.unit, max(1, height // 2))
-    empty = Chart((), scale, details.span, "now", graph.is_memory)
-    points = points_of(max(1, frame(empty, width, height + 1).cells), theme.glyphs)
-    line = Curve("", "", details.series(graph.field, points), theme.base)
-    chart = empty._replace(curves=(line,))
+    values = details.series(graph.field, min(2 * width, int(details.span)) + 1)
+    curves = (Curve("", tuple(values), theme.base),)
+    chart = Chart(curves, scale, details.span, "now", graph.is_memory)
     return [fitted(title, width, theme.base), *drawn(chart, width, height + 1, theme)]
 
 
