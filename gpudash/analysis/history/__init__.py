@@ -45,7 +45,7 @@ class History:
         self._metrics.push(now, snapshot)
 
     def freeze_last_row(self) -> None:
-        """Keep the last second of numbers as it is; later samples within it would raise it."""
+        """Keep the last second of numbers as it is; later samples within it would change it."""
         self._metrics.freeze_last_row()
 
     def clear(self) -> None:
@@ -69,7 +69,7 @@ class History:
     def series(
         self, key: Key, field: str, seconds: float, points: int, until: float | None = None
     ) -> list[float | None]:
-        """Return a metric over the last `seconds` in `points` points, each the highest in its time.
+        """Return a metric over the last `seconds` in `points` points, each the mean in its time.
 
         `field` is one of the DEVICE_METRICS, PROCESS_METRICS or HOST_METRICS, by the kind of the
         key; ValueError for any other. None is a gap. The points stand still on the time axis from

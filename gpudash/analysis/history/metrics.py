@@ -136,9 +136,9 @@ class MetricStore:
     def series(
         self, key: str | ProcessKey | None, field: str, window: Window
     ) -> list[float | None]:
-        """Return the peaks of a metric; see History.series."""
+        """Return the means of a metric; see History.series."""
         track, column, slots = self._find(key, field, window)
-        return track.peaks(column, slots) if track else [None] * len(slots)
+        return track.means(column, slots) if track else [None] * len(slots)
 
     def extents(
         self, key: str | ProcessKey | None, field: str, window: Window

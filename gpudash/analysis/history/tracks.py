@@ -1,7 +1,7 @@
 """Rows of numbers on a shared time axis, and their resampling to the points of a chart.
 
 A row stands for a second at most: several samples within one become one row that holds their
-peaks. What is absent is minus infinity, so that no peak ever is.
+means. What is absent is minus infinity, so that no mean ever is.
 """
 
 from __future__ import annotations
@@ -102,24 +102,28 @@ class Axis:
 class Track:
     """The rows of one device, process or host, in blocks so that the oldest can go."""
 
-    __slots__ = ("_blocks", "_floats", "_width", "end")
+    __slots__ = ("_blocks", "_floats", "_known", "_width", "end")
 
     def __init__(self, width: int) -> None:
         self.end = 0
         """Number of the row behind its last one."""
+        self._known: list[int] = []
+        """Known values in each column of the last row, counted once it has a second sample."""
         self._width = width
         self._floats = _floats(width)
         self._blocks: dict[int, array[float]] = {}
 
     def put(self, number: int, row: Row) -> None:
-        """Set row `number`, or raise it to its peaks if it is the last one already."""
+        """Set row `number`, or add to its means if it is the last one already."""
         block = self._blocks.get(number // BLOCK)
         if block is None:
             block = self._blocks[number // BLOCK] = array("f", [-inf]) * (BLOCK * self._width)
         values = [-inf if value is None else value for value in row]
         offset = number % BLOCK * self._width
         if number < self.end:
-            values = [*map(max, _packed(values), block[offset : offset + self._width])]
+            values = self._with(block[offset : offset + self._width], _packed(values))
+        else:
+            self._known = []
         try:
             self._floats.pack_into(block, offset * _FLOAT_BYTES, *values)
         except (OverflowError, error):
@@ -131,10 +135,20 @@ class Track:
         for number in [number for number in self._blocks if (number + 1) * BLOCK <= first]:
             del self._blocks[number]
 
-    def peaks(self, column: int, slots: list[Slot]) -> list[float | None]:
-        """Return the highest value of a column in each slot."""
-        peaks = (max(values, default=-inf) for values in self._cells(column, slots))
-        return [peak if isfinite(peak) else None for peak in peaks]
+    def _with(self, means: Sequence[float], sample: Sequence[float]) -> list[float]:
+        """Return the means of the last row with one sample more."""
+        before = self._known or [int(isfinite(mean)) for mean in means]
+        self._known = [count + isfinite(value) for count, value in zip(before, sample, strict=True)]
+        return [
+            mean + (value - mean) / count
+            if isfinite(mean) and isfinite(value)
+            else max(mean, value)
+            for mean, value, count in zip(means, sample, self._known, strict=True)
+        ]
+
+    def means(self, column: int, slots: list[Slot]) -> list[float | None]:
+        """Return the mean of a column in each slot."""
+        return [_mean_of_known(values) for values in self._cells(column, slots)]
 
     def extents(self, column: int, slots: list[Slot]) -> list[Extent | None]:
         """Return the lowest, mean and highest value of a column in each slot."""
@@ -157,6 +171,11 @@ class Track:
             cells.extend(_GAP if block is None else block[column :: self._width])
         base = first * BLOCK
         return [cells[slot[0] - base : slot[1] - base] if slot else array("f") for slot in slots]
+
+
+def _mean_of_known(values: Sequence[float]) -> float | None:
+    known = [value for value in values if isfinite(value)]
+    return sum(known) / len(known) if known else None
 
 
 @lru_cache

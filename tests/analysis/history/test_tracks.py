@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from gpudash.analysis.history import History
 from tests.analysis.history.samples import GPU, pushed, snapshot
 from tests.factories import make_device, received
@@ -11,9 +13,9 @@ def test_the_last_point_is_now_and_the_first_the_oldest() -> None:
     assert history.series(GPU, "gpu_utilization_percent", 6, 6) == [None, None, 10, 20, 30, 40]
 
 
-def test_a_point_over_several_samples_holds_their_peak() -> None:
+def test_a_point_over_several_samples_holds_their_mean() -> None:
     history = pushed(*range(20))
-    assert history.series(GPU, "gpu_utilization_percent", 20, 4) == [4, 9, 14, 19]
+    assert history.series(GPU, "gpu_utilization_percent", 20, 4) == [2, 7, 12, 17]
     low, mean, high = history.extents(GPU, "gpu_utilization_percent", 20, 4)[1] or (0, 0, 0)
     assert (low, mean, high) == (5, 7, 9)
 
@@ -25,13 +27,18 @@ def test_points_that_are_past_stand_still() -> None:
     shifted = history.series(GPU, "gpu_utilization_percent", 30, 10)
     assert shifted == [*before[1:], 98]
     history.push(*received(snapshot(51, 99)))
-    assert history.series(GPU, "gpu_utilization_percent", 30, 10) == [*shifted[:-1], 99]
+    assert history.series(GPU, "gpu_utilization_percent", 30, 10) == [*shifted[:-1], 98.5]
 
 
-def test_samples_within_a_second_keep_their_peak() -> None:
-    history = pushed(*[5, 90, 5, 5, 5, 5, 5, 5, 5, 5] * 3, interval=0.1)
+def test_samples_within_a_second_become_their_mean() -> None:
+    history = pushed(*[0, 100] * 15, interval=0.1)
     points = history.series(GPU, "gpu_utilization_percent", 2, 2)
-    assert points == [90, 90]
+    assert points == pytest.approx([50] * 2, abs=12)
+
+
+def test_a_value_that_is_absent_for_a_part_of_a_second_counts_not() -> None:
+    history = pushed(None, 40, None, 20, interval=0.1)
+    assert history.series(GPU, "gpu_utilization_percent", 1, 1) == [pytest.approx(30)]
 
 
 def test_slow_samples_leave_no_gaps_between_them() -> None:
@@ -63,7 +70,7 @@ def test_half_an_hour_is_kept() -> None:
     history = pushed(*(number % 100 for number in range(2100)))
     points = history.series(GPU, "gpu_utilization_percent", 1800, 60)
     assert None not in points
-    assert max(point or 0 for point in points) == 99
+    assert max(point or 0 for point in points) == 94.5
 
 
 def test_a_number_beyond_every_float_is_a_gap() -> None:

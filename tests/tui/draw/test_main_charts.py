@@ -136,11 +136,11 @@ def test_last_column_fills_up_and_then_all_move_on_by_one() -> None:
     history = watched(sample(second, [second % 100]) for second in range(40))
     trends = Trends(history)
     trends.show(None)
-    assert trends.values(GPU, FIELD, 5) == [None, None, 4, 9, 14, 19, 24, 29, 34, 39]
+    assert trends.values(GPU, FIELD, 5) == [None, None, 2, 7, 12, 17, 22, 27, 32, 37]
     for second in (40, 41, 42):
         history.push(*received(sample(second, [second])))
         trends.show(None)
-        assert trends.values(GPU, FIELD, 5) == [4, 9, 14, 19, 24, 29, 34, 39, second, None]
+        assert trends.values(GPU, FIELD, 5) == [2, 7, 12, 17, 22, 27, 32, 37, 20 + second / 2, None]
 
 
 def test_later_samples_are_seen_without_asking_for_the_past_again() -> None:
@@ -157,9 +157,9 @@ def test_moment_of_the_past_ends_the_series() -> None:
     history = watched(sample(second, [second]) for second in range(60))
     trends = Trends(history)
     trends.show(START + 12)
-    assert trends.values(GPU, FIELD, 2) == [4, 9, 12, None]
+    assert trends.values(GPU, FIELD, 2) == [2, 7, 11, None]
     trends.show(None)
-    assert trends.values(GPU, FIELD, 1) == [54, 59]
+    assert trends.values(GPU, FIELD, 1) == [52, 57]
 
 
 def test_join_leaves_out_who_does_not_tell() -> None:
