@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from hypothesis import strategies as st
 
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot, Topology
 from gpudash.model.text import SafeText, clean
 
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
@@ -21,7 +21,9 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=20).map(clean),
     SafeText: st.text(max_size=20).map(clean),
     type(None): st.none(),
-    datetime: st.datetimes(timezones=st.just(timezone.utc)),
+    datetime: st.datetimes(
+        datetime(1970, 1, 1), datetime(9998, 12, 31), timezones=st.just(timezone.utc)
+    ),
 }
 
 
@@ -40,7 +42,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return _SCALARS[kind]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
-        return values(arguments[0])
+        ranged = next((each for each in arguments[1:] if each.ge is not None), None)
+        return values(arguments[0]) if ranged is None else _numbers(arguments[0], ranged)
     if origin is Literal:
         return st.sampled_from(arguments)
     if origin in (Union, types.UnionType):
@@ -52,6 +55,15 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
     raise TypeError(f"no strategy for {kind}")
 
 
+def _numbers(kind: Any, ranged: msgspec.Meta) -> st.SearchStrategy[Any]:
+    """Any number that its declared range allows."""
+    low: Any = ranged.ge
+    high: Any = ranged.le
+    if kind is int:
+        return st.integers(low, high)
+    return st.floats(low, high, allow_nan=False)
+
+
 def _tuples(arguments: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     if arguments[1:] == (...,):
         return st.lists(values(arguments[0]), max_size=3).map(tuple)
@@ -59,5 +71,21 @@ def _tuples(arguments: tuple[Any, ...]) -> st.SearchStrategy[Any]:
 
 
 def _structs(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
+    if kind is Topology:
+        return st.integers(0, 3).flatmap(_topologies)
     fields = {field.name: values(field.type) for field in msgspec.structs.fields(kind)}
     return st.fixed_dictionaries(fields).map(lambda given: kind(**given))
+
+
+def _topologies(count: int) -> st.SearchStrategy[Topology]:
+    """Any links between so many GPUs: each matrix is square, each list as long."""
+    fields = {}
+    for field in msgspec.structs.fields(Topology):
+        item = typing.get_args(typing.get_args(field.type)[0])[0]
+        if typing.get_origin(item) is tuple:
+            row = values(typing.get_args(item)[0])
+            item_values = st.lists(row, min_size=count, max_size=count).map(tuple)
+        else:
+            item_values = values(item)
+        fields[field.name] = st.lists(item_values, min_size=count, max_size=count).map(tuple)
+    return st.builds(Topology, **fields)

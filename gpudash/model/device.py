@@ -9,7 +9,16 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from gpudash.model.fault import Fault, XidEvent
-from gpudash.model.fields import Field, Group, declared_fields, metric
+from gpudash.model.fields import (
+    Amount,
+    Celsius,
+    Field,
+    Group,
+    Index,
+    Natural,
+    declared_fields,
+    metric,
+)
 from gpudash.model.process import Holder
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
@@ -37,7 +46,7 @@ class Device(Struct, frozen=True, kw_only=True):
     """A GPU, or a MIG instance of one, at one instant."""
 
     # fmt: off
-    index: Annotated[int, _identity(Unit.NONE,
+    index: Annotated[Index, _identity(Unit.NONE,
         "NVML's index, in PCI order; of a MIG instance its number within the parent.",
         nvml="nvmlDeviceGetIndex", smi="index")]
     uuid: Annotated[SafeText | None, _identity(Unit.NONE,
@@ -50,7 +59,7 @@ class Device(Struct, frozen=True, kw_only=True):
     pci_bus_id: Annotated[SafeText | None, _identity(Unit.NONE,
         "PCI address as domain:bus:device.function.", nvml="nvmlDeviceGetPciInfo",
         smi="pci.bus_id gpu_bus_id")] = None
-    minor_number: Annotated[int | None, _identity(Unit.NONE,
+    minor_number: Annotated[Index | None, _identity(Unit.NONE,
         "N of the device node /dev/nvidiaN.", nvml="nvmlDeviceGetMinorNumber")] = None
     serial: Annotated[SafeText | None, _identity(Unit.NONE,
         "Serial number printed on the board; consumer boards have none.",
@@ -64,7 +73,7 @@ class Device(Struct, frozen=True, kw_only=True):
     compute_capability: Annotated[str | None, _identity(Unit.NONE,
         "CUDA compute capability as major.minor.",
         nvml="nvmlDeviceGetCudaComputeCapability", smi="compute_cap")] = None
-    core_count: Annotated[int | None, _identity(Unit.COUNT,
+    core_count: Annotated[Natural | None, _identity(Unit.COUNT,
         "Number of CUDA cores.", nvml="nvmlDeviceGetNumGpuCores")] = None
 
     state: Annotated[DeviceState, _state(Unit.NONE,
@@ -74,28 +83,28 @@ class Device(Struct, frozen=True, kw_only=True):
     fault: Annotated[Fault | None, _state(Unit.NONE,
         "Why the state is not ok, null if it is or if asleep.")] = None
 
-    memory_total_bytes: Annotated[int | None, _memory(Unit.BYTE,
+    memory_total_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2", smi="memory.total")] = None
-    memory_reserved_bytes: Annotated[int | None, _memory(Unit.BYTE,
+    memory_reserved_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Memory reserved by driver and firmware.",
         nvml="nvmlDeviceGetMemoryInfo_v2",
         smi="memory.reserved", dcgm="DCGM_FI_DEV_FB_RESERVED")] = None
-    memory_used_bytes: Annotated[int | None, _memory(Unit.BYTE,
+    memory_used_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Allocated memory; without the reserved part where the driver reports it.",
         nvml="nvmlDeviceGetMemoryInfo_v2",
         chart=True, limit="memory_total_bytes", smi="memory.used",
         dcgm="DCGM_FI_DEV_FB_USED")] = None
-    memory_free_bytes: Annotated[int | None, _memory(Unit.BYTE,
+    memory_free_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Unallocated memory.", nvml="nvmlDeviceGetMemoryInfo_v2",
         smi="memory.free", dcgm="DCGM_FI_DEV_FB_FREE")] = None
-    memory_unaccounted_bytes: Annotated[int | None, _memory(Unit.BYTE,
+    memory_unaccounted_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Used memory that no listed process owns: contexts, other namespaces, orphans; null if "
         "the processes, their shares or the reserved part are not known.",
         chart=True, limit="memory_total_bytes")] = None
-    bar1_total_bytes: Annotated[int | None, _memory(Unit.BYTE,
+    bar1_total_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Size of the BAR1 window through which CPU and peers reach the memory.",
         nvml="nvmlDeviceGetBAR1MemoryInfo")] = None
-    bar1_used_bytes: Annotated[int | None, _memory(Unit.BYTE,
+    bar1_used_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Mapped part of the BAR1 window.", nvml="nvmlDeviceGetBAR1MemoryInfo",
         chart=True, limit="bar1_total_bytes")] = None
     unified_memory: Annotated[bool | None, _memory(Unit.NONE,
@@ -114,262 +123,262 @@ class Device(Struct, frozen=True, kw_only=True):
     utilization_source: Annotated[UtilizationSource | None, _utilization(Unit.NONE,
         "Measure of how busy it is: gpm, sm_active_percent as the SMs counted it (Hopper and "
         "newer), else kernel-time, gpu_utilization_percent.")] = None
-    gpu_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+    gpu_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which at least one kernel ran; 100 % may be one "
         "block on one SM.", nvml="nvmlDeviceGetUtilizationRates",
         chart=True, smi="utilization.gpu", dcgm="DCGM_FI_DEV_GPU_UTIL")] = None
-    memory_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+    memory_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which memory was read or written: bandwidth, not "
         "space.", nvml="nvmlDeviceGetUtilizationRates",
         chart=True, smi="utilization.memory", dcgm="DCGM_FI_DEV_MEM_COPY_UTIL")] = None
-    encoder_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+    encoder_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Utilization of the video encoder.", nvml="nvmlDeviceGetEncoderUtilization",
         chart=True, smi="utilization.encoder", dcgm="DCGM_FI_DEV_ENC_UTIL")] = None
-    decoder_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+    decoder_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Utilization of the video decoder.", nvml="nvmlDeviceGetDecoderUtilization",
         chart=True, smi="utilization.decoder", dcgm="DCGM_FI_DEV_DEC_UTIL")] = None
-    jpeg_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+    jpeg_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Utilization of the JPEG decoder.",
         nvml="nvmlDeviceGetJpgUtilization", smi="utilization.jpeg")] = None
-    ofa_utilization_percent: Annotated[int | None, _utilization(Unit.PERCENT,
+    ofa_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Utilization of the optical flow accelerator.", nvml="nvmlDeviceGetOfaUtilization",
         smi="utilization.ofa")] = None
-    sm_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+    sm_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of the SMs that were active, averaged since the last sample (Hopper and newer).",
         nvml="NVML_GPM_METRIC_SM_UTIL", chart=True, dcgm="DCGM_FI_PROF_SM_ACTIVE")] = None
-    sm_occupancy_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+    sm_occupancy_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Resident warps on the SMs, as a share of the maximum (Hopper and newer).",
         nvml="NVML_GPM_METRIC_SM_OCCUPANCY", chart=True, dcgm="DCGM_FI_PROF_SM_OCCUPANCY")] = None
-    tensor_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+    tensor_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which the tensor cores were active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_ANY_TENSOR_UTIL",
         chart=True, dcgm="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE")] = None
-    dram_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+    dram_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of the peak memory bandwidth in use (Hopper and newer).",
         nvml="NVML_GPM_METRIC_DRAM_BW_UTIL", chart=True, dcgm="DCGM_FI_PROF_DRAM_ACTIVE")] = None
-    fp64_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+    fp64_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which the FP64 pipe was active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_FP64_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP64_ACTIVE")] = None
-    fp32_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+    fp32_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which the FP32 pipe was active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_FP32_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP32_ACTIVE")] = None
-    fp16_active_percent: Annotated[float | None, _utilization(Unit.PERCENT,
+    fp16_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which the FP16 pipe was active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_FP16_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP16_ACTIVE")] = None
 
-    temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Temperature of the GPU die.", nvml="nvmlDeviceGetTemperatureV",
         chart=True, limit="shutdown_temperature_celsius", smi="temperature.gpu",
         dcgm="DCGM_FI_DEV_GPU_TEMP")] = None
-    memory_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    memory_temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Temperature of the memory, on boards that measure it.", nvml="NVML_FI_DEV_MEMORY_TEMP",
         chart=True, limit="max_memory_temperature_celsius", smi="temperature.memory",
         dcgm="DCGM_FI_DEV_MEMORY_TEMP")] = None
-    temperature_margin_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    temperature_margin_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Degrees left before the chip slows itself down (Ada and newer).",
         nvml="nvmlDeviceGetMarginTemperature", smi="temperature.gpu.tlimit")] = None
-    shutdown_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    shutdown_temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Temperature at which the GPU shuts down.",
         nvml="nvmlDeviceGetTemperatureThreshold")] = None
-    slowdown_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    slowdown_temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Temperature at which hardware lowers the clocks.",
         nvml="nvmlDeviceGetTemperatureThreshold")] = None
-    max_operating_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    max_operating_temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Temperature at which software starts to lower the clocks.",
         nvml="nvmlDeviceGetTemperatureThreshold")] = None
-    max_memory_temperature_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    max_memory_temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Highest memory temperature at full speed.",
         nvml="nvmlDeviceGetTemperatureThreshold")] = None
-    shutdown_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    shutdown_tlimit_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Margin at which the GPU shuts down (Ada and newer).",
         nvml="NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT")] = None
-    slowdown_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    slowdown_tlimit_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Margin at which hardware lowers the clocks (Ada and newer).",
         nvml="NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT")] = None
-    max_operating_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    max_operating_tlimit_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Margin at which software starts to lower the clocks (Ada and newer).",
         nvml="NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT")] = None
-    max_memory_tlimit_celsius: Annotated[int | None, _temperature(Unit.CELSIUS,
+    max_memory_tlimit_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Margin at which the memory is too warm for full speed (Ada and newer).",
         nvml="NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT")] = None
-    fan_speed_percent: Annotated[int | None, _temperature(Unit.PERCENT,
+    fan_speed_percent: Annotated[Natural | None, _temperature(Unit.PERCENT,
         "Intended fan speed, the fastest of several; may exceed 100.",
         nvml="nvmlDeviceGetFanSpeed", chart=True, smi="fan.speed")] = None
-    fan_speeds_percent: Annotated[tuple[int | None, ...] | None, _temperature(Unit.PERCENT,
+    fan_speeds_percent: Annotated[tuple[Natural | None, ...] | None, _temperature(Unit.PERCENT,
         "Intended speed of each fan, null for one that fails.",
         nvml="nvmlDeviceGetFanSpeed_v2")] = None
 
-    power_usage_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+    power_usage_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power as nvidia-smi prints it: an average over 1 s since Ampere, else instant.",
         nvml="nvmlDeviceGetPowerUsage",
         chart=True, limit="enforced_power_limit_mw", smi="power.draw",
         dcgm="DCGM_FI_DEV_POWER_USAGE")] = None
-    power_instant_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+    power_instant_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power at this instant.", nvml="NVML_FI_DEV_POWER_INSTANT",
         chart=True, limit="enforced_power_limit_mw", smi="power.draw.instant")] = None
-    power_average_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+    power_average_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power averaged over 1 s.", nvml="NVML_FI_DEV_POWER_AVERAGE",
         smi="power.draw.average")] = None
-    enforced_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+    enforced_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit in force, the lowest of all that apply.",
         nvml="nvmlDeviceGetEnforcedPowerLimit", smi="enforced.power.limit")] = None
-    power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+    power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit that an administrator set.", nvml="nvmlDeviceGetPowerManagementLimit",
         smi="power.limit")] = None
-    default_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+    default_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit after a reboot.", nvml="nvmlDeviceGetPowerManagementDefaultLimit",
         smi="power.default_limit")] = None
-    min_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+    min_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The lowest limit that can be set.",
         nvml="nvmlDeviceGetPowerManagementLimitConstraints", smi="power.min_limit")] = None
-    max_power_limit_mw: Annotated[int | None, _power(Unit.MILLIWATT,
+    max_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The highest limit that can be set.",
         nvml="nvmlDeviceGetPowerManagementLimitConstraints", smi="power.max_limit")] = None
-    total_energy_mj: Annotated[int | None, _power(Unit.MILLIJOULE,
+    total_energy_mj: Annotated[Natural | None, _power(Unit.MILLIJOULE,
         "Energy since the driver was loaded.", nvml="nvmlDeviceGetTotalEnergyConsumption",
         counter=True, dcgm="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")] = None
 
-    graphics_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+    graphics_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Graphics clock.", nvml="nvmlDeviceGetClockInfo",
         chart=True, limit="max_graphics_clock_mhz", smi="clocks.current.graphics clocks.gr")] = None
-    sm_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+    sm_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "SM clock.", nvml="nvmlDeviceGetClockInfo",
         chart=True, limit="max_sm_clock_mhz", smi="clocks.current.sm clocks.sm",
         dcgm="DCGM_FI_DEV_SM_CLOCK")] = None
-    memory_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+    memory_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Memory clock.", nvml="nvmlDeviceGetClockInfo",
         chart=True, limit="max_memory_clock_mhz", smi="clocks.current.memory clocks.mem",
         dcgm="DCGM_FI_DEV_MEM_CLOCK")] = None
-    video_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+    video_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Video encoder and decoder clock.", nvml="nvmlDeviceGetClockInfo",
         chart=True, limit="max_video_clock_mhz", smi="clocks.current.video clocks.video")] = None
-    max_graphics_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+    max_graphics_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Highest graphics clock.", nvml="nvmlDeviceGetMaxClockInfo",
         smi="clocks.max.graphics clocks.max.gr")] = None
-    max_sm_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+    max_sm_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Highest SM clock.", nvml="nvmlDeviceGetMaxClockInfo", smi="clocks.max.sm")] = None
-    max_memory_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+    max_memory_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Highest memory clock.", nvml="nvmlDeviceGetMaxClockInfo",
         smi="clocks.max.memory clocks.max.mem")] = None
-    max_video_clock_mhz: Annotated[int | None, _clocks(Unit.MEGAHERTZ,
+    max_video_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Highest video clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
-    performance_state: Annotated[int | None, _clocks(Unit.NONE,
+    performance_state: Annotated[Index | None, _clocks(Unit.NONE,
         "P-state, 0 the fastest to 15.", nvml="nvmlDeviceGetPerformanceState",
         chart=True, limit=15, smi="pstate")] = None
     clocks_event_reasons: Annotated[tuple[str, ...] | None, _clocks(Unit.NONE,
         "Why the clocks are not higher, by name; empty when nothing limits them.",
         nvml="nvmlDeviceGetCurrentClocksEventReasons")] = None
-    throttled_sw_power_cap_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+    throttled_sw_power_cap_percent: Annotated[Amount | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which the power limit reduced the clocks.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP", chart=True)] = None
-    throttled_sw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+    throttled_sw_thermal_percent: Annotated[Amount | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which software reduced the clocks because of heat.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN", chart=True)] = None
-    throttled_hw_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+    throttled_hw_thermal_percent: Annotated[Amount | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which hardware reduced the clocks because of heat.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN", chart=True)] = None
-    throttled_hw_power_brake_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+    throttled_hw_power_brake_percent: Annotated[Amount | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which the power brake of the server reduced the clocks.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN", chart=True)] = None
-    throttled_thermal_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+    throttled_thermal_percent: Annotated[Amount | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which a thermal limit of any kind reduced the clocks.",
         nvml="NVML_FI_DEV_PERF_POLICY_THERMAL")] = None
-    throttled_sync_boost_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+    throttled_sync_boost_percent: Annotated[Amount | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which the slowest GPU of its group reduced the clocks.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST")] = None
-    throttled_board_limit_percent: Annotated[float | None, _clocks(Unit.PERCENT,
+    throttled_board_limit_percent: Annotated[Amount | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which a limit of the board reduced the clocks.",
         nvml="NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT")] = None
 
-    pcie_link_generation: Annotated[int | None, _pcie(Unit.NONE,
+    pcie_link_generation: Annotated[Index | None, _pcie(Unit.NONE,
         "Current PCIe generation; drops at idle to save power.",
         nvml="nvmlDeviceGetCurrPcieLinkGeneration",
         chart=True, limit="max_pcie_link_generation", smi="pcie.link.gen.current")] = None
-    max_pcie_link_generation: Annotated[int | None, _pcie(Unit.NONE,
+    max_pcie_link_generation: Annotated[Index | None, _pcie(Unit.NONE,
         "Highest PCIe generation that GPU and slot both support.",
         nvml="nvmlDeviceGetMaxPcieLinkGeneration", smi="pcie.link.gen.max")] = None
-    pcie_link_width: Annotated[int | None, _pcie(Unit.COUNT,
+    pcie_link_width: Annotated[Natural | None, _pcie(Unit.COUNT,
         "Current number of PCIe lanes.", nvml="nvmlDeviceGetCurrPcieLinkWidth",
         smi="pcie.link.width.current")] = None
-    max_pcie_link_width: Annotated[int | None, _pcie(Unit.COUNT,
+    max_pcie_link_width: Annotated[Natural | None, _pcie(Unit.COUNT,
         "Highest number of PCIe lanes that GPU and slot both support.",
         nvml="nvmlDeviceGetMaxPcieLinkWidth",
         smi="pcie.link.width.max")] = None
-    pcie_replay_count: Annotated[int | None, _pcie(Unit.COUNT,
+    pcie_replay_count: Annotated[Natural | None, _pcie(Unit.COUNT,
         "PCIe packets retransmitted since the driver was loaded.",
         nvml="nvmlDeviceGetPcieReplayCounter",
         counter=True, dcgm="DCGM_FI_DEV_PCIE_REPLAY_COUNTER")] = None
-    pcie_replays_per_second: Annotated[float | None, _pcie(Unit.PER_SECOND,
+    pcie_replays_per_second: Annotated[Amount | None, _pcie(Unit.PER_SECOND,
         "PCIe packets retransmitted over the last seconds.",
         nvml="nvmlDeviceGetPcieReplayCounter")] = None
-    pcie_tx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
+    pcie_tx_bytes_per_second: Annotated[Natural | None, _pcie(Unit.BYTE_PER_SECOND,
         "Data that the GPU sent over PCIe since the last sample; null in the first one, or where "
         "a 32-bit counter may have wrapped more than once.",
         nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC, "
         "nvmlDeviceGetPcieThroughput", chart=True)] = None
-    pcie_rx_bytes_per_second: Annotated[int | None, _pcie(Unit.BYTE_PER_SECOND,
+    pcie_rx_bytes_per_second: Annotated[Natural | None, _pcie(Unit.BYTE_PER_SECOND,
         "Data that the GPU received over PCIe since the last sample; null in the first one, or "
         "where a 32-bit counter may have wrapped more than once.",
         nvml="NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_GPM_METRIC_PCIE_RX_PER_SEC, "
         "nvmlDeviceGetPcieThroughput", chart=True)] = None
 
-    nvlink_count: Annotated[int | None, _nvlink(Unit.COUNT,
+    nvlink_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "NVLinks that are up; null on boards that have none.",
         nvml="nvmlDeviceGetNvLinkState")] = None
-    nvlink_total_count: Annotated[int | None, _nvlink(Unit.COUNT,
+    nvlink_total_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "NVLinks that the GPU has, up or not; boards may leave some unused.",
         nvml="nvmlDeviceGetNvLinkState")] = None
-    nvlink_inactive_links: Annotated[tuple[int, ...] | None, _nvlink(Unit.NONE,
+    nvlink_inactive_links: Annotated[tuple[Index, ...] | None, _nvlink(Unit.NONE,
         "Numbers of the NVLinks that are not up.", nvml="nvmlDeviceGetNvLinkState")] = None
     nvlink_version: Annotated[str | None, _nvlink(Unit.NONE,
         "Version of NVLink, 4.0 on Hopper.", nvml="nvmlDeviceGetNvLinkVersion")] = None
-    nvlink_tx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
+    nvlink_tx_bytes_per_second: Annotated[Natural | None, _nvlink(Unit.BYTE_PER_SECOND,
         "Payload sent over all NVLinks since the last sample; null in the first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "
         "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", chart=True)] = None
-    nvlink_rx_bytes_per_second: Annotated[int | None, _nvlink(Unit.BYTE_PER_SECOND,
+    nvlink_rx_bytes_per_second: Annotated[Natural | None, _nvlink(Unit.BYTE_PER_SECOND,
         "Payload received over all NVLinks since the last sample; null in the first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, "
         "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", chart=True)] = None
-    nvlink_crc_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
+    nvlink_crc_error_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "Packets that arrived damaged since the driver was loaded, over all NVLinks that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
         "nvmlDeviceGetNvLinkErrorCounter", counter=True)] = None
-    nvlink_crc_errors_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+    nvlink_crc_errors_per_second: Annotated[Amount | None, _nvlink(Unit.PER_SECOND,
         "Packets that arrived damaged over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
         "nvmlDeviceGetNvLinkErrorCounter")] = None
-    nvlink_replay_count: Annotated[int | None, _nvlink(Unit.COUNT,
+    nvlink_replay_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "Packets retransmitted since the driver was loaded, over all NVLinks that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
         "nvmlDeviceGetNvLinkErrorCounter", counter=True)] = None
-    nvlink_replays_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+    nvlink_replays_per_second: Annotated[Amount | None, _nvlink(Unit.PER_SECOND,
         "Packets retransmitted over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY, "
         "nvmlDeviceGetNvLinkErrorCounter")] = None
-    nvlink_recovery_count: Annotated[int | None, _nvlink(Unit.COUNT,
+    nvlink_recovery_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "Times that an NVLink was retrained since the driver was loaded, over all that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
         "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
         "nvmlDeviceGetNvLinkErrorCounter", counter=True)] = None
-    nvlink_recoveries_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+    nvlink_recoveries_per_second: Annotated[Amount | None, _nvlink(Unit.PER_SECOND,
         "Times that a link was retrained over the last seconds.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY, "
         "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "
         "nvmlDeviceGetNvLinkErrorCounter")] = None
-    nvlink_receive_error_count: Annotated[int | None, _nvlink(Unit.COUNT,
+    nvlink_receive_error_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "Receive errors of all NVLinks since the driver was loaded (Blackwell and newer).",
         nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS", counter=True)] = None
-    nvlink_receive_errors_per_second: Annotated[float | None, _nvlink(Unit.PER_SECOND,
+    nvlink_receive_errors_per_second: Annotated[Amount | None, _nvlink(Unit.PER_SECOND,
         "Receive errors of all NVLinks over the last seconds (Blackwell and newer).",
         nvml="NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS")] = None
-    nvlink_erring_links: Annotated[tuple[int, ...] | None, _nvlink(Unit.NONE,
+    nvlink_erring_links: Annotated[tuple[Index, ...] | None, _nvlink(Unit.NONE,
         "Numbers of the NVLinks with an error counter that rose over the last seconds.")] = None
     fabric_state: Annotated[str | None, _nvlink(Unit.NONE,
         "Progress of joining the NVSwitch fabric: not-started, in-progress or completed; null "
         "outside of one. CUDA does not start before it is completed.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
-    fabric_status_code: Annotated[int | None, _nvlink(Unit.NONE,
+    fabric_status_code: Annotated[Index | None, _nvlink(Unit.NONE,
         "NVML's return value of joining the fabric once that is completed, 0 if it worked.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
     fabric_bandwidth_degraded: Annotated[bool | None, _nvlink(Unit.NONE,
@@ -378,7 +387,7 @@ class Device(Struct, frozen=True, kw_only=True):
     fabric_cluster_uuid: Annotated[str | None, _nvlink(Unit.NONE,
         "NVLink domain that it belongs to, the same on all hosts of the domain.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
-    fabric_clique_id: Annotated[int | None, _nvlink(Unit.NONE,
+    fabric_clique_id: Annotated[Index | None, _nvlink(Unit.NONE,
         "Part of that domain whose GPUs reach each other over NVLink.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
 
@@ -388,38 +397,38 @@ class Device(Struct, frozen=True, kw_only=True):
     pending_ecc_mode: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether ECC will protect it after a reboot.", nvml="nvmlDeviceGetEccMode",
         smi="ecc.mode.pending")] = None
-    ecc_corrected_volatile_count: Annotated[int | None, _reliability(Unit.COUNT,
+    ecc_corrected_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Corrected memory errors since the driver was loaded.",
         nvml="nvmlDeviceGetTotalEccErrors",
         counter=True, smi="ecc.errors.corrected.volatile.total")] = None
-    ecc_uncorrected_volatile_count: Annotated[int | None, _reliability(Unit.COUNT,
+    ecc_uncorrected_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Uncorrected memory errors since the driver was loaded.",
         nvml="nvmlDeviceGetTotalEccErrors",
         counter=True, smi="ecc.errors.uncorrected.volatile.total")] = None
-    ecc_corrected_aggregate_count: Annotated[int | None, _reliability(Unit.COUNT,
+    ecc_corrected_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Corrected memory errors over the lifetime of the board.",
         nvml="nvmlDeviceGetTotalEccErrors",
         counter=True, smi="ecc.errors.corrected.aggregate.total")] = None
-    ecc_uncorrected_aggregate_count: Annotated[int | None, _reliability(Unit.COUNT,
+    ecc_uncorrected_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Uncorrected memory errors over the lifetime of the board.",
         nvml="nvmlDeviceGetTotalEccErrors",
         counter=True, smi="ecc.errors.uncorrected.aggregate.total")] = None
-    retired_pages_single_bit_count: Annotated[int | None, _reliability(Unit.COUNT,
+    retired_pages_single_bit_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Pages retired for many corrected errors (before Ampere).",
         nvml="nvmlDeviceGetRetiredPages",
         counter=True, smi="retired_pages.single_bit_ecc.count retired_pages.sbe")] = None
-    retired_pages_double_bit_count: Annotated[int | None, _reliability(Unit.COUNT,
+    retired_pages_double_bit_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Pages retired for an uncorrected error (before Ampere).",
         nvml="nvmlDeviceGetRetiredPages",
         counter=True, smi="retired_pages.double_bit.count retired_pages.dbe")] = None
     retired_pages_pending: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether pages wait for a reboot to be retired.",
         nvml="nvmlDeviceGetRetiredPagesPendingStatus", smi="retired_pages.pending")] = None
-    remapped_rows_corrected_count: Annotated[int | None, _reliability(Unit.COUNT,
+    remapped_rows_corrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for corrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
         counter=True, dcgm="DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS")] = None
-    remapped_rows_uncorrected_count: Annotated[int | None, _reliability(Unit.COUNT,
+    remapped_rows_uncorrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for uncorrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
         counter=True, dcgm="DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS")] = None
@@ -459,11 +468,11 @@ class Device(Struct, frozen=True, kw_only=True):
     pending_mig_mode: Annotated[bool | None, _mig(Unit.NONE,
         "MIG mode after the next reset.", nvml="nvmlDeviceGetMigMode",
         smi="mig.mode.pending")] = None
-    gpu_instance_id: Annotated[int | None, _mig(Unit.NONE,
+    gpu_instance_id: Annotated[Index | None, _mig(Unit.NONE,
         "GPU instance of this MIG device.", nvml="nvmlDeviceGetGpuInstanceId")] = None
-    compute_instance_id: Annotated[int | None, _mig(Unit.NONE,
+    compute_instance_id: Annotated[Index | None, _mig(Unit.NONE,
         "Compute instance of this MIG device.", nvml="nvmlDeviceGetComputeInstanceId")] = None
-    multiprocessor_count: Annotated[int | None, _mig(Unit.COUNT,
+    multiprocessor_count: Annotated[Natural | None, _mig(Unit.COUNT,
         "SMs that belong to this MIG device.", nvml="nvmlDeviceGetAttributes_v2")] = None
     # fmt: on
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from gpudash.model.errors import ExitStatus
-from gpudash.model.fields import Group, metric
+from gpudash.model.fields import Group, Index, Natural, Seconds, metric
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 
@@ -23,7 +23,7 @@ class Fault(Struct, frozen=True, kw_only=True):
     # fmt: off
     source: Annotated[str, _state(Unit.NONE, "What failed: nvml, host, processes or topology.")]
     message: Annotated[SafeText, _state(Unit.NONE, "What failed and what to do, one line.")]
-    code: Annotated[int | None, _state(Unit.NONE,
+    code: Annotated[Index | None, _state(Unit.NONE,
         "NVML's return value, null for other sources.")] = None
     uuid: Annotated[str | None, _state(Unit.NONE,
         "The device it concerns, null for the host.")] = None
@@ -48,13 +48,13 @@ class XidEvent(Struct, frozen=True, kw_only=True):
     """An XID error that the driver reported while gpudash was watching."""
 
     # fmt: off
-    code: Annotated[int | None, _reliability(Unit.NONE,
+    code: Annotated[Index | None, _reliability(Unit.NONE,
         "Number in NVIDIA's XID catalogue, null where the driver does not report it.",
         nvml="nvmlEventSetWait_v2")]
-    seen_at: Annotated[float, _reliability(Unit.SECOND,
+    seen_at: Annotated[Seconds, _reliability(Unit.SECOND,
         "When it was reported, the last time if more than once; Unix time.")]
-    count: Annotated[int, _reliability(Unit.COUNT, "How many times it was reported.")] = 1
-    gpu_instance_id: Annotated[int | None, _reliability(Unit.NONE,
+    count: Annotated[Natural, _reliability(Unit.COUNT, "How many times it was reported.")] = 1
+    gpu_instance_id: Annotated[Index | None, _reliability(Unit.NONE,
         "MIG GPU instance concerned, null for the whole GPU.")] = None
     before_reset: Annotated[bool, _reliability(Unit.NONE,
         "Whether the GPU was reset or its driver reloaded since, which ends it.")] = False

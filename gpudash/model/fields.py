@@ -8,11 +8,28 @@ the exporter and README follow from these.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, get_type_hints
+from typing import Annotated, NamedTuple, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from gpudash.model.units import Unit
+
+_MAX = 2**63 - 1
+_YEAR_9999 = 253_370_764_800
+
+# What a number may be: wider than what the collector lets through, so that a document is refused
+# only for what no host can have.
+Index = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+"""A number that names something: an index, a PID, an id, a code."""
+Natural = Annotated[int, Meta(ge=0, le=_MAX)]
+"""A number of bytes, errors, milliwatts, percent, ..."""
+Integer = Annotated[int, Meta(ge=-_MAX, le=_MAX)]
+Celsius = Annotated[int, Meta(ge=-1000, le=1000)]
+"""A temperature, or a margin below one."""
+Amount = Annotated[float, Meta(ge=0, le=1e18)]
+Seconds = Annotated[float, Meta(ge=0, le=_YEAR_9999)]
+"""A span, or a Unix time."""
 
 _UNIT_WORDS = ("bytes_per_second", "bytes", "percent", "celsius", "mw", "mj", "mhz", "seconds")
 _SPELLED = {
@@ -90,7 +107,7 @@ def metric(
     counter: bool = False,
     smi: str = "",
     dcgm: str | None = None,
-) -> msgspec.Meta:
+) -> Meta:
     """Declare a field: `field: Annotated[int | None, metric(Group.POWER, Unit.MILLIWATT, ...)]`.
 
     The parameters are those of `Field`. A label is only given where the one derived from the
@@ -112,7 +129,7 @@ def metric(
         "smi": tuple(smi.split()),
         "dcgm": dcgm,
     }
-    return msgspec.Meta(description=help, extra_json_schema=schema, extra=declared)
+    return Meta(description=help, extra_json_schema=schema, extra=declared)
 
 
 def declared_fields(kind: type[msgspec.Struct]) -> tuple[Field, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from gpudash.model.fields import Group, metric
+from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit, sum_known
 
@@ -20,28 +20,29 @@ class ProcessDevice(Struct, frozen=True, kw_only=True):
     """What one process does on one device."""
 
     # fmt: off
-    index: Annotated[int, _process(Unit.NONE, "Index of the GPU, of a MIG instance its parent's.")]
+    index: Annotated[Index, _process(Unit.NONE,
+        "Index of the GPU, of a MIG instance its parent's.")]
     uuid: Annotated[str | None, _process(Unit.NONE,
         "The device, a MIG instance where one is used.")] = None
     type: Annotated[str, _process(Unit.NONE,
         "C compute, G graphics, M client of an MPS server, or joined: C+G.",
         nvml="nvmlDeviceGetComputeRunningProcesses_v3")] = "C"
-    used_gpu_memory_bytes: Annotated[int | None, _process(Unit.BYTE,
+    used_gpu_memory_bytes: Annotated[Natural | None, _process(Unit.BYTE,
         "Device memory it holds, with its context.",
         nvml="nvmlDeviceGetComputeRunningProcesses_v3")] = None
-    sm_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
+    sm_utilization_percent: Annotated[Natural | None, _process(Unit.PERCENT,
         "SM time sampled while it was active; an estimate when several share the GPU.",
         nvml="nvmlDeviceGetProcessUtilization")] = None
-    memory_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
+    memory_utilization_percent: Annotated[Natural | None, _process(Unit.PERCENT,
         "Memory bandwidth time sampled while it was active.",
         nvml="nvmlDeviceGetProcessUtilization")] = None
-    encoder_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
+    encoder_utilization_percent: Annotated[Natural | None, _process(Unit.PERCENT,
         "Utilization of the video encoder.", nvml="nvmlDeviceGetProcessUtilization")] = None
-    decoder_utilization_percent: Annotated[int | None, _process(Unit.PERCENT,
+    decoder_utilization_percent: Annotated[Natural | None, _process(Unit.PERCENT,
         "Utilization of the video decoder.", nvml="nvmlDeviceGetProcessUtilization")] = None
-    gpu_instance_id: Annotated[int | None, _process(Unit.NONE,
+    gpu_instance_id: Annotated[Index | None, _process(Unit.NONE,
         "MIG GPU instance, null outside MIG.")] = None
-    compute_instance_id: Annotated[int | None, _process(Unit.NONE,
+    compute_instance_id: Annotated[Index | None, _process(Unit.NONE,
         "MIG compute instance, null outside MIG.")] = None
     # fmt: on
 
@@ -74,7 +75,7 @@ class Process(Struct, frozen=True, kw_only=True):
     """A process that uses at least one device: one entry, however many devices it uses."""
 
     # fmt: off
-    pid: Annotated[int, _process(Unit.NONE, "Process id as the driver reports it.")]
+    pid: Annotated[Index, _process(Unit.NONE, "Process id as the driver reports it.")]
     devices: Annotated[tuple[ProcessDevice, ...], _process(Unit.NONE,
         "The devices it uses, in the order of their indices.")]
     username: Annotated[SafeText | None, _process(Unit.NONE,
@@ -82,18 +83,18 @@ class Process(Struct, frozen=True, kw_only=True):
     name: Annotated[SafeText | None, _process(Unit.NONE, "Name of the executable.")] = None
     command_line: Annotated[tuple[SafeText, ...] | None, _process(Unit.NONE,
         "Program and arguments, made printable; secrets masked unless asked for.")] = None
-    cpu_percent: Annotated[float | None, _process(Unit.PERCENT,
+    cpu_percent: Annotated[Amount | None, _process(Unit.PERCENT,
         "CPU time, 100 is one core: since the last sample, in the first one since it "
         "started.")] = None
-    resident_memory_bytes: Annotated[int | None, _process(Unit.BYTE,
+    resident_memory_bytes: Annotated[Natural | None, _process(Unit.BYTE,
         "Host memory it holds.")] = None
-    create_time: Annotated[float | None, _process(Unit.SECOND,
+    create_time: Annotated[Seconds | None, _process(Unit.SECOND,
         "When it started, Unix time; moves when the wall clock is set.")] = None
-    start_ticks: Annotated[int | None, _process(Unit.COUNT,
+    start_ticks: Annotated[Natural | None, _process(Unit.COUNT,
         "When it started in clock ticks since boot; with the PID its identity.")] = None
     status: Annotated[str | None, _process(Unit.NONE,
         "running, sleeping, disk-sleep, stopped, zombie, ...")] = None
-    parent_pid: Annotated[int | None, _process(Unit.NONE, "Its parent.")] = None
+    parent_pid: Annotated[Index | None, _process(Unit.NONE, "Its parent.")] = None
     job: Annotated[Job | None, _process(Unit.NONE,
         "Container, pod, Slurm job or unit that it belongs to.")] = None
     hidden_reason: Annotated[str | None, _process(Unit.NONE,
@@ -141,8 +142,8 @@ class Holder(Struct, frozen=True, kw_only=True):
     """A process that has the device node of a GPU open although the driver lists it on no GPU."""
 
     # fmt: off
-    pid: Annotated[int, _memory(Unit.NONE, "Process id, as /proc shows it.")]
-    start_ticks: Annotated[int | None, _memory(Unit.COUNT,
+    pid: Annotated[Index, _memory(Unit.NONE, "Process id, as /proc shows it.")]
+    start_ticks: Annotated[Natural | None, _memory(Unit.COUNT,
         "When it started in clock ticks since boot; with the PID its identity.")] = None
     username: Annotated[SafeText | None, _memory(Unit.NONE,
         "Owner, or the uid if it has no name.")] = None
@@ -163,12 +164,12 @@ class Lease(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     uuid: Annotated[str, _lease(Unit.NONE, "The GPU.")]
-    index: Annotated[int, _lease(Unit.NONE, "Its index.")]
-    pid: Annotated[int | None, _lease(Unit.NONE,
+    index: Annotated[Index, _lease(Unit.NONE, "Its index.")]
+    pid: Annotated[Index | None, _lease(Unit.NONE,
         "The process that took it, null if it is in another PID namespace.")] = None
-    start_ticks: Annotated[int | None, _lease(Unit.COUNT,
+    start_ticks: Annotated[Natural | None, _lease(Unit.COUNT,
         "When that process started in clock ticks since boot, null if it has ended.")] = None
-    create_time: Annotated[float | None, _lease(Unit.SECOND,
+    create_time: Annotated[Seconds | None, _lease(Unit.SECOND,
         "When it started, Unix time; it took the lease soon after.")] = None
     username: Annotated[SafeText | None, _lease(Unit.NONE, "Its owner.")] = None
     name: Annotated[SafeText | None, _lease(Unit.NONE,

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from gpudash.model.device import Device, DeviceState, UtilizationSource, pcie_capacity
 from gpudash.model.fault import Fault, XidEvent, listing_failed, unlisted_uuids
-from gpudash.model.fields import Group, metric
+from gpudash.model.fields import Amount, Group, Index, Integer, Natural, Seconds, metric
 from gpudash.model.process import Holder, Job, JobKind, Lease, Process, ProcessDevice
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
@@ -57,7 +57,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
     # fmt: off
     name: Annotated[str, _finding(Unit.NONE, "The field that it was read from, or what it is.")]
-    value: Annotated[bool | int | float | str, _finding(Unit.NONE, "Its value.")]
+    value: Annotated[bool | Integer | float | str, _finding(Unit.NONE, "Its value.")]
     unit: Annotated[str, _finding(Unit.NONE, "Its unit, empty for a bare value.")] = ""
     of: Annotated[str | None, _finding(Unit.NONE,
         "What it belongs to where several are concerned: GPU 3, PID 4242.")] = None
@@ -76,11 +76,11 @@ class Finding(Struct, frozen=True, kw_only=True):
         "What proves it, as it was last seen.")] = ()
     uuids: Annotated[tuple[str, ...], _finding(Unit.NONE,
         "The devices that it concerns; empty for the whole host.")] = ()
-    indices: Annotated[tuple[int, ...], _finding(Unit.NONE,
+    indices: Annotated[tuple[Index, ...], _finding(Unit.NONE,
         "Indices of their GPUs, also of one lost before its UUID was read.")] = ()
-    pids: Annotated[tuple[int, ...], _finding(Unit.NONE,
+    pids: Annotated[tuple[Index, ...], _finding(Unit.NONE,
         "The processes of this document that it concerns.")] = ()
-    held_seconds: Annotated[float | None, _finding(Unit.SECOND,
+    held_seconds: Annotated[Seconds | None, _finding(Unit.SECOND,
         "How long it has lasted so far; null in the first sample.")] = None
     # fmt: on
 
@@ -96,7 +96,7 @@ class Topology(Struct, frozen=True, kw_only=True):
     # fmt: off
     uuids: Annotated[tuple[str, ...], _topology(Unit.NONE,
         "The GPUs, in the order of their indices.")]
-    indices: Annotated[tuple[int, ...], _topology(Unit.NONE, "Their NVML indices, for headings.")]
+    indices: Annotated[tuple[Index, ...], _topology(Unit.NONE, "Their NVML indices, for headings.")]
     links: Annotated[tuple[tuple[str | None, ...], ...], _topology(Unit.NONE,
         "Link of each pair: X self, NV# the number of NVLinks, PSB, PIX, PXB, PHB, NODE, SYS.",
         nvml="nvmlDeviceGetTopologyCommonAncestor, nvmlDeviceGetNvLinkRemotePciInfo_v2")]
@@ -153,20 +153,20 @@ class Host(Struct, frozen=True, kw_only=True):
     cuda_driver_version: Annotated[str | None, _host(Unit.NONE,
         "Highest CUDA version that the driver supports.",
         nvml="nvmlSystemGetCudaDriverVersion_v2")] = None
-    cpu_count: Annotated[int | None, _host(Unit.COUNT, "Logical CPUs.")] = None
-    cpu_percent: Annotated[float | None, _host(Unit.PERCENT,
+    cpu_count: Annotated[Natural | None, _host(Unit.COUNT, "Logical CPUs.")] = None
+    cpu_percent: Annotated[Amount | None, _host(Unit.PERCENT,
         "All CPUs together, 0 to 100: since the last sample, or since boot in the first "
         "one.")] = None
-    memory_total_bytes: Annotated[int | None, _host(Unit.BYTE, "Host memory.")] = None
-    memory_used_bytes: Annotated[int | None, _host(Unit.BYTE,
+    memory_total_bytes: Annotated[Natural | None, _host(Unit.BYTE, "Host memory.")] = None
+    memory_used_bytes: Annotated[Natural | None, _host(Unit.BYTE,
         "Host memory in use, without caches.")] = None
-    memory_available_bytes: Annotated[int | None, _host(Unit.BYTE,
+    memory_available_bytes: Annotated[Natural | None, _host(Unit.BYTE,
         "Host memory available without swapping.")] = None
-    swap_total_bytes: Annotated[int | None, _host(Unit.BYTE, "Swap space.")] = None
-    swap_used_bytes: Annotated[int | None, _host(Unit.BYTE, "Swap space in use.")] = None
-    load_average: Annotated[tuple[float, float, float] | None, _host(Unit.NONE,
+    swap_total_bytes: Annotated[Natural | None, _host(Unit.BYTE, "Swap space.")] = None
+    swap_used_bytes: Annotated[Natural | None, _host(Unit.BYTE, "Swap space in use.")] = None
+    load_average: Annotated[tuple[Amount, Amount, Amount] | None, _host(Unit.NONE,
         "Runnable tasks over 1, 5 and 15 minutes.")] = None
-    uptime_seconds: Annotated[float | None, _host(Unit.SECOND, "Time since boot.")] = None
+    uptime_seconds: Annotated[Seconds | None, _host(Unit.SECOND, "Time since boot.")] = None
     # fmt: on
 
 
@@ -180,7 +180,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """One host at one instant: the document that gpudash prints, pipes, records and shows."""
 
     # fmt: off
-    schema: Annotated[int, _document(Unit.NONE,
+    schema: Annotated[Index, _document(Unit.NONE,
         "Version of this document; fields are only added.")] = SCHEMA
     taken_at: Annotated[datetime, Meta(tz=True), _document(Unit.NONE,
         "When it was taken, RFC 3339 in UTC.")]

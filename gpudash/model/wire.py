@@ -1,28 +1,29 @@
 """Snapshot <-> one line of JSON, and the JSON Schema of that line.
 
 `decode(encode(snapshot)) == snapshot` holds for every snapshot. Unknown fields of a newer schema
-are ignored; a wrong type is one `WireError` that names its path.
+are ignored; a wrong type or an impossible value is one `WireError` that names its path.
 """
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from gpudash.model.errors import WireError
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot, Topology
 from gpudash.model.text import LIMIT, clean, is_plain
 
 _encoder = msgspec.json.Encoder()
 
 _MAX_LENGTH = 10 * LIMIT + 1
 """Characters of the longest clean text: each of them an escape, and an ellipsis."""
-_MIN, _MAX = -(2**63), 2**64 - 1
-_MANY_DIGITS = b"0" * len(str(2**63))
+_FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_LAST = datetime(9998, 12, 31, tzinfo=timezone.utc)
+"""Between these an instant has a date in every time zone."""
 _ASCII = bytes(range(128))
-_DIGITS_AS_ZEROS = bytes(ord("0") if byte in b"0123456789" else byte for byte in range(256))
 
 
 class Received(NamedTuple):
@@ -45,18 +46,37 @@ def prepare() -> None:
 def decode(line: bytes) -> Snapshot:
     """Return the snapshot of one line, with texts cleaned as `text.clean` does.
 
-    Raises WireError for anything that is not one: cut off, no JSON, a value of a wrong type, or a
-    number of more than 64 bits.
+    Raises WireError for anything that is not one: cut off, no JSON, a value of a wrong type or
+    outside of the range of its field.
     """
     try:
         snapshot = _decoder().decode(line)
-        if _may_exceed(line) and _exceeds(msgspec.to_builtins(snapshot)):
-            raise WireError("not a gpudash snapshot: a number of more than 64 bits")
+        require_calendar(snapshot.taken_at)
+        if snapshot.topology is not None:
+            _require_square(snapshot.topology)
         if _is_harmless(line) and not _may_be_too_long(line):
             return snapshot
         return _cleaned(snapshot)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"not a gpudash snapshot: {error}") from None
+
+
+def require_calendar(taken_at: datetime) -> None:
+    """Raise ValidationError for an instant that has no date in some time zone."""
+    if not _FIRST <= taken_at <= _LAST:
+        problem = f"Expected a date from {_FIRST:%F} to {_LAST:%F} - at `$.taken_at`"
+        raise msgspec.ValidationError(problem)
+
+
+def _require_square(topology: Topology) -> None:
+    """Raise ValidationError for a matrix or a list that has not one entry a GPU."""
+    count = len(topology.uuids)
+    for name in topology.__struct_fields__:
+        rows = getattr(topology, name)
+        is_matrix = name in ("links", "p2p_read", "p2p_write", "p2p_atomics")
+        if len(rows) != count or (is_matrix and any(len(row) != count for row in rows)):
+            problem = f"Expected {count} entries, one a GPU - at `$.topology.{name}`"
+            raise msgspec.ValidationError(problem)
 
 
 def pretty(line: bytes) -> bytes:
@@ -99,20 +119,6 @@ def _may_be_too_long(line: bytes) -> bool:
             return True
         start = quote + 1
     return False
-
-
-def _may_exceed(line: bytes) -> bool:
-    """Whether a document has a run of digits that may be too large a number."""
-    return _MANY_DIGITS in line.translate(_DIGITS_AS_ZEROS)
-
-
-def _exceeds(value: Any) -> bool:
-    """Whether there is a number of more than 64 bits, which no driver returns."""
-    if isinstance(value, (list, tuple)):
-        return any(map(_exceeds, value))
-    if isinstance(value, dict):
-        return any(map(_exceeds, value.values()))
-    return isinstance(value, int) and not _MIN <= value <= _MAX
 
 
 def _cleaned(snapshot: Snapshot) -> Snapshot:

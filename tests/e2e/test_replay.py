@@ -193,3 +193,24 @@ def test_a_small_file_that_unpacks_to_nothing_is_one_line(tmp_path: Path, mebiby
     assert ended.returncode == 65
     assert ended.stderr.startswith(f"gpudash: {path}: ")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("was", "value", "path"),
+    [
+        (b'"taken_at":"2026-01-02T03:04:05Z"', b'"taken_at":"0001-01-01T00:00:00+14:00"', "$.tak"),
+        (b'"devices":[{"index":0', b'"devices":[{"index":-5', "$.devices[0].index"),
+    ],
+    ids=["date", "index"],
+)
+def test_an_impossible_value_is_one_line_with_its_path(
+    tmp_path: Path, was: bytes, value: bytes, path: str
+) -> None:
+    file = tmp_path / "host.jsonl"
+    assert was in line(0)
+    file.write_bytes(line(0).replace(was, value) + b"\n")
+    for argv in (["--once", "--replay", str(file)], ["topo", "--replay", str(file)]):
+        ended = subprocess.run([*GPUDASH, *argv], capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 65
+        assert path in ended.stderr
+        assert ended.stderr.count("\n") == 1

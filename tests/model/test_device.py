@@ -53,4 +53,6 @@ def test_a_limit_is_a_number_or_a_field_of_the_same_unit_and_only_charts_have_on
 def test_what_is_charted_or_counted_is_a_number() -> None:
     for field in device_fields().values():
         if field.chart or field.counter or field.dcgm:
-            assert re.match("int|float|bool", Device.__annotations__[field.name][10:])
+            assert re.match(
+                "Natural|Index|Celsius|Amount|bool", Device.__annotations__[field.name][10:]
+            )

@@ -16,6 +16,7 @@ import msgspec
 from gpudash.feed.collector import LINE_LIMIT
 from gpudash.model import wire
 from gpudash.model.errors import UsageError, WireError
+from gpudash.model.fields import Index
 from gpudash.model.snapshot import SCHEMA, Snapshot
 
 _PLAIN_BYTES = 1 << 20
@@ -98,7 +99,7 @@ class _Stamp(msgspec.Struct):
     """The values of a line by which it is found."""
 
     taken_at: Annotated[datetime, msgspec.Meta(tz=True)]
-    schema: int = 1
+    schema: Index = 1
 
 
 class Sample(NamedTuple):
@@ -219,16 +220,25 @@ class Recording:
         return found
 
     def _why_empty(self) -> str:
+        """Return why there is no sample; where a document is refused, with the path in it."""
         if not self._chunks.count:
             return "empty: nothing was recorded"
+        line = _LINE.search(self._chunks.read(0))
+        if line is not None and line[0].startswith(b"{"):
+            try:
+                wire.decode(line[0])
+            except WireError as error:
+                return str(error)
         return _HINT
 
 
 def _stamp(line: bytes) -> _Stamp | None:
     try:
-        return _decoder().decode(line)
+        stamp = _decoder().decode(line)
+        wire.require_calendar(stamp.taken_at)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    return stamp
 
 
 @lru_cache(maxsize=1)
