@@ -20,6 +20,7 @@ from gpudash.system.imports import import_msgspec
 if TYPE_CHECKING:
     from gpudash.analysis.health.engine import Diagnosis
     from gpudash.collect.source import Source
+    from gpudash.model.snapshot import Snapshot
 
 _SECOND_SAMPLE_SECONDS = 1.0
 
@@ -35,13 +36,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def collect(
-    options: argparse.Namespace, interval: Callable[[], float], *, controller: int | None
+    options: argparse.Namespace,
+    interval: Callable[[], float],
+    *,
+    controller: int | None,
+    brief_first: bool = False,
 ) -> NoReturn:
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
 
     `interval` is called after the first one, which does not wait for it. `controller` is the PID
     of the gpudash that started this one, if any: lines on stdin then change the interval, and its
-    end is the end of this process.
+    end is the end of this process. With `brief_first` there is a brief snapshot before the first.
     SIGUSR1 releases the GPUs until the next SIGUSR1, so that they can be reset.
     Raises DriverError when the driver cannot be opened or released.
     """
@@ -63,6 +68,8 @@ def collect(
     diagnosis = Diagnosis()
     release = SignalToggle(signal.SIGUSR1)
     due = time.monotonic()
+    if brief_first:
+        terminal.write(_encoded(source.sample(brief=True), gpus))
     terminal.write(_line(source, diagnosis, gpus))
     interval_reader = collector.IntervalReader(interval(), None if controller is None else 0)
     gc.freeze()
@@ -88,7 +95,11 @@ def collect(
 
 
 def _line(source: Source, diagnosis: Diagnosis, gpus: Sequence[str]) -> bytes:
+    return _encoded(diagnosis.examine(source.sample()), gpus)
+
+
+def _encoded(snapshot: Snapshot, gpus: Sequence[str]) -> bytes:
     from gpudash.analysis.selection import select
     from gpudash.model import wire
 
-    return wire.encode(select(diagnosis.examine(source.sample()), gpus)) + b"\n"
+    return wire.encode(select(snapshot, gpus)) + b"\n"

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         return _interval(config, for_this_run)
 
     def collect() -> NoReturn:
-        exit_with(lambda: stream.collect(options, interval, controller=parent))
+        exit_with(lambda: stream.collect(options, interval, controller=parent, brief_first=True))
 
     def start_collecting() -> Callable[[float], SnapshotFeed]:
         # The first collector is forked, which saves it the start of an interpreter.

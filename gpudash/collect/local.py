@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gpudash.collect.nvml.bus import IdlePolicy, PciBus
 from gpudash.collect.nvml.library import Library, load
-from gpudash.collect.nvml.reader import NvmlReader
+from gpudash.collect.nvml.reader import NvmlReader, NvmlSample
 from gpudash.collect.nvml.worker import (
     STREAM_TIMEOUTS,
     CallTimeouts,
@@ -33,7 +33,7 @@ _MIN_UNACCOUNTED_BYTES = 256 << 20
 
 def open_source(
     demo: str | None = None, *, show_secrets: bool = False, pcie_throughput: bool = False
-) -> Source:
+) -> LocalSource:
     """Return this machine, or the simulated host `demo`, to be sampled again and again.
 
     Secrets on command lines are masked where they are read, unless `show_secrets`. With
@@ -120,6 +120,17 @@ def _open_machine(
     return LocalSource(nvml, host)
 
 
+_KEPT_SECONDS = 1.0
+
+
+class _HostHalf(NamedTuple):
+    """What the operating system knew at an instant, in seconds of the monotonic clock."""
+
+    host: Host
+    processes: dict[int, Process]
+    read_at: float
+
+
 class _Joined(NamedTuple):
     """A process as the operating system and the driver know it, and both in one."""
 
@@ -142,31 +153,53 @@ class LocalSource:
         self._host = host
         self._clock = clock
         self._joined: dict[int, _Joined] = {}
+        self._half: _HostHalf | None = None
 
-    def sample(self) -> Snapshot:
-        """Return the host as it is now; raises DriverError when NVML cannot be used at all."""
+    def sample(self, *, brief: bool = False) -> Snapshot:
+        """Return the host as it is now, with `brief` of the GPUs only what a first picture shows.
+
+        Raises DriverError when NVML cannot be used at all.
+        """
         taken_at = datetime.fromtimestamp(self._clock(), timezone.utc)
         self._host.begin()
-        nvml = self._nvml.read()
+        nvml = self._nvml.read(brief=brief)
+        half = self._host_half(nvml)
+        self._half = half if brief else None
         host = replace(
-            self._host.host(),
+            half.host,
             driver_version=nvml.versions.driver_version,
             nvml_version=nvml.versions.nvml_version,
             cuda_driver_version=nvml.versions.cuda_driver_version,
         )
-        processes = self._join(
-            self._host.processes(nvml.processes.keys(), nvml.listed_at), nvml.processes
-        )
+        processes = self._join(half.processes, nvml.processes)
         leases = self._host.leases(nvml.devices, processes, unlisted_uuids(nvml.faults))
+        # Who holds memory unlisted is searched for, which takes time.
+        reader = None if brief else self._host
         return Snapshot(
             taken_at=taken_at,
             host=host,
-            devices=explain_memory(nvml.devices, nvml.processes.keys(), host, self._host),
+            devices=explain_memory(nvml.devices, nvml.processes.keys(), host, reader),
             processes=processes,
             topology=nvml.topology,
             errors=nvml.faults + self._host.faults(),
             leases=leases,
+            brief=brief,
         )
+
+    def _host_half(self, nvml: NvmlSample) -> _HostHalf:
+        """Return what the operating system knows; that of a brief sample a moment ago is kept.
+
+        Shares of the CPU over some milliseconds would be noise.
+        """
+        half, now = self._half, time.monotonic()
+        if (
+            half is not None
+            and now - half.read_at < _KEPT_SECONDS
+            and half.processes.keys() == nvml.processes.keys()
+        ):
+            return half
+        host = self._host.host()
+        return _HostHalf(host, self._host.processes(nvml.processes.keys(), nvml.listed_at), now)
 
     def close(self) -> None:
         """Release the driver."""
@@ -191,18 +224,19 @@ class LocalSource:
 
 
 def explain_memory(
-    devices: tuple[Device, ...], listed: Collection[int], host: Host, reader: HostReader
+    devices: tuple[Device, ...], listed: Collection[int], host: Host, reader: HostReader | None
 ) -> tuple[Device, ...]:
     """Return the devices with the processes that may hold memory no `listed` one owns.
 
-    A device without memory of its own gets the sizes of the host's.
+    A device without memory of its own gets the sizes of the host's. Without a reader none is
+    searched for.
     """
     minors = {
         device.minor_number
         for device in devices
         if device.minor_number is not None and _is_unexplained(device)
     }
-    holders = reader.holders(minors, listed)
+    holders = {} if reader is None else reader.holders(minors, listed)
     if not holders and not any(device.unified_memory for device in devices):
         return devices
     return tuple(_with_host_memory(_with_holders(each, holders), host) for each in devices)

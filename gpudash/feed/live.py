@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DEATH_SECONDS = 0.1
 """For a killed collector to die, unless the driver holds it."""
 
-_Status = tuple[FeedState, str | None, int | None]
+_Status = tuple[FeedState, str | None, int | None, bool]
 
 
 class LiveFeed:
@@ -46,7 +46,7 @@ class LiveFeed:
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._watched: tuple[int | None, int] | None = None
-        self._reported: _Status = FeedState.STARTING, None, None
+        self._reported: _Status = FeedState.STARTING, None, None, False
         self._on_snapshots: OnSnapshots = _ignore
         self._on_change: Callable[[], None] = _nothing
 
@@ -59,6 +59,11 @@ class LiveFeed:
     def latest_line(self) -> bytes:
         """The line that the latest snapshot was decoded from."""
         return self._supervisor.latest_line
+
+    @property
+    def preview(self) -> Snapshot | None:
+        """A brief snapshot until the first whole one arrives."""
+        return self._supervisor.brief
 
     @property
     def error(self) -> str | None:
@@ -108,12 +113,12 @@ class LiveFeed:
         self._supervisor.start()
 
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
-        """Return the last snapshot before `attach`, waiting for a first one."""
+        """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""
         if self._loop is None:
-            if self.latest is None:
+            if self.latest is None and self.preview is None:
                 self._supervisor.wait(timeout_seconds)
             self._supervisor.advance()
-        return self.latest
+        return self.latest or self.preview
 
     def attach(
         self, loop: AbstractEventLoop, on_snapshots: OnSnapshots, on_change: Callable[[], None]
@@ -153,7 +158,7 @@ class LiveFeed:
         if self._loop is None or self._loop.is_closed():
             return
         self._watch(self._loop)
-        status = self.state, self.error, self.exit_status
+        status = self.state, self.error, self.exit_status, self.preview is not None
         if status != self._reported:
             self._reported = status
             self._on_change()

@@ -75,6 +75,10 @@ class Playback:
         self._first = with_past(self.recording, self._head)
         self._take_head(self._first)
 
+    @property
+    def preview(self) -> None:
+        """All samples of a recording are whole."""
+
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
         """Return the sample that is shown first."""
         return self.latest

@@ -36,7 +36,11 @@ class SnapshotFeed(Protocol):
 
     @property
     def latest(self) -> Snapshot | None:
-        """The last snapshot that arrived."""
+        """The last snapshot that arrived; never a brief one."""
+
+    @property
+    def preview(self) -> Snapshot | None:
+        """A brief snapshot until the first whole one arrives: to be shown, and for nothing else."""
 
     @property
     def latest_line(self) -> bytes:
@@ -74,7 +78,7 @@ class SnapshotFeed(Protocol):
         """Begin to collect or to read."""
 
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
-        """Return the last snapshot before `attach`, waiting for a first one."""
+        """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""
 
     def attach(
         self,

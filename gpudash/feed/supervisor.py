@@ -73,6 +73,8 @@ class Supervisor:
         self.interval = interval
         self.latest: Snapshot | None = None
         self.latest_line = b""
+        self.brief: Snapshot | None = None
+        """The brief snapshot of a collector that has given no other yet: for the eye alone."""
         self.failure: GpudashError | None = None
         """What went wrong since the last sample."""
         self.exit_status: int | None = None
@@ -215,7 +217,11 @@ class Supervisor:
         except WireError as error:
             self.failure = GpudashError(f"collector: {error}")
             return None
-        self.latest, self.latest_line, self.sampled_at = snapshot, line, self._clock()
+        self.sampled_at = self._clock()
+        self.brief = snapshot if snapshot.brief and self.latest is None else None
+        if snapshot.brief:
+            return None
+        self.latest, self.latest_line = snapshot, line
         self.failure = self.exit_status = None
         self.is_restarting = False
         self._hung_factor, self._retry = 1, self._limits.retry

@@ -197,6 +197,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         "What is wrong or wasteful, the worst first; null if it was not examined.")] = None
     leases: Annotated[tuple[Lease, ...], _document(Unit.NONE,
         "GPUs leased with `gpudash run`.")] = ()
+    brief: Annotated[bool, _document(Unit.NONE,
+        "Whether not all was read yet, so that null means nothing; never in what is printed.")
+        ] = False
     # fmt: on
 
 

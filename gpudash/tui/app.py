@@ -117,8 +117,7 @@ class GpudashApp(TerminalApp):
         self.app_resume_signal.subscribe(self, lambda _app: self.forget_frame())
         self.dashboard.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
         self._lay_out()
-        if self.feed.latest is not None:
-            self.dashboard.receive(self.feed.latest, self.feed.latest_line)
+        self.dashboard.begin()
         self._fit_panels()
         self.feed.attach(loop, self._receive, self._feed_changed)
 
@@ -161,6 +160,7 @@ class GpudashApp(TerminalApp):
     def _tick(self) -> None:
         """Keep ages true while no snapshot does, and leave if there will never be one."""
         feed = self.feed
+        self.dashboard.preview()
         if feed.latest is None and (feed.exit_status or 0) > 0:
             self.failure = feed.error
             self._leave_with(feed.exit_status or ExitStatus.FAILURE)

@@ -81,9 +81,23 @@ class DashboardModel:
 
     # What is shown
 
+    def begin(self) -> None:
+        """Take what the feed has, if it has something."""
+        if self.feed.latest is not None:
+            self.receive(self.feed.latest, self.feed.latest_line)
+        self.preview()
+
+    def preview(self) -> None:
+        """Show a brief snapshot of the feed, which leaves no trace in the history."""
+        brief = self.feed.preview
+        if brief is not None and brief is not self.snapshot:
+            self.take(brief)
+
     def receive(self, snapshot: Snapshot, line: bytes) -> bool:
         """Take the next snapshot of the feed; return whether it is to be shown."""
         self.history.push(snapshot, line)
+        if self.snapshot.brief:
+            self.playhead.go_live()
         if self.playhead.paused:
             return False
         self.take(snapshot)

@@ -35,8 +35,7 @@ def draw(
     dashboard = DashboardModel(feed, theme)
     preferences.arrange(dashboard)
     dashboard.resize(cells, height)
-    if feed.latest is not None:
-        dashboard.receive(feed.latest, feed.latest_line)
+    dashboard.begin()
     panels = DashboardPanels(dashboard, preferences.current.columns).draw()
     spacer = dashboard.layout.upper - len(panels.devices)
     lines = [*panels.header, *panels.devices, *[[]] * spacer, *panels.processes]

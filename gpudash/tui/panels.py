@@ -62,12 +62,13 @@ class DashboardPanels:
         if dashboard.snapshot is EMPTY:
             return Panels(top, [], [], bottom)
         theme, devices = dashboard.value_theme, dashboard.devices
+        unread = theme._replace(absent=theme.glyphs.ellipsis)
         upper = self._draw_upper(
             dashboard.revision,
             dashboard.snapshot.host,
             devices.rows,
             dashboard.wrong,
-            theme,
+            unread if dashboard.snapshot.brief else theme,
             dashboard.cells,
             dashboard.layout,
             first=devices.first,

@@ -51,9 +51,9 @@ def error_text(feed: SnapshotFeed, device: Device | None) -> str:
         return feed.player.message
     if device is not None and device.fault is not None:
         return device.fault.message
-    if feed.latest:
-        return ""
     waited = feed.age
+    if feed.latest or (feed.preview and waited <= _LONG):
+        return ""
     return "reading GPUs" + (f", no answer for {duration(waited)}" if waited > _LONG else "")
 
 

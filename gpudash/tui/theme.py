@@ -10,6 +10,7 @@ from rich.style import Style
 
 from gpudash.analysis.table import BarGlyphs
 from gpudash.model.state import Level
+from gpudash.model.units import ABSENT
 
 if TYPE_CHECKING:
     from textual.theme import Theme as TextualTheme
@@ -303,6 +304,8 @@ class Theme(NamedTuple):
     glyphs: Glyphs = UNICODE
     curves: tuple[Style, ...] = (Style(),)
     """Of neighbouring curves in one chart, in turn."""
+    absent: str = ABSENT
+    """What stands for a value that is not there."""
 
     @property
     def is_ansi(self) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpudash.analysis.health.engine import Diagnosis, findings
 from gpudash.collect.local import explain_memory, open_simulated
 from gpudash.collect.simulated import SimulatedHost
 from gpudash.collect.source import Holders
@@ -109,3 +110,14 @@ def test_unified_memory_has_the_sizes_of_the_host() -> None:
     assert one.memory_free_bytes == host.memory_available_bytes
     assert one.memory_reserved_bytes is None
     assert other == own
+
+
+def test_a_brief_sample_says_that_it_is_one() -> None:
+    source = open_simulated("dgx-h100", lambda: INSTANT)
+    brief = source.sample(brief=True)
+    assert (brief.brief, brief.findings, brief.topology) == (True, None, None)
+    assert Diagnosis().examine(brief).findings is None
+    assert findings(brief) == ()
+    whole = source.sample()
+    assert not whole.brief
+    assert [process.pid for process in whole.processes] == [p.pid for p in brief.processes]

@@ -3,6 +3,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
 from gpudash.model.wire import encode
@@ -97,3 +98,32 @@ def test_a_sample_is_the_end_of_all_trouble(collectors: Collectors, clock: Clock
     assert [sample.line.decode() for sample in samples] == [LINE]
     assert (supervisor.failure, supervisor.is_restarting, supervisor.age) == (None, False, 0)
     assert supervisor.stale_after == 6
+
+
+BRIEF = encode(replace(make_snapshot(1), brief=True)).decode()
+
+
+def test_a_brief_snapshot_is_no_sample(collectors: Collectors, clock: Clock) -> None:
+    supervisor = collectors.start(f"print({BRIEF!r}, flush=True); time.sleep(60)", clock)
+    deadline = time.monotonic() + 10
+    while supervisor.brief is None:
+        assert time.monotonic() < deadline
+        supervisor.wait(1.0)
+        assert supervisor.advance() == []
+    assert supervisor.latest is None
+    assert supervisor.latest_line == b""
+
+
+def test_a_brief_snapshot_gives_way_to_the_first_whole_one(
+    collectors: Collectors, clock: Clock
+) -> None:
+    script = f"print({BRIEF!r}); print(LINE); print({BRIEF!r}, flush=True); time.sleep(60)"
+    supervisor = collectors.start(script, clock)
+    deadline, samples = time.monotonic() + 10, []
+    while not samples:
+        assert time.monotonic() < deadline
+        supervisor.wait(1.0)
+        samples += supervisor.advance()
+    assert [sample.snapshot.brief for sample in samples] == [False]
+    assert supervisor.brief is None
+    assert supervisor.latest is samples[-1].snapshot

@@ -29,6 +29,7 @@ class HandFeed:
     def __init__(self) -> None:
         self.latest: Snapshot | None = None
         self.latest_line = b""
+        self.preview: Snapshot | None = None
         self.error: str | None = None
         self.exit_status: int | None = None
         self.interval = 1.0

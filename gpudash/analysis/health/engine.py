@@ -58,7 +58,12 @@ class Diagnosis:
         self._begin()
 
     def examine(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with its findings; those of the last one if it was a moment ago."""
+        """Return a snapshot with its findings; those of the last one if it was a moment ago.
+
+        A brief one has none: what is missing in it was only not read yet.
+        """
+        if snapshot.brief:
+            return snapshot
         now = min(max(self._clock.instant(snapshot), -_MAX_UPTIME_SECONDS), _MAX_UPTIME_SECONDS)
         if self._now is not None and now < self._now:
             self._now = None

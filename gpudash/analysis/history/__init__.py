@@ -71,7 +71,7 @@ class History:
     ) -> list[float | None]:
         """Return a metric over the last `seconds` in `points` points, each the mean in its time.
 
-        `field` is one of the DEVICE_METRICS, PROCESS_METRICS or HOST_METRICS, by the kind of the
+        `field` is one of `device_metrics`, PROCESS_METRICS or HOST_METRICS, by the kind of the
         key; ValueError for any other. None is a gap. The points stand still on the time axis from
         call to call, so that only the last one changes. `until` is the instant of the last point,
         else now.

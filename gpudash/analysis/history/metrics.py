@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable
+from functools import cache
 from math import inf
 from operator import attrgetter
 from typing import TypeVar
@@ -13,12 +15,6 @@ from gpudash.model.device import Device, device_fields
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.units import Unit
-
-_charted = [field for field in device_fields().values() if field.chart]
-DEVICE_METRICS = tuple(
-    field.name for field in sorted(_charted, key=lambda field: field.unit is not Unit.PERCENT)
-)
-"""What is kept of a device, the percentages first."""
 
 PROCESS_METRICS = ("used_gpu_memory_bytes", "sm_utilization_percent", "cpu_percent")
 """What is kept of a process, over all its devices."""
@@ -36,13 +32,23 @@ ProcessKey = tuple[int, float | None]
 AnyKey = TypeVar("AnyKey", str, ProcessKey)
 AnyTrack = TypeVar("AnyTrack", bound=Track)
 
-_device_row = attrgetter(*DEVICE_METRICS)
+
+@cache
+def device_metrics() -> tuple[str, ...]:
+    """Return what is kept of a device, the percentages first."""
+    charted = [field for field in device_fields().values() if field.chart]
+    charted.sort(key=lambda field: field.unit is not Unit.PERCENT)
+    return tuple(field.name for field in charted)
+
+
+@cache
+def _device_getter() -> Callable[[Device], Row]:
+    return attrgetter(*device_metrics())
 
 
 def device_row(device: Device) -> Row:
-    """Return the values of DEVICE_METRICS."""
-    row: Row = _device_row(device)
-    return row
+    """Return the values of `device_metrics`."""
+    return _device_getter()(device)
 
 
 def host_row(host: Host) -> Row:
@@ -122,7 +128,7 @@ class MetricStore:
         for device in snapshot.devices:
             track = self._devices.get(device.key)
             if track is None:
-                track = self._devices[device.key] = Track(len(DEVICE_METRICS))
+                track = self._devices[device.key] = Track(len(device_metrics()))
             track.put(number, device_row(device))
         for process in snapshot.processes:
             self._put_process(number, process)
@@ -176,7 +182,7 @@ class MetricStore:
         if key is None:
             track, metrics = self._host, HOST_METRICS
         elif isinstance(key, str):
-            track, metrics = self._devices.get(key), DEVICE_METRICS
+            track, metrics = self._devices.get(key), device_metrics()
         else:
             track, metrics = self._processes.get(key), PROCESS_METRICS
         if field not in metrics:

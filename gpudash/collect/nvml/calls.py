@@ -77,11 +77,14 @@ def _call(
     return NvmlCall(f"nvmlDeviceGet{metric}", arguments, tuple(fields.items()), fallback)
 
 
-STATIC = (
+IDENTITY = (
     _call("UUID", uuid=v.string),
     _call("Name", name=v.string),
     _call("PciInfo", pci_bus_id=v.attribute("busId", v.string)),
     _call("MinorNumber", minor_number=v.small_count),
+)
+
+STATIC = (
     _call("Serial", serial=v.string),
     _call("BoardPartNumber", board_part_number=v.string),
     _call("VbiosVersion", vbios_version=v.string),
@@ -157,11 +160,9 @@ STEADY = (
     _call("OfaUtilization", ofa_utilization_percent=v.item(0, v.percent)),
     _call("ClockInfo", 3, video_clock_mhz=v.megahertz),
     _call("MarginTemperature", temperature_margin_celsius=v.celsius),
-    _call("FanSpeed", fan_speed_percent=v.fan_percent),
 )
 
 SLOW = (
-    _call("EnforcedPowerLimit", enforced_power_limit_mw=v.milliwatts),
     _call("PowerManagementLimit", power_limit_mw=v.milliwatts),
     _call("CurrPcieLinkGeneration", pcie_link_generation=v.small_count),
     _call("CurrPcieLinkWidth", pcie_link_width=v.small_count),
@@ -190,7 +191,6 @@ SLOW = (
     _call("PersistenceMode", persistence_mode=v.flag),
     _call("DisplayActive", display_active=v.flag),
     _call("DisplayMode", display_attached=v.flag),
-    _call("MigMode", mig_mode=v.item(0, v.flag), pending_mig_mode=v.item(1, v.flag)),
 )
 
 FIELD_VALUES = (
@@ -205,12 +205,26 @@ FIELD_VALUES = (
     FieldValue(230, "recovery_action", v.named(v.RECOVERY_ACTIONS), SLOW_SECONDS),
 )
 
-POLL_GROUPS = (
-    (STATIC, STATIC_SECONDS),
+BRIEF_POLL_GROUPS = (
+    (IDENTITY, STATIC_SECONDS),
     (FAST, FAST_SECONDS),
+    ((_call("FanSpeed", fan_speed_percent=v.fan_percent),), STEADY_SECONDS),
+    (
+        (
+            _call("EnforcedPowerLimit", enforced_power_limit_mw=v.milliwatts),
+            _call("MigMode", mig_mode=v.item(0, v.flag), pending_mig_mode=v.item(1, v.flag)),
+        ),
+        SLOW_SECONDS,
+    ),
+)
+"""What a first picture shows."""
+
+OTHER_POLL_GROUPS = (
     (STEADY, STEADY_SECONDS),
     (SLOW, SLOW_SECONDS),
+    (STATIC, STATIC_SECONDS),
 )
+POLL_GROUPS = (*BRIEF_POLL_GROUPS, *OTHER_POLL_GROUPS)
 
 _MEMORY = FAST[1]
 _INSTANCE = (

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.calls import (
+    BRIEF_POLL_GROUPS,
     FAST_SECONDS,
     FIELD_VALUES,
-    POLL_GROUPS,
+    OTHER_POLL_GROUPS,
     RETRY_SECONDS,
     SLOW_SECONDS,
     STATIC_SECONDS,
@@ -44,12 +45,13 @@ class DeviceSampler:
         self.values: dict[str, Any] = {}
         """The fields of the device that are known, as of when they were due."""
         self.samples = 0
-        """How often it was sampled."""
+        """How often it was sampled in full."""
         self.is_outdated = False
         """Whether its MIG mode has changed, and with it what it supports."""
         self._library = library
         self._handle = handle
-        self._groups = [PollGroup(calls, seconds) for calls, seconds in POLL_GROUPS]
+        self._brief_groups = [PollGroup(calls, seconds) for calls, seconds in BRIEF_POLL_GROUPS]
+        self._other_groups = [PollGroup(calls, seconds) for calls, seconds in OTHER_POLL_GROUPS]
         self._batch = FieldBatch(library, handle)
         self._fans = Fans(library, handle)
         self._links = NvLinks(library, handle)
@@ -71,10 +73,12 @@ class DeviceSampler:
         """
         if self.samples:
             self._batch.add_error_counters()
+        self.sample_briefly(now)
         self.samples += 1
-        for group in self._groups:
+        for group in self._other_groups:
             if group.is_due(now):
                 self._read(group, now)
+        self.values.update(memory_values(self.values))
         self.values.update(self._batch.read(now))
         for field, value in self._gpm.read(self._handle, now).items():
             if field not in _COUNTED or self.values.get(field) is None:
@@ -83,20 +87,26 @@ class DeviceSampler:
             self.values.update(self._pcie.missing(self.values, now))
         self.values["utilization_source"] = self._utilization_source()
 
+    def sample_briefly(self, now: float) -> None:
+        """Read what is due of what a first picture shows; raises as `sample` does."""
+        for group in self._brief_groups:
+            if group.is_due(now):
+                answered = group.read(self._library, self._handle, self.values, now)
+                if group.seconds == FAST_SECONDS and answered and all(answered):
+                    raise DeviceLost(answered[0])
+        self.values.update(memory_values(self.values))
+        self.values["utilization_source"] = self._utilization_source()
+
     def close(self) -> None:
         """Free what NVML allocated, while it is still open."""
         self._gpm.close()
 
     def _read(self, group: PollGroup, now: float) -> None:
-        answered = group.read(self._library, self._handle, self.values, now)
+        group.read(self._library, self._handle, self.values, now)
         if group.seconds == STATIC_SECONDS:
             generation = self.values.get("max_pcie_link_generation")
             width = self.values.get("max_pcie_link_width")
             self._batch.limit_pcie(pcie_capacity(generation, width))
-        if group.seconds == FAST_SECONDS:
-            if answered and all(answered):
-                raise DeviceLost(answered[0])
-            self.values.update(memory_values(self.values))
         if group.seconds == STEADY_SECONDS:
             self.values["fan_speeds_percent"] = self._fans.speeds()
         if group.seconds == SLOW_SECONDS:

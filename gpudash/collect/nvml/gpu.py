@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.bus import UNKNOWN, Bus, Identity, kernel_address
-from gpudash.collect.nvml.calls import RETRY_SECONDS, STATIC
+from gpudash.collect.nvml.calls import IDENTITY, RETRY_SECONDS, STATIC
 from gpudash.collect.nvml.device import DeviceSampler
 from gpudash.collect.nvml.library import DeviceLost, Library
 from gpudash.collect.nvml.mig import InstanceReader
@@ -31,7 +31,7 @@ _UNREAD = Listing((), codes.INSUFFICIENT_RESOURCES, None)
 """The processes of a GPU for which there was no thread."""
 
 _LEFT_ALONE = clean("left alone so that it can fall asleep: on battery, and nothing to do")
-_IDENTITY = frozenset(field for call in STATIC for field, _ in call.fields)
+_IDENTITY = frozenset(field for call in (*IDENTITY, *STATIC) for field, _ in call.fields)
 
 _RESET_CODES = frozenset({codes.GPU_IS_LOST, codes.RESET_REQUIRED, codes.UNINITIALIZED})
 """What a GPU answers that can be read again only after a reset or a reload of the driver."""
@@ -50,6 +50,7 @@ class GpuSample(Struct, frozen=True):
     device: Device
     instances: tuple[Device, ...]
     listing: Listing
+    brief: bool
 
 
 class GpuReader:
@@ -89,8 +90,8 @@ class GpuReader:
         self._state: DeviceState = "ok"
         self._fault: Fault | None = None
 
-    def read(self, now: float, known: Listing | None = None) -> GpuSample:
-        """Read what is due at `now` (seconds); never raises.
+    def read(self, now: float, known: Listing | None = None, *, brief: bool = False) -> GpuSample:
+        """Read what is due at `now` (seconds), with `brief` the least of it; never raises.
 
         The processes are listed unless a `known` listing still stands.
         """
@@ -98,7 +99,7 @@ class GpuReader:
         if is_outdated or (self._sampler is None and now >= self._retry_at):
             self._open(now)
         if self._sampler is not None:
-            self._sample(self._sampler, now)
+            self._sample(self._sampler, now, brief=brief)
         values = self._known if self._sampler is None else self._sampler.values
         instances = self._instances.read(self.handle, values, now)
         if self.handle is None:
@@ -114,7 +115,7 @@ class GpuReader:
             xid_events=self._xid_events,
             **values,
         )
-        return GpuSample(device, instances, listing)
+        return GpuSample(device, instances, listing, brief)
 
     @property
     def active_links(self) -> tuple[int, ...]:
@@ -192,16 +193,19 @@ class GpuReader:
         if self._xids is not None:
             self._xids.close()
 
-    def _sample(self, sampler: DeviceSampler, now: float) -> None:
+    def _sample(self, sampler: DeviceSampler, now: float, *, brief: bool) -> None:
         is_new = not sampler.samples
         if not is_new:
             self._fetch_xids(now)
         try:
-            sampler.sample(now)
+            if brief:
+                sampler.sample_briefly(now)
+            else:
+                sampler.sample(now)
         except DeviceLost as lost:
             self._fail(lost.code, now)
             return
-        if is_new:
+        if is_new and not brief:
             before = self.handed_over.pop(sampler.values.get("uuid") or "", None)
             if before is not None:
                 self._continue_from(before)
@@ -253,7 +257,7 @@ class Gpu:
         self.listing = NO_PROCESSES
         self.task: Task[GpuSample] | None = None
         self.is_known = False
-        """Whether it was ever read."""
+        """Whether it was ever read in full."""
 
     @property
     def is_pending(self) -> bool:
@@ -280,16 +284,16 @@ class Gpu:
             and not self.listing.entries
         )
 
-    def start(self, now: float, *, list_processes: bool) -> Task[GpuSample]:
+    def start(self, now: float, *, list_processes: bool, brief: bool) -> Task[GpuSample]:
         """Return the task of this tick."""
         known = None if list_processes else self.listing
-        self.task = Task(lambda: self.reader.read(now, known), retry_of=self.task)
+        self.task = Task(lambda: self.reader.read(now, known, brief=brief), retry_of=self.task)
         return self.task
 
     def show(self, sample: GpuSample) -> None:
         """Show what the task read."""
         self.device, self.instances, self.listing = sample.device, sample.instances, sample.listing
-        self.is_known = True
+        self.is_known |= not sample.brief
         if self.device.uuid not in (None, self.identity.uuid):
             self.identity = Identity(self.device.name, self.device.uuid)
         self.address = kernel_address(self.device.pci_bus_id) or self.address

@@ -78,8 +78,8 @@ class NvmlReader:
         self._processes: dict[int, tuple[ProcessDevice, ...]] = {}
         self._listed_at: dict[int, float] = {}
 
-    def read(self) -> NvmlSample:
-        """Read what is due.
+    def read(self, *, brief: bool = False) -> NvmlSample:
+        """Read what is due; with `brief` only what a first picture shows.
 
         A sleeping GPU is not woken: while all sleep, NVML is not even opened. What does not answer
         is left out, with a fault. Raises DriverError when NVML cannot be used at all.
@@ -96,13 +96,14 @@ class NvmlReader:
         ready = [gpu for gpu in self._registry.gpus if not gpu.is_pending]
         list_processes = self._lists_processes(now, ready)
         tasks = {
-            gpu: gpu.start(now, list_processes=list_processes) for gpu in self._awake(ready, states)
+            gpu: gpu.start(now, list_processes=list_processes, brief=brief)
+            for gpu in self._awake(ready, states)
         }
         self._worker.run([*tasks.values()], first=not all(gpu.is_known for gpu in tasks))
         self._collect(tasks)
         self._session.check_driver()
-        sample = self._sample()
-        if self._idle_policy is not None and not self._has_pending:
+        sample = self._sample(brief=brief)
+        if not brief and self._idle_policy is not None and not self._has_pending:
             # From the next tick on it lasts, and NVML is closed.
             self._idle_policy.begins(states, all(gpu.is_idle for gpu in self._registry.gpus), now)
         return sample
@@ -185,9 +186,9 @@ class NvmlReader:
             gpu.show_unanswered(gpu.identity, fault)
         return NvmlSample(devices=self._devices(), processes={}, faults=(fault,))
 
-    def _sample(self) -> NvmlSample:
+    def _sample(self, *, brief: bool) -> NvmlSample:
         self._join_processes()
-        if self._needs_topology:
+        if not brief and self._needs_topology:
             self._topology.refresh(self._registry.gpus)
         return NvmlSample(
             devices=self._devices(),

@@ -98,16 +98,19 @@ class DeviceCells:
             line.append(Segment(" ", theme.base))
             value = share(row) if share else None
             line += bar(value, self._parts.bar, steps, theme.track, theme.glyphs)
-        text = column.text(row)
-        style = theme.faint if text == ABSENT else theme.level(_level(column, row))
+        text, style = self._text(column, row)
         cells = _MEMORY if is_memory else _UTILIZATION
         return [*line, Segment(f" {text.removesuffix('%'):>{cells}}", style)]
 
     def _value(self, key: str, row: DeviceRow, cells: int) -> Line:
-        column, theme = _BY_KEY[key], self._theme
-        text = column.text(row)
-        style = theme.faint if text == ABSENT else theme.level(_level(column, row))
+        text, style = self._text(_BY_KEY[key], row)
         return [Segment(f" {text:>{cells}}", style)]
+
+    def _text(self, column: Column[DeviceRow], row: DeviceRow) -> tuple[str, Style]:
+        text, theme = column.text(row), self._theme
+        if text == ABSENT:
+            return theme.absent, theme.faint
+        return text, theme.level(_level(column, row))
 
 
 def _level(column: Column[DeviceRow], row: DeviceRow) -> Level:

@@ -207,7 +207,10 @@ class Grid(Generic[Row]):
                 text = column.short(row)
             elif cells < column.width:
                 self.outgrown = True
-        style = theme.faint if text == ABSENT else self._style(number, row, theme)
+        if text == ABSENT:
+            text, style = theme.absent, theme.faint
+        else:
+            style = self._style(number, row, theme)
         drawn = known.get((text, id(style)))
         if drawn is None:
             if len(known) >= _MAX_DRAWN:

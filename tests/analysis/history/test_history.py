@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudash.analysis.history import History
-from gpudash.analysis.history.metrics import DEVICE_METRICS, HOST_METRICS, PROCESS_METRICS
+from gpudash.analysis.history.metrics import HOST_METRICS, PROCESS_METRICS, device_metrics
 from gpudash.model.snapshot import EMPTY, Snapshot
 from tests.analysis.history.samples import GPU, START, pushed, snapshot
 from tests.factories import make_host, received
@@ -24,7 +24,8 @@ def test_nothing_is_known_before_the_first_snapshot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "metrics"), [(GPU, DEVICE_METRICS), (None, HOST_METRICS), ((1, None), PROCESS_METRICS)]
+    ("key", "metrics"),
+    [(GPU, device_metrics()), (None, HOST_METRICS), ((1, None), PROCESS_METRICS)],
 )
 def test_every_metric_can_be_asked_for_and_no_other(key: Any, metrics: tuple[str, ...]) -> None:
     history = pushed(1, 2)
@@ -76,7 +77,7 @@ def test_any_snapshots_can_be_kept_and_drawn(given_snapshots: list[Snapshot]) ->
         history.push(*received(each))
     assert [history.at(moment) for moment in history.moments][-1:] == given_snapshots[-1:]
     for device in history.latest.devices:
-        for metric in DEVICE_METRICS:
+        for metric in device_metrics():
             assert len(history.extents(device.key, metric, 60, 30)) == 30
     for process in history.latest.processes:
         assert history.seen_since(process) is not None

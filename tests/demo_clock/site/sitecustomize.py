@@ -16,8 +16,10 @@ class SteppedSource:
         self._now, self._step, self._until = start, step, until
         self._source: LocalSource = _open(name, lambda: self._now)
 
-    def sample(self) -> Snapshot:
+    def sample(self, *, brief: bool = False) -> Snapshot:
         """Return the host at this step."""
+        if brief:
+            return self._source.sample(brief=True)
         snapshot = self._source.sample()
         self._now = max(self._now, min(self._now + self._step, self._until))
         return snapshot

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from rich.color import ColorSystem
 
-from gpudash.analysis.history.metrics import DEVICE_METRICS
+from gpudash.analysis.history.metrics import device_metrics
 from gpudash.model.device import device_fields
 from gpudash.model.fault import Fault
 from gpudash.model.fields import Group
@@ -249,7 +249,7 @@ async def test_unchanged_sample_changes_no_line_but_the_clock() -> None:
 @pytest.mark.parametrize("cells", [1, 20, 38, 80, 120, 200])
 @pytest.mark.parametrize("explained", [False, True])
 def test_each_present_metric_stands_once_at_any_width(cells: int, explained: bool) -> None:
-    details = Details(make_device(), "power_usage_mw", DEVICE_METRICS, explained)
+    details = Details(make_device(), "power_usage_mw", device_metrics(), explained)
     drawn = sheet(details, cells, PLAIN)
     assert len(drawn.lines) == len(drawn.columns)
     assert all(cells_of(line) <= max(cells, 1) for line in drawn.lines)

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.events import Click
 
 from gpudash.analysis.columns.devices import status, status_level
-from gpudash.analysis.history.metrics import DEVICE_METRICS
+from gpudash.analysis.history.metrics import device_metrics
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.table import DeviceRow, device_rows
 from gpudash.analysis.usage import no_gpus_text
@@ -182,7 +182,7 @@ class DeviceView(View):
         if self.large:
             return []
         field = self.charting.field(row.device)
-        details = Details(row.device, field.name, DEVICE_METRICS, self.explained)
+        details = Details(row.device, field.name, device_metrics(), self.explained)
         self._sheet = sheet(details, cells, theme)
         held = holders(self.dashboard.snapshot, row.device, self.dashboard.playhead.idle_seconds)
         roomy = height >= _ROOMY

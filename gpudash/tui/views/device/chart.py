@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.history import History
-from gpudash.analysis.history.metrics import DEVICE_METRICS
+from gpudash.analysis.history.metrics import device_metrics
 from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field
@@ -60,7 +60,7 @@ class Charting:
     """What the user chose to chart, and the charts that come of it."""
 
     def __init__(self, history: History) -> None:
-        self.wanted = DEVICE_METRICS[0]
+        self.wanted = device_metrics()[0]
         """The metric chosen; a device that lacks it shows another."""
         moments = history.moments
         seen = history.now - moments[0] if moments else 0.0
@@ -71,8 +71,8 @@ class Charting:
 
     def fields(self, device: Device) -> list[str]:
         """Return the metrics of a device that can be charted: all if it has no values now."""
-        known = [name for name in DEVICE_METRICS if getattr(device, name) is not None]
-        return known or list(DEVICE_METRICS)
+        known = [name for name in device_metrics() if getattr(device, name) is not None]
+        return known or list(device_metrics())
 
     def field(self, device: Device) -> Field:
         """Return the metric that is charted of a device."""
