@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from gpudash.model.errors import SettingsError
 from gpudash.system import terminal
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ DEFAULT_INTERVAL = 1.0
 
 DEFAULT_TIMEOUT = 10.0
 """Seconds that the driver has to answer a one-shot."""
+
+ADMINISTRATOR_FILE = "/etc/gpudash/config.toml"
+"""Its `read_only = true` disables signals for all users of a host."""
 
 # What `python -m gpudash` does, except for looking for modules in the current directory first,
 # where a stranger may have put some.
@@ -51,7 +56,7 @@ def collector_command(options: argparse.Namespace) -> list[str]:
 
 def overrides(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that the command line and the environment override for this run."""
-    read_only = options.read_only or is_read_only_by_environment()
+    read_only = options.read_only or forbids_signals() is not None
     wanted = {
         "interval": options.interval,
         "theme": options.theme,
@@ -61,9 +66,24 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def is_read_only_by_environment() -> bool:
-    """Whether GPUDASH_READ_ONLY forbids signals."""
-    return os.environ.get("GPUDASH_READ_ONLY", "0") not in ("", "0")
+def forbids_signals() -> str | None:
+    """Return the file or the variable that forbids signals whatever a user sets, None for none."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.lstat(ADMINISTRATOR_FILE)
+        if _is_read_only(ADMINISTRATOR_FILE):
+            return ADMINISTRATOR_FILE
+    variable = "GPUDASH_READ_ONLY"
+    return None if os.environ.get(variable, "0") in ("", "0") else variable
+
+
+def _is_read_only(path: str) -> bool:
+    """Whether a file forbids signals; one that is not understood does."""
+    from gpudash.config import is_read_only
+
+    try:
+        return is_read_only(path)
+    except SettingsError:
+        return True
 
 
 def has_color() -> bool:

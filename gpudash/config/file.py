@@ -85,9 +85,11 @@ def is_read_only(path: str) -> bool:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SettingsError(_line(path, f"cannot be read: {reason}")) from None
-    document, mistakes = _parsed(text or "")
+    if text is None:
+        return False
+    document, mistakes = _parsed(text)
     values, wrong = _checked({_READ_ONLY: document.get(_READ_ONLY, False)}, Choices())
-    if _may_forbid_signals(text or "", document, values):
+    if _may_forbid_signals(text, document, values):
         within = f"{_READ_ONLY} is inside a table: move it above all [tables]"
         raise SettingsError(_line(path, [*wrong, *mistakes, within][0]))
     return bool(values[_READ_ONLY])

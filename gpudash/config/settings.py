@@ -260,7 +260,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         "Parts of the screen that are not shown.",
         SomeOf("panels"))] = ()
     read_only: Annotated[bool, setting(
-        "Disable signals to processes.",
+        "Disable signals to processes; in /etc/gpudash/config.toml for all users.",
         Flag())] = False
     keys: Annotated[Mapping[str, tuple[str, ...]], setting(
         "Keys of an action in place of its default ones; an empty list removes them.",

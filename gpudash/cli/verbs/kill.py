@@ -15,7 +15,7 @@ from select import POLLOUT, poll
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.options import collector_command, is_read_only_by_environment
+from gpudash.cli.options import collector_command, forbids_signals
 from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ActionError, ExitStatus, GpudashError, SettingsError, UsageError
 from gpudash.model.text import clean
@@ -151,11 +151,10 @@ def kill(
 
 
 def _refuse_read_only(*, asked: bool, config: bool) -> None:
-    """Raise ActionError where the command line, the environment or the settings forbid signals."""
-    if asked:
-        raise ActionError("gpudash is read-only (--read-only): nothing was sent")
-    if is_read_only_by_environment():
-        raise ActionError("gpudash is read-only (GPUDASH_READ_ONLY): nothing was sent")
+    """Raise ActionError where the command line, the host or the settings forbid signals."""
+    forbidden_by = "--read-only" if asked else forbids_signals()
+    if forbidden_by is not None:
+        raise ActionError(f"gpudash is read-only ({forbidden_by}): nothing was sent")
     if not config:
         return
     from gpudash.config import is_read_only, path
@@ -165,7 +164,7 @@ def _refuse_read_only(*, asked: bool, config: bool) -> None:
         if is_read_only(file):
             raise ActionError(f"gpudash is read-only ({file}): nothing was sent")
     except SettingsError as error:
-        raise ActionError(f"{error}; nothing was sent, --no-config does without it") from None
+        raise ActionError(f"{error}; nothing was sent") from None
 
 
 # Selection
