@@ -30,13 +30,15 @@ def device_states(
 
     A GPU that slows itself down is hot even if it is busy. One at 0 % is held idle by a finding, in
     use where a process computes there, notable memory is used or the process list is unavailable,
-    and else free or leased. A utilization that is not known is not taken for 0 %, except where the
-    driver never reports one: of a MIG instance and of a GPU in MIG mode.
+    and else free or leased; in MIG mode it needs an instance to be either. A utilization that is
+    not known is not taken for 0 %, except where the driver never reports one: of a MIG instance and
+    of a GPU in MIG mode.
     """
     concerned = findings_by_device(snapshot) if findings is None else findings
     used = {share.uuid for p in snapshot.processes for share in p.devices if share.type != "G"}
     # Their process list is unavailable: empty does not mean unused.
     used |= unlisted_uuids(snapshot.errors)
+    divided = {device.parent_uuid for device in snapshot.devices if device.is_mig}
     leased: set[str | None] = {lease.uuid for lease in snapshot.leases}
     for taken in (used, leased):
         taken |= {d.parent_uuid for d in snapshot.devices if d.is_mig and d.uuid in taken}
@@ -54,13 +56,20 @@ def device_states(
             is_held=device.key in held,
             is_used=device.uuid in used,
             is_leased=device.uuid in leased,
+            is_divided=device.uuid in divided,
         )
         for device in snapshot.devices
     }
 
 
 def _state(
-    device: Device, findings: Sequence[Finding], *, is_held: bool, is_used: bool, is_leased: bool
+    device: Device,
+    findings: Sequence[Finding],
+    *,
+    is_held: bool,
+    is_used: bool,
+    is_leased: bool,
+    is_divided: bool,
 ) -> State:
     unreadable = unreadable_state(device)
     if unreadable is not None:
@@ -77,6 +86,8 @@ def _state(
     reports_none = device.is_mig or bool(device.mig_mode)
     if memory is None or (utilization is None and not reports_none):
         return states.UNKNOWN
+    if device.mig_mode and not device.is_mig and not is_divided:
+        return states.NO_INSTANCES
     return states.LEASED if is_leased else states.FREE
 
 

@@ -55,6 +55,8 @@ HELD = State("held idle", "is held by processes that do not use it",
 IN_USE = State("in use", "has memory or processes in use, and pauses",
               "have memory or processes in use, and pause", "ok")
 LEASED = State("leased", "is leased and not used yet", "are leased and not used yet", "ok")
+NO_INSTANCES = State("MIG empty", "is in MIG mode without instances, where nothing can run",
+                    "are in MIG mode without instances, where nothing can run", "ok")
 FREE = State("free", "is not used by anyone", "are not used by anyone", "ok", is_free=True)
 UNKNOWN = State("unknown", "does not report whether it is used",
                "do not report whether they are used", "unknown")

@@ -466,3 +466,11 @@ def test_any_snapshot_adds_up(snapshot: Snapshot) -> None:
     assert sum(user.process_count for user in found) == len(snapshot.processes)
     for column in USER_COLUMNS:
         assert all(column.text(user) for user in found)
+
+
+def test_a_gpu_in_mig_mode_without_instances_is_not_free() -> None:
+    parent = make_device(index=0, mig_mode=True, **{**IDLE, "gpu_utilization_percent": None})
+    assert device_states(make_snapshot(0, devices=(parent,)))[parent.key] is states.NO_INSTANCES
+    instance = make_device(index=0, uuid="MIG-1", parent_uuid=parent.uuid, **IDLE)
+    divided = make_snapshot(0, devices=(parent, instance))
+    assert device_states(divided)[parent.key] is states.FREE

@@ -110,3 +110,35 @@ def test_a_single_look_does_not_pay_for_what_takes_two(fakenvml: Path, tmp_path:
     asked = {line.split()[0] for line in counted.read_text().splitlines()}
     assert "nvmlDeviceGetUtilizationRates" in asked
     assert not {name for name in asked if name.startswith(("nvmlGpm", "nvmlEvent"))}
+
+
+_OLD_PYNVML = """
+import os, sys
+from importlib.machinery import PathFinder
+folder = os.path.dirname(__file__)
+spec = PathFinder.find_spec("pynvml", [each for each in sys.path if each != folder])
+exec(compile(open(spec.origin).read(), spec.origin, "exec"))
+for name in [name for name in globals() if "GpuFabricInfo" in name]:
+    del globals()[name]
+"""
+
+
+@pytest.mark.parametrize("fails", ["", "nvmlDeviceGetGpuFabricInfoV:*:13"])
+def test_the_fabric_is_read_whatever_pynvml_calls_its_structure(
+    fakenvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    (tmp_path / "pynvml.py").write_text(_OLD_PYNVML)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    result = gpudash(
+        "--once",
+        "--json",
+        library=fakenvml,
+        DEVICES=1,
+        FABRIC="3:0:1",
+        FAIL=fails,
+    )
+    device = result.snapshot.devices[0]
+    assert (device.fabric_state, device.fabric_status_code) == ("completed", 0)
+    assert device.fabric_cluster_uuid == "abababab-abab-abab-abab-abababababab"
+    assert device.fabric_clique_id == 1
+    assert device.fabric_bandwidth_degraded is (None if fails else True)

@@ -565,6 +565,12 @@ API ret_t nvmlDeviceGetGpuFabricInfoV(void *h, fabric_t *f) {
     f->status = C.fabric_status; f->clique = 1; f->state = (u32)C.fabric; f->health = (u32)C.fabric_health;
     return OK;
 }
+API ret_t nvmlDeviceGetGpuFabricInfo(void *h, fabric_v1_t *f) {
+    DEV(h); NEED(f); ONLY(C.fabric);
+    memset(f->cluster, 0xab, sizeof f->cluster);
+    f->status = C.fabric_status; f->clique = 1; f->state = (unsigned char)C.fabric;
+    return OK;
+}
 
 #include "gpm.h"
 #include "events.h"

@@ -31,5 +31,6 @@ typedef struct { u64 ts; value_t v; } sample_t;
 typedef struct { u32 sm, ce, dec, enc, jpg, ofa, giSlices, ciSlices; u64 memMB; } attr_t;
 typedef struct { u32 version, sensor; int t; } tempv_t;
 typedef struct { u32 version; unsigned char cluster[16]; ret_t status; u32 clique, state, health; } fabric_t;
+typedef struct { unsigned char cluster[16]; ret_t status; u32 clique; unsigned char state; } fabric_v1_t;
 typedef struct { void *device; u64 type, data; u32 gi, ci; } event_t;
 

@@ -28,6 +28,7 @@ Scoped = tuple[int, int]
 _BUFFER_ENTRIES = 64
 _MAX_GROWTHS = 6
 _NO_INSTANCE = 0xFFFFFFFF
+_FABRIC_INFO_V2 = 0x02000024
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 _UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
 """How a single field is refused: a driver that is older than the field calls it invalid."""
@@ -115,6 +116,25 @@ def wider(structure: Any) -> Any:
     from ctypes import c_ulonglong
 
     return type("WideProcess", (structure,), {"_fields_": [("usedGpuCcMemory", c_ulonglong)]})
+
+
+@lru_cache(maxsize=2)
+def fabric_info(*, versioned: bool) -> Any:
+    """Return the structure of nvmlDeviceGetGpuFabricInfoV, or of the call before it.
+
+    Declared as in nvml.h: pynvml has had it under three names, and with a UUID of 80 bytes.
+    """
+    from ctypes import Structure, c_ubyte, c_uint
+
+    fields: list[tuple[str, Any]] = [
+        ("clusterUuid", c_ubyte * 16),
+        ("status", c_uint),
+        ("cliqueId", c_uint),
+        ("state", c_ubyte),
+    ]
+    if versioned:
+        fields = [("version", c_uint), *fields, ("healthMask", c_uint)]
+    return type("FabricInfo", (Structure,), {"_fields_": fields})
 
 
 class DeviceLost(Exception):  # noqa: N818
@@ -223,22 +243,30 @@ class Library:
                 refused.append((entry.fieldId, entry.scopeId))
         return FieldAnswers(values, frozenset(refused), code)
 
-    def filled(self, name: str, structure: str, handle: Any) -> tuple[Any, int]:
-        """Call a function that fills a structure of the module; return (it, 0) or (None, code).
+    def fabric(self, handle: Any, *, versioned: bool) -> tuple[Any, int]:
+        """Return (the state of the NVLink fabric, 0) or (None, code).
 
-        Raises DeviceLost when the device reports that it is gone.
+        Only the `versioned` call has its health. Raises DeviceLost when the device is gone.
         """
-        kind = getattr(self.module, structure, None)
-        if kind is None:
-            return None, codes.FUNCTION_NOT_FOUND
-        filled = kind()
-        pointer = filled
+        name = f"nvmlDeviceGetGpuFabricInfo{'V' if versioned else ''}"
+        info = fabric_info(versioned=versioned)()
+        if versioned:
+            info.version = _FABRIC_INFO_V2
         if self._raw:
-            from ctypes import byref
+            code = self._fill(name, handle, info)
+        else:
+            _, code = self.call(name, handle, info)
+        if code in codes.DEAD:
+            raise DeviceLost(code)
+        return (None if code else info), code
 
-            pointer = byref(filled)
-        _, code = self.call_device(name, handle, pointer)
-        return (None if code else filled), code
+    def is_same(self, one: Any, other: Any) -> bool:
+        """Whether two handles are of one device."""
+        if not self._raw:
+            return bool(one == other)
+        from ctypes import c_void_p, cast
+
+        return cast(one, c_void_p).value == cast(other, c_void_p).value
 
     def running_processes(self, handle: Any, kind: str) -> tuple[list[RunningProcess], int]:
         """List the Compute, Graphics or MPSCompute processes of a device in one call."""
@@ -279,6 +307,12 @@ class Library:
             for entry in entries or ()
         ], code
 
+    def _fill(self, name: str, handle: Any, structure: Any) -> int:
+        from ctypes import byref
+
+        function, code = self.call("_nvmlGetFunctionPointer", name)
+        return code or int(function(handle, byref(structure)))
+
     def _list_processes(self, name: str, handle: Any) -> tuple[Any, int]:
         structure = plain(self.module.c_nvmlProcessInfo_v2_t)
         return self._list(name, handle, wider(structure) if self._wide_processes else structure)
@@ -312,7 +346,9 @@ def call_under_way(thread_id: int) -> str | None:
     return None
 
 
-_CALLERS = frozenset(each.__code__ for each in (Library.call, Library._list, Library._field_values))
+_CALLERS = frozenset(
+    each.__code__ for each in (Library.call, Library._fill, Library._list, Library._field_values)
+)
 
 
 def _number(entry: Any) -> int | float | None:

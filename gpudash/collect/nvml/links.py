@@ -11,12 +11,17 @@ from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.calls import SLOW_SECONDS, Timer
 from gpudash.collect.nvml.library import DeviceLost, FieldAnswer, FieldAnswers, Library, Scoped
 from gpudash.collect.nvml.rates import RateTracker
+from gpudash.collect.nvml.values import within
 
 MAX_LINKS = 36
 _PAST_THE_LAST = frozenset({codes.INVALID_ARGUMENT, *codes.PERMANENT})
 
 _VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 """NVML_NVLINK_VERSION_*, which is no version itself."""
+
+_LINK_COUNT = 91, 0
+"""NVML_FI_DEV_NVLINK_LINK_COUNT."""
+link_number = within(0, MAX_LINKS)
 
 LINK_FIELDS = ("nvlink_count", "nvlink_total_count", "nvlink_inactive_links", "nvlink_version")
 
@@ -30,6 +35,7 @@ class NvLinks:
         self._library = library
         self._handle = handle
         self._has_any = True
+        self._count = _LinkCount(library, handle)
         self._version: str | None = None
 
     def values(self) -> dict[str, Any]:
@@ -44,13 +50,41 @@ class NvLinks:
             self.active = ()
             return dict.fromkeys(LINK_FIELDS)
         self.active = _active(states)
+        count = self._count.read()
+        if count == 0 and not self.active:
+            self._has_any = False
+            return dict.fromkeys(LINK_FIELDS)
         if self._version is None and self.active:
             call = "nvmlDeviceGetNvLinkVersion"
             number, _ = self._library.call(call, self._handle, self.active[0])
             self._version = _VERSIONS.get(number)
         inactive = tuple(link for link, is_up in enumerate(states) if is_up is False)
-        found = (len(self.active), len(states), inactive, self._version)
+        total = len(states)
+        if count is not None:
+            # The driver also answers for links of the chip that the board does not have.
+            total = max(count, len(self.active))
+            inactive = inactive[: total - len(self.active)]
+        found = (len(self.active), total, inactive, self._version)
         return dict(zip(LINK_FIELDS, found, strict=True))
+
+
+class _LinkCount:
+    """How many NVLinks the board has, asked until the driver answers or refuses."""
+
+    def __init__(self, library: Library, handle: Any) -> None:
+        self._library = library
+        self._handle = handle
+        self._count: int | None = None
+        self._is_open = True
+
+    def read(self) -> int | None:
+        """Return it, None if it is not known."""
+        if self._is_open:
+            answers = self._library.fields(self._handle, [_LINK_COUNT])
+            answer = answers.values.get(_LINK_COUNT)
+            self._count = None if answer is None else link_number(answer.value)
+            self._is_open = not (answers.values or answers.refused or answers.code)
+        return self._count
 
 
 def _active(states: list[bool | None]) -> tuple[int, ...]:
@@ -81,10 +115,6 @@ FABRIC_FIELDS = (
     "fabric_cluster_uuid",
     "fabric_clique_id",
 )
-_FABRIC_CALLS = (
-    ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v2_t"),
-    ("nvmlDeviceGetGpuFabricInfo", "c_nvmlGpuFabricInfo_t"),
-)
 
 
 class Fabric:
@@ -93,19 +123,19 @@ class Fabric:
     def __init__(self, library: Library, handle: Any) -> None:
         self._library = library
         self._handle = handle
-        self._calls = list(_FABRIC_CALLS)
+        self._versioned = [True, False]
+        """The calls that the driver may have."""
 
     def values(self) -> dict[str, Any]:
         """Return the fields of FABRIC_FIELDS; raises DeviceLost when the GPU is gone."""
-        while self._calls:
-            call, structure = self._calls[0]
-            info, code = self._library.filled(call, structure, self._handle)
+        while self._versioned:
+            info, code = self._library.fabric(self._handle, versioned=self._versioned[0])
             if not code and info.state not in _FABRIC_STATES:
-                self._calls.clear()
+                self._versioned.clear()
             elif code not in codes.PERMANENT:
                 return dict.fromkeys(FABRIC_FIELDS) if code else _membership(info)
             else:
-                self._calls.pop(0)
+                self._versioned.pop(0)
         return dict.fromkeys(FABRIC_FIELDS)
 
 

@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from gpudash.collect.nvml.gpu import Gpu
 from gpudash.collect.nvml.library import Library
-from gpudash.collect.nvml.links import MAX_LINKS
-from gpudash.collect.nvml.values import within
+from gpudash.collect.nvml.links import link_number
 from gpudash.collect.nvml.worker import DriverWorker, Task, timeout_fault
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
@@ -29,7 +28,6 @@ _READ, _WRITE, _ATOMICS = 0, 1, 3
 _SWITCH = 2
 _NO_DOMAIN = 0xFFFFFFFF
 _NVSWITCH_CONNECTED_LINK_COUNT = 147, 0
-_link_count = within(0, MAX_LINKS)
 _WORD_BITS = 64
 _CPU_WORDS, _NODE_WORDS, _NODE_SCOPE = 64, 16, 0
 
@@ -76,7 +74,7 @@ def _link_ends(
     """Return how many NVLinks lead to each GPU, and how many to switches."""
     counted = library.fields(port.handle, [_NVSWITCH_CONNECTED_LINK_COUNT]).values
     answer = counted.get(_NVSWITCH_CONNECTED_LINK_COUNT)
-    switched = (answer and _link_count(answer.value)) or 0
+    switched = (answer and link_number(answer.value)) or 0
     direct: dict[Address, int] = {}
     if switched >= len(port.links):
         return direct, switched

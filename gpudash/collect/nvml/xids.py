@@ -34,6 +34,7 @@ class XidWatch:
         self._library = library
         self._wall_clock = wall_clock
         self._set: Any = None
+        self._handle: Any = None
         self._reset()
 
     def fetch(self, handle: Any, now: float) -> None:
@@ -41,12 +42,12 @@ class XidWatch:
         if self._set is None and self._is_supported and self._timer.is_due(now):
             self._register(handle)
         if self._set is not None:
-            self._take()
+            self._take(handle)
 
     def close(self) -> None:
         """Take what is left and free the event set: the handle that it is for is gone."""
         if self._set is not None:
-            self._take()
+            self._take(self._handle)
         if self._set is not None:
             self._library.call("nvmlEventSetFree", self._set)
         self._set = None
@@ -75,10 +76,10 @@ class XidWatch:
         if code in codes.PERMANENT:
             self._is_supported = False
         if not code:
-            self._set = created
+            self._set, self._handle = created, handle
             self.events = self.events or ()
 
-    def _take(self) -> None:
+    def _take(self, handle: Any) -> None:
         for _ in range(_MAX_FETCHED):
             event, code = self._library.call("nvmlEventSetWait_v2", self._set, 0)
             if code == codes.TIMEOUT:
@@ -87,7 +88,8 @@ class XidWatch:
                 self._library.call("nvmlEventSetFree", self._set)
                 self._set = None
                 return
-            if event.eventType & _XID:
+            # Some libraries report every GPU's events to each set.
+            if event.eventType & _XID and self._library.is_same(event.device, handle):
                 self._add(event)
 
     def _add(self, event: Any) -> None:

@@ -110,6 +110,7 @@ _TABLE: dict[int, Field] = {
     FIELD["TOTAL_ENERGY_CONSUMPTION"]: _if(
         "energy_counter", lambda g, now: g.energy(now), _ULONGLONG
     ),
+    FIELD["NVLINK_LINK_COUNT"]: _link_fact(lambda link: link.count),
     FIELD["NVSWITCH_CONNECTED_LINK_COUNT"]: _link_fact(lambda link: link.count),
     FIELD["NVLINK_THROUGHPUT_DATA_TX"]: _links(_SENT_SHARE),
     FIELD["NVLINK_THROUGHPUT_DATA_RX"]: _links(1.0),
@@ -146,7 +147,7 @@ class EventSet:
         self._fetched_until[gpu] = now
         return 0
 
-    def wait(self, now: float) -> Record:
+    def wait(self, now: float, handle: Callable[[Gpu], Any]) -> Record:
         """Return the next XID that has arrived.
 
         Raises NVMLError TIMEOUT where there is none: simulated time does not pass while one waits.
@@ -157,6 +158,7 @@ class EventSet:
                 if at <= now:
                     self._fetched_until[gpu] = at
                     return Record(
+                        device=handle(gpu),
                         eventType=_XID,
                         eventData=xid.code,
                         gpuInstanceId=_NO_INSTANCE,
@@ -173,25 +175,14 @@ _EVENT_CALLS: dict[str, Callable[..., Any]] = {
 
 
 _NOT_DEGRADED = 2
-_UUID_BYTES = 16
 
 
-class FabricInfo:
-    """What pynvml calls `c_nvmlGpuFabricInfo_v2_t`."""
-
-    def __init__(self) -> None:
-        self.clusterUuid = bytes(_UUID_BYTES)
-        self.status = 0
-        self.cliqueId = 0
-        self.state = 0
-        self.healthMask = 0
-
-
-def _fill(gpu: Gpu, now: float, info: FabricInfo) -> int | None:
+def _fill(gpu: Gpu, now: float, info: Any) -> int | None:
     if gpu.board.nvlink is None:
         return None
     words = (mix(key(gpu.scene.name), number) for number in range(2))
-    info.clusterUuid = b"".join((word % 2**64).to_bytes(8, "big") for word in words)
+    uuid = b"".join((word % 2**64).to_bytes(8, "big") for word in words)
+    info.clusterUuid = type(info.clusterUuid)(*uuid)
     info.state = CONSTANTS["NVML_GPU_FABRIC_STATE_COMPLETED"]
     info.healthMask = _NOT_DEGRADED
     return 0

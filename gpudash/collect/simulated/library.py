@@ -14,7 +14,6 @@ from gpudash.collect.simulated.constants import CONSTANTS, NVMLError, NVMLLibrar
 from gpudash.collect.simulated.counters import (
     COUNTER_CALLS,
     EventSet,
-    FabricInfo,
     MetricsGet,
     Sample,
     compute,
@@ -36,6 +35,12 @@ class Handle:
         self.device = device
         self.session = session
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and other.device is self.device
+
+    def __hash__(self) -> int:
+        return hash(self.device)
+
 
 class Library:
     """NVML of one scene. `woken` collects the PCI addresses of sleeping GPUs that were touched."""
@@ -52,7 +57,6 @@ class Library:
             NVMLError=NVMLError,
             NVMLLibraryMismatchError=NVMLLibraryMismatchError,
             c_nvmlGpmMetricsGet_t=MetricsGet,
-            c_nvmlGpuFabricInfo_v2_t=FabricInfo,
             nvmlInit=self._init,
             nvmlInitWithFlags=self._init,
             nvmlShutdown=self._shutdown,
@@ -166,7 +170,9 @@ _HOST_CALLS: dict[str, Callable[..., Any]] = {
     "nvmlSystemGetCudaDriverVersion_v2": lambda library: library._scene.cuda_version,
     "nvmlEventSetCreate": lambda library: EventSet(),
     "nvmlEventSetFree": lambda library, events: 0,
-    "nvmlEventSetWait_v2": lambda library, events, milliseconds: events.wait(library._clock()),
+    "nvmlEventSetWait_v2": lambda library, events, milliseconds: events.wait(
+        library._clock(), lambda gpu: Handle(gpu, library._session)
+    ),
     "nvmlGpmSampleAlloc": lambda library: Sample(),
     "nvmlGpmSampleFree": lambda library, sample: 0,
     "nvmlGpmMetricsGet": lambda library, request: compute(request),

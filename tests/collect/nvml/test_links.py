@@ -238,3 +238,42 @@ def test_a_board_without_links_tells_nothing_of_them() -> None:
     assert device.nvlink_inactive_links is None
     assert device.nvlink_crc_error_count is None
     assert device.nvlink_erring_links is None
+
+
+def counting(machine: Machine, count: int, up: frozenset[int]) -> Machine:
+    """Return a machine whose boards have so many NVLinks, of a chip that has 18."""
+    genuine = machine.host.library.nvmlDeviceGetFieldValues
+
+    def answer(handle: Any, ids: Any) -> Any:
+        entries = genuine(handle, ids)
+        for entry in entries:
+            if entry.fieldId == 91:
+                entry.value.uiVal = count
+        return entries
+
+    machine.driver.replaced["nvmlDeviceGetFieldValues"] = answer
+    machine.driver.replaced["nvmlDeviceGetNvLinkState"] = lambda _, link: int(link in up)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("count", "up", "inactive"),
+    [
+        (12, frozenset(range(12)), ()),
+        (12, frozenset(range(12)) - {4}, (4,)),
+        (8, frozenset(range(0, 16, 2)), ()),
+        (4, frozenset(), (0, 1, 2, 3)),
+    ],
+)
+def test_links_that_the_board_does_not_have_are_not_inactive(
+    count: int, up: frozenset[int], inactive: tuple[int, ...]
+) -> None:
+    device = counting(Machine("dgx-h100"), count, up).read().devices[0]
+    assert (device.nvlink_count, device.nvlink_total_count) == (len(up), count)
+    assert device.nvlink_inactive_links == inactive
+
+
+def test_a_board_without_links_has_none_although_its_chip_has() -> None:
+    device = counting(Machine("dgx-h100"), 0, frozenset()).read().devices[0]
+    assert device.nvlink_total_count is None
+    assert device.nvlink_inactive_links is None

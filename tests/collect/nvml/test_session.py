@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import ANY
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_the_last_gpu_keeps_its_number_when_it_is_removed() -> None:
 def test_the_xid_by_which_a_gpu_went_stays_with_its_row() -> None:
     machine = HotplugMachine("dgx-h100")
     machine.read()
-    reported = [SimpleNamespace(eventType=8, eventData=79, gpuInstanceId=0xFFFFFFFF)]
+    reported = [SimpleNamespace(eventType=8, eventData=79, gpuInstanceId=0xFFFFFFFF, device=ANY)]
     timeout = machine.driver.error(codes.TIMEOUT)
     machine.driver.replaced["nvmlEventSetWait_v2"] = lambda *_: (
         reported.pop() if reported else timeout()

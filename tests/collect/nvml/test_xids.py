@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from unittest.mock import ANY
 
 import pytest
 from msgspec.structs import replace
@@ -18,8 +19,8 @@ WAIT = "nvmlEventSetWait_v2"
 NO_INSTANCE = 0xFFFFFFFF
 
 
-def event(code: int, instance: int = NO_INSTANCE) -> SimpleNamespace:
-    return SimpleNamespace(eventType=8, eventData=code, gpuInstanceId=instance)
+def event(code: int, instance: int = NO_INSTANCE, device: object = ANY) -> SimpleNamespace:
+    return SimpleNamespace(eventType=8, eventData=code, gpuInstanceId=instance, device=device)
 
 
 def raising(machine: Machine) -> list[SimpleNamespace]:
@@ -356,3 +357,23 @@ def test_a_simulated_card_reports_in_its_time() -> None:
     machine.read(after=900.0)
     watched = machine.read().devices[3].xid_events or ()
     assert [each.code for each in watched] == [45]
+
+
+def test_an_xid_of_another_gpu_is_not_this_ones() -> None:
+    machine = Machine("pcie-1080ti")
+    machine.read()
+    library, timeout = machine.host.library, machine.driver.error(codes.TIMEOUT)
+    third = library.nvmlDeviceGetHandleByIndex(2)
+    unseen = {}
+
+    def every_event_in_every_set(events: object, milliseconds: int) -> SimpleNamespace:
+        if unseen.setdefault(id(events), True):
+            unseen[id(events)] = False
+            return event(79, device=third)
+        timeout()
+        raise AssertionError
+
+    machine.driver.replaced[WAIT] = every_event_in_every_set
+    machine.read()
+    devices = machine.read().devices
+    assert [len(device.xid_events or ()) for device in devices] == [0, 0, 1, 0, 0, 0, 0, 0]
