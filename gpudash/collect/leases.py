@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from threading import Thread
 
 from msgspec import Struct
@@ -38,7 +38,8 @@ class LeaseTable:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._reading: Thread | None = None
-        self._locks: dict[locks.Key, int] = {}
+        self.listed: tuple[locks.Lock, ...] = ()
+        """The kernel's locks when they were last read."""
         self._due = 0.0
         self._boot_time: float | None = None
         self._origins: dict[object, bool | None] = {}
@@ -61,7 +62,7 @@ class LeaseTable:
             self._read_locks()
 
     def _read_locks(self) -> None:
-        self._locks = locks.holders()
+        self.listed = locks.listed()
 
     def sample(
         self, devices: Sequence[Device], processes: Sequence[Process], unlisted: Set[str]
@@ -71,22 +72,24 @@ class LeaseTable:
         reading, self._reading = self._reading, None
         if reading is not None:
             reading.join()
-        may_be = locks.may_be_leases(self._locks)
-        held = list(_held(devices, self._locks)) if may_be else []
-        holders = {pid: self._holder(pid) for pid in dict.fromkeys(pid for _, pid in held)}
+        found = locks.holders(self.listed)
+        held = list(_held(devices, found)) if locks.may_be_leases(found) else []
+        holders = {lock: self._holder(lock) for lock in dict.fromkeys(lock for _, lock in held)}
         before, self._origins = self._origins, {}
         leases = []
-        for device, pid in held:
+        for device, lock in held:
             users = _users(device, devices, processes)
-            is_used = self._is_used(users, holders[pid], before)
+            is_used = self._is_used(users, holders[lock], before)
             if not is_used and not _is_listed(device, unlisted):
                 is_used = None
-            leases.append(_lease(device, holders[pid], is_used))
+            leases.append(_lease(device, holders[lock], is_used))
         return tuple(leases)
 
-    def _holder(self, pid: int) -> _Holder:
+    def _holder(self, lock: locks.Holder) -> _Holder:
+        pid = lock.pid
         stat = system_processes.read_stat(pid) if pid else None
-        if stat is None:
+        # A PID alone may be that of a process which was started since.
+        if stat is None or (lock.starts and stat.start_ticks not in lock.starts):
             return _Holder(pid)
         if self._boot_time is None:
             # Read once, so that a start time does not move with the wall clock.
@@ -118,16 +121,28 @@ class LeaseTable:
         return is_used
 
 
-def _held(devices: Sequence[Device], holders: dict[locks.Key, int]) -> Iterator[tuple[Device, int]]:
-    """Yield each device that is leased, and by which PID.
+def _held(
+    devices: Sequence[Device], holders: Mapping[locks.Key, locks.Holder]
+) -> Iterator[tuple[Device, locks.Holder]]:
+    """Yield each device that is leased, and by whom.
 
     A file that was deleted and created again is another lock, so each is looked up every time.
     """
     for device in devices:
-        path = locks.lease_path(device.uuid, None if device.is_mig else device.pci_bus_id)
-        key = None if path is None or device.uuid is None else locks.key(path)
-        if key in holders:
+        key = lock_key(device)
+        if key is not None and key in holders:
             yield device, holders[key]
+
+
+def lock_path(device: Device) -> str | None:
+    """Return the file that a lease locks; a MIG instance has one only in GPUDASH_LOCK_DIR."""
+    return locks.lease_path(device.uuid, None if device.is_mig else device.pci_bus_id)
+
+
+def lock_key(device: Device) -> locks.Key | None:
+    """Return how /proc/locks names that file, None if the device cannot be leased."""
+    path = lock_path(device)
+    return None if path is None or device.uuid is None else locks.key(path)
 
 
 def _is_listed(device: Device, unlisted: Set[str]) -> bool:

@@ -166,7 +166,8 @@ class Lease(Struct, frozen=True, kw_only=True):
     uuid: Annotated[str, _lease(Unit.NONE, "The GPU.")]
     index: Annotated[Index, _lease(Unit.NONE, "Its index.")]
     pid: Annotated[Index | None, _lease(Unit.NONE,
-        "The process that took it, null if it is in another PID namespace.")] = None
+        "The process that took it, null if it is in another PID namespace; without start_ticks "
+        "it has ended, and the PID may be another's.")] = None
     start_ticks: Annotated[Natural | None, _lease(Unit.COUNT,
         "When that process started in clock ticks since boot, null if it has ended.")] = None
     create_time: Annotated[Seconds | None, _lease(Unit.SECOND,

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal, TypeVar
 
 from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_level
+from gpudash.analysis.columns.leases import LEASE_COLUMNS, lease_rows
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.health.engine import findings
 from gpudash.analysis.table import (
@@ -64,12 +65,27 @@ def render(snapshot: Snapshot, *, width: int = 80, color: bool = False, ascii: b
         _findings(snapshot, width, ascii),
         _errors(snapshot, width, ascii),
     )
+    return _painted(sections, width, color=color)
+
+
+def render_leases(snapshot: Snapshot, *, width: int, color: bool) -> str:
+    """Return a line for each lease below a heading, or one that there is none."""
+    rows = lease_rows(snapshot)
+    if not rows:
+        return "No GPU is leased: gpudash run -n 1 -- COMMAND leases one\n"
+    columns = fit(LEASE_COLUMNS, rows, width)
+    lines = [_heading(columns), *_body(columns, rows, ascii=False)]
+    return _painted((lines,), width, color=color)
+
+
+def _painted(sections: Sequence[Sequence[Line]], room: int, *, color: bool) -> str:
+    """Return the sections that have lines, an empty line between two."""
     paint = painter(color)
     lines: list[str] = []
     for section in filter(None, sections):
         lines += [""] if lines else []
         for line in section:
-            painted = [paint(text, style) for text, style in _cut_line(line, width)]
+            painted = [paint(text, style) for text, style in _cut_line(line, room)]
             lines.append("".join(painted).rstrip(" "))
     return "".join(f"{line}\n" for line in lines)
 

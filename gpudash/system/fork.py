@@ -64,8 +64,9 @@ class _Forked:
     process.
     """
 
-    def __init__(self, call: Callable[[], int]) -> None:
-        parent = os.getpid()
+    def __init__(self, call: Callable[[], int], *, is_detached: bool = False) -> None:
+        """Start it; one that is detached outlives us, and no signal but SIGKILL ends it."""
+        parent = None if is_detached else os.getpid()
         self._status: int | None = None
         # A handler of ours must not run in the child, and raise there.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -96,14 +97,15 @@ class _Forked:
             os.kill(self.pid, signal.SIGKILL)
 
 
-def _run_child(call: Callable[[], int], parent: int, mask: Collection[int]) -> NoReturn:
+def _run_child(call: Callable[[], int], parent: int | None, mask: Collection[int]) -> NoReturn:
     status = int(ExitStatus.FAILURE)
     try:
         for number in signal.valid_signals():
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        end_with_parent(parent)
+        if parent is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            end_with_parent(parent)
         status = call()
     except BaseException:
         from traceback import format_exc
@@ -129,7 +131,7 @@ class ForkedProcess(_Forked):
             os.setsid()
             for target, descriptor in enumerate((pipes[0], pipes[3], pipes[5])):
                 os.dup2(descriptor, target)
-            _close_all_but_standard(pipes)
+            _close_all_but((0, 1, 2), pipes)
             call()
             return ExitStatus.FAILURE
 
@@ -147,14 +149,38 @@ class ForkedProcess(_Forked):
         self.stdout, self.stderr = (os.fdopen(pipes[each], "rb", 0) for each in (2, 4))
 
 
-def _close_all_but_standard(ours: Sequence[int]) -> None:
-    """Close all open files, or only `ours` where /proc does not list them."""
+def detach(call: Callable[[], object], *, keep: Collection[int]) -> None:
+    """Run a call in a process that outlives us, in a session of its own, and is no child of ours.
+
+    No signal but SIGKILL ends it, and of our open files it has `keep` alone. Raises OSError where
+    the system gives no process.
+    """
+
+    def run() -> int:
+        os.setsid()
+        os.chdir("/")
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing, descriptor)
+        _close_all_but((0, 1, 2, *keep))
+        call()
+        return ExitStatus.OK
+
+    def between() -> int:
+        _Forked(run, is_detached=True)
+        return ExitStatus.OK
+
+    os.waitpid(_Forked(between).pid, 0)
+
+
+def _close_all_but(kept: Collection[int], ours: Sequence[int] = ()) -> None:
+    """Close all other open files, or only `ours` where /proc does not list them."""
     try:
         found = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
         found = [*ours]
     for descriptor in found:
-        if descriptor > 2:
+        if descriptor not in kept:
             # The one by which they were listed is closed already.
             with suppress(OSError):
                 os.close(descriptor)

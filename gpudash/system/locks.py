@@ -3,14 +3,22 @@
 A lease is a flock on a file that only root can replace: the sysfs directory of the GPU's PCI
 device, which exists on every host, for every user. Containers see a sysfs of their own; there
 GPUDASH_LOCK_DIR names a folder of the host that they share, with one file per UUID.
+
+Beside it, the holder says when it started by a read lock on the byte of that number: the kernel
+reports the PID that took a flock, even once that process has ended and the PID is another's.
+Read locks exclude nothing, so that anybody may hold one; the queue uses them, too.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
 
+from gpudash.system import processes
 from gpudash.system.files import read_start
 
 _SYSFS = "/sys/bus/pci/devices"
@@ -18,6 +26,8 @@ _LOCKS = "/proc/locks"
 _LOCKS_BYTES = 1 << 22
 _HEXADECIMAL = frozenset("0123456789abcdef")
 _VARIABLE = "GPUDASH_LOCK_DIR"
+_F_OFD_SETLK = 37
+_FLOCK_STRUCT = "hhqqi4x"
 
 Key = tuple[int, int, int]
 """A file as /proc/locks names it: major and minor number of its file system, inode."""
@@ -42,8 +52,30 @@ def lease_path(uuid: str | None, pci_bus_id: str | None) -> str | None:
     return f"{_SYSFS}/{int(domain, 16):04x}:{rest}"
 
 
-def queue_lock_path() -> str:
-    """Return the path whose lock the first in the queue of waiting commands holds."""
+class Lock(NamedTuple):
+    """A lock as /proc/locks shows it, from the byte `start` to the byte `end`."""
+
+    key: Key
+    kind: str
+    """`FLOCK`, `POSIX` or `OFDLCK`."""
+    is_exclusive: bool
+    pid: int
+    """0 for a holder outside this PID namespace; without a meaning for OFDLCK."""
+    start: int
+    end: int | None
+
+
+class Holder(NamedTuple):
+    """The process that took a lease."""
+
+    pid: int
+    """0 if it is outside this PID namespace."""
+    starts: frozenset[int]
+    """When it started, in ticks, among what others may claim; empty if it does not say so."""
+
+
+def queue_path() -> str:
+    """Return the folder on which waiting commands hold their tickets."""
     return shared_folder() or _SYSFS
 
 
@@ -65,6 +97,12 @@ def acquire(path: str) -> int | None:
     except OSError:
         os.close(descriptor)
         raise
+    own = processes.read_stat(os.getpid())
+    if own is not None:
+        # Of the open file as the flock is. A file system without such locks still has the lease.
+        request = struct.pack(_FLOCK_STRUCT, fcntl.F_RDLCK, os.SEEK_SET, own.start_ticks, 1, 0)
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, _F_OFD_SETLK, request)
     return descriptor
 
 
@@ -77,16 +115,34 @@ def key(path: str) -> Key | None:
     return os.major(status.st_dev), os.minor(status.st_dev), status.st_ino
 
 
-def holders() -> dict[Key, int]:
-    """Return the PID that holds each flock of this machine, as far as its namespace is ours.
-
-    0 stands for a holder outside this PID namespace.
-    """
-    text = read_start(_LOCKS, _LOCKS_BYTES) or b""
-    return parse_holders(text.decode("latin-1").splitlines())
+def listed() -> tuple[Lock, ...]:
+    """Return the locks of this machine, as far as its namespace is ours."""
+    return _read(_LOCKS)
 
 
-def may_be_leases(holders: Mapping[Key, int]) -> bool:
+def holders(listed: Collection[Lock]) -> dict[Key, Holder]:
+    """Return who holds each exclusive flock."""
+    starts: dict[Key, set[int]] = {}
+    for lock in listed:
+        if lock.kind == "OFDLCK" and not lock.is_exclusive:
+            starts.setdefault(lock.key, set()).add(lock.start)
+    return {
+        lock.key: Holder(lock.pid, frozenset(starts.get(lock.key, ())))
+        for lock in listed
+        if lock.kind == "FLOCK" and lock.is_exclusive
+    }
+
+
+def carried() -> frozenset[Key]:
+    """Return the exclusive flocks of files that are open here, whoever took them."""
+    found: set[Key] = set()
+    with suppress(OSError):
+        for name in os.listdir("/proc/self/fdinfo"):
+            found.update(holders(_read(f"/proc/self/fdinfo/{name}")))
+    return frozenset(found)
+
+
+def may_be_leases(holders: Collection[Key]) -> bool:
     """Whether some of the locks may be leases: few hosts have any flock in sysfs."""
     if not holders or shared_folder() is not None:
         return bool(holders)
@@ -94,19 +150,29 @@ def may_be_leases(holders: Mapping[Key, int]) -> bool:
     return system is not None and any(each[:2] == system[:2] for each in holders)
 
 
-def parse_holders(lines: Iterable[str]) -> dict[Key, int]:
-    """Return the holders of exclusive flocks in the lines of /proc/locks; waiters are left out."""
-    found: dict[Key, int] = {}
+def _read(path: str) -> tuple[Lock, ...]:
+    text = read_start(path, _LOCKS_BYTES) or b""
+    return tuple(parse(text.decode("latin-1").splitlines()))
+
+
+def parse(lines: Iterable[str]) -> Iterator[Lock]:
+    """Yield the locks in the lines of /proc/locks or of a fdinfo; waiters are left out."""
     for line in lines:
-        words = line.split()
-        if len(words) < 6 or words[1] != "FLOCK" or words[3] != "WRITE":
+        words = line.removeprefix("lock:").split()
+        if len(words) < 8 or words[1] == "->":
             continue
         try:
             major, minor, inode = words[5].split(":")
-            found[int(major, 16), int(minor, 16), int(inode)] = max(int(words[4]), 0)
+            yield Lock(
+                key=(int(major, 16), int(minor, 16), int(inode)),
+                kind=words[1],
+                is_exclusive=words[3] == "WRITE",
+                pid=max(int(words[4]), 0),
+                start=int(words[6]),
+                end=None if words[7] == "EOF" else int(words[7]),
+            )
         except ValueError:
             continue
-    return found
 
 
 def _require_root(path: str, status: os.stat_result) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gpudash.actions.lease.queue import Rules
 from tests.e2e.run import GPUDASH, gpudash
 from tests.fakenvml.build import environment
 
@@ -25,10 +27,35 @@ def places(library: Path, devices: int = 8) -> Iterator[dict[str, str]]:
         yield {**environment(library, **told), "GPUDASH_LOCK_DIR": folder}
 
 
+_RUN = """
+import sys
+from functools import partial
+from gpudash import cli
+from gpudash.actions.lease.queue import Rules
+from gpudash.cli.verbs import run
+run.VERB = run.VERB._replace(run=partial(run.run, rules=Rules{rules}))
+cli.main(["run", *sys.argv[1:]])
+"""
+
+
+def with_rules(rules: Rules) -> list[str]:
+    """Return what runs `gpudash run` where these rules hold in the queue."""
+    return [sys.executable, "-c", _RUN.format(rules=tuple(rules))]
+
+
+def start_with(rules: Rules, environ: dict[str, str], *words: str) -> subprocess.Popen[str]:
+    """Start `gpudash run` with these words where these rules hold in the queue."""
+    return _start(environ, [*with_rules(rules), *words])
+
+
 def start(environ: dict[str, str], *words: str) -> subprocess.Popen[str]:
     """Start gpudash with these words; its output can be read."""
+    return _start(environ, [*GPUDASH, *words])
+
+
+def _start(environ: dict[str, str], argv: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*GPUDASH, *words],
+        argv,
         env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -1,11 +1,11 @@
 from gpudash.model.process import Lease
 from gpudash.model.text import width
-from gpudash.output.leases import render
+from gpudash.output.table import render_leases
 from tests.factories import gpu_uuid, make_snapshot
 
 
 def test_none() -> None:
-    assert "No GPU is leased" in render(make_snapshot(), width=80, color=False)
+    assert "No GPU is leased" in render_leases(make_snapshot(), width=80, color=False)
 
 
 def test_who_has_what_and_uses_it() -> None:
@@ -22,10 +22,11 @@ def test_who_has_what_and_uses_it() -> None:
     )
     ended = Lease(uuid=gpu_uuid(2), index=2, pid=99)
     foreign = Lease(uuid=gpu_uuid(3), index=3)
-    text = render(make_snapshot(leases=(held, ended, foreign)), width=80, color=False)
+    text = render_leases(make_snapshot(leases=(held, ended, foreign)), width=80, color=False)
     rows = text.splitlines()
     assert rows[1].split()[:5] == ["1", "bob", "77", "2h05m", "no"]
-    assert "a child of it goes on" in rows[2]
+    assert "a child of an ended process" in rows[2]
+    assert "99" not in rows[2]
     assert "another PID namespace" in rows[3]
     assert "\x1b" not in text
     assert all(width(line) <= 80 for line in rows)

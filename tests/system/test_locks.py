@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.system import locks
+from gpudash.system import locks, processes
 
 LISTING = """\
 1: FLOCK  ADVISORY  WRITE 4242 00:16:4729 0 EOF
 1: -> FLOCK  ADVISORY  WRITE 4300 00:16:4729 0 EOF
 2: POSIX  ADVISORY  WRITE 99 fe:01:1234 0 EOF
 3: FLOCK  ADVISORY  READ 12 00:16:5000 0 EOF
+7: OFDLCK ADVISORY  READ -1 00:16:4729 303585 303585
 4: FLOCK  ADVISORY  WRITE 0 00:1c:77 0 EOF
 5: OFDLCK ADVISORY  WRITE -1 00:06:1 0 EOF
 nonsense
@@ -36,8 +37,18 @@ def directory() -> str:
     return str(found[0])
 
 
+def start_ticks() -> int:
+    stat = processes.read_stat(os.getpid())
+    assert stat is not None
+    return stat.start_ticks
+
+
 def test_only_held_exclusive_flocks_are_leases() -> None:
-    assert locks.parse_holders(LISTING.splitlines()) == {(0, 0x16, 4729): 4242, (0, 0x1C, 77): 0}
+    found = locks.holders(tuple(locks.parse(LISTING.splitlines())))
+    assert found == {
+        (0, 0x16, 4729): (4242, {303585}),
+        (0, 0x1C, 77): (0, set()),
+    }
 
 
 def test_the_place_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,10 +69,12 @@ def test_one_holder_at_a_time_who_is_named(directory: str) -> None:
     try:
         key = locks.key(directory)
         assert key is not None
-        assert locks.holders()[key] == os.getpid()
+        assert locks.holders(locks.listed())[key] == (os.getpid(), {start_ticks()})
         assert locks.acquire(directory) is None
+        assert key in locks.carried()
     finally:
         os.close(held)
+    assert key not in locks.carried()
     again = locks.acquire(directory)
     assert again is not None
     os.close(again)
@@ -104,10 +117,10 @@ def test_locks_of_other_files_are_no_leases(
     assert elsewhere is not None
     assert lease is not None
     assert not locks.may_be_leases({})
-    assert not locks.may_be_leases({elsewhere: 1})
-    assert locks.may_be_leases({elsewhere: 1, lease: 2})
+    assert not locks.may_be_leases({elsewhere})
+    assert locks.may_be_leases({elsewhere, lease})
     monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path))
-    assert locks.may_be_leases({elsewhere: 1})
+    assert locks.may_be_leases({elsewhere})
 
 
 @pytest.mark.parametrize("whose", ["file", "folder", "link"])

@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import random
 import select
-import signal
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import NamedTuple, NoReturn
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from gpudash.actions.lease.choose import choose
-from gpudash.actions.lease.request import GpuRequest, filter_candidates
+from gpudash.actions.lease.request import NONE, GpuRequest, filter_candidates
+from gpudash.collect.leases import lock_key, lock_path
 from gpudash.feed.sampler import Sampler
 from gpudash.model.device import Device
 from gpudash.model.errors import GpudashError
-from gpudash.system import locks
+from gpudash.model.snapshot import Snapshot
+from gpudash.system import locks, processes
+from gpudash.system.fork import detach
+from gpudash.system.process_tree import ancestor_pids
 
 _ROUNDS = 5
 _RETRY_SECONDS = 0.05
 _TAKEN = "just taken by another process"
-_MAX_DESCRIPTORS = 256
 NO_LEASES = (
     "GPUs cannot be leased: {}; each needs its directory in /sys/bus/pci/devices, or a file named "
     "by its UUID in GPUDASH_LOCK_DIR, owned by root"
@@ -40,17 +41,19 @@ class Leased(NamedTuple):
             os.close(descriptor)
 
 
-def lease(sampler: Sampler, request: GpuRequest) -> Leased | str:
+def lease(sampler: Sampler, request: GpuRequest, taken: Mapping[str, str] = NONE) -> Leased | str:
     """Lease GPUs that fit, and return them, or the shortage in one line.
 
-    Two that want several may block each other for a moment, so it is tried a few times. Raises
-    GpudashError where GPUs cannot be leased.
+    `taken` has the reason for each UUID that is left to others. GPUs of a lease that this process
+    runs in need no other lease. Two that want several may block each other for a moment, so it is
+    tried a few times. Raises GpudashError where GPUs cannot be leased.
     """
+    own = own_leases(sampler.samples[-1])
     for attempt in range(_ROUNDS):
-        without_lock_file = _without_lock_file(sampler.samples[-1].devices)
-        excluded = dict(without_lock_file)
-        found = _lease_once(sampler, request, excluded)
-        if isinstance(found, Leased) or excluded == without_lock_file or request.count == 1:
+        unavailable = {**taken, **_without_lock_file(sampler.samples[-1].devices)}
+        excluded = dict(unavailable)
+        found = _lease_once(sampler, request, own, excluded)
+        if isinstance(found, Leased) or excluded == unavailable or request.count == 1:
             return found
         time.sleep(random.uniform(1, 2 + attempt) * _RETRY_SECONDS)
         sampler.next_sample()
@@ -60,51 +63,41 @@ def lease(sampler: Sampler, request: GpuRequest) -> Leased | str:
 def require_lock_files(devices: Sequence[Device]) -> None:
     """Raise GpudashError if no GPU can be leased."""
     if not any(map(_has_lock_file, devices)):
-        known = next(filter(None, map(_lock_path, devices)), None)
+        known = next(filter(None, map(lock_path, devices)), None)
         reason = f"{known} does not exist" if known else "no GPU has a PCI address"
         raise GpudashError(NO_LEASES.format(reason))
+
+
+def own_leases(now: Snapshot) -> frozenset[str]:
+    """Return the GPUs that are leased for this process, which `gpudash run` started, as UUIDs.
+
+    Proof is a file of the lease that is open here, or an ancestor that took it: a variable of the
+    environment is none. To be called while this process has taken none itself.
+    """
+    above = ancestor_pids(os.getpid())
+    lineage = {(pid, stat.start_ticks) for pid in above if (stat := processes.read_stat(pid))}
+    inherited = locks.carried()
+    found = {each.uuid for each in now.leases if (each.pid, each.start_ticks) in lineage}
+    found |= {each.uuid or "" for each in now.devices if lock_key(each) in inherited}
+    return frozenset(found)
 
 
 def hold_until_exit(leased: Leased) -> None:
     """Start a process that also holds the leases until this one has ended.
 
-    Some commands close every descriptor that they inherit, and the lease with it.
+    Some commands close every descriptor that they inherit, and the lease with it. No signal but
+    SIGKILL ends that process, and it is not a child of the command, which did not start it.
     """
+    if not leased.descriptors:
+        return
     try:
         job = os.pidfd_open(os.getpid())
     except OSError:  # a kernel before 5.3
         return
-    child = os.fork()
-    if child:
-        os.close(job)
-        os.waitpid(child, 0)
-        return
-    try:
-        # Twice, so that the command is not the parent of a process that it did not start.
-        if os.fork() == 0:
-            _hold(job, leased)
-    finally:
-        os._exit(0)
-
-
-def _hold(job: int, leased: Leased) -> NoReturn:
-    """Hold nothing but the leases until the process of a pidfd has ended."""
-    os.setsid()
-    os.chdir("/")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
-    kept = {0, 1, 2, job, *leased.descriptors}
-    for descriptor in range(3, _MAX_DESCRIPTORS):
-        if descriptor not in kept:
-            with suppress(OSError):
-                os.close(descriptor)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     poll = select.poll()
     poll.register(job, select.POLLIN)
-    poll.poll()
-    os._exit(0)
+    detach(poll.poll, keep=(job, *leased.descriptors))
+    os.close(job)
 
 
 def _without_lock_file(devices: Sequence[Device]) -> dict[str, str]:
@@ -118,22 +111,19 @@ def _without_lock_file(devices: Sequence[Device]) -> dict[str, str]:
 
 
 def _has_lock_file(device: Device) -> bool:
-    path = _lock_path(device)
+    path = lock_path(device)
     return path is not None and os.path.exists(path)
 
 
-def _lock_path(device: Device) -> str | None:
-    """Return the file that a lease locks; a MIG instance has one only in GPUDASH_LOCK_DIR."""
-    return locks.lease_path(device.uuid, None if device.is_mig else device.pci_bus_id)
-
-
-def _lease_once(sampler: Sampler, request: GpuRequest, excluded: dict[str, str]) -> Leased | str:
+def _lease_once(
+    sampler: Sampler, request: GpuRequest, own: Collection[str], excluded: dict[str, str]
+) -> Leased | str:
     """Choose and lease; add to `excluded` what another process took first."""
     while True:
-        choice = choose(tuple(sampler.samples), request, os.environ, excluded=excluded)
+        choice = choose(tuple(sampler.samples), request, os.environ, own=own, excluded=excluded)
         if not choice.devices:
             return choice.shortage
-        taken = _take_all(choice.devices, excluded)
+        taken = _take_all(choice.devices, own, excluded)
         if taken is None:
             continue
         gone = _gone(sampler, request, taken)
@@ -143,10 +133,14 @@ def _lease_once(sampler: Sampler, request: GpuRequest, excluded: dict[str, str])
         excluded.update(dict.fromkeys(gone, _TAKEN))
 
 
-def _take_all(devices: Sequence[Device], excluded: dict[str, str]) -> Leased | None:
+def _take_all(
+    devices: Sequence[Device], own: Collection[str], excluded: dict[str, str]
+) -> Leased | None:
     """Take every lock in the order of the indices, or none: no process holds some and waits."""
     taken: list[int] = []
     for device in devices:
+        if device.uuid in own:
+            continue
         descriptor = _take(device)
         if descriptor is None:
             excluded[device.uuid or ""] = _TAKEN
@@ -157,7 +151,7 @@ def _take_all(devices: Sequence[Device], excluded: dict[str, str]) -> Leased | N
 
 
 def _take(device: Device) -> int | None:
-    path = _lock_path(device) or ""
+    path = lock_path(device) or ""
     try:
         return locks.acquire(path)
     except OSError as error:

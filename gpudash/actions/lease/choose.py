@@ -15,6 +15,7 @@ from gpudash.actions.lease.request import (
     GpuRequest,
     Rejection,
     filter_candidates,
+    leased,
     possible_devices,
 )
 from gpudash.analysis.labels import index_ranges
@@ -59,7 +60,7 @@ def choose(
     topology = samples[-1].topology
     found = _best(candidates, request, topology)
     if found is None:
-        return Choice(devices=(), shortage=_shortage(candidates, rejections, request))
+        return Choice(devices=(), shortage=_shortage(len(candidates), rejections, request))
     return Choice(devices=tuple(each.device for each in found), shortage="")
 
 
@@ -186,13 +187,31 @@ def _row(device: Device, topology: Topology | None) -> int | None:
     return topology.uuids.index(uuid)
 
 
-def _shortage(candidates: list[Candidate], rejections: list[Rejection], request: GpuRequest) -> str:
-    fit = len(candidates)
+def leased_shortage(
+    now: Snapshot,
+    devices: Sequence[Device],
+    request: GpuRequest,
+    own: Collection[str],
+    excluded: Mapping[str, str],
+) -> str:
+    """Return what is missing by leases alone, however the GPUs are used; empty if nothing is."""
+    leases = {lease.uuid: lease for lease in now.leases if lease.uuid not in own}
+    rejections: list[Rejection] = []
+    for device in devices:
+        uuid = device.uuid or ""
+        if reason := leased(leases.get(uuid), now) or excluded.get(uuid):
+            rejections.append(Rejection(device=device, reason=reason))
+    fit = len(devices) - len(rejections)
+    return "" if fit >= request.count else _shortage(fit, rejections, request, "not leased")
+
+
+def _shortage(
+    fit: int, rejections: list[Rejection], request: GpuRequest, word: str = "free"
+) -> str:
     wanted = f"{request.count} GPU{'s' * (request.count != 1)} wanted, "
+    there = f"{fit} {word}"
     if fit >= request.count:
-        there = f"{fit} free, but no {request.count} of them linked by NVLink"
-    else:
-        there = f"{fit} free"
+        there = f"{there}, but no {request.count} of them linked by NVLink"
     why = "; ".join(f"GPU {where} {reason}" for reason, where in _by_reason(rejections))
     return f"{wanted}{there}" + (f": {why}" if why else "")
 

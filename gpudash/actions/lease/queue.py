@@ -1,21 +1,46 @@
-"""Waiting for GPUs: the deadline, the line that reports progress, and the queue."""
+"""The queue of commands that wait for GPUs: who has waited longer, and what is kept for whom.
+
+A command that waits holds a ticket: read locks on one folder, a byte range for each GPU that it
+could use. They exclude nothing, everybody can read them in /proc/locks with the PID, and the kernel
+removes them with their process. There is nobody who decides: each command reads the tickets and
+takes what it may.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import NamedTuple
+from zlib import crc32
 
-from gpudash.actions.lease.acquire import NO_LEASES
+from msgspec.structs import replace
+
+from gpudash.actions.lease.acquire import (
+    NO_LEASES,
+    Leased,
+    lease,
+    own_leases,
+    require_lock_files,
+)
+from gpudash.actions.lease.choose import leased_shortage, require_possible
+from gpudash.actions.lease.request import GpuRequest, possible_devices
+from gpudash.collect.leases import LeaseTable, lock_key
+from gpudash.feed.sampler import Sampler
+from gpudash.feed.supervisor import CollectorError
+from gpudash.model.device import Device
 from gpudash.model.errors import GpudashError
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
 from gpudash.system import locks, processes, terminal
 
 _REPORT_SECONDS = 60.0
-_REFRESH_SECONDS = 5.0
+
+_ARRIVAL_BITS, _GPU_BITS = 42, 20
+_NOT_WAITING = frozenset({"stopped", "tracing-stop", "zombie", "dead"})
+_START_TOLERANCE_SECONDS = 1.0
 
 
 class Waiting:
@@ -30,8 +55,7 @@ class Waiting:
 
     def within_deadline(self, shortage: str) -> bool:
         """Report what is missing, and return whether there is time left to wait for it."""
-        now = time.monotonic()
-        if self._deadline is not None and now >= self._deadline:
+        if self.is_over:
             self.end()
             terminal.write_message(f"gpudash: {shortage}\n")
             return False
@@ -56,57 +80,254 @@ class Waiting:
             self._line_is_shown = False
 
     @property
-    def seconds_left(self) -> float | None:
-        """Time left, None without limit."""
-        if self._deadline is None:
-            return None
-        return max(self._deadline - time.monotonic(), 0.0)
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass, no more than is left."""
+        left = seconds if self._deadline is None else self._deadline - time.monotonic()
+        time.sleep(max(0.0, min(seconds, left)))
 
 
-@contextmanager
-def wait_in_queue(waiting: Waiting) -> Iterator[bool]:
-    """Wait to be first in the queue; yield False if the time is up before."""
-    path = locks.queue_lock_path()
+class Rules(NamedTuple):
+    """How long what holds in the queue, in seconds."""
+
+    pass_by: float = 600.0
+    """For which others may take what the first in line cannot use yet."""
+    keep: float = 600.0
+    """For which what becomes free is then kept for the first in line; doubled each time."""
+    head_start: float = 10.0
+    """For which GPUs that became free are left to those who have waited longer."""
+    poll: float = 1.0
+    """Between two readings of the locks, for the first in line."""
+    look: float = 5.0
+    """Before others query the driver again in vain; doubled each time."""
+    look_max: float = 30.0
+
+    def keeps(self, waited_seconds: float) -> bool:
+        """Whether GPUs are kept now for the first in line."""
+        keep = self.keep
+        while waited_seconds >= self.pass_by + keep:
+            waited_seconds -= self.pass_by + keep
+            keep *= 2
+        return waited_seconds >= self.pass_by
+
+
+RULES = Rules()
+
+
+class Ticket(NamedTuple):
+    """A command that waits. The one that has waited longer is the smaller one."""
+
+    arrival_ms: int
+    """Since boot."""
+    pid: int
+    wanted: int
+    """How many it waits for."""
+    gpus: frozenset[int]
+    """Of which, by number."""
+
+    def waited_seconds(self) -> float:
+        """Return for how long it has waited."""
+        return _now() - self.arrival_ms / 1000
+
+    def __str__(self) -> str:
+        status = processes.read_status(self.pid)
+        uid = None if status is None else processes.owner_id(status)
+        return f"{'another user' if uid is None else processes.username(uid)} (PID {self.pid})"
+
+
+def tickets(listed: Iterable[locks.Lock]) -> list[Ticket]:
+    """Return those who wait, the longest first; one that is stopped does not."""
+    folder = locks.key(locks.queue_path())
+    found: dict[tuple[int, int, int], set[int]] = {}
+    for lock in listed:
+        if lock.key == folder and lock.kind == "POSIX" and lock.end is not None:
+            gpu, arrival_ms = divmod(lock.start, 1 << _ARRIVAL_BITS)
+            count = lock.end - lock.start + 1
+            found.setdefault((arrival_ms, lock.pid, count), set()).add(gpu)
+    every = [Ticket(*key, frozenset(gpus)) for key, gpus in sorted(found.items())]
+    return [each for each in every if _is_waiting(each)]
+
+
+def kept(
+    devices: Sequence[Device], waiting: Iterable[Ticket], rules: Rules = RULES
+) -> dict[str, str]:
+    """Return why devices are kept for the first in line among those that wait, by UUID."""
+    first: dict[int, Ticket] = {}
+    for ticket in waiting:
+        for gpu in ticket.gpus:
+            first.setdefault(gpu, ticket)
+    found: dict[str, str] = {}
+    for device in devices:
+        longest = first.get(_number(device))
+        if longest is not None and device.uuid and rules.keeps(longest.waited_seconds()):
+            found[device.uuid] = f"kept for {longest}"
+    return found
+
+
+def kept_for_others(now: Snapshot, rules: Rules = RULES) -> dict[str, str]:
+    """Return why devices are kept for others who wait, for one that does not wait itself."""
+    own = own_leases(now)
+    devices = [each for each in now.devices if each.uuid not in own]
+    return kept(devices, tickets(locks.listed()), rules)
+
+
+class Queue:
+    """The ticket of this process, and what it may take; closing it leaves the queue.
+
+    Raises GpudashError where the folder cannot be opened.
+    """
+
+    def __init__(self, now: Snapshot, request: GpuRequest, rules: Rules) -> None:
+        self._now, self._request, self._rules = now, request, rules
+        self._own = own_leases(now)
+        possible = possible_devices(now, request, os.environ)
+        self._devices = [each for each in possible if lock_key(each) is not None]
+        gpus = frozenset(map(_number, self._devices))
+        self._ticket = Ticket(int(_now() * 1000), os.getpid(), request.count, gpus)
+        self._table = LeaseTable(time.monotonic)
+        self._free_since: dict[int, float] = {}
+        self.ahead: list[Ticket] = []
+        """Those who have waited longer for one of the same GPUs."""
+        path = locks.queue_path()
+        try:
+            # No other file of this folder may be opened here: closing one would end the locks.
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+            for gpu in gpus:
+                start = gpu << _ARRIVAL_BITS | self._ticket.arrival_ms
+                flags = fcntl.LOCK_SH | fcntl.LOCK_NB
+                fcntl.lockf(self._descriptor, flags, request.count, start)
+        except OSError as error:
+            raise GpudashError(NO_LEASES.format(f"{path}: {error.strerror}")) from None
+
+    def close(self) -> None:
+        """Give up the ticket."""
+        os.close(self._descriptor)
+
+    @property
+    def freed_at(self) -> float:
+        """Monotonic time at which the last GPU was seen to become free."""
+        return max(self._free_since.values(), default=0.0)
+
+    @property
+    def pause_seconds(self) -> float:
+        """Time until the locks should be read again: rarer behind many others."""
+        return self._rules.poll * min(1 + len(self.ahead) / 5, 5)
+
+    def taken(self) -> dict[str, str]:
+        """Return why devices are left to others who wait, by UUID, as the locks are now."""
+        leases = self._table.sample(self._devices, (), frozenset())
+        self._now = replace(self._now, leases=leases)
+        leased = {lease.uuid for lease in leases}
+        free = {_number(each) for each in self._devices if each.uuid not in leased}
+        at = time.monotonic()
+        self._free_since = {gpu: self._free_since.get(gpu, at) for gpu in free}
+        self.ahead = [
+            each
+            for each in tickets(self._table.listed)
+            if each < self._ticket and each.gpus & self._ticket.gpus
+        ]
+        found = {**self._offered(free, at), **kept(self._devices, self.ahead, self._rules)}
+        return {uuid: reason for uuid, reason in found.items() if uuid not in self._own}
+
+    def shortage(self, taken: Mapping[str, str]) -> str:
+        """Return what is missing, as far as leases and tickets show it; empty if nothing is."""
+        return leased_shortage(self._now, self._devices, self._request, self._own, taken)
+
+    def _offered(self, free: Collection[int], at: float) -> dict[str, str]:
+        """Return what became free a moment ago and is enough for one who has waited longer."""
+        served = [each for each in self.ahead if len(each.gpus.intersection(free)) >= each.wanted]
+        spare = len(self._ticket.gpus.intersection(free)) - sum(each.wanted for each in served)
+        if spare >= self._request.count:
+            return {}
+        found: dict[int, Ticket] = {}
+        for ticket in served:
+            there = ticket.gpus.intersection(free)
+            if any(at - self._free_since[gpu] < self._rules.head_start for gpu in there):
+                found.update((gpu, ticket) for gpu in there if gpu not in found)
+        return {
+            each.uuid: f"offered to {found[_number(each)]}"
+            for each in self._devices
+            if each.uuid and _number(each) in found
+        }
+
+
+def lease_when_free(
+    open_sampler: Callable[[], Sampler], request: GpuRequest, waiting: Waiting, rules: Rules = RULES
+) -> Leased | None:
+    """Wait in the queue and lease; None once the time is up.
+
+    The driver is only queried while enough GPUs are not leased, again and again only by the first
+    in line. Raises GpudashError where GPUs cannot be leased.
+    """
+    with ExitStack() as stack:
+        with closing(open_sampler()) as sampler:
+            sampler.fill()
+            require_possible(sampler.samples[-1], request)
+            require_lock_files(sampler.samples[-1].devices)
+            queue = stack.enter_context(closing(Queue(sampler.samples[-1], request, rules)))
+            found = _try(sampler, request, queue, waiting)
+        looked_at, pause = time.monotonic(), rules.look
+        while not isinstance(found, Leased):
+            if not waiting.within_deadline(found):
+                return None
+            waiting.sleep(queue.pause_seconds)
+            taken = queue.taken()
+            shortage = queue.shortage(taken)
+            is_freed = queue.freed_at >= looked_at
+            if shortage:
+                found = shortage
+            elif is_freed or time.monotonic() >= looked_at + pause:
+                pause = rules.look if is_freed else min(2 * pause, rules.look_max)
+                found = _look(open_sampler, request, queue, waiting)
+                looked_at = time.monotonic()
+        return found
+
+
+def _look(
+    open_sampler: Callable[[], Sampler], request: GpuRequest, queue: Queue, waiting: Waiting
+) -> Leased | str:
+    """Query the driver; one that is silent or gone meanwhile is one more thing to wait for."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise GpudashError(NO_LEASES.format(f"{path}: {error.strerror}")) from None
-    try:
-        yield _lock(descriptor, path, waiting)
-    finally:
-        os.close(descriptor)
+        with closing(open_sampler()) as sampler:
+            sampler.fill()
+            return _try(sampler, request, queue, waiting)
+    except GpudashError as error:
+        return str(error)
 
 
-def _lock(descriptor: int, path: str, waiting: Waiting) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        waiting.report(f"others are waiting, {_first_in_queue(path)} first")
+def _try(sampler: Sampler, request: GpuRequest, queue: Queue, waiting: Waiting) -> Leased | str:
+    """Lease, or return the shortage; the first in line tries again while it may succeed."""
+    while True:
+        taken = queue.taken()
+        try:
+            found = lease(sampler, request, taken)
+        except CollectorError as error:
+            return str(error)
+        if isinstance(found, Leased) or queue.ahead or queue.shortage(taken) or waiting.is_over:
+            return found
+        waiting.report(found)
+        try:
+            sampler.next_sample()
+        except GpudashError as error:
+            return str(error)
 
-    def refresh(_number: int, _frame: object) -> None:
-        if waiting.seconds_left == 0:
-            raise TimeoutError
-        waiting.report(f"others are waiting, {_first_in_queue(path)} first")
 
-    left = waiting.seconds_left
-    pause = _REFRESH_SECONDS if left is None else min(_REFRESH_SECONDS, max(left, 0.1))
-    before = signal.signal(signal.SIGALRM, refresh)
-    try:
-        # Repeated, as an alarm just before the kernel waits would be lost.
-        signal.setitimer(signal.ITIMER_REAL, pause, pause)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except TimeoutError:
+def _is_waiting(ticket: Ticket) -> bool:
+    """Whether its process runs, and ran when it says that it began to wait."""
+    stat = processes.read_stat(ticket.pid)
+    if stat is None or stat.status in _NOT_WAITING:
         return False
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    return True
+    return stat.started_seconds <= ticket.arrival_ms / 1000 + _START_TOLERANCE_SECONDS
 
 
-def _first_in_queue(path: str) -> str:
-    key = locks.key(path)
-    pid = locks.holders().get(key, 0) if key else 0
-    status = processes.read_status(pid) if pid else None
-    uid = None if status is None else processes.owner_id(status)
-    return "another process" if uid is None else f"{processes.username(uid)} (PID {pid})"
+def _number(device: Device) -> int:
+    """Return a number that stands for a device in a range of locks."""
+    return crc32((device.uuid or "").encode()) >> (32 - _GPU_BITS)
+
+
+def _now() -> float:
+    """Return the seconds since boot, as the start of processes is counted."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

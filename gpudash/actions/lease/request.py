@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from gpudash.analysis.columns.leases import lease_holder
 from gpudash.analysis.health.levels import notable
 from gpudash.analysis.labels import visible_devices
 from gpudash.model.device import Device
@@ -80,7 +81,7 @@ def filter_candidates(
             _hidden(device, restricted)
             or _unfit(device, request)
             or excluded.get(device.uuid or "")
-            or _leased(leases.get(device.uuid or ""), at)
+            or leased(leases.get(device.uuid or ""), now)
             or _held(device, now.processes, request, at)
             or _unlisted(device, now, request)
             or _full(device, request)
@@ -151,12 +152,9 @@ def _unfit(device: Device, request: GpuRequest) -> str | None:
     return "MIG without instances" if device.mig_mode and not device.is_mig else None
 
 
-def _leased(lease: Lease | None, at: float) -> str | None:
-    if lease is None:
-        return None
-    if lease.pid is None:
-        return "leased from another PID namespace"
-    return f"leased by {_who(lease.username, lease.pid, lease.create_time, at)}"
+def leased(lease: Lease | None, now: Snapshot) -> str | None:
+    """Return who has leased a device, None for no lease."""
+    return None if lease is None else f"leased by {lease_holder(lease, now)}"
 
 
 def _who(username: str | None, pid: int, create_time: float | None, at: float) -> str:

@@ -30,9 +30,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         write_json(snapshot.leases)
     else:
-        from gpudash.output import leases
+        from gpudash.output.table import render_leases
 
-        text = leases.render(snapshot, width=terminal.width(), color=has_color())
+        text = render_leases(snapshot, width=terminal.width(), color=has_color())
         terminal.write(text.encode("utf-8", "backslashreplace"))
     return ExitStatus.OK
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Literal
 
+from gpudash.actions.lease.acquire import own_leases
 from gpudash.actions.lease.choose import choose, require_possible
 from gpudash.actions.lease.queue import Waiting
 from gpudash.actions.lease.request import GpuRequest
@@ -19,9 +20,7 @@ from gpudash.cli.verbs import Verb
 from gpudash.feed.sampler import open_sampler
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
-from gpudash.model.snapshot import Snapshot
 from gpudash.system import terminal
-from gpudash.system.process_tree import ancestor_pids
 
 Format = Literal["uuid", "index"]
 
@@ -91,12 +90,11 @@ def print_free(options: argparse.Namespace, *, waits: bool, timeout: float | Non
     While it `waits` it reports why, and raises UsageError for what can never be satisfied.
     """
     request, waiting = gpu_request(options), Waiting(timeout, since=time.monotonic())
-    lineage = {os.getpid(), *ancestor_pids(os.getpid())}
     with closing(open_sampler(collector_command(options), options.window)) as sampler:
         sampler.fill()
         while True:
             samples = tuple(sampler.samples)
-            choice = choose(samples, request, os.environ, own=_own(samples[-1], lineage))
+            choice = choose(samples, request, os.environ, own=own_leases(samples[-1]))
             if choice.devices:
                 waiting.end()
                 terminal.write(f"{value(choice.devices, options.names)}\n".encode())
@@ -107,11 +105,6 @@ def print_free(options: argparse.Namespace, *, waits: bool, timeout: float | Non
                 waiting.within_deadline
             ):
                 return ExitStatus.TOO_FEW_GPUS
-
-
-def _own(now: Snapshot, lineage: Collection[int]) -> set[str]:
-    """Return the GPUs that an ancestor of this process, a `gpudash run`, has leased."""
-    return {lease.uuid for lease in now.leases if lease.pid in lineage}
 
 
 def value(devices: Sequence[Device], format: Format = "uuid") -> str:

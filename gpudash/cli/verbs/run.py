@@ -8,20 +8,25 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from typing import NoReturn
 
 from gpudash.actions.lease.acquire import Leased, hold_until_exit, lease
-from gpudash.actions.lease.choose import require_possible
-from gpudash.actions.lease.queue import Waiting, wait_in_queue
-from gpudash.actions.lease.request import GpuRequest
+from gpudash.actions.lease.queue import (
+    RULES,
+    Rules,
+    Waiting,
+    kept_for_others,
+    lease_when_free,
+)
 from gpudash.cli.options import collector_command
 from gpudash.cli.values import span
 from gpudash.cli.verbs import Verb
 from gpudash.cli.verbs.pick import add_request, gpu_request, value
-from gpudash.feed.sampler import Sampler, open_sampler
-from gpudash.feed.supervisor import CollectorError
+from gpudash.feed.sampler import open_sampler
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.text import clean
+from gpudash.system import terminal
 
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 
@@ -30,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash run` takes."""
     add_request(parser)
     waits = parser.add_mutually_exclusive_group().add_argument
-    waits("--wait", action="store_true", help="wait for them in a queue with others")
+    waits("--wait", action="store_true", help="wait for them, in a queue with others")
     waits(
         "--no-wait",
         action="store_false",
@@ -39,11 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = "with --wait: give up after this time: 2h"
     parser.add_argument("--timeout", type=span, dest="give_up", metavar="T", help=text)
-    text = "the command to run"
-    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND", help=text)
+    text = "the command to run, and its arguments"
+    parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help=text)
+    parser.usage = "gpudash run [options] -- COMMAND ..."
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, rules: Rules = RULES) -> int:
     """Become the command, with the GPUs leased and named in its environment.
 
     Returns 75 when there are too few; with --wait they are waited for.
@@ -55,58 +61,21 @@ def run(options: argparse.Namespace) -> int:
     wait, timeout, window = options.wait, options.give_up, options.window
     if timeout is not None and not wait:
         raise UsageError("--timeout goes with --wait: without it nothing is waited for")
-    collector, request = collector_command(options), gpu_request(options)
-    waiting = Waiting(timeout if wait else 0, since=time.monotonic())
+    request, waiting = gpu_request(options), Waiting(timeout, since=time.monotonic())
+    sampling = partial(open_sampler, collector_command(options), window)
+    found: Leased | str | None
     if wait:
-        found = _wait(collector, request, window, waiting)
+        found = lease_when_free(sampling, request, waiting, rules)
     else:
-        with closing(open_sampler(collector, window)) as sampler:
+        with closing(sampling()) as sampler:
             sampler.fill()
-            found = _leased(lease(sampler, request), waiting)
-    if found is None:
+            found = lease(sampler, request, kept_for_others(sampler.samples[-1], rules))
+        if isinstance(found, str):
+            terminal.write_message(f"gpudash: {found}\n")
+    if not isinstance(found, Leased):
         return ExitStatus.TOO_FEW_GPUS
     waiting.end()
     return _become(command, found)
-
-
-def _wait(
-    collector: Sequence[str], request: GpuRequest, window: float, waiting: Waiting
-) -> Leased | None:
-    """Wait in the queue, then for the GPUs; only the first in the queue queries the driver."""
-    with closing(open_sampler(collector, 0)) as sampler:
-        sampler.fill()
-        require_possible(sampler.samples[-1], request)
-    with wait_in_queue(waiting) as is_first:
-        if not is_first:
-            waiting.within_deadline(
-                f"{request.count} GPUs wanted, but others are first in the queue"
-            )
-            return None
-        with closing(open_sampler(collector, window)) as sampler:
-            sampler.fill()
-            while True:
-                found = _leased_in_time(sampler, request)
-                if isinstance(found, Leased):
-                    return found
-                if not waiting.within_deadline(found) or not sampler.next_sample_or_retry(
-                    waiting.within_deadline
-                ):
-                    return None
-
-
-def _leased_in_time(sampler: Sampler, request: GpuRequest) -> Leased | str:
-    """Lease GPUs; a driver that is silent or gone meanwhile is one more thing to wait for."""
-    try:
-        return lease(sampler, request)
-    except CollectorError as error:
-        return str(error)
-
-
-def _leased(found: Leased | str, waiting: Waiting) -> Leased | None:
-    if isinstance(found, Leased):
-        return found
-    waiting.within_deadline(found)
-    return None
 
 
 def _become(command: Sequence[str], leased: Leased) -> NoReturn:
@@ -132,4 +101,11 @@ def _become(command: Sequence[str], leased: Leased) -> NoReturn:
         raise failure from None
 
 
-VERB = Verb("run a command on free GPUs, leased until it ends: run -n 2 -- CMD", add_arguments, run)
+VERB = Verb(
+    "run a command on free GPUs, leased until it ends: run -n 2 -- CMD",
+    add_arguments,
+    run,
+    "With --wait, whoever can be served is served, those who have waited longest first. After each "
+    "10 minutes of waiting, what becomes free is kept for the first in line, for 10 minutes at "
+    "first and then for twice as long each time, so that many GPUs come together.",
+)

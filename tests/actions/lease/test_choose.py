@@ -103,10 +103,10 @@ def test_a_shared_one_only_if_that_is_wanted() -> None:
 
 
 def test_a_leased_one_is_taken() -> None:
-    lease = Lease(uuid=gpu_uuid(0), index=0, pid=77, username="bob", name="python")
+    lease = Lease(uuid=gpu_uuid(0), index=0, pid=77, start_ticks=5, username="bob", name="python")
     snapshot = host(idle(0), idle(1), leases=(lease,))
     assert picked(snapshot) == [1]
-    assert "GPU 0 leased by bob (PID 77)" in lack(snapshot, count=2)
+    assert "GPU 0 leased by bob's python (PID 77)" in lack(snapshot, count=2)
     own = choose([snapshot], GpuRequest(count=2), {}, own={gpu_uuid(0)})
     assert [device.index for device in own.devices] == [0, 1]
 

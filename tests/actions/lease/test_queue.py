@@ -1,14 +1,20 @@
 import os
 import pty
+import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import PIPE, Popen
 
+import psutil
 import pytest
 
 from gpudash.actions.lease.choose import require_possible
-from gpudash.actions.lease.queue import Waiting
+from gpudash.actions.lease.queue import Rules, Waiting, tickets
 from gpudash.actions.lease.request import GpuRequest
 from gpudash.model.errors import GpudashError
+from gpudash.system import locks
 from tests.factories import GIB, make_device, make_snapshot
 
 
@@ -28,7 +34,6 @@ def test_a_line_a_minute_without_a_terminal(told: Callable[[], str]) -> None:
     for _ in range(3):
         assert waiting.within_deadline("1 GPU wanted, 0 free")
     assert told() == "gpudash: waiting 3m12s: 1 GPU wanted, 0 free\n"
-    assert waiting.seconds_left is None
 
 
 def test_a_line_that_is_replaced_on_a_terminal() -> None:
@@ -52,7 +57,7 @@ def test_a_line_that_is_replaced_on_a_terminal() -> None:
 
 def test_time_that_is_over(told: Callable[[], str]) -> None:
     waiting = Waiting(5, since=time.monotonic() - 6)
-    assert waiting.seconds_left == 0
+    assert waiting.is_over
     assert not waiting.within_deadline("none")
     assert told() == "gpudash: none\n"
 
@@ -74,3 +79,68 @@ def test_what_is_linked_nowhere_is_not_waited_for() -> None:
     host = make_snapshot(4)
     with pytest.raises(GpudashError, match="can never be free"):
         require_possible(host, GpuRequest(count=2, linked=True), {})
+
+
+def test_what_is_kept_grows_and_is_always_passed_by_again() -> None:
+    rules = Rules(pass_by=10, keep=10)
+    kept = [second for second in range(0, 120, 5) if rules.keeps(second)]
+    assert kept == [10, 15, *range(30, 50, 5), *range(60, 100, 5), 110, 115]
+
+
+TICKET = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDONLY)
+for gpu in (3, 7):
+    fcntl.lockf(descriptor, fcntl.LOCK_SH, 4, gpu << 42 | int(sys.argv[2]))
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def ticket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Popen[str]]]:
+    """Starts a process with a ticket for 4 of the GPUs 3 and 7, `seconds` from now."""
+    monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path))
+    started: list[Popen[str]] = []
+
+    def start(seconds: float) -> Popen[str]:
+        arrival_ms = int((time.clock_gettime(time.CLOCK_BOOTTIME) + seconds) * 1000)
+        argv = [sys.executable, "-c", TICKET, str(tmp_path), str(arrival_ms)]
+        process = Popen(argv, stdin=PIPE, stdout=PIPE, text=True)
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_those_who_have_waited_longer_come_first(ticket: Callable[..., Popen[str]]) -> None:
+    second, first = ticket(20), ticket(10)
+    found = tickets(locks.listed())
+    assert [(each.pid, each.wanted, each.gpus) for each in found] == [
+        (first.pid, 4, {3, 7}),
+        (second.pid, 4, {3, 7}),
+    ]
+
+
+def test_a_process_has_not_waited_for_longer_than_it_runs(
+    ticket: Callable[..., Popen[str]],
+) -> None:
+    ticket(-3600)
+    assert tickets(locks.listed()) == []
+
+
+def test_a_stopped_process_does_not_wait(ticket: Callable[..., Popen[str]]) -> None:
+    process = ticket(0)
+    process.send_signal(signal.SIGSTOP)
+    while psutil.Process(process.pid).status() != "stopped":
+        os.sched_yield()
+    assert tickets(locks.listed()) == []
+    process.send_signal(signal.SIGCONT)
+    while psutil.Process(process.pid).status() == "stopped":
+        os.sched_yield()
+    assert [each.pid for each in tickets(locks.listed())] == [process.pid]

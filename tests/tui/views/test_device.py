@@ -404,6 +404,7 @@ def text(cells: int = 80, **overrides: Any) -> str:
     snapshot = make_snapshot(2)
     fields: dict[str, Any] = {
         "pid": 77,
+        "start_ticks": 5,
         "username": "bob",
         "name": "python",
         "create_time": snapshot.taken_at.timestamp() - 7500,
@@ -426,9 +427,8 @@ def test_who_since_when_and_whether_it_is_used() -> None:
 def test_a_holder_that_cannot_be_named() -> None:
     unseen = text(pid=None, username=None, name=None, create_time=None)
     assert unseen.startswith(" Leased by a process of another PID namespace: ")
-    assert text(username=None, name=None, create_time=None).startswith(
-        " Leased by process (PID 77): "
-    )
+    ended = text(start_ticks=None, username=None, name=None, create_time=None)
+    assert ended.startswith(" Leased by a child of an ended process: ")
 
 
 @pytest.mark.parametrize("cells", [0, 1, 7, 40, 60])

@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 
+from gpudash.analysis.columns.leases import lease_holder
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.health import levels
 from gpudash.analysis.health.levels import memory_share
-from gpudash.analysis.labels import whose
 from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field, Group
-from gpudash.model.process import Lease, Process, ProcessDevice
+from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import Level
 from gpudash.model.text import cut, fold, pad, width
-from gpudash.model.units import duration, readable
+from gpudash.model.units import readable
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined
 from gpudash.tui.theme import Theme
@@ -240,18 +240,10 @@ def lease_lines(snapshot: Snapshot, device: Device, theme: Theme, cells: int) ->
     lease = next((each for each in snapshot.leases if each.uuid == device.uuid), None)
     if lease is None:
         return []
-    now = snapshot.taken_at.timestamp()
-    text = cut(f" Leased by {_holder(lease, now)}: ", cells, mark=theme.glyphs.ellipsis)
+    text = cut(f" Leased by {lease_holder(lease, snapshot)}: ", cells, mark=theme.glyphs.ellipsis)
     used = cut(_USED[lease.is_used], max(0, cells - len(text)), mark="")
     style = theme.level("warn") if lease.is_used is False else theme.base
     return [[Segment(text, theme.dim), Segment(used, style)]]
-
-
-def _holder(lease: Lease, now: float) -> str:
-    if lease.pid is None:
-        return "a process of another PID namespace"
-    since = "" if lease.create_time is None else f" for {duration(now - lease.create_time)}"
-    return f"{whose(lease.name, lease.username, lease.pid)}{since}"
 
 
 _HOLDER_ROLES = {"user": "owner", "type": "dim", "job": "dim"}

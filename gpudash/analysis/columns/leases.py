@@ -1,0 +1,114 @@
+"""The columns of leases: the GPU, who has it since when, and whether it is used."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpudash.analysis.labels import whose
+from gpudash.analysis.table import Column, number
+from gpudash.model.process import Lease
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import Level
+from gpudash.model.units import ABSENT, duration
+
+_OTHER_NAMESPACE = "a process of another PID namespace"
+_ENDED = "a child of an ended process"
+_USED = {True: "yes", False: "no", None: ABSENT}
+
+
+class LeaseRow(NamedTuple):
+    """A lease, and the age of the process that took it."""
+
+    lease: Lease
+    age_seconds: float | None
+
+
+def lease_rows(snapshot: Snapshot) -> list[LeaseRow]:
+    """Return the leases of a snapshot in the order of the GPUs."""
+    return [LeaseRow(lease, _age(lease, snapshot)) for lease in snapshot.leases]
+
+
+def lease_holder(lease: Lease, snapshot: Snapshot) -> str:
+    """Return who has a GPU: `bob's python (PID 77) for 2h05m`.
+
+    The PID of a process that has ended may be another's by now, and is left out.
+    """
+    unidentified = _unidentified(lease)
+    if unidentified is not None:
+        return unidentified
+    age = _age(lease, snapshot)
+    since = "" if age is None else f" for {duration(age)}"
+    return f"{whose(lease.name, lease.username, lease.pid)}{since}"
+
+
+def _age(lease: Lease, snapshot: Snapshot) -> float | None:
+    if lease.create_time is None:
+        return None
+    return max(snapshot.taken_at.timestamp() - lease.create_time, 0.0)
+
+
+def _unidentified(lease: Lease) -> str | None:
+    """Return what is known of a holder that cannot be named, None for one that can."""
+    if lease.pid is None:
+        return _OTHER_NAMESPACE
+    return _ENDED if lease.start_ticks is None else None
+
+
+def _pid(row: LeaseRow) -> str:
+    return ABSENT if _unidentified(row.lease) is not None else str(row.lease.pid)
+
+
+def _level(row: LeaseRow) -> Level:
+    return "warn" if row.lease.is_used is False else "unknown"
+
+
+LEASE_COLUMNS: tuple[Column[LeaseRow], ...] = (
+    Column(
+        key="index",
+        header="GPU",
+        text=lambda row: str(row.lease.index),
+        sort_key=lambda row: row.lease.index,
+        width=4,
+        align=">",
+    ),
+    Column(
+        key="user",
+        header="OWNER",
+        text=lambda row: row.lease.username or ABSENT,
+        sort_key=lambda row: row.lease.username or "",
+        width=20,
+    ),
+    Column(
+        key="pid",
+        header="PID",
+        text=_pid,
+        sort_key=lambda row: number(row.lease.pid),
+        width=7,
+        align=">",
+    ),
+    Column(
+        key="age",
+        header="SINCE",
+        text=lambda row: duration(row.age_seconds),
+        sort_key=lambda row: number(row.age_seconds),
+        width=7,
+        align=">",
+        ticks=True,
+    ),
+    Column(
+        key="used",
+        header="USED",
+        text=lambda row: _USED[row.lease.is_used],
+        sort_key=lambda row: _USED[row.lease.is_used],
+        width=4,
+        level=_level,
+    ),
+    Column(
+        key="name",
+        header="PROGRAM",
+        text=lambda row: _unidentified(row.lease) or row.lease.name or ABSENT,
+        sort_key=lambda row: row.lease.name or "",
+        width=40,
+        grows=True,
+    ),
+)
