@@ -344,6 +344,7 @@ class GpudashApp(TerminalApp):
 
     action_palette = choices.choose_action
     action_choose_theme = choices.choose_theme
+    action_save_settings = choices.save_settings
 
     # Keys: time and the driver
 

@@ -73,6 +73,14 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "choose the colours",
         words="theme colors appearance",
     ),
+    key(
+        "screen.save",
+        "f12",
+        "F12",
+        "save_settings",
+        "save what keys changed as settings",
+        words="keep preferences config order panels",
+    ),
     key("screen.mistakes", "exclamation_mark", "!", "mistakes", "show mistakes in the settings"),
     key(
         "screen.redraw", "ctrl+l,f5", "^L", "redraw", "redraw the screen (also F5)", words="refresh"

@@ -1,7 +1,7 @@
 """How the user wants the screen: as set in the file, for this run, and as changed while it runs.
 
-Only what was changed on screen is written back: what was asked for on the command line is for
-one run.
+Only what was chosen in a dialog, or saved by its key, is written back: what a single key changed,
+or the command line asked for, is for one run.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """What `+` and `-` step through, in seconds."""
 
-MIN_SAVED_INTERVAL = 0.5
-"""The shortest of them that becomes a setting: shorter ones are for a moment."""
-
 _PATIENCE_SECONDS = 1.0
 """How long a folder that does not answer may delay the end of the program."""
 
@@ -56,18 +53,23 @@ class Preferences:
         """Called with the reason if the next write fails; None if there is nothing to write."""
 
     @property
+    def has_file(self) -> bool:
+        """Whether there is a file to save to."""
+        return self._path is not None
+
+    @property
     def is_saved(self) -> bool:
         """Whether there is nothing to write: the file is up to date, or there is none."""
         return self._path is None or self._wanted == self._saved
 
     def change(self, **fields: Any) -> None:
-        """Note what the user changed on screen."""
+        """Note what the user chose on screen."""
         self.current = msgspec.structs.replace(self.current, **fields)
         self._wanted = msgspec.structs.replace(self._wanted, **fields)
 
-    def preview(self, theme: str) -> None:
-        """Use a theme without saving it."""
-        self.current = msgspec.structs.replace(self.current, theme=theme)
+    def try_out(self, **fields: Any) -> None:
+        """Use settings without saving them, as a key does that may be hit by accident."""
+        self.current = msgspec.structs.replace(self.current, **fields)
 
     def save(self, failed: Callable[[str], None] | None = None) -> None:
         """Write changes to the file in a thread, where `failed` is called with a reason.

@@ -131,11 +131,20 @@ def test_interval_changes_without_a_gap() -> None:
         assert "STALE" not in terminal.raw.decode()
 
 
-def test_what_was_changed_comes_back_the_next_time(config: Path) -> None:
+def test_what_keys_changed_comes_back_only_if_it_was_saved(config: Path) -> None:
+    with demo() as terminal:
+        terminal.wait_for("vllm")
+        terminal.send("r", "o", "+")
+        terminal.wait_for("every 2s")
+        terminal.send("q")
+        terminal.wait_exit()
+    assert not config.exists()
     with demo() as terminal:
         terminal.wait_for("vllm")
         terminal.send("s", "home", "enter", "r", "o", "+")
         terminal.wait_for("every 2s")
+        terminal.send("\x1b[24~")
+        terminal.wait_for("saved")
         terminal.send("q")
         terminal.wait_exit()
     text = config.read_text()
@@ -158,6 +167,8 @@ def test_change_right_before_the_connection_drops_is_saved(config: Path) -> None
         terminal.wait_for("vllm")
         terminal.send("o")
         terminal.wait_for(lambda text: "LOAD" not in text)
+        terminal.send("\x1b[24~")
+        terminal.wait_for("saved")
         terminal.hang_up()
         terminal.wait_exit()
     assert 'hidden_panels = ["host"]' in config.read_text()

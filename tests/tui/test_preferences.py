@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudash.config.file import load
 from gpudash.config.settings import Settings
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import INTERVALS, Preferences, choices, next_interval
@@ -66,16 +67,42 @@ async def test_what_was_changed_on_screen_is_saved_and_nothing_else(path: Path) 
     app = GpudashApp(feed, preferences=preferences)
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
-        await pilot.press("s", "home", "enter", "r", "o")
+        await pilot.press("s", "home", "enter", "o", "r")
         await pilot.pause()
     preferences.finish()
     text = path.read_text()
     assert text.startswith("# mine\n")
     assert 'sort = "pid"' in text
-    assert "reverse = true" in text
-    assert 'hidden_panels = ["host"]' in text
+    assert "reverse" not in text
+    assert "hidden_panels" not in text
     assert "interval" not in text
     assert "read_only" not in text
+
+
+async def test_a_single_key_saves_nothing_until_it_is_asked_to(path: Path) -> None:
+    feed = HandFeed()
+    preferences = Preferences(str(path))
+    app = GpudashApp(feed, preferences=preferences)
+    async with app.run_test(size=WIDE) as pilot:
+        feed.give(busy_snapshot(4))
+        await pilot.press("r", "o", "full_stop", "plus", "minus", "plus")
+        await pilot.pause()
+        assert preferences.is_saved
+        await pilot.press("f12")
+        await pilot.pause()
+        assert "saved: the order, the panels and the interval" in screen_lines(app)[-1]
+        wanted = preferences.current
+    preferences.finish()
+    assert load(str(path), choices())[0] == wanted
+    assert (wanted.hidden_panels, wanted.interval) == (("host",), 2.0)
+
+
+async def test_without_a_file_there_is_nothing_to_save_to() -> None:
+    app = GpudashApp(HandFeed())
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("f12")
+        await pilot.pause()
+        assert "no settings file" in screen_lines(app)[-1]
 
 
 async def test_changes_are_saved_while_the_screen_is_open(path: Path) -> None:
@@ -83,7 +110,7 @@ async def test_changes_are_saved_while_the_screen_is_open(path: Path) -> None:
     app = GpudashApp(feed, preferences=Preferences(str(path)))
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
-        await pilot.press("r")
+        await pilot.press("r", "f12")
         for _look in range(100):
             if path.exists():
                 break

@@ -70,7 +70,7 @@ def choose_theme(app: GpudashApp) -> None:
 
     def preview(name: str) -> Theme:
         if name != app.preferences.current.theme:
-            app.preferences.preview(name)
+            app.preferences.try_out(theme=name)
             app.apply_theme()
         app.redraw()
         return app.dashboard.theme
@@ -90,6 +90,17 @@ def choose_theme(app: GpudashApp) -> None:
     )
 
 
+def save_settings(app: GpudashApp) -> None:
+    """Make settings of what keys changed: the order, the panels and the interval."""
+    current = app.preferences.current
+    fields: dict[str, object] = {
+        name: getattr(current, name) for name in ("sort", "reverse", "hidden_panels", "interval")
+    }
+    app.prefer(**fields)
+    saved = "saved: the order, the panels and the interval"
+    app.show_message(saved if app.preferences.has_file else "there is no settings file to save to")
+
+
 def choose_sort(app: GpudashApp) -> None:
     """Choose the column to sort by from all, those that have no room on screen too."""
     current = app.dashboard.listing.sort_key
@@ -97,6 +108,7 @@ def choose_sort(app: GpudashApp) -> None:
     def chosen(key: str | None) -> None:
         if key is not None and key != app.dashboard.listing.sort_key:
             sort_by(app, key)
+            app.prefer(sort=key, reverse=app.preferences.current.reverse)
         app.redraw()
 
     choices = [
@@ -196,5 +208,5 @@ def toggle_device(app: GpudashApp, index: int) -> None:
 def toggle_panel(app: GpudashApp, panel: str) -> None:
     """Hide a panel, or show it again."""
     app.dashboard.toggle_panel(panel)
-    app.prefer(hidden_panels=tuple(sorted(app.dashboard.hidden)))
+    app.preferences.try_out(hidden_panels=tuple(sorted(app.dashboard.hidden)))
     app.show_message("")

@@ -51,7 +51,7 @@ def sort_by(app: GpudashApp, key: str) -> None:
     listing = app.dashboard.listing
     listing.sort_by(key)
     reverse = listing.descending is not starts_largest(listing.sort_key)
-    app.prefer(sort=listing.sort_key, reverse=reverse)
+    app.preferences.try_out(sort=listing.sort_key, reverse=reverse)
     app.show_message("")
 
 

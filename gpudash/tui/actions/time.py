@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpudash.feed.protocol import FeedState
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
-from gpudash.tui.preferences import MIN_SAVED_INTERVAL, next_interval
+from gpudash.tui.preferences import next_interval
 from gpudash.tui.views.view import put_above
 
 if TYPE_CHECKING:
@@ -43,10 +43,7 @@ def step(app: GpudashApp, samples: int) -> None:
 
 
 def change_interval(app: GpudashApp, step: int) -> None:
-    """Sample more rarely (1) or more often (-1), or play faster or slower, from now on.
-
-    An interval that costs a host much is for this session only.
-    """
+    """Sample more rarely (1) or more often (-1), or play faster or slower, from now on."""
     feed, player, collector = app.feed, app.feed.player, app.feed.collector
     if player is not None:
         player.change_speed(step)
@@ -58,12 +55,8 @@ def change_interval(app: GpudashApp, step: int) -> None:
         app.show_message(f"{seconds:g} s is the {'longest' if step > 0 else 'shortest'} interval")
         return
     collector.change_interval(seconds)
-    message = f"a sample every {seconds:g} s"
-    if seconds >= MIN_SAVED_INTERVAL:
-        app.prefer(interval=seconds)
-    else:
-        message += ", in this session only"
-    app.show_message(message)
+    app.preferences.try_out(interval=seconds)
+    app.show_message(f"a sample every {seconds:g} s")
 
 
 def seek(app: GpudashApp) -> None:
