@@ -51,6 +51,8 @@ def collect(
     Raises DriverError when the driver cannot be opened or released.
     """
     exit_on_ctrl_c()
+    terminal.keep_for_ourselves()
+    fork.end_loudly()
     if controller is not None:
         fork.end_with_parent(controller)
         fork.set_process_name(_COLLECTOR_NAME)

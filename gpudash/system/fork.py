@@ -25,6 +25,8 @@ _REAP_SECONDS = 0.2
 
 _GRACE_SECONDS = 2.0
 """How long the child may exceed its time, to report itself what did not answer."""
+_TOTAL_FACTOR = 6
+"""How many times as long as it may be silent the child may take altogether."""
 _ALIVE = b"."
 _CRASHES = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
@@ -36,6 +38,10 @@ Reply = bytes | int | None
 """What a call returned; how its process ended instead, negative for a signal; None: too late."""
 
 
+_kept: list[object] = []
+"""What C code calls, which must not be freed."""
+
+
 def end_with_parent(parent: int) -> None:
     """Let the kernel kill us when the parent ends: a hung call would outlast it unseen.
 
@@ -44,6 +50,24 @@ def end_with_parent(parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def end_loudly() -> None:
+    """Let a library that calls exit() end this process with a message and status 1.
+
+    Only for a process that ends by os._exit, and that is read by others.
+    """
+    import atexit
+    from ctypes import CDLL, CFUNCTYPE
+
+    def report() -> None:
+        os.write(2, b"gpudash: the driver's library ended the process that queried it\n")
+        os._exit(ExitStatus.FAILURE)
+
+    _kept.append(CFUNCTYPE(None)(report))
+    CDLL(None).__cxa_atexit(_kept[-1], None, None)
+    # Ours, after a traceback, comes first, while there is an interpreter.
+    atexit.register(os._exit, ExitStatus.FAILURE)
 
 
 def set_process_name(name: str) -> None:
@@ -189,7 +213,8 @@ def _close_all_but(kept: Collection[int], ours: Sequence[int] = ()) -> None:
 class ForkedCall(_Forked):
     """A call that is given the descriptor of a pipe for its result; all else is as it was here.
 
-    A child that the kernel holds keeps nothing of ours but the end of a pipe.
+    A child that the kernel holds keeps nothing of ours but the end of a pipe. What a library
+    prints there goes to stderr, and where it ends the child, that is reported there.
     """
 
     def __init__(self, call: Callable[[int], int]) -> None:
@@ -201,6 +226,8 @@ class ForkedCall(_Forked):
 
         def run() -> int:
             os.close(self.descriptor)
+            terminal.keep_for_ourselves()
+            end_loudly()
             try:
                 return call(end)
             finally:
@@ -232,16 +259,24 @@ class ForkedCall(_Forked):
         return self.poll()
 
 
-def _read_all(calls: Sequence[ForkedCall], seconds: float, *, of_silence: bool = False) -> None:
-    """Read until all calls are done or the seconds, counted from the last output, are over."""
+def _read_all(
+    calls: Sequence[ForkedCall], seconds: float, *, total_seconds: float | None = None
+) -> None:
+    """Read until all calls are done or the seconds are over.
+
+    With `total_seconds` they are counted from the last output, up to that many altogether.
+    """
     poll = select.poll()
     pending = {call.descriptor: call for call in calls}
     for descriptor in pending:
         poll.register(descriptor, select.POLLIN)
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
+    deadline = began + seconds
     while pending and (events := poll.poll(max(0.0, deadline - time.monotonic()) * 1000)):
-        if of_silence:
-            deadline = time.monotonic() + seconds
+        if total_seconds is not None:
+            deadline = min(time.monotonic() + seconds, began + total_seconds)
+            if time.monotonic() >= deadline:
+                break
         for descriptor, _ in events:
             pending[descriptor].read()
             if pending[descriptor].is_done:
@@ -273,17 +308,20 @@ def _reply(child: ForkedCall) -> Reply:
     return child.status() or bytes(child.output)
 
 
-def run_isolated(work: Work, seconds: float) -> int:
+def run_isolated(work: Work, seconds: float, grace_seconds: float = _GRACE_SECONDS) -> int:
     """Do work in a child, write what it wrote, and return its status.
 
-    Raises the child's GpudashError, and DriverError when there is no sign of life for `seconds`.
+    Raises the child's GpudashError, and DriverError when there is no sign of life for `seconds`,
+    or no answer in some times as many.
     """
     child = ForkedCall(lambda descriptor: _answer(work, descriptor))
-    _read_all([child], seconds + _GRACE_SECONDS, of_silence=True)
+    total, began = _TOTAL_FACTOR * seconds, time.monotonic()
+    _read_all([child], seconds + grace_seconds, total_seconds=total + grace_seconds)
     if not child.is_done:
         child.kill()
+        waited = total if time.monotonic() - began >= total else seconds
         raise DriverError(
-            ExitStatus.NO_ANSWER, f"no answer in {seconds:g} s; --timeout waits longer"
+            ExitStatus.NO_ANSWER, f"no answer in {waited:g} s; --timeout waits longer"
         )
     message = bytes(child.output).lstrip(_ALIVE)
     if not message:
@@ -330,7 +368,10 @@ def _send(descriptor: int, data: bytes) -> None:
 
 
 def _crashed(child: ForkedCall) -> int:
-    """Return the status of a child that ended without an answer; raises for a signal."""
+    """Return the status of a child that ended without an answer, and has printed why.
+
+    Raises GpudashError for a signal.
+    """
     code = child.status()
     if code is None or code >= 0:
         return code or ExitStatus.FAILURE

@@ -10,10 +10,11 @@ from contextlib import suppress
 from gpudash.model.errors import OutputError
 from gpudash.model.text import cut
 
-_FD, _PROGRESS_FD = 1, 2
+_PROGRESS_FD = 2
 _ERASE = "\r\x1b[K"
 _DEFAULT_COLUMNS = 80
 
+_FD = 1
 _captured: list[bytes] | None = None
 _has_written = False
 
@@ -50,6 +51,14 @@ def write(data: bytes) -> None:
         raise ReaderGoneError from None
     except OSError as error:
         raise OutputError(f"the output could not be written: {error.strerror}") from None
+
+
+def keep_for_ourselves() -> None:
+    """Let nothing but this module write to stdout: what C code prints goes to stderr."""
+    global _FD
+    if _FD == 1:
+        _FD = os.dup(1)
+        os.dup2(2, 1, inheritable=True)
 
 
 def has_written() -> bool:

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.e2e.run import complete, gpudash, no_library
+from tests.e2e.stream import streaming
 from tests.holders import Holder, pid_list
 
 pytestmark = pytest.mark.e2e
@@ -135,3 +136,25 @@ def test_hostile_command_line_is_harmless_text(fakenvml: Path, holders: Holders)
     assert r"\x1b]0;owned\x07" in process.command_line[3]
     assert all(argument.isprintable() for argument in process.command_line)
     assert len(document.stdout) < 40_000
+
+
+QUERIES = (("--once",), ("--once", "--json"), ("--json",))
+
+
+@pytest.mark.parametrize("arguments", QUERIES)
+@pytest.mark.parametrize("status", [0, 1, 7])
+def test_a_library_that_ends_the_process_does_not_do_so_in_silence(
+    fakenvml: Path, arguments: tuple[str, ...], status: int
+) -> None:
+    run = gpudash(*arguments, library=fakenvml, EXIT=f"nvmlDeviceGetSerial:1:{status}")
+    assert run.stderr == "gpudash: the driver's library ended the process that queried it\n"
+    assert (run.status, run.stdout) == (1, b"")
+
+
+def test_what_a_library_prints_is_not_in_our_output(fakenvml: Path) -> None:
+    noisy = {"DEVICES": 1, "PRINT": "nvmlDeviceGetName:*,nvmlDeviceGetSerial:*"}
+    run = gpudash("--once", "--json", library=fakenvml, **noisy)
+    assert run.snapshot.devices[0].name is not None
+    assert "noise from nvmlDeviceGetName" in run.stderr
+    with streaming(fakenvml, **noisy) as stream:
+        assert stream.next().devices[0].serial is not None

@@ -116,7 +116,9 @@ static ret_t faults(const char *name, gpu_t *g, double *hangs) {
         if (r->dev >= 0 && (!g || g->index != r->dev)) continue;
         if (__atomic_add_fetch(&r->seen, 1, __ATOMIC_RELAXED) <= r->after) continue;
         if (r->fault == FAIL) return (ret_t)r->arg;
-        if (r->fault == HANG) *hangs = r->arg;
+        if (r->fault == EXIT) exit((int)r->arg);
+        if (r->fault == PRINT) { printf("noise from %s\n", name); fflush(stdout); }
+        else if (r->fault == HANG) *hangs = r->arg;
         else lies = 1;
     }
     return OK;

@@ -36,6 +36,8 @@
  *                         lookups count as calls on the device they find
  *   GARBAGE=fn:dev[:_:after_n],...   that call succeeds and returns nonsense: 37100 %,
  *                         0xffffffff, a process at 2147483632 %, names that are no UTF-8
+ *   EXIT=fn:dev:status    that call ends the process by exit()
+ *   PRINT=fn:dev          that call prints a line to stdout
  *   LOST=dev[:after_n],...  after n calls on it, every call on dev says GPU_IS_LOST
  *   REMOVED=dev,...       unplugged: its handles are lost at once, and as in the driver the next
  *                         nvmlInit numbers the GPUs without it; one that returns needs an init too

@@ -50,7 +50,7 @@ static struct {
     int npids;
 } C;
 
-enum fault { HANG, FAIL, GARBAGE };
+enum fault { HANG, FAIL, GARBAGE, EXIT, PRINT };
 typedef struct { enum fault fault; char fn[80]; int dev; double arg; long after, seen; } rule_t;
 static rule_t rules[MAXRULES];
 static int nrules;
@@ -122,7 +122,7 @@ static void read_rules(const char *key, enum fault fault) {
         rule_t *r = &rules[nrules];
         char dev[16] = "*", arg[32] = "0";
         memset(r, 0, sizeof *r);
-        if (sscanf(t, "%79[^:]:%15[^:]:%31[^:]:%ld", r->fn, dev, arg, &r->after) < (fault == GARBAGE ? 2 : 3)) continue;
+        if (sscanf(t, "%79[^:]:%15[^:]:%31[^:]:%ld", r->fn, dev, arg, &r->after) < (fault == GARBAGE || fault == PRINT ? 2 : 3)) continue;
         r->fault = fault;
         r->dev = dev[0] == '*' ? -1 : atoi(dev);
         r->arg = strcmp(arg, "inf") ? atof(arg) : 1e9;
@@ -243,6 +243,8 @@ static void read_settings(void) {
     read_rules("HANG", HANG);
     read_rules("FAIL", FAIL);
     read_rules("GARBAGE", GARBAGE);
+    read_rules("EXIT", EXIT);
+    read_rules("PRINT", PRINT);
     read_lost();
     read_troubles();
     settings_read++;

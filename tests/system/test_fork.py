@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.system.fork import ForkedProcess, call_isolated
+from gpudash.model.errors import DriverError
+from gpudash.system.fork import ForkedProcess, call_isolated, run_isolated
 
 SECONDS = 10.0
 
@@ -225,3 +226,13 @@ def test_who_was_left_before_it_could_ask_ends_at_once() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
     assert (run.returncode, run.stderr) == (-signal.SIGKILL, b"")
+
+
+def test_one_that_gives_signs_of_life_for_ever_is_left_behind() -> None:
+    def busy(alive: Callable[[], None]) -> int:
+        while True:
+            alive()
+            time.sleep(0.01)
+
+    with pytest.raises(DriverError, match=r"no answer in 0\.6 s"):
+        run_isolated(busy, 0.1, grace_seconds=0.1)

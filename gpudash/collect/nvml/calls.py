@@ -177,8 +177,8 @@ SLOW = (
     _call("TotalEccErrors", 1, 0, ecc_uncorrected_volatile_count=v.count),
     _call("TotalEccErrors", 0, 1, ecc_corrected_aggregate_count=v.count),
     _call("TotalEccErrors", 1, 1, ecc_uncorrected_aggregate_count=v.count),
-    _call("RetiredPages", 0, retired_pages_single_bit_count=len),
-    _call("RetiredPages", 1, retired_pages_double_bit_count=len),
+    _call("RetiredPages", 0, retired_pages_single_bit_count=v.page_count),
+    _call("RetiredPages", 1, retired_pages_double_bit_count=v.page_count),
     _call("RetiredPagesPendingStatus", retired_pages_pending=v.flag),
     _call(
         "RemappedRows",

@@ -27,6 +27,8 @@ Scoped = tuple[int, int]
 
 _BUFFER_ENTRIES = 64
 _MAX_GROWTHS = 6
+_MAX_ENTRIES = 1 << 17
+"""More than a kernel has PIDs for on one GPU; a count above it is garbage."""
 _NO_INSTANCE = 0xFFFFFFFF
 _FABRIC_INFO_V2 = 0x02000024
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
@@ -86,6 +88,8 @@ def listed(
         code = function(handle, *array_first, *extra)
         if code != codes.INSUFFICIENT_SIZE:
             return (buffer[: count.value] if code == codes.SUCCESS else None), code
+        if count.value > _MAX_ENTRIES:
+            break
         capacity = max(count.value, capacity) * 2
     return None, codes.INSUFFICIENT_SIZE
 
@@ -218,8 +222,9 @@ class Library:
             return function(*arguments), codes.SUCCESS
         except self._errors as error:
             return None, getattr(error, "value", codes.FUNCTION_NOT_FOUND)
-        except (UnicodeDecodeError, TypeError):
-            # pynvml decodes strings strictly, and stores None into a C field of some answers.
+        except (UnicodeDecodeError, TypeError, MemoryError, OverflowError):
+            # pynvml decodes strings strictly, stores None into a C field of some answers, and
+            # makes room for whatever count it is given.
             return None, codes.UNKNOWN
 
     def call_device(self, name: str, *arguments: Any) -> tuple[Any, int]:

@@ -13,6 +13,8 @@ from gpudash.model.device import Device
 
 _GONE = codes.PERMANENT | codes.DEAD | {codes.INVALID_ARGUMENT, codes.NOT_FOUND}
 """How the driver reports that there is no instance; any other failure leaves that open."""
+_MAX_INSTANCES = 64
+"""No GPU has more than a few; a driver that reports many is not believed."""
 
 
 class InstanceReader:
@@ -62,7 +64,7 @@ class InstanceReader:
         count, code = self._library.call("nvmlDeviceGetMaxMigDeviceCount", handle)
         if code and code not in _GONE:
             yield from self._slots.values()
-        for number in range(count or 0):
+        for number in range(min(count or 0, _MAX_INSTANCES)):
             instance, code = self._library.call(
                 "nvmlDeviceGetMigDeviceHandleByIndex", handle, number
             )

@@ -18,6 +18,8 @@ from gpudash.model.errors import DriverError
 from gpudash.model.fault import Fault
 from gpudash.model.text import SafeText, clean
 
+_MAX_GPUS = 1024
+
 CALL_HANGS = "a call hangs in the driver, which keeps the GPUs"
 
 
@@ -214,6 +216,8 @@ class DeviceRegistry:
         count, code = self._library.call("nvmlDeviceGetCount")
         if code:
             raise DriverError(code, codes.driver_message(code))
+        if count > _MAX_GPUS:
+            raise DriverError(codes.UNKNOWN, f"the driver reports {count} GPUs, which cannot be")
         indices = range(count)
         if len(on_bus) == count:
             self.arrange(on_bus)

@@ -6,7 +6,7 @@ Drivers have answered 37100 % and 2147483632 % (nvtop#110, DCGM#83), all ones fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 from gpudash.model.text import clean, clean_bytes
@@ -61,6 +61,9 @@ EVENT_REASONS = {
 }
 
 
+_MAX_PAGES = 1 << 16
+
+
 def within(low: int, high: int) -> Convert:
     """Return a conversion that keeps whole numbers from `low` to `high`."""
     return lambda value: int(value) if value is not None and low <= value <= high else None
@@ -76,6 +79,12 @@ count = within(0, _UNKNOWN_64 >> 1)
 small_count = within(0, _UNKNOWN_32 - 1)
 size = within(0, _MAX_SIZE)
 positive = within(1, _MAX_SIZE)
+
+
+def page_count(addresses: Sized) -> int | None:
+    """Return how many pages are retired; a GPU can do without a few hundred at most."""
+    number = len(addresses)
+    return number if number <= _MAX_PAGES else None
 
 
 def flag(value: Any) -> bool | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from ctypes import c_uint
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.library import FieldAnswer, Library
+from gpudash.collect.nvml.library import FieldAnswer, Library, listed
 from gpudash.collect.simulated import SimulatedHost
 from tests.collect.nvml.tampering import Machine, Tampered
 from tests.fakenvml.asking import ask
@@ -92,3 +93,33 @@ def test_listing_processes_makes_no_type_again_and_again(fakenvml: Path) -> None
         DRIVER="535.54.03",
     )
     assert counts == [[0] * 5, [1]]
+
+
+@pytest.mark.parametrize("count", [1_000_000, 2**32 - 1])
+def test_a_list_of_more_processes_than_there_can_be_is_not_made_room_for(count: int) -> None:
+    asked: list[int] = []
+
+    def too_many(_handle: object, size: Any, _entries: object) -> int:
+        asked.append(size._obj.value)
+        size._obj.value = count
+        return codes.INSUFFICIENT_SIZE
+
+    assert listed(too_many, None, c_uint) == (None, codes.INSUFFICIENT_SIZE)
+    assert asked == [64]
+
+
+def test_a_count_that_no_memory_has_room_for_is_unknown() -> None:
+    machine = Machine("single")
+
+    def make_room(*_: object) -> Any:
+        raise MemoryError
+
+    machine.driver.replaced["nvmlDeviceGetRetiredPages"] = make_room
+    device = machine.read().devices[0]
+    assert (device.state, device.retired_pages_single_bit_count) == ("ok", None)
+
+
+def test_more_retired_pages_than_there_can_be_are_unknown() -> None:
+    machine = Machine("single")
+    machine.driver.replaced["nvmlDeviceGetRetiredPages"] = lambda *_: range(1_000_000)
+    assert machine.read().devices[0].retired_pages_single_bit_count is None

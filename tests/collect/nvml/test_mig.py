@@ -107,3 +107,11 @@ def test_a_lost_instance_costs_the_others_nothing() -> None:
     machine.driver.replaced["nvmlDeviceGetMigDeviceHandleByIndex"] = fail
     devices = machine.read(after=6.0).devices
     assert [device.state for device in devices] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("count", [1_000_000, 2**32 - 1])
+def test_more_slots_than_there_can_be_are_not_searched(count: int) -> None:
+    machine = Machine("mig")
+    machine.driver.replaced["nvmlDeviceGetMaxMigDeviceCount"] = lambda _: count
+    assert any(device.is_mig for device in machine.read().devices)
+    assert machine.driver.asked.count("nvmlDeviceGetMigDeviceHandleByIndex") <= 64 * 8

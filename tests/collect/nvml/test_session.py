@@ -267,3 +267,11 @@ def test_a_gpu_that_returns_where_no_bus_can_be_seen_is_found_through_pynvml(
     whole, without = ["ok"] * 3, ["ok", "lost", "ok"]
     assert [answers[place] for place in (0, 3, 7)] == [whole] * 3
     assert [sorted(answers[place]) for place in (1, 2, 4, 5, 6)] == [sorted(without)] * 5
+
+
+@pytest.mark.parametrize("count", [1_000_000, 2**32 - 1])
+def test_more_gpus_than_there_can_be_are_an_error(count: int) -> None:
+    machine = HotplugMachine("dgx-h100")
+    machine.driver.replaced["nvmlDeviceGetCount"] = lambda: count
+    with pytest.raises(DriverError, match=str(count)):
+        machine.read()
