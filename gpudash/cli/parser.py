@@ -28,6 +28,9 @@ class _Formatter(argparse.HelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser that raises UsageError with a suggestion."""
 
+    is_intermixed = False
+    """Whether options may stand between the words of a list."""
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
         # As since Python 3.14: `--at -30s` has a value.
@@ -35,7 +38,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Return the options of all words; raises UsageError for those that nothing takes."""
-        options, left = self.parse_known_args(args, namespace)
+        parse = self.parse_known_intermixed_args if self.is_intermixed else self.parse_known_args
+        options, left = parse(args, namespace)
         if left:
             raise self.unrecognized(left)
         return options

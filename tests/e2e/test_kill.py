@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGKILL
 
 import psutil
 import pytest
@@ -247,3 +248,27 @@ def test_a_pid_that_is_reused_while_it_asks_is_spared(fakenvml: Path, holders: H
         finally:
             innocent.kill()
             innocent.wait()
+
+
+@pytest.mark.parametrize("signal", ["TERM", "KILL"])
+def test_a_tree_whose_root_ends_during_the_question(
+    fakenvml: Path, state: Path, signal: str
+) -> None:
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
+        env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=family.pid)
+        argv = command(family.pid, signal=signal, tree=True)
+        with Terminal(argv, env=env, columns=160) as terminal:
+            terminal.wait_for("to these 2 processes? [y/N]")
+            os.kill(family.pid, SIGKILL)
+            family.until(lambda alive: alive == {worker})
+            terminal.send("y", "enter")
+            terminal.wait_for(f"{family.pid} (root) already exited")
+            terminal.wait_for("1 below it ended too")
+            terminal.wait_exit()
+        assert family.alive() == set()
+    lines = (state / "gpudash" / "audit.jsonl").read_text().splitlines()
+    results = {entry["pid"]: entry["result"] for entry in map(json.loads, lines)}
+    assert results.keys() == {family.pid, worker}
+    assert "already exited" in results[family.pid]
+    assert results[worker] == "sent"

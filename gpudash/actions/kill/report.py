@@ -49,6 +49,8 @@ class Result(NamedTuple):
     """Why it did not get the signal."""
     is_member: bool = False
     """Whether it was meant as part of a tree, and not chosen itself."""
+    is_reached: bool = True
+    """Whether it got the signal."""
 
     @property
     def ended(self) -> bool:
@@ -266,6 +268,8 @@ def _sentence(report: Report, result: Result) -> str:
         return f"{verb} {process}" if verb else f"{process} ended after SIG{signal.name}"
     if result.refusal is not None:
         return result.refusal
+    if not result.is_reached:
+        return f"{process} still runs: SIG{signal.name} was not sent to it"
     if not signal.ends:
         return f"SIG{signal.name} sent to {process}"
     if state.name == "uninterruptible":

@@ -12,7 +12,7 @@ from gpudash.actions.kill.audit import Sending
 from gpudash.actions.kill.pin import Target, named
 from gpudash.actions.kill.report import Report, Result, Share, describe, held_by
 from gpudash.actions.kill.signals import Signal
-from gpudash.actions.kill.tree import Refusal, Tree, members, send_all
+from gpudash.actions.kill.tree import Attempt, Tree, members, send_all
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import processes
 
@@ -79,21 +79,17 @@ class Kill:
     @property
     def reached(self) -> tuple[Target, ...]:
         """Those that got the signal so far."""
-        found = {each.target: None for each in self.sendings if each.refusal is None}
-        return tuple(found)
+        sent = (each.target for each in self.sendings if each.refusal is None)
+        return tuple({target.process.key: target for target in sent}.values())
 
     def send(self) -> None:
         """Send the signal to all, with their trees where those are meant."""
-        is_for_all = self.signal.name == "KILL"
-        gone = {each.process.key for each in self._members() if is_for_all and not each.alive()}
-        refusals: list[Refusal] = []
         for request in self.requests:
             if request.tree is not None and request.with_tree:
-                refusals += request.tree.send(self.signal.number)
+                attempts = request.tree.send(self.signal.number)
             else:
-                refusals += send_all((request.target,), self.signal.number)
-        below = [each for each in self._members() if is_for_all and each.process.key not in gone]
-        self._note((*(request.target for request in self.requests), *below), refusals)
+                attempts = send_all((request.target,), self.signal.number)
+            self._note(attempts)
 
     def wait(
         self,
@@ -108,16 +104,18 @@ class Kill:
         `before` shows what is held, `latest` returns the newest snapshot, `progress` gets what is
         waited for, in words; `pause` sleeps, and may raise to give up.
         """
-        refused = self._refused
-        waiting = [each for each in self.requests if each.target.process.pid not in refused]
+        refused, reached = self._refused, self.reached
+        chosen = [each.target for each in self.requests if each.target.process.pid not in refused]
         seconds = self._timeouts.kill if self.signal.name == "KILL" else self._timeouts.end
-        if waiting and self.signal.ends:
-            target, whose = f"{len(waiting)} processes", "their"
-            if len(waiting) == 1:
-                target, whose = named(waiting[0].target.process), "its"
+        if reached and self.signal.ends:
+            # Of a tree whose root had ended, the rest.
+            sent = chosen or reached
+            target, whose = f"{len(sent)} processes", "their"
+            if len(sent) == 1:
+                target, whose = named(sent[0].process), "its"
             limit = f"waiting up to {seconds:.0f} s for {whose} end"
             progress(f"SIG{self.signal.name} sent to {target}, {limit}")
-            self._wait_for_end(waiting, seconds, pause)
+            self._wait_for_end(seconds, pause)
         report = self._report(before, seconds)
         held = held_by((each.target.process for each in report.results if each.ended), before)
         if not held:
@@ -131,34 +129,34 @@ class Kill:
     def _refused(self) -> dict[int, str]:
         return {each.target.process.pid: each.refusal for each in self.sendings if each.refusal}
 
-    def _note(self, targets: Iterable[Target], refusals: Iterable[Refusal]) -> None:
-        """Note what was sent to these, and have it recorded."""
-        reasons = {refusal.process.pid: refusal.reason for refusal in refusals}
-        fresh = [Sending(each, self.signal, reasons.get(each.process.pid)) for each in targets]
+    def _note(self, attempts: Iterable[Attempt]) -> None:
+        """Note what was sent, and have it recorded; one that got it in another's tree ended."""
+        reached = {each.process.key for each in self.reached}
+        fresh = [
+            Sending(target, self.signal, refusal)
+            for target, refusal in attempts
+            if refusal is None or target.process.key not in reached
+        ]
         self.sendings += fresh
         self._record(fresh)
 
-    def _wait_for_end(
-        self, waiting: Sequence[KillRequest], seconds: float, pause: Callable[[float], object]
-    ) -> None:
+    def _wait_for_end(self, seconds: float, pause: Callable[[float], object]) -> None:
         """Wait for all; members that outlive their root get the signal themselves."""
-        deadline = time.monotonic() + seconds
-        if self._members():
+        deadline, refused = time.monotonic() + seconds, self._refused
+        waiting = [each for each in self.requests if each.target.process.pid not in refused]
+        if self._members(waiting):
             first = time.monotonic() + min(self._timeouts.root_first, seconds / 2)
             self._poll(waiting, first, pause)
             for request in waiting:
                 if request.tree is not None and request.with_tree and not request.target.alive():
-                    gone = {each.process.key for each in request.tree.targets if not each.alive()}
-                    refusals = request.tree.send_to_rest(self.signal.number)
-                    rest = [t for t in request.tree.targets if t.process.key not in gone]
-                    self._note(rest, refusals)
+                    self._note(request.tree.send_to_rest(self.signal.number))
         self._poll(waiting, deadline, pause)
 
     def _poll(
         self, waiting: Sequence[KillRequest], deadline: float, pause: Callable[[float], object]
     ) -> None:
-        """Return when none of them and of their members runs any more, or at the deadline."""
-        targets = [*(request.target for request in waiting), *self._members(waiting)]
+        """Return when none that got the signal and none of their members runs, or at the end."""
+        targets = [*self.reached, *self._members(waiting)]
         while (targets := [each for each in targets if each.alive()]) and (
             time.monotonic() < deadline
         ):
@@ -187,10 +185,16 @@ class Kill:
             pause(_POLL_SECONDS)
 
     def _report(self, before: Snapshot, seconds: float) -> Report:
-        refused = self._refused
+        refused, reached = self._refused, {each.process.key for each in self.reached}
         roots = [(request.target, False) for request in self.requests]
         results = [
-            Result(target, target.state(), refused.get(target.process.pid), is_member)
+            Result(
+                target,
+                target.state(),
+                refused.get(target.process.pid),
+                is_member,
+                target.process.key in reached,
+            )
             for target, is_member in (*roots, *((each, True) for each in self._members()))
         ]
         return Report(

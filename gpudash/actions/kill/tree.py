@@ -48,15 +48,24 @@ def pin_all(
     return tuple(targets), tuple(refusals)
 
 
-def send_all(targets: Iterable[Target], signal_number: int) -> tuple[Refusal, ...]:
-    """Send a signal to each, and return those that did not get it."""
-    refusals: list[Refusal] = []
-    for target in targets:
-        try:
-            target.send(signal_number)
-        except ActionError as error:
-            refusals.append(Refusal(target.process, str(error)))
-    return tuple(refusals)
+class Attempt(NamedTuple):
+    """A signal that was sent to a process, or why it was not."""
+
+    target: Target
+    refusal: str | None = None
+
+
+def send_all(targets: Iterable[Target], signal_number: int) -> list[Attempt]:
+    """Send a signal to each."""
+    return [_sent(target, signal_number) for target in targets]
+
+
+def _sent(target: Target, signal_number: int) -> Attempt:
+    try:
+        target.send(signal_number)
+    except ActionError as error:
+        return Attempt(target, str(error))
+    return Attempt(target)
 
 
 class Member(NamedTuple):
@@ -119,28 +128,35 @@ class Tree:
         self.members = (*self.members, *found)
         return bool(found)
 
-    def send(self, signal_number: int) -> tuple[Refusal, ...]:
+    def send(self, signal_number: int) -> list[Attempt]:
         """Send SIGKILL to all, any other signal to the root, which may pass it on.
 
-        Returns those that did not get it although they still run.
+        Where the root has ended already, the others get it, too.
         """
-        if signal_number != signal.SIGKILL:
-            return send_all((self.root,), signal_number)
-        with _undisturbed():
-            self._freeze()
-            return self.send_to_rest(signal_number)
+        if signal_number == signal.SIGKILL:
+            with _undisturbed():
+                self._freeze()
+                attempts = self.send_to_rest(signal_number)
+        else:
+            attempts = send_all((self.root,), signal_number)
+            if not self.root.alive() and attempts[0].refusal is not None:
+                attempts += self.send_to_rest(signal_number)
+        if any(each.target is self.root for each in attempts):
+            return attempts
+        return [Attempt(self.root, self.root.end), *attempts]
 
-    def send_to_rest(self, signal_number: int) -> tuple[Refusal, ...]:
+    def send_to_rest(self, signal_number: int) -> list[Attempt]:
         """Send a signal to all that still run, for when the root has ended without the others.
 
-        Returns those that did not get it although they still run.
+        A member that ends meanwhile is left out.
         """
         self.rescan(brief=True)
-        rest = [target for target in self.targets if target.alive()]
-        still = {target.process.key for target in rest}
-        refusals = send_all(rest, signal_number)
-        still &= {target.process.key for target in rest if target.alive()}
-        return tuple(refusal for refusal in refusals if refusal.process.key in still)
+        attempts = send_all((each for each in self.targets if each.alive()), signal_number)
+        return [
+            each
+            for each in attempts
+            if each.refusal is None or each.target is self.root or each.target.alive()
+        ]
 
     def close(self) -> None:
         """Release the members; the root is closed by the caller that pinned it."""
@@ -159,8 +175,8 @@ class Tree:
         stopped = 0
         for _ in range(_MAX_SCANS):
             fresh = self.targets[stopped:]
-            refused = {refusal.process.key for refusal in send_all(fresh, signal.SIGSTOP)}
-            _wait_for_stop([target for target in fresh if target.process.key not in refused])
+            attempts = send_all(fresh, signal.SIGSTOP)
+            _wait_for_stop(each.target for each in attempts if each.refusal is None)
             stopped += len(fresh)
             if not self.rescan(brief=True):
                 break

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import collector_command, forbids_signals
+from gpudash.cli.parser import Parser
 from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ActionError, ExitStatus, GpudashError, SettingsError, UsageError
 from gpudash.model.text import clean
@@ -53,12 +54,14 @@ _AUDIT_SECONDS = 1.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash kill` takes."""
+    assert isinstance(parser, Parser)
+    parser.is_intermixed = True
     # Words for argparse, not options: the signal as the shell's kill takes it, -9 or -KILL.
     parser._negative_number_matcher = re.compile(r"-[0-9A-Z]")
     add = parser.add_argument
     text = "process id; 4242:303585 adds the start_ticks of --json, so that a reused PID is not hit"
     add("pids", nargs="+", metavar="PID", help=text)
-    text = "TERM, KILL, INT, 9, ... (TERM); also -9, -KILL before the PIDs"
+    text = "TERM, KILL, INT, 9, ... (TERM); also -9, -KILL"
     add("-s", "--signal", metavar="NAME", help=text)
     add("--tree", action="store_true", help="also signal their descendants")
     add("--yes", action="store_true", help="do not ask about plain jobs")
@@ -83,12 +86,15 @@ def run(options: argparse.Namespace) -> int:
 
 def signal_and_pids(options: argparse.Namespace) -> tuple[str, list[str]]:
     """Return the name or number of the signal, and the PIDs; raises UsageError for two signals."""
-    first, *others = options.pids
-    if _SIGNAL.fullmatch(first) is None or not others:
-        return options.signal or "TERM", options.pids
+    pids = [word for word in options.pids if _SIGNAL.fullmatch(word) is None]
+    signals = [word for word in options.pids if _SIGNAL.fullmatch(word)] if pids else []
     if options.signal is not None:
-        raise UsageError(f"two signals: {first} and --signal {options.signal}")
-    return first[1:], others
+        signals.append(f"--signal {options.signal}")
+    if len(signals) > 1:
+        raise UsageError(f"two signals: {' and '.join(signals)}")
+    if not signals or options.signal is not None:
+        return options.signal or "TERM", pids or options.pids
+    return signals[0][1:], pids
 
 
 def kill(

@@ -160,6 +160,56 @@ def test_each_sending_is_recorded(whole: bool) -> None:
         assert not any(sending.refusal for sending in recorded)
 
 
+@pytest.mark.parametrize("chosen", [KILL, TERM])
+def test_one_that_has_ended_meanwhile_was_not_sent_anything(chosen: Signal) -> None:
+    recorded: list[Sending] = []
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
+        with pinned(family.pid) as root:
+            tree = Tree(root)
+            root.send(signal.SIGKILL)
+            family.until(lambda alive: alive == {worker})
+            requests = [KillRequest(root, tree, True)]
+            report, _ = carried_out(requests, chosen, record=recorded.extend)
+            tree.close()
+        assert family.alive() == set()
+    results = {each.target.process.pid: each.refusal for each in recorded}
+    assert results.keys() == {family.pid, worker}
+    assert "already exited" in (results[family.pid] or "")
+    assert results[worker] is None
+    assert text(report).startswith(f"{family.pid} (alice) already exited")
+    assert "1 below it ended too" in text(report)
+
+
+def test_members_that_got_no_signal_have_not_ignored_it() -> None:
+    deaf = "trap '' TERM; setsid sleep 600 & while :; do wait; done"
+    with Family(("sh", "-c", deaf)) as family:
+        (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
+        with pinned(family.pid) as root:
+            tree = Tree(root)
+            report, _ = carried_out([KillRequest(root, tree, True)], TERM)
+            tree.close()
+    assert f"{family.pid} (alice) ignored SIGTERM" in text(report)
+    assert f"{worker} (root) still runs: SIGTERM was not sent to it" in text(report)
+
+
+def test_one_that_is_chosen_and_below_another_is_recorded_once() -> None:
+    recorded: list[Sending] = []
+    with Family(("sh", "-c", LAUNCHER)) as family:
+        (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
+        with pinned(family.pid) as root, pinned(worker) as chosen:
+            trees = Tree(root), Tree(chosen)
+            requests = [KillRequest(each.root, each, True) for each in trees]
+            report, _ = carried_out(requests, record=recorded.extend)
+            assert report.done
+            for tree in trees:
+                tree.close()
+    assert [(each.target.process.pid, each.refusal) for each in recorded] == [
+        (family.pid, None),
+        (worker, None),
+    ]
+
+
 def test_a_tree_that_is_killed_is_recorded_whole() -> None:
     recorded: list[Sending] = []
     with Family(("sh", "-c", LAUNCHER)) as family:

@@ -162,10 +162,20 @@ print("done")
         "kill -9 42",
         "--no-config kill -9 42",
         "kill -9 -- 42",
+        "kill 42 -9",
+        "kill --yes -9 42",
+        "kill -9 --yes 42",
+        "kill 42 --yes -9",
+        "kill 42 --yes --signal 9",
     ],
 )
 def test_a_signal_is_given_as_to_the_kill_of_the_shell(words: str) -> None:
     assert signal_and_pids(parse(words.split())) == ("9", ["42"])
+
+
+def test_pids_stand_on_both_sides_of_options() -> None:
+    options = parse(["kill", "42", "-9", "43", "--yes", "44"])
+    assert (signal_and_pids(options), options.yes) == (("9", ["42", "43", "44"]), True)
 
 
 @pytest.mark.parametrize("name", ["KILL", "SIGKILL", "RTMIN+1"])
@@ -177,13 +187,13 @@ def test_the_words_of_another_program_are_its_own() -> None:
     assert parse(["run", "--", "kill", "-9", "42"]).argv[-3:] == ["kill", "-9", "42"]
 
 
-@pytest.mark.parametrize("words", ["kill -9 -s INT 42", "kill -tree 42"])
+@pytest.mark.parametrize("words", ["kill -9 -s INT 42", "kill -9 42 -15", "kill -tree 42"])
 def test_what_is_no_signal_is_an_error(words: str) -> None:
     with pytest.raises(UsageError):
         signal_and_pids(parse(words.split()))
 
 
-@pytest.mark.parametrize("words", ["kill -9", "kill -42x 42", "kill 42 -9", "kill -999 42"])
+@pytest.mark.parametrize("words", ["kill -9", "kill -42x 42", "kill -999 42"])
 def test_what_is_neither_a_signal_nor_a_pid_is_left_to_the_check_of_pids(words: str) -> None:
     signal, pids = signal_and_pids(parse(words.split()))
     assert signal == "TERM"
