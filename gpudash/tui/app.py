@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.events import Key, Resize
+from textual.events import Resize
 from textual.geometry import Size
 from textual.screen import Screen
 
@@ -23,17 +23,16 @@ from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, processes, time, views
 from gpudash.tui.bindings import ACTIONS_OF_OVERVIEW, ACTIONS_OF_SELECTION, bindings, remap
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.dialogs.prompt import Prompt
 from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS
 from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.terminal.app import TerminalApp
 from gpudash.tui.terminal.driver import QuietDriver
-from gpudash.tui.terminal.input import actions_of, has_use_for
 from gpudash.tui.terminal.screen_buffer import color_system
 from gpudash.tui.theme import Theme, textual_theme
 from gpudash.tui.views.view import View, put_above
-from gpudash.tui.widgets.filter_prompt import CURSOR_KEYS, FilterPrompt
+from gpudash.tui.widgets.edit import Edit
+from gpudash.tui.widgets.filter_prompt import FilterPrompt
 from gpudash.tui.widgets.lines import Footer, Lines
 from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
 
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
 
 _SAVE_SECONDS = 1.0
 _TICK_SECONDS = 1.0
+_WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
+"""The actions of keys that no text needs."""
 
 
 class Overview(Screen[None], inherit_bindings=False):
@@ -51,11 +52,14 @@ class Overview(Screen[None], inherit_bindings=False):
 class GpudashApp(TerminalApp):
     """Shows the snapshots of a feed until its user leaves."""
 
-    CSS = """
+    CSS = (
+        Edit.CSS
+        + """
     Screen { layout: vertical; overflow: hidden; }
     #processes { height: 1fr; }
     Footer.-covered { display: none; }
     """
+    )
     BINDINGS: ClassVar[list[Any]] = bindings(OVERVIEW_KEYS)
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
@@ -194,7 +198,7 @@ class GpudashApp(TerminalApp):
     def _lay_out(self) -> None:
         """Give the dashboard the terminal, less the prompt, which is a line higher than keys."""
         cells, height = self._terminal_size or self.size
-        covered = self.prompt.height - 1 if self.prompt.is_open else 0
+        covered = self.prompt.lines - 1 if self.prompt.is_open else 0
         self.dashboard.resize(cells, max(1, height - covered))
         self._footer.set_class(self.prompt.is_open, "-covered")
 
@@ -228,8 +232,8 @@ class GpudashApp(TerminalApp):
             self._processes.show(panels.processes)
             self._footer.take_keys(self.dashboard.keys_in_focus, self.dashboard.status_text)
             self._footer.show(panels.footer)
-            if self.prompt.is_open and self.prompt.draw():
-                self._prompt_changed_height()
+            if self.prompt.is_open:
+                self.prompt.draw()
         self.start_display()
 
     def draw_owed(self) -> None:
@@ -266,20 +270,21 @@ class GpudashApp(TerminalApp):
         self._header.set_theme(theme.header)
         self._devices.set_theme(theme.base)
         self._processes.set_theme(theme.base)
-        self.prompt.set_theme(theme.header)
         self._footer.set_theme(theme.label)
         for screen in self.screen_stack:
             if isinstance(screen, View):
                 screen.set_theme(theme)
-        self.ansi_color = theme.is_ansi
         self._apply_textual_theme()
 
     def _apply_textual_theme(self) -> None:
         """Give Textual the same colours for what it draws by itself."""
-        if not self._no_color:
-            theme = textual_theme(self.preferences.current.theme)
-            self.register_theme(theme)
-            self.theme = theme.name
+        theme = textual_theme(self.preferences.current.theme, self.dashboard.theme)
+        self.register_theme(theme)
+        self.theme = theme.name
+
+    def watch_theme(self) -> None:
+        """Pass the terminal's own colours on as they are where the theme has them."""
+        self.ansi_color = self.dashboard.theme.is_ansi
 
     def prefer(self, **fields: object) -> None:
         """Note a setting that the user changed, to be saved a little later."""
@@ -304,7 +309,9 @@ class GpudashApp(TerminalApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse what would not be seen, or is not for what is in front."""
         if self.screen.is_modal:
-            # A key that was on its way here when a dialog came above.
+            # Any other is of a key that was on its way here when a dialog came above.
+            return action == "suspend_process"
+        if isinstance(self.focused, Edit) and action not in _WHILE_TYPING:
             return False
         if isinstance(self.screen, View) and (
             action in ACTIONS_OF_OVERVIEW
@@ -312,16 +319,6 @@ class GpudashApp(TerminalApp):
         ):
             return False
         return super().check_action(action, parameters)
-
-    def on_key(self, event: Key) -> None:
-        """Suspend below a dialog that has no use for the key, whatever else it holds back."""
-        screen = self.screen
-        if screen.is_modal and self._suspends(event.key) and not has_use_for(screen, event.key):
-            self.action_suspend_process()
-
-    def _suspends(self, key: str) -> bool:
-        """Return whether a key suspends in the overview, where it may have been remapped."""
-        return "suspend_process" in actions_of(self, key)
 
     async def on_footer_pressed(self, message: Footer.Pressed) -> None:
         """Do what the key that was clicked does."""
@@ -337,7 +334,7 @@ class GpudashApp(TerminalApp):
 
     def action_help(self) -> None:
         """Show all keys that work."""
-        from gpudash.tui.dialogs.help import HelpScreen
+        from gpudash.tui.dialogs.text import HelpScreen
 
         keys = self.dashboard.in_force(KEYS)
         put_above(self, HelpScreen(self.dashboard.theme, keys), lambda _result: self.redraw())
@@ -388,6 +385,7 @@ class GpudashApp(TerminalApp):
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
         self.dashboard.move(rows)
+        self.prompt.follow_cursor()
         self.show_message("")
 
     def action_page(self, pages: int) -> None:
@@ -434,36 +432,16 @@ class GpudashApp(TerminalApp):
 
     def action_filter(self) -> None:
         """Open the prompt with the filter in force."""
-        self.prompt.begin()
-        self._prompt_changed_height()
+        self.dashboard.message = ""
+        self.prompt.open()
 
-    def on_prompt_changed(self, _message: Prompt.Changed) -> None:
+    def on_filter_prompt_changed(self, _message: FilterPrompt.Changed) -> None:
         """Show what fits so far."""
-        self.prompt.apply()
         self.redraw()
 
-    def on_prompt_kept(self, _message: Prompt.Kept) -> None:
-        """Close the prompt, unless its filter is wrong."""
-        if self.prompt.keep():
-            self._prompt_changed_height()
-            self.dashboard.message = self.prompt.warning
-
-    def on_prompt_abandoned(self, _message: Prompt.Abandoned) -> None:
-        """Close the prompt as if nothing had been typed."""
-        self.prompt.abandon()
-        self._prompt_changed_height()
-
-    async def on_prompt_unused(self, message: Prompt.Unused) -> None:
-        """Move the cursor with the keys that no text needs, or suspend."""
-        if message.key in CURSOR_KEYS:
-            await self.run_action(CURSOR_KEYS[message.key])
-            self.prompt.follow_cursor()
-        elif self._suspends(message.key):
-            self.action_suspend_process()
-
-    def _prompt_changed_height(self) -> None:
+    def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
+        """Give the prompt its lines, or the panels theirs back."""
         self._lay_out()
-        self.dashboard.message = ""
         self.call_after_refresh(self.redraw)
 
     # Keys: the selected process

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.color import ColorSystem
+from rich.color import Color, ColorSystem, ColorType
 from rich.style import Style
 
 from gpudash.analysis.table import BarGlyphs
@@ -313,6 +313,11 @@ class Theme(NamedTuple):
         background = self.base.bgcolor
         return background is None or background.is_default
 
+    @property
+    def is_ascii(self) -> bool:
+        """Whether it draws with nothing but ASCII."""
+        return self.glyphs is ASCII
+
     def level(self, level: Level) -> Style:
         """Return the style of a value of this level; an unknown one recedes."""
         if level == "ok":
@@ -434,23 +439,47 @@ def faded(theme: Theme) -> Theme:
     )
 
 
-def textual_theme(name: str = "dark") -> TextualTheme:
-    """Return the same colours for what Textual draws by itself."""
+def css_color(color: Color | None) -> str:
+    """Return a colour as Textual's style sheets have it."""
+    if color is None or color.is_default:
+        return "ansi_default"
+    if color.type is ColorType.STANDARD:
+        return f"ansi_{color.name}"
+    return color.get_truecolor().hex
+
+
+def textual_theme(name: str, theme: Theme) -> TextualTheme:
+    """Return the colours of a theme, by its name in the settings, for Textual's own widgets."""
     from textual.theme import Theme as TextualTheme
 
-    colors = PALETTES[name]
-    if colors.background == "default":
-        colors = DARK
+    text, bright = css_color(theme.panel.color), css_color(theme.strong.color)
+    ground, surface = css_color(theme.base.bgcolor), css_color(theme.panel.bgcolor)
+    accent = css_color(theme.key.color)
+    # Of sixteen colours or none only reverse video marks a cursor that every text can be read on.
+    cursor_style = "reverse" if theme.is_ansi else "none"
     return TextualTheme(
         f"gpudash-{name}",
-        primary=colors.accent,
-        accent=colors.owner,
-        foreground=colors.text,
-        background=colors.background,
-        surface=colors.surface,
-        panel=colors.surface,
-        success=colors.ok,
-        warning=colors.warn,
-        error=colors.critical,
-        dark=colors.is_dark,
+        primary=accent,
+        secondary=accent,
+        accent=accent,
+        foreground=text,
+        background=ground,
+        surface=surface,
+        panel=surface,
+        boost=surface,
+        success=css_color(theme.ok.color),
+        warning=css_color(theme.warn.color),
+        error=css_color(theme.critical.color),
+        dark=PALETTES[name].is_dark,
+        variables={
+            "dim": css_color(theme.panel_dim.color),
+            "dim-style": "dim" if theme.panel_dim.dim else "none",
+            "cursor": text if theme.is_ansi else css_color(theme.selected.bgcolor),
+            "cursor-text": surface if theme.is_ansi else bright,
+            "cursor-style": cursor_style,
+            "input-cursor-background": surface if theme.is_ansi else accent,
+            "input-cursor-foreground": text if theme.is_ansi else surface,
+            "input-cursor-text-style": cursor_style,
+            "button": surface if theme.is_ansi else css_color(theme.button.bgcolor),
+        },
     )

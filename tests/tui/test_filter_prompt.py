@@ -51,7 +51,7 @@ async def test_a_wrong_term_is_told_right_below_it() -> None:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
         await type_in(pilot, "alice ")
-        app.prompt.post_message(Paste("gpu:x"))
+        app.post_message(Paste("gpu:x"))
         await pilot.pause()
         top, bottom = screen_lines(app)[-2:]
         assert bottom.index("^") == top.index("gpu:x")
@@ -148,7 +148,7 @@ async def test_pasted_text_is_filtered_by() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
-        app.prompt.post_message(Paste("job7.py\nq\n"))
+        app.post_message(Paste("job7.py\nq\n"))
         await pilot.pause()
         assert pids(app) == [1007]
 
@@ -194,7 +194,7 @@ async def test_a_complaint_too_long_for_its_line_still_points_at_the_word(
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
-        app.prompt.post_message(Paste(before + bad))
+        app.post_message(Paste(before + bad))
         await pilot.pause()
         await pilot.pause()
         lines = screen_lines(app)
@@ -217,7 +217,7 @@ async def test_a_filter_in_vain_tells_why(text: str, told: str) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash")
-        app.prompt.post_message(Paste(text))
+        app.post_message(Paste(text))
         await pilot.pause()
         assert "0 of 20" in screen_lines(app)[-2]
         assert told in screen_lines(app)[-1]

@@ -210,7 +210,7 @@ async def test_typing_narrows_every_list_down() -> None:
         feed.give(busy_snapshot(8, devices=64))
         await pilot.press("g", "1", "3")
         await pilot.pause()
-        assert "type to find  Space on or off" in text_of(app)
+        assert "Space on or off" in text_of(app)
         await pilot.press("space")
         assert app.dashboard.devices.hidden == {13}
         await pilot.press("escape", "g", "1", "3", "enter")

@@ -233,7 +233,7 @@ async def test_all_mistakes_are_listed_in_whole(path: Path) -> None:
         assert "3 mistakes in the settings: ! lists them" in screen_lines(app)[-1]
         await pilot.press("exclamation_mark")
         await pilot.pause()
-        text = " ".join(" ".join(screen_lines(app)).split())
+        text = " ".join(" ".join(screen_lines(app)).replace("│", "").split())
         assert "3 mistakes in the settings" in text
         assert "view.links takes the key K from process.kill" in text
         for mistake in preferences.mistakes:

@@ -48,8 +48,9 @@ def test_levels_differ_in_brightness_where_colours_may_look_alike() -> None:
 
 @pytest.mark.parametrize("name", THEMES)
 def test_every_theme_becomes_styles_and_a_theme_of_textual(name: str) -> None:
-    assert load_theme(name, no_color=False, color_system=ColorSystem.TRUECOLOR).utilization
-    assert textual_theme(name).dark is PALETTES[name].is_dark
+    theme = load_theme(name, no_color=False, color_system=ColorSystem.TRUECOLOR)
+    assert theme.utilization
+    assert textual_theme(name, theme).dark is PALETTES[name].is_dark
 
 
 def test_sixteen_colours_are_the_terminals_own() -> None:

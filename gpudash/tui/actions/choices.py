@@ -61,7 +61,7 @@ def choose_action(app: GpudashApp) -> None:
             await app.run_action(found[id].action, default_namespace=namespace)
 
     choices = [entry.choice for entry in found.values()]
-    put_above(app, ChooseScreen(":", choices, app.dashboard.theme), chosen)
+    put_above(app, ChooseScreen("Actions", choices, app.dashboard.theme), chosen)
 
 
 def choose_theme(app: GpudashApp) -> None:

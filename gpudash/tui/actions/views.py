@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from gpudash.tui.actions.processes import NONE_SELECTED
+from gpudash.tui.views.view import put_above
 
 if TYPE_CHECKING:
     from gpudash.tui.app import GpudashApp
@@ -54,9 +55,10 @@ def open_process(app: GpudashApp, section: str = "") -> None:
 
 def open_mistakes(app: GpudashApp) -> None:
     """Show all that is wrong in the file of settings."""
-    from gpudash.tui.views.mistakes import MistakesView
+    from gpudash.tui.dialogs.text import MistakesScreen
 
     if app.preferences.mistakes:
-        show_view(app, MistakesView(app.dashboard, app.preferences.mistakes))
+        screen = MistakesScreen(app.dashboard.theme, app.preferences.mistakes)
+        put_above(app, screen, lambda _result: app.redraw())
     else:
         app.show_message("there is no mistake in the settings")

@@ -7,16 +7,18 @@ from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 from textual.app import ComposeResult
-from textual.events import Click, Key, Paste
-from textual.message import Message
-from textual.screen import ModalScreen
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Key
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
 
 from gpudash.model.text import cut, width
-from gpudash.tui.dialogs.prompt import Editor, typed
-from gpudash.tui.draw.line import Line, fitted, spread
+from gpudash.tui.dialogs.dialog import Dialog
+from gpudash.tui.draw.line import Line, spread
 from gpudash.tui.theme import Theme
-from gpudash.tui.views.view import Closing
-from gpudash.tui.widgets.lines import Lines, Wheel
+from gpudash.tui.widgets.edit import Edit, content
 
 _MAX_TYPED = 40
 _EXACT, _SHOWN, _RUN, _WORD = 1000, 100, 4, 3
@@ -92,29 +94,11 @@ def _begins_word(text: str, index: int) -> bool:
     return index == 0 or not text[index - 1].isalnum()
 
 
-_WIDTH, _HEIGHT = 64, 20
-_STEPS = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "shift+tab": -1, "tab": 1}
-_ENDS = frozenset({"home", "end"})
-_CLOSING = frozenset({"escape", "ctrl+c", "f10"})
+_WIDTH, _HEIGHT = 62, 18
+"""Of the dialog within its edge."""
 
 
-class Box(Lines):
-    """The panel of the list."""
-
-    class Clicked(Message):
-        """A line was clicked."""
-
-        def __init__(self, line: int) -> None:
-            super().__init__()
-            self.line = line
-
-    def on_click(self, event: Click) -> None:
-        """Post which line."""
-        event.stop()
-        self.post_message(self.Clicked(event.y))
-
-
-class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
+class ChooseScreen(Dialog["str | None"]):
     """Lets one of several be chosen, by its value; None if none was.
 
     With `toggled` given, the space bar marks and unmarks entries while the list stays open, and
@@ -123,11 +107,29 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
     the theme from then on.
     """
 
-    DEFAULT_CSS = """
-    ChooseScreen { align: center middle; background: transparent; }
+    CSS = (
+        Dialog.CSS
+        + """
+    ChooseScreen Edit { padding: 0 3; }
+    ChooseScreen OptionList { height: 1fr; border: none; padding: 0; scrollbar-size: 0 0; }
+    ChooseScreen OptionList > .option-list--option { padding: 0; }
+    ChooseScreen OptionList > .option-list--option-highlighted {
+        background: $cursor; color: $cursor-text; text-style: $cursor-style;
+    }
     """
-    AUTO_FOCUS = None
-    BINDINGS: ClassVar[list[Any]] = []
+    )
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("escape,ctrl+c,f10", "cancel", show=False),
+        # Before the line that is typed has its own use for them.
+        Binding("space", "mark", show=False, priority=True),
+        Binding("home", "move('first')", show=False, priority=True),
+        Binding("end", "move('last')", show=False, priority=True),
+        Binding("enter", "take", show=False),
+        Binding("down,tab,ctrl+n", "move('cursor_down')", show=False),
+        Binding("up,shift+tab,ctrl+p", "move('cursor_up')", show=False),
+        Binding("pagedown", "move('page_down')", show=False),
+        Binding("pageup", "move('page_up')", show=False),
+    ]
 
     def __init__(
         self,
@@ -140,159 +142,126 @@ class ChooseScreen(Wheel, ModalScreen["str | None"], Closing["str | None"]):
         marks_only: bool = False,
         pointed: Callable[[str], Theme] | None = None,
     ) -> None:
-        super().__init__()
-        self._title, self._theme, self._toggled, self._pointed = title, theme, toggled, pointed
+        super().__init__(theme)
+        self._toggled, self._pointed = toggled, pointed
         self._all = self._shown = list(choices)
         self._pointed_at = current
         self._marking = marks_only
-        self._editor = Editor(limit=80)
+        self._cells = _WIDTH
+        self._edit = Edit(
+            placeholder="type to find", limit=80, without="" if toggled is None else " "
+        )
+        self._list = OptionList(markup=False)
+        self._list.can_focus = False
+        self._box = Vertical(self._edit, self._list)
+        self._box.border_title = Content(title)
         values = [choice.value for choice in choices]
-        self._cursor = values.index(current) if current in values else 0
-        self._first = 0
-        self._box = Box(theme.panel, id="box")
+        # Already here, for keys that are typed before it is drawn.
+        self._fill(values.index(current) if current in values else 0)
 
     def compose(self) -> ComposeResult:
-        """Show the list alone."""
+        """Stack the line that is typed on the list."""
         yield self._box
 
-    def on_resize(self) -> None:
-        """Fit the list to the terminal."""
-        size = self.app.size
-        self._box.styles.width = max(1, min(_WIDTH, size.width))
-        self._box.styles.height = max(1, min(_HEIGHT, len(self._all) + 4, size.height))
-        self.call_after_refresh(self._draw)
+    def on_mount(self) -> None:
+        """Take keys from now on, and narrow down with each."""
+        self.set_focus(self._edit)
+        self.watch(self._edit, "value", self._narrow, init=False)
+        self.watch(self._list, "highlighted", self._point)
 
-    @property
-    def _room(self) -> int:
-        """Lines of the list itself, between a title with a blank line and the foot."""
-        return max(1, self._box.size.height - 3)
+    def fit(self, cells: int, lines: int) -> None:
+        """Draw the entries for another width."""
+        self._cells = min(_WIDTH, cells)
+        edges = self.size.height - lines
+        self._box.styles.width = self._cells + edges
+        self._box.styles.height = min(_HEIGHT, len(self._all) + 1, lines) + edges
+        self._fill(self._list.highlighted or 0)
 
     def on_key(self, event: Key) -> None:
-        """Move, choose, type or leave; a key that does none of it goes on to the app."""
-        event.prevent_default()
-        if self._handle_key(event):
-            event.stop()
-
-    def _handle_key(self, event: Key) -> bool:
-        """Do what a key means here; return whether it means anything."""
-        if event.key in _CLOSING:
-            self.dismiss(None)
-        elif event.key == "enter":
-            self._take(self._cursor)
-        elif event.key in _STEPS:
-            self._move(_STEPS[event.key])
-        elif event.key in ("pageup", "pagedown"):
-            self._move(self._room if event.key == "pagedown" else -self._room)
-        elif event.key == "space" and self._toggled is not None:
-            self._toggle()
-        elif event.key in _ENDS and not self._editor.text:
-            self._move(len(self._shown) if event.key == "end" else -len(self._shown))
-        else:
-            return self._type(event)
-        return True
-
-    def on_paste(self, event: Paste) -> None:
-        """Type what was pasted."""
-        event.stop()
-        self._editor.insert(event.text)
-        self._narrow()
-
-    def turned(self, lines: int) -> None:
-        """Move by the wheel."""
-        self._move(lines)
-
-    def on_click(self, _event: Click) -> None:
-        """Leave by a click beside the list."""
-        self.dismiss(None)
-
-    def on_box_clicked(self, message: Box.Clicked) -> None:
-        """Choose what was clicked, or mark it."""
-        line = message.line - 2
-        index = self._first + line
-        if line not in range(self._room) or index >= len(self._shown):
-            return
-        if self._marking:
-            self._cursor = index
-            self._toggle()
-        else:
-            self._take(index)
-
-    def _take(self, index: int) -> None:
-        if self._marking:
-            self.dismiss(None)
-        elif index < len(self._shown):
-            self.dismiss(self._shown[index].value)
-
-    def _toggle(self) -> None:
-        if self._toggled is not None and self._shown:
-            self._marking = True
-            self._all = list(self._toggled(self._shown[self._cursor].value))
-            self._shown = ranked(self._all, self._editor.text)
-            self._move(0)
-
-    def _type(self, event: Key) -> bool:
+        """Type what was typed before the line was there to take it."""
         if event.is_printable and event.character:
-            self._editor.insert(event.character)
-        elif not self._editor.press(event.key):
-            return False
-        self._narrow()
-        return True
+            event.stop()
+            self._edit.insert_text_at_cursor(event.character)
 
-    def _narrow(self) -> None:
-        self._shown = ranked(self._all, self._editor.text)
-        self._cursor = self._first = 0
-        self._draw()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave to the line that is typed what has no meaning for the list."""
+        if action == "mark":
+            return self._toggled is not None
+        if parameters in (("first",), ("last",)):
+            return not self._edit.value
+        return super().check_action(action, parameters)
 
-    def _move(self, rows: int) -> None:
-        self._cursor = max(0, min(self._cursor + rows, len(self._shown) - 1))
-        self._draw()
+    def action_move(self, way: str) -> None:
+        """Move the cursor of the list."""
+        getattr(self._list, f"action_{way}")()
 
-    def _draw(self) -> None:
-        self._point()
-        cells, theme = self._box.size.width, self._theme
-        room = self._room
-        self._first = max(self._first, self._cursor - room + 1)
-        self._first = max(0, min(self._first, self._cursor, len(self._shown) - room))
-        title = typed(self._title, self._editor, theme, cells)
-        visible = self._shown[self._first : self._first + room]
-        rows = [
-            _row(choice, theme, cells, selected=index == self._cursor)
-            for index, choice in enumerate(visible, self._first)
-        ]
-        if not rows:
-            rows = [[Segment("  no matches", theme.panel_dim)]]
-        blank: list[Line] = [[]] * (room - len(rows))
-        self._box.show([title, [], *rows, *blank, self._foot(cells)])
+    def action_take(self) -> None:
+        """Choose what is under the cursor, or keep the marks."""
+        if self._marking:
+            self.dismiss(None)
+        elif self._shown and self._list.highlighted is not None:
+            self.dismiss(self._shown[self._list.highlighted].value)
 
-    def _point(self) -> None:
+    def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
+        """Choose what was clicked, or mark it."""
+        self._list.highlighted = message.option_index
+        if self._marking:
+            self.action_mark()
+        else:
+            self.action_take()
+
+    def action_mark(self) -> None:
+        """Mark what is under the cursor, or take its mark back."""
+        if self._toggled is not None and self._shown and self._list.highlighted is not None:
+            self._marking = True
+            self._all = list(self._toggled(self._shown[self._list.highlighted].value))
+            self._shown = ranked(self._all, self._edit.value)
+            self._fill(self._list.highlighted)
+
+    def _narrow(self, typed: str) -> None:
+        self._shown = ranked(self._all, typed)
+        self._fill(0)
+
+    def _fill(self, cursor: int) -> None:
+        """Show what fits, the cursor on the entry at an index."""
+        rows = [_row(choice, self.palette, self._cells) for choice in self._shown]
+        options = [Option(content([row])) for row in rows]
+        with self.prevent(OptionList.OptionHighlighted):
+            self._list.clear_options()
+            self._list.add_options(options or [Option(Content("   no matches"), disabled=True)])
+            self._list.highlighted = cursor if options else None
+        self._describe()
+
+    def _point(self, cursor: int | None) -> None:
         """Call `pointed` when the cursor has come to another entry."""
-        if self._pointed is None or not self._shown:
+        self._describe()
+        if self._pointed is None or cursor is None or cursor >= len(self._shown):
             return
-        value = self._shown[self._cursor].value
+        value = self._shown[cursor].value
         if value != self._pointed_at:
-            self._pointed_at, self._theme = value, self._pointed(value)
-            self._box.set_theme(self._theme.panel)
+            self._pointed_at = value
+            self.palette = self._pointed(value)
+            self.call_later(self._fill, cursor)
 
-    def _foot(self, cells: int) -> Line:
-        """Return the keys that do something, and what, as many as fit."""
+    def _describe(self) -> None:
+        """Show the keys that do something, as many as fit, and where in the list the cursor is."""
         toggles = "" if self._toggled is None else "Space on or off  "
         leaving = "Enter closes" if self._marking else "Enter chooses  Esc closes"
-        for text in (f"type to find  {toggles}{leaving}", f"{toggles}Esc closes"):
-            if len(text) + 4 <= cells:
-                break
-        return fitted([Segment(f"  {text}", self._theme.panel_dim)], cells, self._theme.panel)
+        place = f"{(self._list.highlighted or 0) + 1} of {len(self._shown)}" if self._shown else ""
+        texts = (f"{toggles}{leaving}  {place}", f"{toggles}Esc closes", "Esc closes")
+        fits = next((text for text in texts if len(text) + 4 <= self._cells), "")
+        self._box.border_subtitle = Content(fits.strip())
 
 
-def _row(choice: Choice, theme: Theme, cells: int, *, selected: bool) -> Line:
+def _row(choice: Choice, theme: Theme, cells: int) -> Line:
     """Return one entry: its mark, its text, and at the right what it is about."""
-    base, dim = (theme.button_focused,) * 2 if selected else (theme.panel, theme.panel_dim)
-    key = base if selected else theme.key
+    base, dim = theme.panel, theme.panel_dim
     mark = theme.glyphs.tick if choice.marked else " "
     about, more = choice.note, theme.glyphs.ellipsis
     if width(about) > width(choice.text):
         # What is chosen is known by its text.
         about = cut(about, max(0, cells - 7 - width(choice.text)), mark=more)
-    note = [Segment(f"{about}  ", key)] if about else []
+    note = [Segment(f"{about}  ", theme.key)] if about else []
     room = cells - 4 - width(about) - (3 if about else 0)
     text = [Segment(f" {mark} ", dim), Segment(cut(choice.text, max(0, room), mark=more), base)]
-    return fitted(spread(text, note, cells, base), cells, base)
+    return spread(text, note, cells, base)

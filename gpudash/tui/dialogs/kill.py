@@ -25,6 +25,7 @@ from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration, size
 from gpudash.tui.bindings import bindings
+from gpudash.tui.dialogs.dialog import Dialog
 from gpudash.tui.draw.question import (
     ACT,
     CANCEL,
@@ -78,7 +79,7 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
     DEFAULT_CSS = """
     KillScreen { align: center middle; background: transparent; }
     """
-    BINDINGS: ClassVar[list[Any]] = bindings(KILL_KEYS)
+    BINDINGS: ClassVar[list[Any]] = [*Dialog.BINDINGS, *bindings(KILL_KEYS)]
     AUTO_FOCUS = None
 
     def __init__(

@@ -2,87 +2,150 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rich.highlighter import Highlighter
+from rich.segment import Segment
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.reactive import var
+from textual.widgets import Static
+
 from gpudash.analysis.filter import EVERYTHING, Filter, hint, parse
 from gpudash.analysis.filter.terms import TERMS
 from gpudash.model.errors import FilterError
+from gpudash.model.text import fold, width
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.dialogs.prompt import Prompt, advice, complaint, remark, typed
+from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.draw.processes import share
 from gpudash.tui.listing import Key
+from gpudash.tui.theme import Theme
+from gpudash.tui.widgets.edit import Edit, content
 
-CURSOR_KEYS = {"up": "move(-1)", "down": "move(1)", "pageup": "page(-1)", "pagedown": "page(1)"}
-"""Actions of the keys that edit no text: they move the cursor while a filter is typed."""
+_SIGN = " / "
+_CARET = "^"
+_MIN_INPUT = 12
+_MAX_COMPLAINT = 4
+_MIN_BESIDE = 48
+"""Cells right of the carets in which a complaint of several lines still reads well."""
 
-_SIGN = "/"
 _NOTHING_FITS = "No process fits; Esc shows all"
 
 
-class FilterPrompt(Prompt):
-    """Narrows the processes down to what is typed; the app gives it keys, room and its lines."""
+class FilterPrompt(Vertical):
+    """Narrows the processes down to what is typed; below it stands what is wrong with that."""
+
+    DEFAULT_CSS = """
+    FilterPrompt { display: none; height: auto; }
+    FilterPrompt Horizontal { height: 1; background: $surface; color: $foreground; }
+    FilterPrompt Horizontal > Static { width: auto; color: $dim; }
+    FilterPrompt > Static { background: $surface; }
+    FilterPrompt #sign { color: $primary; text-style: bold; }
+    FilterPrompt Edit { width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("enter", "keep", show=False),
+        Binding("escape,ctrl+c,ctrl+g", "abandon", show=False),
+        # Before the line that is typed has its own use for it.
+        Binding("backspace", "abandon_empty", show=False, priority=True),
+    ]
+
+    class Changed(Message):
+        """What is typed has changed."""
+
+    class Resized(Message):
+        """It was opened or closed, or takes another number of lines."""
+
+    error: var[FilterError | None] = var(None)
+    """What is wrong with the filter."""
 
     def __init__(self, dashboard: DashboardModel) -> None:
-        super().__init__(dashboard.theme.header, id="prompt")
+        super().__init__(id="prompt")
         self._dashboard = dashboard
+        self.edit = Edit(highlighter=_WrongWord(self))
+        self._note, self._below = Static(markup=False), Static(markup=False)
+        self._drawn: object = None
         self._before: Filter = EVERYTHING
         self._anchor: Key | None = None
         """The process under the cursor when the prompt was opened, or moved to since."""
-        self._error: FilterError | None = None
+        self.lines = 2
+        """That it takes."""
 
-    def begin(self) -> None:
-        """Open with the filter in force."""
+    def compose(self) -> ComposeResult:
+        """Stack the line that is typed on what could follow."""
+        yield Horizontal(Static(_SIGN, id="sign", markup=False), self.edit, self._note)
+        yield self._below
+
+    def on_mount(self) -> None:
+        """Filter with every letter."""
+        self.watch(self.edit, "value", self._apply, init=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is on screen."""
+        return self.display
+
+    def open(self) -> None:
+        """Begin with the filter in force."""
         listing = self._dashboard.listing
-        self._before, self._error = listing.filter, None
+        self._before, self.error = listing.filter, None
         self.follow_cursor()
-        self.open(listing.filter.text)
+        with self.edit.prevent(Edit.Changed):
+            self.edit.value = listing.filter.text
+        self.edit.cursor_position = len(self.edit.value)
+        # Both take effect at once, so that the next key is already typed.
+        self.display = True
+        self.screen.set_focus(self.edit)
+        self.post_message(self.Resized())
+
+    def close(self) -> None:
+        """Close and release the focus."""
+        self.display = False
+        self.screen.set_focus(None)
+        self.post_message(self.Resized())
 
     def follow_cursor(self) -> None:
         """Note the process under the cursor, which goes back there whenever that fits."""
         self._anchor = self._dashboard.listing.selected_key
 
-    def apply(self) -> None:
+    def _apply(self, text: str) -> None:
         """Show what fits so far, without regard to a word that is wrong or not yet whole."""
-        wanted, self._error = _understood(self.editor.text)
+        wanted, self.error = _understood(text)
         if wanted is not None:
             self._dashboard.listing.filter_by(wanted, anchor=self._anchor)
+        self.post_message(self.Changed())
 
-    def keep(self) -> bool:
-        """Close, unless the filter is wrong; return whether it did."""
-        if self._error is None:
+    def action_keep(self) -> None:
+        """Close, unless the filter is wrong."""
+        if self.error is None:
+            self._dashboard.message = self._warning
             self.close()
-        return self._error is None
 
-    def abandon(self) -> None:
+    def action_abandon(self) -> None:
         """Close as if nothing had been typed."""
         self._dashboard.listing.filter_by(self._before, anchor=self._anchor)
+        self._dashboard.message = ""
         self.close()
 
+    action_abandon_empty = action_abandon
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Close by Backspace only where there is nothing to delete."""
+        if action == "abandon_empty":
+            return not self.edit.value
+        return super().check_action(action, parameters)
+
     @property
-    def warning(self) -> str:
+    def _warning(self) -> str:
         """Why a filter that fits no process does not, empty where some fit."""
         listing = self._dashboard.listing
         if not listing.filter.clauses or listing.matching or not listing.everything:
             return ""
         return self._hint or _NOTHING_FITS
-
-    def draw(self) -> bool:
-        """Draw the filter with what is wrong with it, or with what could follow.
-
-        Returns whether that takes another number of lines than before.
-        """
-        theme, editor, cells = self._dashboard.theme, self.editor, self.app.size.width
-        note, error = share(self._dashboard.listing), self._error
-        top = typed(_SIGN, editor, theme, cells, note=note, error=error)
-        if error is not None:
-            below = complaint(_SIGN, editor, error, theme, cells)
-        elif hint := self._hint:
-            below = remark(hint, theme, cells)
-        else:
-            keys = [("Enter", "keep"), ("Esc", "take back")]
-            terms = [(term.example, "") for term in TERMS]
-            below = [advice(keys + terms, theme, cells)]
-        changed = self.fit(1 + len(below))
-        self.show([top, *below])
-        return changed
 
     @property
     def _hint(self) -> str:
@@ -91,6 +154,45 @@ class FilterPrompt(Prompt):
         if listing.matching or not listing.everything:
             return ""
         return hint(listing.filter.text, [row.label for row in self._dashboard.devices.rows])
+
+    def draw(self) -> None:
+        """Draw what is wrong with the filter, or what could follow, and how much it leaves."""
+        theme, cells = self._dashboard.theme, self.app.size.width
+        note = f" {share(self._dashboard.listing)} "
+        if cells - len(_SIGN) - width(note) < _MIN_INPUT:
+            note = ""
+        below = self._lines_below(theme, cells)
+        drawn = note, below, theme
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        self._note.update(content([[Segment(note)]]))
+        self._below.update(content(below))
+        if self.lines != 1 + len(below):
+            self.lines = 1 + len(below)
+            self.post_message(self.Resized())
+
+    def _lines_below(self, theme: Theme, cells: int) -> list[Line]:
+        if self.error is not None:
+            column = len(_SIGN) - round(self.edit.scroll_offset.x)
+            return complaint(self.edit.value, self.error, theme, cells, column)
+        if self._hint:
+            parts = fold(self._hint, max(1, cells - 2))[:_MAX_COMPLAINT]
+            return [[Segment(f" {part}", theme.notice)] for part in parts]
+        keys = [("Enter", "keep"), ("Esc", "take back")]
+        return [advice(keys + [(term.example, "") for term in TERMS], theme, cells)]
+
+
+class _WrongWord(Highlighter):
+    """Underlines the word of the filter that is wrong."""
+
+    def __init__(self, prompt: FilterPrompt) -> None:
+        self._prompt = prompt
+
+    def highlight(self, text: Text) -> None:
+        """Underline it."""
+        if error := self._prompt.error:
+            text.stylize("underline", error.start, max(error.end, error.start + 1))
 
 
 def _understood(text: str) -> tuple[Filter | None, FilterError | None]:
@@ -102,3 +204,37 @@ def _understood(text: str) -> tuple[Filter | None, FilterError | None]:
             return parse(text[: error.start] + text[error.end :]), error
         except FilterError:
             return None, error
+
+
+def complaint(value: str, error: FilterError, theme: Theme, cells: int, column: int) -> list[Line]:
+    """Return what is wrong, beside carets under the wrong word, or below these if too long.
+
+    `column` is where the text that is typed begins, less than 0 where it is scrolled.
+    """
+    left = min(max(0, column + width(value[: error.start])), max(0, cells - 1))
+    right = min(max(left + 1, column + width(value[: max(error.end, error.start + 1)])), cells)
+    carets = _CARET * (right - left)
+    text = str(error)
+    if right + 1 + width(text) < cells:
+        shown = [f"{' ' * left}{carets} {text}"]
+    elif width(text) + 2 < left:
+        shown = [f"{' ' * (left - width(text) - 1)}{text} {carets}"]
+    elif (room := cells - right - 2) >= _MIN_BESIDE:
+        leads = [" " * left + carets, *[" " * right] * _MAX_COMPLAINT]
+        parts = fold(text, room)[:_MAX_COMPLAINT]
+        shown = [f"{lead} {part}" for lead, part in zip(leads, parts, strict=False)]
+    else:
+        shown = [f"{' ' * left}{carets}"]
+        shown += [f" {line}" for line in fold(text, max(1, cells - 2))[:_MAX_COMPLAINT]]
+    return [[Segment(line, theme.notice)] for line in shown]
+
+
+def advice(texts: Sequence[tuple[str, str]], theme: Theme, cells: int) -> Line:
+    """Return keys with what they do, and as many further words as fit whole."""
+    line: Line = [Segment(" ", theme.label)]
+    for key, text in texts:
+        part = [Segment(key, theme.key), Segment(f" {text}  " if text else " ", theme.label)]
+        if cells_of(line) + cells_of(part) > cells:
+            break
+        line += part
+    return line

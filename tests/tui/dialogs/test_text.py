@@ -4,7 +4,7 @@ import pytest
 from rich.color import ColorSystem
 
 from gpudash.analysis.filter.terms import TERMS
-from gpudash.tui.dialogs.help import help_lines
+from gpudash.tui.dialogs.text import help_lines
 from gpudash.tui.draw.line import cells_of
 from gpudash.tui.keymap import KEYS
 from gpudash.tui.theme import load_theme
@@ -34,6 +34,6 @@ def test_narrow_terminals_see_every_word(cells: int) -> None:
     assert {word for key in KEYS for word in key.help.split() if len(word) < 9} <= words
 
 
-def test_two_columns_stand_beside_each_other_from_120_cells_on() -> None:
-    one, two = help_lines(KEYS, THEME, 119), help_lines(KEYS, THEME, 120)
+def test_two_columns_stand_beside_each_other_within_the_edge_of_120_cells() -> None:
+    one, two = help_lines(KEYS, THEME, 117), help_lines(KEYS, THEME, 118)
     assert len(two) < 0.6 * len(one)

@@ -1,0 +1,69 @@
+"""What all dialogs share: a panel with an edge above the picture."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from textual.binding import Binding
+from textual.events import Click, Resize
+from textual.screen import ModalScreen, ScreenResultType
+
+from gpudash.tui.theme import Theme
+from gpudash.tui.views.view import Closing
+
+_MIN_CELLS, _MIN_LINES = 24, 8
+"""On a terminal that is smaller a dialog does without its edge."""
+
+
+class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
+    """A panel above the picture; a click beside it closes it without a result.
+
+    A subclass composes one container, sizes it in `fit`, and appends its own rules to `CSS`.
+    """
+
+    CSS = """
+    Dialog { align: center middle; background: transparent; }
+    Dialog > * {
+        width: auto; height: auto; max-width: 100%; max-height: 100%;
+        background: $surface; color: $foreground;
+        border: round $primary;
+        border-title-color: $primary; border-title-style: bold;
+        border-subtitle-color: $dim; border-subtitle-style: $dim-style;
+        scrollbar-size: 0 0;
+    }
+    Dialog.-ascii > * { border: ascii $primary; }
+    Dialog.-cramped > * { border: none; }
+    """
+    SCOPED_CSS = False
+    """The rules are about the screen itself, too."""
+    BINDINGS: ClassVar[list[Any]] = [
+        # With its id it has the keys that the settings give to the one of the overview.
+        Binding("ctrl+z", "app.suspend_process", show=False, id="screen.suspend"),
+    ]
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.palette = theme
+        """The styles of what it shows."""
+        self.set_class(theme.is_ascii, "-ascii")
+
+    def fit(self, cells: int, lines: int) -> None:
+        """Fit the dialog into so much room, its edge not counted; called at every resize."""
+        raise NotImplementedError
+
+    def on_resize(self, event: Resize) -> None:
+        """Fit the dialog to the terminal."""
+        cells, lines = event.size
+        cramped = cells < _MIN_CELLS or lines < _MIN_LINES
+        self.set_class(cramped, "-cramped")
+        edges = 0 if cramped else 2
+        self.fit(max(1, cells - edges), max(1, lines - edges))
+
+    def on_click(self, event: Click) -> None:
+        """Close by a click beside the dialog."""
+        if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
+            self.dismiss(None)
+
+    def action_cancel(self) -> None:
+        """Close without a result."""
+        self.dismiss(None)

@@ -1,0 +1,213 @@
+"""Texts to be read: the keys, made from the one table of them; mistakes in the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, zip_longest
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.events import Click
+from textual.widgets import Static
+
+from gpudash.analysis.filter.terms import TERMS
+from gpudash.model.text import fold, pad, width
+from gpudash.tui.dialogs.dialog import Dialog
+from gpudash.tui.draw.line import Line, fitted
+from gpudash.tui.keymap import Key
+from gpudash.tui.theme import Theme
+from gpudash.tui.widgets.edit import content
+
+COLUMN = 60
+"""Cells of a column."""
+
+_MIN_COLUMN = 59
+"""Cells of each of two columns, which a terminal of 120 has room for within an edge."""
+
+_KEY_CELLS, _TERM_CELLS, _INDENT = 7, 15, 2
+
+_MIN_TEXT = 8
+"""Cells that a folded text has at least."""
+
+_FILTER = "Filter"
+_FILTER_INTRO = "plain words: in PID, owner, command, job; - before a word: not"
+
+
+class TextScreen(Dialog[None]):
+    """Shows a text until it is closed; a subclass draws it in `lines`."""
+
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("escape,q,enter,ctrl+c,f10", "cancel", show=False),
+        Binding("down,j", "scroll_lines(1)", show=False),
+        Binding("up,k", "scroll_lines(-1)", show=False),
+        Binding("pagedown,space", "scroll_pages(1)", show=False),
+        Binding("pageup", "scroll_pages(-1)", show=False),
+        Binding("home", "scroll_lines(-10000)", show=False),
+        Binding("end", "scroll_lines(10000)", show=False),
+    ]
+
+    def __init__(self, title: str, theme: Theme) -> None:
+        super().__init__(theme)
+        self._text = Static(markup=False)
+        self._box = VerticalScroll(self._text, can_focus=False)
+        self._box.border_title = Content(title)
+        self._count = 0
+
+    def lines(self, cells: int) -> list[Line]:
+        """Return the text for a width."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        """Show the text alone."""
+        yield self._box
+
+    def on_mount(self) -> None:
+        """Show which part is in view, wherever it is scrolled to."""
+        self.watch(self._box, "scroll_y", self._describe)
+
+    def fit(self, cells: int, lines: int) -> None:
+        """Draw the text for another width."""
+        edges = self.size.height - lines
+        cells = min(2 * COLUMN, cells) if cells >= 2 * _MIN_COLUMN else min(COLUMN, cells)
+        text = self.lines(cells)
+        self._count = len(text)
+        self._text.update(content(text))
+        self._box.styles.width = cells + edges
+        self._box.styles.height = min(self._count, lines) + edges
+        self.call_after_refresh(self._describe)
+
+    def _describe(self) -> None:
+        """Show what closes it, and which part is in view if not all is."""
+        room = self._box.size.height
+        keys = "Esc close"
+        if self._count > room > 0:
+            first = round(self._box.scroll_y) + 1
+            place = f"{first}-{min(first + room - 1, self._count)} of {self._count}"
+            texts = (f"j k PgDn PgUp scroll  {keys}  {place}", f"{keys}  {place}", keys)
+            keys = next((text for text in texts if len(text) + 4 <= self._box.size.width), "")
+        self._box.border_subtitle = Content(keys)
+
+    def action_scroll_lines(self, lines: int) -> None:
+        """Scroll where the text does not fit."""
+        self._box.scroll_relative(y=lines, animate=False, immediate=True)
+
+    def action_scroll_pages(self, pages: int) -> None:
+        """Scroll by what is in view."""
+        self.action_scroll_lines(pages * max(1, self._box.size.height - 1))
+
+    def on_click(self, _event: Click) -> None:
+        """Close by a click anywhere."""
+        self.dismiss(None)
+
+
+class HelpScreen(TextScreen):
+    """Lists the keys and the terms of the filter."""
+
+    BINDINGS: ClassVar[list[Any]] = [Binding("h,question_mark,f1", "cancel", show=False)]
+
+    def __init__(self, theme: Theme, keys: Sequence[Key]) -> None:
+        super().__init__("Keys", theme)
+        self._keys = keys
+
+    def lines(self, cells: int) -> list[Line]:
+        """Return everything, in as many columns as fit."""
+        return help_lines(self._keys, self.palette, cells)
+
+
+class MistakesScreen(TextScreen):
+    """Lists every mistake in the file of settings in full; the rest of it is in force."""
+
+    BINDINGS: ClassVar[list[Any]] = [Binding("exclamation_mark", "cancel", show=False)]
+
+    def __init__(self, theme: Theme, mistakes: Sequence[str]) -> None:
+        count = len(mistakes)
+        title = f"{count} {'mistake' if count == 1 else 'mistakes'} in the settings"
+        super().__init__(title, theme)
+        self._mistakes = mistakes
+
+    def lines(self, cells: int) -> list[Line]:
+        """Return the mistakes, each broken into as many lines as it needs."""
+        lines: list[Line] = []
+        for mistake in self._mistakes:
+            first, *rest = fold(mistake, max(1, cells - 3 * _INDENT))
+            indents = [_INDENT, *[2 * _INDENT] * len(rest)]
+            lines += [[]] if lines else []
+            lines += [
+                [Segment(" " * indent + text, self.palette.panel)]
+                for indent, text in zip(indents, (first, *rest), strict=True)
+            ]
+        return lines
+
+
+def help_lines(keys: Sequence[Key], theme: Theme, cells: int) -> list[Line]:
+    """Return everything, in two columns where they fit."""
+    blocks = []
+    has_two = cells >= 2 * _MIN_COLUMN
+    column = min(COLUMN, cells // 2 if has_two else cells)
+    for name, group in groupby(keys, _group):
+        blocks.append(_block(name, list(group), theme, column))
+        if name == _FILTER:
+            blocks.append(_terms(theme, column))
+    if not has_two:
+        return [line for block in blocks for line in [*block, []]]
+    left, right = _halves(blocks)
+    return [
+        [*fitted(one or [], column, theme.panel), *(other or [])]
+        for one, other in zip_longest(left, right)
+    ]
+
+
+def _group(key: Key) -> str:
+    return key.group
+
+
+def _block(name: str, keys: Sequence[Key], theme: Theme, column: int) -> list[Line]:
+    lines = [_title(name, theme)]
+    for key in keys:
+        shown = pad(key.shown, max(_KEY_CELLS, min(width(key.shown), 2 * _KEY_CELLS)))
+        lines += _entry(shown, key.help, theme, column)
+    return lines
+
+
+def _terms(theme: Theme, column: int) -> list[Line]:
+    lines = [_title("Filter terms", theme), *_entry("", _FILTER_INTRO, theme, column)]
+    for term in TERMS:
+        example = pad(term.example, max(_TERM_CELLS, width(term.example)))
+        lines += _entry(example, term.help, theme, column)
+    return lines
+
+
+def _title(name: str, theme: Theme) -> Line:
+    return [Segment(" " * _INDENT + name, theme.header_strong)]
+
+
+def _entry(lead: str, text: str, theme: Theme, column: int) -> list[Line]:
+    """Return a text behind what it explains, on as many lines as it takes."""
+    lead += " " if lead else ""
+    leads = [lead, " " * width(lead)]
+    return [
+        [
+            Segment(" " * _INDENT, theme.panel),
+            Segment(leads[min(number, 1)], theme.key),
+            Segment(part, theme.panel),
+        ]
+        for number, part in enumerate(
+            fold(text, max(_MIN_TEXT, column - 2 * _INDENT - width(lead)))
+        )
+    ]
+
+
+def _halves(blocks: Sequence[list[Line]]) -> tuple[list[Line], list[Line]]:
+    """Return whole blocks in two columns as even as their order allows."""
+    total = sum(len(block) + 1 for block in blocks)
+    columns: tuple[list[Line], list[Line]] = ([], [])
+    taken = 0
+    for block in blocks:
+        column = columns[0 if taken + (len(block) + 1) // 2 <= total // 2 else 1]
+        column += [*block, []]
+        taken += len(block) + 1
+    return columns

@@ -1,0 +1,65 @@
+"""What all dialogs share, on terminals of every kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.preferences import Preferences
+from tests.tui.stage import HandFeed, busy_snapshot, screen_lines, text_of
+
+DIALOGS = ("colon", "f2", "g", "h")
+
+
+@pytest.mark.parametrize("key", DIALOGS)
+@pytest.mark.parametrize("look", ["colors", "16", "none", "ascii"])
+async def test_dialogs_have_an_edge_whatever_the_terminal_shows(
+    key: str, look: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if look == "16":
+        monkeypatch.setenv("TERM", "linux")
+        monkeypatch.delenv("COLORTERM", raising=False)
+    app = GpudashApp(
+        feed := HandFeed(),
+        no_color=look == "none",
+        preferences=Preferences(None, ascii=look == "ascii"),
+    )
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press(key)
+        await pilot.pause()
+        (box,) = app.screen.children
+        lines = [line[box.region.x : box.region.right] for line in screen_lines(app)]
+        lines = lines[box.region.y : box.region.bottom]
+        corners = "++++" if look == "ascii" else "╭╮╰╯"
+        assert lines[0][0] + lines[0][-1] + lines[-1][0] + lines[-1][-1] == corners
+        assert {line[0] for line in lines[1:-1]} == {"|" if look == "ascii" else "│"}
+        assert look != "ascii" or text_of(app).isascii()
+
+
+@pytest.mark.parametrize("key", DIALOGS)
+@pytest.mark.parametrize("size", [(40, 12), (23, 7), (10, 3), (1, 1)])
+async def test_dialogs_fit_terminals_of_every_size(key: str, size: tuple[int, int]) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press(key)
+        await pilot.resize_terminal(*size)
+        await pilot.pause()
+        (box,) = app.screen.children
+        assert app.screen.region.contains_region(box.region)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not app.screen.is_modal
+
+
+@pytest.mark.parametrize("keys", [(*"freeze", "enter"), ("down", "up", *"freeze", "enter")])
+async def test_keys_typed_ahead_of_a_list_are_taken_in_their_order(keys: tuple[str, ...]) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("colon", *keys)
+        await pilot.pause()
+        assert app.dashboard.playhead.paused
