@@ -406,6 +406,7 @@ class GpudashApp(TerminalApp):
 
     action_choose_devices = choices.choose_devices
     action_choose_columns = choices.choose_columns
+    action_choose_metric = choices.choose_metric
     action_choose_sort = choices.choose_sort
     action_sort = processes.sort
     action_reverse = processes.reverse

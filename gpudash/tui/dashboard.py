@@ -71,6 +71,8 @@ class DashboardModel:
         """Whether all this is of another time."""
         self.hidden: frozenset[str] = frozenset()
         """Those of PANELS that are not shown."""
+        self.metric = ""
+        """The metric of all GPUs that is charted; empty for utilization."""
         self.enlarged = False
         """Whether the part that has the focus has the terminal for itself."""
         self.cells, self.height = 80, 24

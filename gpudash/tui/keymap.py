@@ -249,6 +249,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     ),
     key("panels.host", "o", "o", "toggle_panel('host')", "show or hide the line of the host"),
     key("panels.history", "c", "c", "toggle_panel('history')", "show or hide the charts"),
+    key("panels.metric", "M", "M", "choose_metric", "choose what the charts show", words="chart"),
     key("panels.sparklines", "v", "v", "toggle_panel('sparklines')", "show or hide the sparklines"),
     key("panels.columns", "C", "C", "choose_columns", "choose the columns of the processes"),
     key(

@@ -15,7 +15,7 @@ _FIXED_LINES = 4
 _MIN_PROCESSES, _MAX_RESERVED = 3, 8
 _SPACE_FROM = 4
 """Lines that the processes must have to spare before one is left blank above them."""
-_PROCESS_STEP, _COMFORT_STEP = 4, 8
+_PROCESS_STEP = 4
 """Room for processes grows in such steps, so that one more does not move all the charts."""
 _MIN_CHARTS = 5
 _MAX_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
@@ -96,10 +96,7 @@ def compute_layout(
     left -= finding_lines
     spaces = int(left > _SPACE_FROM)
     left -= spaces
-    # Beyond half of the room only what twice as many processes would not take.
-    comfort = -(-2 * max(1, processes) // _COMFORT_STEP) * _COMFORT_STEP
-    most = max(room // 2, left + reserved - comfort - 1)
-    charts = min(left + reserved - wanted - 1, most)
+    charts = left + reserved - wanted - 1
     if charts < _MIN_CHARTS or "history" in hidden:
         charts = 0
     if charts:

@@ -75,6 +75,7 @@ class DashboardPanels:
             cursor=devices.highlighted,
             moment=dashboard.playhead.view_time,
             hidden=dashboard.hidden,
+            metric=dashboard.metric,
         )
         processes = self.process_table.lines(
             dashboard.listing,

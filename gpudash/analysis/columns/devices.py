@@ -91,6 +91,16 @@ def _errors(row: DeviceRow) -> tuple[int | None, int | None]:
     return row.device.ecc_corrected_volatile_count, row.device.ecc_uncorrected_volatile_count
 
 
+def _pcie_link(row: DeviceRow) -> str:
+    """Return generation and width of the link as it is now: `gen4 x16`."""
+    generation, lanes = row.device.pcie_link_generation, row.device.pcie_link_width
+    if generation is None and lanes is None:
+        return ABSENT
+    return (
+        f"gen{ABSENT if generation is None else generation} x{ABSENT if lanes is None else lanes}"
+    )
+
+
 def _performance_state(row: DeviceRow) -> str:
     state = row.device.performance_state
     return ABSENT if state is None else f"P{state}"
@@ -129,7 +139,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         sort_key=lambda row: number(row.device.sm_active_percent),
         width=4,
         align=">",
-        priority=5,
+        priority=7,
     ),
     Column(
         key="memory",
@@ -214,7 +224,23 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         text=_performance_state,
         sort_key=lambda row: number(row.device.performance_state),
         width=3,
-        priority=10,
+        priority=5,
+    ),
+    Column(
+        key="pcie_link",
+        header="PCIE",
+        text=_pcie_link,
+        sort_key=lambda row: number(row.device.pcie_link_width),
+        width=8,
+        priority=5,
+    ),
+    Column(
+        key="compute_mode",
+        header="COMPUTE",
+        text=lambda row: (row.device.compute_mode or ABSENT).removesuffix("-process"),
+        sort_key=lambda row: row.device.compute_mode or "",
+        width=10,
+        priority=5,
     ),
     Column(
         key="pcie",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from math import inf
 from operator import attrgetter
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from gpudash.analysis.history.tracks import Axis, Extent, Row, Slot, Track, Window
 from gpudash.model.device import Device, device_fields
+from gpudash.model.fields import Field
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.units import Unit
@@ -22,6 +23,7 @@ PROCESS_METRICS = ("used_gpu_memory_bytes", "sm_utilization_percent", "cpu_perce
 HOST_METRICS = ("cpu_percent", "memory_used_bytes", "swap_used_bytes", "load_average")
 """What is kept of a host; of its load averages the one over a minute."""
 
+_HOT_CELSIUS = 100.0
 _MAX_GONE = 256
 """Processes and devices that are gone and still kept, so that the past can be drawn."""
 _UNKNOWN, _WORKS = -inf, inf
@@ -55,6 +57,20 @@ def host_row(host: Host) -> Row:
     """Return the values of HOST_METRICS."""
     load = host.load_average[0] if host.load_average else None
     return host.cpu_percent, host.memory_used_bytes, host.swap_used_bytes, load
+
+
+def highest_possible(field: Field, devices: Iterable[Device]) -> float | None:
+    """Return how high a metric of devices can be, None if no limit is known."""
+    if isinstance(field.limit, str):
+        limits = [getattr(device, field.limit) for device in devices]
+        known = [float(limit) for limit in limits if limit]
+        if known:
+            return max(known)
+    elif field.limit is not None:
+        return field.limit
+    if field.unit is Unit.CELSIUS:
+        return _HOT_CELSIUS
+    return 100.0 if field.unit is Unit.PERCENT else None
 
 
 class IdleTracker:

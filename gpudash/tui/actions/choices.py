@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter.terms import TERMS
+from gpudash.analysis.history.metrics import device_metrics
 from gpudash.tui.actions.processes import sort_by
 from gpudash.tui.device_list import DeviceList
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.draw.main_charts import charted_fields
 from gpudash.tui.keymap import Key
 from gpudash.tui.theme import THEMES, Theme
 from gpudash.tui.views.view import View, put_above
@@ -127,6 +129,20 @@ def choose_sort(app: GpudashApp) -> None:
 def _term_names(key: str) -> str:
     """Return what the filter's term for a column is called: `mem` is GPU memory there, too."""
     return next((" ".join(term.names) for term in TERMS if key in term.names), "")
+
+
+def choose_metric(app: GpudashApp) -> None:
+    """Choose the metric that the charts show of all GPUs."""
+    dashboard = app.dashboard
+    fields = charted_fields(dashboard.snapshot.devices)
+    current = dashboard.metric or device_metrics()[0]
+    choices = [Choice(each.name, each.label, marked=each.name == current) for each in fields]
+
+    def chosen(name: str | None) -> None:
+        dashboard.metric = name or dashboard.metric
+        app.redraw()
+
+    put_above(app, ChooseScreen("Chart", choices, dashboard.theme, current=current), chosen)
 
 
 def choose_columns(app: GpudashApp) -> None:

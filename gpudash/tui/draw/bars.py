@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import zip_longest
-from operator import add
 
 from rich.segment import Segment
 from rich.style import Style
@@ -40,41 +38,9 @@ def _pieces(lit: str, width: int, steps: int) -> tuple[tuple[str, int], ...]:
     return tuple((text, step) for step, text in enumerate(texts) if text)
 
 
-_POINTS = 2
-"""Values that share a cell."""
-
-
 def sparkline(values: Sequence[float | None], top: float | None, cells: int, glyphs: Glyphs) -> str:
-    """Return a pair of values in each of `cells` cells; blank where nothing is known."""
-    return curve(values, top, (cells, 1), glyphs)[0] if top else " " * cells
-
-
-def curve(
-    values: Sequence[float | None], top: float, size: tuple[int, int], glyphs: Glyphs
-) -> list[str]:
-    """Return the lines of a curve; all but its last cell is drawn once for many ticks."""
-    cells, lines = size
-    past = _remembered(tuple(values[:-_POINTS]), top, cells - 1, lines, glyphs)
-    # It is another at every tick, and would only push the others out of what is remembered.
-    last = _paired(values[-_POINTS:], top, 1, lines, glyphs)
-    return list(map(add, past, last))
-
-
-def _paired(
-    values: Sequence[float | None], top: float, cells: int, lines: int, glyphs: Glyphs
-) -> list[str]:
-    return area(values if glyphs.braille else peaks(values), top, (cells, lines), glyphs)
-
-
-_remembered = lru_cache(maxsize=1024)(_paired)
-
-
-def peaks(values: Sequence[float | None]) -> list[float | None]:
-    """Return the higher of each pair of values."""
-    return [
-        left if right is None else right if left is None else max(left, right)
-        for left, right in zip_longest(values[::2], values[1::2])
-    ]
+    """Return an area of one line; blank where nothing is known."""
+    return area(values, top, (cells, 1), glyphs)[0] if top else " " * cells
 
 
 BRAILLE = 0x2800
@@ -105,7 +71,12 @@ def area(
 
 
 def height_style(steps: Sequence[Style], line: int, lines: int) -> Style:
-    """Return the colour of one line of an area, the last of the steps at the top."""
+    """Return the colour of one line of an area, the last of the steps at the top.
+
+    A line alone has the one in the middle.
+    """
+    if lines == 1:
+        return steps[len(steps) // 2]
     return steps[(lines - 1 - line) * len(steps) // lines]
 
 

@@ -18,8 +18,8 @@ from gpudash.analysis.table import Column, DeviceRow
 from gpudash.model.snapshot import Finding, FindingLevel, Host
 from gpudash.model.state import Level
 from gpudash.model.text import cut, pad, width
-from gpudash.model.units import ABSENT
-from gpudash.tui.draw.bars import bar, sparkline
+from gpudash.model.units import ABSENT, duration
+from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.header import host_line
 from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, joined, spread
@@ -140,7 +140,7 @@ def _parts(label: int, cells: int) -> _Parts:
 _BAR = 5
 
 _NAMES = frozenset({"index", "name"})
-_ROLES = {"index": "strong", "utilization_trend": "utilization", "memory_trend": "memory"}
+_ROLES = {"index": "strong", "utilization_trend": "utilization"}
 _UTILIZATION_TREND: Column[DeviceRow] = Column(
     key="utilization_trend",
     header="",
@@ -150,16 +150,7 @@ _UTILIZATION_TREND: Column[DeviceRow] = Column(
     stretch=48,
     priority=4,
 )
-_MEMORY_TREND: Column[DeviceRow] = Column(
-    key="memory_trend",
-    header="",
-    text=lambda row: ABSENT if row.device.memory_used_bytes is None else "",
-    sort_key=lambda row: "",
-    width=8,
-    stretch=48,
-    priority=5,
-)
-_AFTER = {"utilization": _UTILIZATION_TREND, "memory": _MEMORY_TREND}
+_AFTER = {"utilization": _UTILIZATION_TREND}
 
 # A bar shows what the percentage of the memory would.
 _PLAIN_COLUMNS = [column for column in DEVICE_COLUMNS if column.key != "memory_percent"]
@@ -175,7 +166,7 @@ class DeviceTable:
 
     def __init__(self, trends: Trends) -> None:
         self._trends = trends
-        curves = {"utilization_trend": self._utilization, "memory_trend": self._memory}
+        curves = {_UTILIZATION_TREND.key: self._utilization}
         self._plain = Grid(_PLAIN_COLUMNS, _ROLES, bar=_BAR)
         self._curved = self._grid = Grid(_COLUMNS, _ROLES, bar=_BAR, curves=curves)
 
@@ -204,7 +195,7 @@ class DeviceTable:
         else:
             self._grid = self._curved if curves else self._plain
             drawn = self._drawn(rows, visible, room, theme)
-            title = self._grid.heading(theme)
+            title = self._title(theme)
         if cursor is not None and first <= cursor < first + len(drawn):
             drawn[cursor - first] = highlighted(drawn[cursor - first], theme, room)
         height = plan.device_lines
@@ -236,12 +227,16 @@ class DeviceTable:
         return [*segments, *_fault(row, theme, room - cells_of(segments) - MARGIN)]
 
     def _utilization(self, row: DeviceRow, cells: int, theme: Theme) -> str:
-        values = self._trends.values(row.device.key, "gpu_utilization_percent", cells)
-        return sparkline(values, 100, cells, theme.glyphs)
+        field = "gpu_utilization_percent"
+        return self._trends.lines([row.device.key], field, 100, (cells, 1), theme.glyphs)[0]
 
-    def _memory(self, row: DeviceRow, cells: int, theme: Theme) -> str:
-        values = self._trends.values(row.device.key, "memory_used_bytes", cells)
-        return sparkline(values, row.device.memory_total_bytes, cells, theme.glyphs)
+    def _title(self, theme: Theme) -> Line:
+        """Return the headings; that of the curves is the time that they show."""
+        for fitted_column in self._grid.fitted:
+            if fitted_column.column.key == _UTILIZATION_TREND.key:
+                span = duration(self._trends.span(fitted_column.width))
+                return self._grid.heading(theme, names={_UTILIZATION_TREND.key: f"last {span}"})
+        return self._grid.heading(theme)
 
 
 def _beside(lines: Sequence[Line | None], room: int, theme: Theme) -> Line:
@@ -308,13 +303,15 @@ class Upper:
         cursor: int | None,
         moment: float | None,
         hidden: Collection[str],
+        metric: str = "",
     ) -> list[Line]:
         """Return as many lines as the plan has for it, devices from number `first` on."""
-        curves, blank = "sparklines" not in hidden, plan.spaces
+        # What has a chart below needs no curve beside it.
+        curves, blank = "sparklines" not in hidden and not plan.charts, plan.spaces
         self._trends.show(moment)
         lines: list[Line] = []
         if plan.host:
-            lines.append(host_line(host, self._trends if curves else None, theme, cells))
+            lines.append(host_line(host, theme, cells))
         if blank > 1 + bool(plan.charts):
             lines.append([])
         table = self._devices.lines(
@@ -332,6 +329,7 @@ class Upper:
             lines += texts + [[]] * (plan.findings - len(texts))
         if plan.charts:
             devices = [row.device for row in rows]
-            drawn = charts(devices, self._trends, theme, cells, plan.charts)
+            size = cells, plan.charts
+            drawn = charts(host, devices, self._trends, theme, size, metric)
             lines += [[], *drawn, *[[]] * (plan.charts - len(drawn))]
         return lines

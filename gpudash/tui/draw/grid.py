@@ -97,12 +97,23 @@ class Grid(Generic[Row]):
             lines = [draw(row) for row in shown]
         return lines
 
-    def heading(self, theme: Theme, *, sorted_by: str = "", down: bool = False) -> list[Segment]:
-        """Return the headings; the one that orders the rows has an arrow in the gap at its side."""
+    def heading(
+        self,
+        theme: Theme,
+        *,
+        sorted_by: str = "",
+        down: bool = False,
+        names: Mapping[str, str] | None = None,
+    ) -> list[Segment]:
+        """Return the headings; the one that orders the rows has an arrow in the gap at its side.
+
+        `names` holds those that change, by the key of the column.
+        """
         text, gap = "", _MARGIN
         start = end = arrow = 0
         for fitted in self.fitted:
-            header, align = fitted.column.header, "<" if fitted.bar else fitted.column.align
+            header = (names or {}).get(fitted.column.key, fitted.column.header)
+            align = "<" if fitted.bar else fitted.column.align
             text, gap = text + gap + pad(header, fitted.cells, align), _GAP
             if fitted.column.key == sorted_by and align == ">":
                 end = len(text)

@@ -13,9 +13,8 @@ from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.text import cut, fold, width
 from gpudash.model.units import duration, percent, short_size
 from gpudash.tui.bindings import labelled
-from gpudash.tui.draw.bars import sparkline
+from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.line import Line, cells_of, fitted, spread
-from gpudash.tui.draw.main_charts import Trends
 from gpudash.tui.keymap import Key
 from gpudash.tui.theme import Theme
 
@@ -194,59 +193,60 @@ def _cells(key: Key) -> int:
     return width(f"{key.shown} {key.label}")
 
 
-_MIN_CURVE, _MAX_CURVE = 6, 20
+_MIN_BAR, _MAX_BAR = 6, 12
 _PART_GAP = 3
 
 
 class _Part(NamedTuple):
-    """A word, its value, and the field whose past may stand behind it."""
+    """A word, its value, and the part of its limit that a bar behind it shows."""
 
     word: str
     value: str
-    rest: str
+    rest: str = ""
     """What follows the value and matters less: its limit."""
-    field: str = ""
-    most: float | None = None
+    share: float | None = None
+    is_memory: bool = False
 
 
-def host_line(host: Host, trends: Trends | None, theme: Theme, cells: int) -> Line:
-    """Return as much as `cells` hold, curves only where all words fit; None leaves them out."""
+def host_line(host: Host, theme: Theme, cells: int) -> Line:
+    """Return as much as `cells` hold, bars only where all words fit."""
     parts = _facts(host)
     while parts and _width(parts) > cells:
         parts.pop()
-    curves = [part for part in parts if part.field] if trends else []
-    room = (cells - _width(parts)) // max(1, len(curves)) - 1
-    curve = min(room, _MAX_CURVE) if room >= _MIN_CURVE else 0
+    count = sum(part.share is not None for part in parts)
+    room = (cells - _width(parts)) // max(1, count) - 1
     line: Line = []
     for number, part in enumerate(parts):
         line.append(Segment(" " * _PART_GAP if number else " ", theme.base))
         line += _drawn(part, theme)
-        if curve and part.field and trends:
-            values = trends.values(None, part.field, curve)
-            text = " " + sparkline(values, part.most, curve, theme.glyphs)
-            line.append(Segment(text, _middle(theme, part.field)))
+        if part.share is not None and room >= _MIN_BAR:
+            steps = theme.memory if part.is_memory else theme.utilization
+            line.append(Segment(" ", theme.base))
+            line += bar(part.share, min(room, _MAX_BAR), steps, theme.track, theme.glyphs)
     return line
 
 
 def _facts(host: Host) -> list[_Part]:
     """Return what is known, the most important first."""
-    cores = host.cpu_count
-    parts = [_Part("CPU", f"{percent(host.cpu_percent):>4}", "", "cpu_percent", 100)]
-    if host.memory_total_bytes:
-        used, total = short_size(host.memory_used_bytes), short_size(host.memory_total_bytes)
-        parts.append(
-            _Part("MEM", f"{used:>5}", f"/{total}", "memory_used_bytes", host.memory_total_bytes)
-        )
+    cores, total = host.cpu_count, host.memory_total_bytes
+    parts = [_Part("CPU", f"{percent(host.cpu_percent):>4}", "", _share(host.cpu_percent, 100))]
+    if total:
+        used, share = short_size(host.memory_used_bytes), _share(host.memory_used_bytes, total)
+        parts.append(_Part("MEM", f"{used:>5}", f"/{short_size(total)}", share, True))
     if host.load_average:
         one, five, fifteen = (f"{load:.1f}" for load in host.load_average)
         of_cores = f" of {cores}" if cores else ""
-        parts.append(_Part("LOAD", one, f" {five} {fifteen}{of_cores}", "load_average", cores))
+        parts.append(_Part("LOAD", one, f" {five} {fifteen}{of_cores}"))
     if host.swap_total_bytes:
-        used, total = short_size(host.swap_used_bytes), short_size(host.swap_total_bytes)
-        parts.append(_Part("SWAP", used, f"/{total}"))
+        used, swap = short_size(host.swap_used_bytes), short_size(host.swap_total_bytes)
+        parts.append(_Part("SWAP", used, f"/{swap}"))
     if host.uptime_seconds is not None:
         parts.append(_Part("UP", duration(host.uptime_seconds - host.uptime_seconds % 60), ""))
     return parts
+
+
+def _share(value: float | None, limit: float) -> float | None:
+    return None if value is None else value / limit
 
 
 def _drawn(part: _Part, theme: Theme) -> Line:
@@ -260,8 +260,3 @@ def _drawn(part: _Part, theme: Theme) -> Line:
 def _width(parts: list[_Part]) -> int:
     texts = (Segment(f"{part.word} {part.value}{part.rest}") for part in parts)
     return cells_of(texts) + _PART_GAP * (len(parts) - 1) + 2
-
-
-def _middle(theme: Theme, field: str) -> Style:
-    steps = theme.memory if field == "memory_used_bytes" else theme.utilization
-    return steps[len(steps) // 2]

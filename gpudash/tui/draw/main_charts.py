@@ -1,296 +1,339 @@
-"""The last minutes of all GPUs together: curves side by side, as many as the width holds."""
+"""The past of all GPUs beside each other, on one time axis.
+
+It fills from the left, a column a second, until it is full; then a column stands for twice as long.
+So it shows all there is, young or old, and what is past stands still: a tick costs a cell a curve.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable, Sequence
+from math import ceil, log
 from typing import NamedTuple
 
 from rich.segment import Segment
 
 from gpudash.analysis.history import History, Key
+from gpudash.analysis.history.metrics import device_metrics, highest_possible
 from gpudash.analysis.table import DeviceRow
-from gpudash.model.device import Device
-from gpudash.model.units import celsius, duration, percent, short_size, watts
-from gpudash.tui.draw.bars import curve, height_style
-from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
-from gpudash.tui.theme import Theme
+from gpudash.model.device import Device, device_fields
+from gpudash.model.fields import Field
+from gpudash.model.snapshot import Host
+from gpudash.model.units import Unit, duration, short
+from gpudash.tui.draw.bars import area, height_style, points_of
+from gpudash.tui.draw.line import Line, fitted, joined, spread
+from gpudash.tui.theme import Glyphs, Theme
 
-COLUMN_SECONDS = (5, 10)
-"""What a column stands for: the less, the younger the history, so that a curve soon fills."""
-_POINTS = 2
-"""Points in a column: the halves of a braille cell."""
+MAX_SECONDS = 1800
+"""The longest time that is shown; after that the oldest column goes when one is added."""
+_MAX_KEPT = 1024
+_JUST_BEFORE = 1e-6
 
 Values = list[float | None]
-Join = Callable[[Sequence[float]], float]
+
+
+class _Finished(NamedTuple):
+    """The columns of a curve but the last, as they were drawn once and for all."""
+
+    seconds: int
+    first: int
+    end: int
+    texts: list[str]
 
 
 class Trends:
-    """Series of a history, all of them up to the same instant."""
+    """Curves of a history, all of them up to the same instant."""
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._until = 0.0
-        self._scales = {seconds: _Scale(seconds) for seconds in COLUMN_SECONDS}
+        self._until = self._began = 0.0
+        self._finished: dict[object, _Finished] = {}
 
     def show(self, moment: float | None) -> None:
-        """Let all series end at an instant of the past, or now."""
+        """Let all curves end at an instant of the past, or now."""
         self._until = self._history.now if moment is None else moment
-        for scale in self._scales.values():
-            scale.show(self._until, self._history.began)
+        if self._began != self._history.began or len(self._finished) > _MAX_KEPT:
+            self._finished.clear()
+        self._began = self._history.began
 
-    def column_seconds(self, columns: int) -> int:
-        """Return the seconds that each column stands for: what lets them hold everything."""
-        age = self._until - self._history.began
-        fitting = (seconds for seconds in COLUMN_SECONDS if columns * seconds >= age)
-        return next(fitting, COLUMN_SECONDS[-1])
+    def column_seconds(self, cells: int) -> int:
+        """Return what a column stands for: a second, doubled until `cells` hold everything."""
+        seconds = 1
+        while (
+            2 * seconds * cells <= MAX_SECONDS
+            and self._history.now // seconds - self._began // seconds >= cells
+        ):
+            seconds *= 2
+        return seconds
 
-    def values(self, key: Key, field: str, columns: int) -> Values:
-        """Return two points for each column, the later of the last one None until its time."""
-        return self._joined((key, field, columns), (key,), field, columns, None)
+    def span(self, cells: int) -> float:
+        """Return the seconds between the first column and the instant that is shown."""
+        first, _column, seconds = self._columns(cells)
+        return max(1.0, self._until - max(self._began, float(first * seconds)))
 
-    def joined(self, keys: Sequence[str], field: str, columns: int, join: Join) -> Values:
-        """Return what `join` makes of the known values of several devices, point by point."""
-        return self._joined((tuple(keys), field, columns, join), keys, field, columns, join)
+    def values(self, keys: Sequence[Key], field: str, cells: int, glyphs: Glyphs) -> Values:
+        """Return the mean of the keys' known values at each point of `cells` columns."""
+        first, column, seconds = self._columns(cells)
+        points = self._points(keys, field, first, column + 1, seconds, glyphs)
+        return points + [None] * (cells * points_of(1, glyphs) - len(points))
 
-    def _joined(
-        self, name: object, keys: Sequence[Key], field: str, columns: int, join: Join | None
-    ) -> Values:
-        scale = self._scales[self.column_seconds(columns)]
-        column, past = scale.past.get(name, (scale.column - columns, []))
-        new = scale.column - column
-        if new >= columns:
-            past = self._points(scale, keys, field, columns, join)[:-_POINTS]
-        elif new:
-            finished = self._points(scale, keys, field, new + 1, join)[:-_POINTS]
-            past = past[new * _POINTS :] + finished
-        scale.past[name] = scale.column, past
-        return past + self._points(scale, keys, field, 1, join)
+    def lines(
+        self,
+        keys: Sequence[Key],
+        field: str,
+        top: float | None,
+        size: tuple[int, int],
+        glyphs: Glyphs,
+    ) -> list[str]:
+        """Return that mean as an area in lines of `cells`; blank where nothing is known."""
+        cells, height = size
+        if not top:
+            return [" " * cells] * height
+        first, column, seconds = self._columns(cells)
+        name = (*keys, field, top, size, glyphs.braille)
+        done = self._finished.get(name)
+        if done is None or done.seconds != seconds or not done.first <= first <= done.end <= column:
+            done = _Finished(seconds, first, first, [""] * height)
+
+        def drawn(start: int, end: int) -> list[str]:
+            points = self._points(keys, field, start, end, seconds, glyphs)
+            return area(points, top, (end - start, height), glyphs)
+
+        texts = [text[first - done.first :] for text in done.texts]
+        if done.end < column:
+            texts = [old + new for old, new in zip(texts, drawn(done.end, column), strict=True)]
+        self._finished[name] = _Finished(seconds, first, column, texts)
+        rest = " " * (cells - (column - first) - 1)
+        last = drawn(column, column + 1)
+        return [text + now + rest for text, now in zip(texts, last, strict=True)]
+
+    def _columns(self, cells: int) -> tuple[int, int, int]:
+        """Return the numbers of the first and of the last column, and what each stands for."""
+        seconds = self.column_seconds(cells)
+        column = int(self._until // seconds)
+        first = max(int(self._began // seconds), column - cells + 1)
+        return min(first, column), column, seconds
 
     def _points(
-        self, scale: _Scale, keys: Sequence[Key], field: str, columns: int, join: Join | None
+        self,
+        keys: Sequence[Key],
+        field: str,
+        start: int,
+        end: int,
+        seconds: int,
+        glyphs: Glyphs,
     ) -> Values:
-        """Return the points of whole columns, so that one begins where a column does."""
-        begun = int(self._until // scale.point_seconds) - scale.column * _POINTS + 1
-        count = (columns - 1) * _POINTS + begun
-        seconds = count * scale.point_seconds
-        rows = [self._history.series(key, field, seconds, count, self._until) for key in keys]
+        """Return the points of the columns from `start` to before `end`."""
+        each = points_of(1, glyphs)
+        width = seconds / each
+        until = min(self._until, end * seconds - _JUST_BEFORE)
+        count = max(1, int(until // width) - start * each + 1)
+        series = self._history.series
+        rows = [series(key, field, count * width, count, until) for key in keys]
         points = (
-            rows[0] if join is None else [_join(point, join) for point in zip(*rows, strict=True)]
+            rows[0] if len(rows) == 1 else [_mean(values) for values in zip(*rows, strict=True)]
         )
-        return points + [None] * (_POINTS - begun)
+        return points + [None] * ((end - start) * each - count)
 
 
-class _Scale:
-    """Columns of the same number of seconds, and what is known of all but the last."""
-
-    def __init__(self, seconds: int) -> None:
-        self.seconds = seconds
-        self.point_seconds = seconds / _POINTS
-        self.column = -1
-        """Number of the last column."""
-        self.past: dict[object, tuple[int, Values]] = {}
-        """Points of all columns but the last, and the number of the last one when they were."""
-        self._began = 0.0
-
-    def show(self, until: float, began: float) -> None:
-        """Let the last column be that of an instant, in a history that began at another."""
-        column = int(until // self.seconds)
-        if began != self._began or column < self.column:
-            self.past.clear()
-        elif column > self.column:
-            # What was not asked for meanwhile may be gone for good.
-            self.past = {name: past for name, past in self.past.items() if past[0] == self.column}
-        self.column, self._began = column, began
-
-
-def _join(values: Sequence[float | None], join: Join) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return join(known) if known else None
+    return sum(known) / len(known) if known else None
 
 
-_MIN_CELLS, _MAX_ACROSS, _MARGIN, _BETWEEN, _LABEL = 36, 4, 1, 2, 5
-_MIN_BAND, _ROOMY_BAND = 6, 10
-"""Lines of the lowest charts that are worth another band of them, and one of lesser numbers."""
+_MARGIN, _GAP = 1, 3
+_WIDE, _MIN_BLOCK = 160, 24
+"""Cells from which two metrics stand side by side, and those that a curve needs with its label."""
+_EXTRA = 4
+"""Lines below those of the GPUs for the mean of all, and for the host."""
+_FIRST = ("gpu_utilization_percent", "memory_used_bytes", "power_usage_mw", "temperature_celsius")
+_VALUE = 7
 
 
-_FIELDS = (
-    "gpu_utilization_percent",
-    "memory_used_bytes",
-    "power_usage_mw",
-    "temperature_celsius",
-)
+class _Band(NamedTuple):
+    """A curve: who it is about, what it may reach, what it is now."""
+
+    label: str
+    keys: tuple[Key, ...]
+    field: str
+    value: str
+    unit: Unit
+    top: float | None
+    """None is the highest of all in the block."""
 
 
-def _mean(values: Sequence[float]) -> float:
-    # `statistics` takes 3 ms to import.
-    return sum(values) / len(values)
-
-
-class _Chart(NamedTuple):
-    """A number of all GPUs: how it is put together, how high it may be now, how it is written."""
+class _Block(NamedTuple):
+    """Curves below each other, and the title above them."""
 
     title: str
-    field: str
-    join: Join
-    most: float
-    text: Callable[[float | None], str]
-    is_memory: bool = False
-    is_live: bool = True
-    """Whether its GPUs report it now, and not only in the past that the curve shows."""
-
-
-_Band = list[tuple[_Chart, tuple[str, ...]]]
-"""Charts that stand side by side, each with the devices that it is about."""
+    unit: Unit
+    bands: list[_Band]
+    extras: list[_Band]
+    """What is drawn below where room is left."""
 
 
 def any_chart(rows: Iterable[DeviceRow]) -> bool:
     """Return whether there is anything to chart: a GPU that is suspended or lost has no values."""
     gpus = (row.device for row in rows if not row.device.is_mig)
-    return any(getattr(gpu, field) is not None for gpu in gpus for field in _FIELDS)
+    return any(getattr(gpu, field) is not None for gpu in gpus for field in _FIRST)
+
+
+def charted_fields(devices: Iterable[Device]) -> list[Field]:
+    """Return all metrics that a GPU has values of, the usual first."""
+    gpus = [device for device in devices if not device.is_mig]
+    return _known(gpus, [*_FIRST, *device_metrics()])
+
+
+def _known(gpus: Sequence[Device], names: Iterable[str]) -> list[Field]:
+    return [
+        device_fields()[name]
+        for name in dict.fromkeys(names)
+        if name and any(getattr(gpu, name) is not None for gpu in gpus)
+    ]
 
 
 def charts(
-    devices: Sequence[Device], trends: Trends, theme: Theme, cells: int, height: int
-) -> list[Line]:
-    """Return a title and curves in `height` lines, those of each GPU below where they fit.
-
-    Nothing is returned where no GPU has values.
-    """
-    gpus = [device for device in devices if not device.is_mig]
-    shown = _charts(gpus)
-    across = min(_MAX_ACROSS, max(1, (cells - 2 * _MARGIN + _BETWEEN) // (_MIN_CELLS + _BETWEEN)))
-    if not shown or height < 2:
-        return []
-    keys = tuple(gpu.key for gpu in gpus)
-    bands = [[(chart, keys) for chart in shown[:across]]]
-    each = _even(
-        [(_of_one(gpu), (gpu.key,)) for gpu in gpus if not _has_no_utilization(gpu)], across
-    )
-    if sum(map(len, each)) > 1 and height >= (len(each) + 1) * _MIN_BAND:
-        bands += each
-    together = _even([(chart, keys) for chart in shown], across)
-    if height >= (len(bands) - 1 + len(together)) * _ROOMY_BAND:
-        bands[:1] = together
-    lines: list[Line] = []
-    for number, band in enumerate(bands):
-        room = (height - len(lines)) // (len(bands) - number)
-        space: list[Line] = [[]] if number and room > _MIN_BAND else []
-        lines += space + _band(band, trends, theme, cells, room - len(space))
-    return lines
-
-
-def _even(band: _Band, across: int) -> list[_Band]:
-    """Return charts in bands that are as full as each other, of `across` at most."""
-    count = -(-len(band) // across)
-    size = -(-len(band) // count) if count else 1
-    return [band[start : start + size] for start in range(0, len(band), size)]
-
-
-def _has_no_utilization(gpu: Device) -> bool:
-    """Return whether a GPU has no utilization of its own, as in MIG mode."""
-    return bool(gpu.mig_mode) and gpu.gpu_utilization_percent is None
-
-
-def _band(
-    band: _Band,
+    host: Host,
+    devices: Sequence[Device],
     trends: Trends,
     theme: Theme,
-    cells: int,
-    height: int,
+    size: tuple[int, int],
+    metric: str = "",
 ) -> list[Line]:
-    """Return charts side by side."""
-    room = (cells - 2 * _MARGIN + _BETWEEN) // len(band) - _BETWEEN
-    blocks = [_drawn(chart, keys, trends, theme, (room, height)) for chart, keys in band]
-    margin, gap = Segment(" " * _MARGIN, theme.base), Segment(" " * _BETWEEN, theme.base)
-    lines: list[Line] = []
-    for row in zip_longest(*blocks):
-        line: Line = [margin]
-        for number, part in enumerate(row):
+    """Return a title and a curve for each GPU in exactly the lines and cells of `size`.
+
+    A GPU alone has one for each of some metrics. Nothing is returned where no GPU has values.
+    """
+    cells, height = size
+    gpus = [device for device in devices if not device.is_mig]
+    fields = _known(gpus, [metric, *_FIRST])
+    if not fields or height < 2:
+        return []
+    blocks = _blocks(host, gpus, fields, cells, height - 1)
+    room = (cells - 2 * _MARGIN + _GAP) // len(blocks) - _GAP
+    label = max(len(band.label) for block in blocks for band in (*block.bands, *block.extras))
+    curve = max(1, room - label - 1 - _VALUE)
+    blocks = [_scaled(block, trends, curve, theme.glyphs) for block in blocks]
+    drawn = [_drawn(block, trends, theme, (label, curve, height - 1)) for block in blocks]
+    margin, gap = Segment(" " * _MARGIN, theme.base), Segment(" " * _GAP, theme.base)
+    lines: list[Line] = [_heading(blocks, room, trends, theme, (cells, curve))]
+    for row in range(height - 1):
+        line = [margin]
+        for number, block_lines in enumerate(drawn):
             line += [gap] if number else []
-            line += fitted(part or [], room, theme.base)
+            line += fitted(block_lines[row], room, theme.base)
         lines.append(joined(line))
     return lines
 
 
-def _of_one(gpu: Device) -> _Chart:
-    is_live = gpu.gpu_utilization_percent is not None
-    title = f"GPU {gpu.index}"
-    return _Chart(title, "gpu_utilization_percent", max, 100, percent, is_live=is_live)
-
-
-def _charts(gpus: Sequence[Device]) -> list[_Chart]:
-    """Return the charts that these GPUs have values for, the most important first."""
-    known = [gpu.index for gpu in gpus if gpu.gpu_utilization_percent is not None]
-    of = f", mean of {len(known)}" if len(known) != 1 else f", GPU {known[0]}"
-    memory = _total(gpu.memory_total_bytes for gpu in gpus)
-    power = _total(gpu.enforced_power_limit_mw for gpu in gpus)
-    all_charts = (
-        _Chart(
-            f"UTILIZATION{of if len(gpus) > 1 else ''}",
-            "gpu_utilization_percent",
-            _mean,
-            100,
-            percent,
-        ),
-        _Chart("MEMORY", "memory_used_bytes", sum, memory, short_size, is_memory=True),
-        _Chart("POWER", "power_usage_mw", sum, power, watts),
-        _Chart(
-            "TEMPERATURE, highest" if len(gpus) > 1 else "TEMPERATURE",
-            "temperature_celsius",
-            max,
-            100,
-            celsius,
-        ),
-    )
+def _blocks(
+    host: Host, gpus: Sequence[Device], fields: Sequence[Field], cells: int, height: int
+) -> list[_Block]:
+    if len(gpus) == 1:
+        return [_of_one(gpus[0], fields, height)]
+    if cells >= _WIDE and len(gpus) <= height:
+        return [_of_all(host, gpus, field) for field in fields[:2]]
+    block = _of_all(host, gpus, fields[0])
+    across = -(-len(block.bands) // height)
+    if across == 1 or not block.bands:
+        return [block]
+    if (cells - 2 * _MARGIN + _GAP) // across - _GAP < _MIN_BLOCK:
+        return [block._replace(bands=block.extras[:1], extras=block.extras[1:])]
+    size = -(-len(block.bands) // across)
+    parts = [block.bands[start : start + size] for start in range(0, len(block.bands), size)]
     return [
-        chart
-        for chart in all_charts
-        if chart.most and any(getattr(gpu, chart.field) is not None for gpu in gpus)
+        block._replace(title="" if number else block.title, bands=part, extras=[])
+        for number, part in enumerate(parts)
     ]
 
 
-def _total(values: Iterable[int | None]) -> float:
-    return float(sum(value for value in values if value))
+def _of_one(gpu: Device, fields: Sequence[Field], height: int) -> _Block:
+    shown = [field for field in fields if field.name in _FIRST or field is fields[0]]
+    bands = [_band(field.label, [gpu], field) for field in shown[: max(1, height // 2)]]
+    return _Block(f"GPU {gpu.index}", Unit.NONE, bands, [])
 
 
-def _drawn(
-    chart: _Chart, keys: Sequence[str], trends: Trends, theme: Theme, size: tuple[int, int]
-) -> list[Line]:
-    """Return the title with the value of now, and the curve beside its scale."""
-    room, lines = size[0], size[1] - 1
-    columns = max(1, room - _LABEL - 1)
-    values = trends.joined(keys, chart.field, columns, chart.join)
-    known = [value for value in values if value is not None]
-    now = known[-1] if known and chart.is_live else None
-    # What it was before a GPU was lost may be more than those that are left can reach.
-    chart = chart._replace(most=max(chart.most, *known)) if known else chart
-    steps = theme.memory if chart.is_memory else theme.utilization
-    texts = curve(values, chart.most, (columns, lines), theme.glyphs)
-    span = duration(columns * trends.column_seconds(columns))
-    return [
-        _heading(chart.title, chart.text(now), span, room, theme),
-        *(
-            [*_scale(chart, line, lines, theme), Segment(text, height_style(steps, line, lines))]
-            for line, text in enumerate(texts)
-        ),
-    ]
+def _of_all(host: Host, gpus: Sequence[Device], field: Field) -> _Block:
+    """Return the curves of a metric: of each GPU that has it or is lost, then of all together."""
+    shown = [gpu for gpu in gpus if gpu.state != "ok" or getattr(gpu, field.name) is not None]
+    mean = _band("mean", shown, field)
+    bands = [_band(str(gpu.index), [gpu], field)._replace(top=mean.top) for gpu in shown]
+    if field.unit is Unit.BYTE:
+        extra = _host_band("RAM", "memory_used_bytes", host, field.unit, host.memory_total_bytes)
+    else:
+        extra = _host_band("CPU", "cpu_percent", host, Unit.PERCENT, 100)
+    return _Block(field.label, field.unit, bands, [mean, extra])
 
 
-def _heading(title: str, value: str, span: str, room: int, theme: Theme) -> Line:
-    """Return title and value at the left, at the right the time that is shown if it fits."""
-    left = [Segment(title, theme.heading), Segment(f"  {value}", theme.strong)]
-    fitting = (text for text in (f"last {span}", span) if cells_of(left) + len(text) < room)
-    return spread(left, [Segment(next(fitting, ""), theme.faint)], room, theme.base)
+def _band(label: str, gpus: Sequence[Device], field: Field) -> _Band:
+    value = _mean(getattr(gpu, field.name) for gpu in gpus)
+    keys = tuple(gpu.key for gpu in gpus)
+    top = highest_possible(field, gpus)
+    return _Band(label, keys, field.name, short(value, field.unit), field.unit, top)
 
 
-def _scale(chart: _Chart, line: int, lines: int, theme: Theme) -> Line:
-    """Return what a line stands for, at the top, in the middle and at the bottom."""
-    text = ""
-    if line == 0:
-        text = chart.text(chart.most)
-    elif line == lines - 1:
-        text = chart.text(0)
-    elif line == lines // 2 and lines % 2 and lines > 4:
-        text = chart.text(chart.most / 2)
-    return [Segment(f"{text:>{_LABEL}} ", theme.faint)]
+def _host_band(label: str, field: str, host: Host, unit: Unit, top: float | None) -> _Band:
+    return _Band(label, (None,), field, short(getattr(host, field), unit), unit, top)
+
+
+def _scaled(block: _Block, trends: Trends, cells: int, glyphs: Glyphs) -> _Block:
+    """Return a block whose GPUs have a scale: of one metric all the same, named in the title."""
+    missing = [band for band in block.bands if band.top is None]
+    if missing:
+        values = [v for b in missing for v in trends.values(b.keys, b.field, cells, glyphs)]
+        highest = max((value for value in values if value is not None), default=0.0)
+        # In large steps, so that the curves seldom have to be drawn again.
+        top = 2.0 ** ceil(log(highest, 2)) if highest > 0 else 1.0
+        every = [each._replace(top=each.top or top) for each in (*block.bands, *block.extras)]
+        count = len(block.bands)
+        block = block._replace(bands=every[:count], extras=every[count:])
+    tops = {band.top for band in block.bands}
+    if block.unit is Unit.NONE or not block.title or len(tops) != 1:
+        return block
+    scale = f"{short(0, block.unit)} to {short(tops.pop(), block.unit)}"
+    return block._replace(title=f"{block.title}  {scale}")
+
+
+def _heading(
+    blocks: Sequence[_Block], room: int, trends: Trends, theme: Theme, size: tuple[int, int]
+) -> Line:
+    """Return the titles, and once at the right the time that all curves show."""
+    cells, curve = size
+    left: Line = [Segment(" " * _MARGIN, theme.base)]
+    for block in blocks:
+        title = [Segment(block.title, theme.heading)]
+        left += [*fitted(title, room, theme.base), Segment(" " * _GAP, theme.base)]
+    span, seconds = trends.span(curve), trends.column_seconds(curve)
+    text = f" last {duration(span)}, {duration(seconds)} a column "
+    return spread(left, [Segment(text, theme.faint)], cells, theme.base)
+
+
+def _drawn(block: _Block, trends: Trends, theme: Theme, size: tuple[int, int, int]) -> list[Line]:
+    """Return the curves of a block in so many lines, the labels at their left."""
+    label, cells, height = size
+    lines: list[Line] = []
+    for band, count in _heights(block, height):
+        steps = theme.memory if band.unit is Unit.BYTE else theme.utilization
+        texts = trends.lines(band.keys, band.field, band.top, (cells, count), theme.glyphs)
+        for number, text in enumerate(texts):
+            name, value = ("", "") if number else (band.label, band.value)
+            lines.append(
+                [
+                    Segment(f"{name:>{label}} ", theme.strong),
+                    Segment(text, height_style(steps, number, count)),
+                    Segment(f"{value:>{_VALUE}}", theme.base),
+                ]
+            )
+    return lines + [[] for _ in range(height - len(lines))]
+
+
+def _heights(block: _Block, height: int) -> list[tuple[_Band, int]]:
+    """Return the lines of each curve: most for the GPUs, a few for what is below them."""
+    count = len(block.bands)
+    each = max(1, (height - _EXTRA) // count) if block.extras else height // count
+    rest = height - each * count
+    if not block.extras or rest < 1:
+        each, rest = divmod(height, count)
+        return [(band, each + (number < rest)) for number, band in enumerate(block.bands)]
+    last = rest // 3 if rest >= _EXTRA else 0
+    extras = list(zip(block.extras, (rest - last, last), strict=False))
+    return [(band, each) for band in block.bands] + [each for each in extras if each[1]]

@@ -101,19 +101,19 @@ class TrafficTable:
 
     def _curve(self, key: str, row: GpuAffinity, cells: int, theme: Theme) -> str:
         if key not in self._most:
-            self._most[key] = self._highest(key, cells)
-        values = self._values(key, row, cells)
+            self._most[key] = self._highest(key, cells, theme)
+        values = self._values(key, row, cells, theme)
         return sparkline(values, self._most[key], cells, theme.glyphs)
 
-    def _highest(self, key: str, cells: int) -> float | None:
-        curves = [self._values(key, row, cells) for row in self._rows]
+    def _highest(self, key: str, cells: int, theme: Theme) -> float | None:
+        curves = [self._values(key, row, cells, theme) for row in self._rows]
         known = [value for values in curves for value in values if value is not None]
         return max(known, default=None)
 
-    def _values(self, key: str, row: GpuAffinity, cells: int) -> list[float | None]:
+    def _values(self, key: str, row: GpuAffinity, cells: int, theme: Theme) -> list[float | None]:
         if row.device is None:
             return []
-        return self._trends.values(row.device.key, _TRENDS[key][1], cells)
+        return self._trends.values([row.device.key], _TRENDS[key][1], cells, theme.glyphs)
 
 
 def wanted_cells(rows: Sequence[GpuAffinity]) -> int:

@@ -33,6 +33,8 @@ def test_they_read_like_a_sentence() -> None:
         "sm_clock": "1755/1980MHz",
         "memory_clock": "2619/2619MHz",
         "performance_state": "P0",
+        "pcie_link": "gen5 x16",
+        "compute_mode": "-",
         "pcie": "-",
         "nvlink": "-",
         "codec": "-",

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.history import History
-from gpudash.analysis.history.metrics import device_metrics
+from gpudash.analysis.history.metrics import device_metrics, highest_possible
 from gpudash.analysis.table import DeviceRow
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field
@@ -28,7 +28,7 @@ _MAX_CURVES = 8
 _MAX_POINTS = 120
 """Points of each of several curves: plotext needs 20 us for one."""
 _LINES_PER_TICK = 4
-_COOL_CELSIUS, _HOT_CELSIUS = 20, 100
+_COOL_CELSIUS = 20
 
 
 class Time(NamedTuple):
@@ -165,25 +165,11 @@ class Charting:
         low = min((each.low for each in numbers), default=0.0)
         high = max((each.high for each in numbers), default=0.0)
         count = max(1, lines // _LINES_PER_TICK)
-        top = _top(field, [each.device for each in shown])
+        top = highest_possible(field, [each.device for each in shown])
         bottom = min(float(_COOL_CELSIUS), low) if field.unit is Unit.CELSIUS else min(0.0, low)
         if top is None:
             return tight((bottom, high), field.unit, count)
         return scaled(bottom, max(top, high), field.unit, count)
-
-
-def _top(field: Field, devices: Iterable[Device]) -> float | None:
-    """Return how high the metric can be, None if no limit is known."""
-    if isinstance(field.limit, str):
-        limits = [getattr(device, field.limit) for device in devices]
-        known = [float(limit) for limit in limits if limit]
-        if known:
-            return max(known)
-    elif field.limit is not None:
-        return field.limit
-    if field.unit is Unit.CELSIUS:
-        return float(_HOT_CELSIUS)
-    return 100.0 if field.unit is Unit.PERCENT else None
 
 
 _MAX_LEGEND_LINES = 2
