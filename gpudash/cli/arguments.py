@@ -43,6 +43,16 @@ _SHARED: dict[str, dict[str, Any]] = {
         "metavar": "TIME",
         "help": "in a recording: 10:53, 2026-11-21T10:53:41, +5m from its start, -30s from its end",
     },
+    "on-finding": {
+        "metavar": "CMD",
+        "help": "run a shell command when a finding appears and when it goes, with it as JSON on "
+        "its stdin",
+    },
+    "level": {
+        "choices": ("info", "warn", "critical"),
+        "metavar": "LEVEL",
+        "help": "with --on-finding: the least level that counts: info, warn (default) or critical",
+    },
     "gpu": {"metavar": "LIST", "help": "only these GPUs: 0,2-3, UUID prefixes, PCI bus ids"},
     "demo": {
         "nargs": "?",
@@ -154,6 +164,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--format", metavar="F", help=text)
     text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
     add("--interval", type=seconds, metavar="S", help=text)
+    for name in ("on-finding", "level"):
+        add(f"--{name}", **_SHARED[name])
     for name in ("timeout", "gpu", "demo", "show-secrets", "pcie-throughput", "replay", "at"):
         add(f"--{name}", **_SHARED[name])
     add("--theme", metavar="NAME", help="colours of the screen; F2 lists them")

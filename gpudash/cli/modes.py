@@ -120,7 +120,7 @@ MODES = (
     Mode(
         "--json without --once",
         lambda options: options.json is not None,
-        _COLLECTS | {"json", "interval", "filename"},
+        _COLLECTS | {"json", "interval", "filename", "on_finding", "level"},
         _stream,
     ),
     Mode("the screen", lambda _: True, _COLLECTS | {"interval", "theme", "replay"}, _screen),

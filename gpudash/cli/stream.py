@@ -7,19 +7,19 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import DEFAULT_INTERVAL, gpu_selectors
 from gpudash.cli.signals import SignalToggle, exit_on_ctrl_c
 from gpudash.feed import collector
+from gpudash.model.errors import UsageError
 from gpudash.system import fork, terminal
 from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
-    from gpudash.analysis.health.engine import Diagnosis
-    from gpudash.collect.source import Source
     from gpudash.model.snapshot import Snapshot
 
 _SECOND_SAMPLE_SECONDS = 1.0
@@ -32,7 +32,28 @@ def run(options: argparse.Namespace) -> int:
     """Print a line per interval, as `gpudash --json` or as the collector of another gpudash."""
     interval = options.interval or DEFAULT_INTERVAL
     controller = os.getppid() if collector.is_controlled(os.environ) else None
-    return collect(options, lambda: interval, controller=controller)
+    with alerts(options) as observe:
+        return collect(options, lambda: interval, controller=controller, observe=observe)
+
+
+@contextmanager
+def alerts(options: argparse.Namespace) -> Iterator[Callable[[Snapshot], None] | None]:
+    """Give what looks for findings to run the command of --on-finding; None without one.
+
+    Raises UsageError for --level without it.
+    """
+    if options.on_finding is None:
+        if options.level is not None:
+            raise UsageError("--level goes with --on-finding CMD")
+        yield None
+        return
+    from gpudash.actions.alerts import FindingCommand
+
+    command = FindingCommand(options.on_finding, options.level or "warn")
+    try:
+        yield command.observe
+    finally:
+        command.close()
 
 
 def collect(
@@ -41,14 +62,15 @@ def collect(
     *,
     controller: int | None,
     brief_first: bool = False,
+    observe: Callable[[Snapshot], None] | None = None,
 ) -> NoReturn:
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
 
     `interval` is called after the first one, which does not wait for it. `controller` is the PID
     of the gpudash that started this one, if any: lines on stdin then change the interval, and its
     end is the end of this process. With `brief_first` there is a brief snapshot before the first.
-    SIGUSR1 releases the GPUs until the next SIGUSR1, so that they can be reset.
-    Raises DriverError when the driver cannot be opened or released.
+    `observe` is called with each whole one. SIGUSR1 releases the GPUs until the next SIGUSR1, so
+    that they can be reset. Raises DriverError when the driver cannot be opened or released.
     """
     exit_on_ctrl_c()
     terminal.keep_for_ourselves()
@@ -59,7 +81,9 @@ def collect(
     # Only now what takes time to import: a parent that ends meanwhile ends this process, too.
     import_msgspec()
     from gpudash.analysis.health.engine import Diagnosis
+    from gpudash.analysis.selection import select
     from gpudash.collect.local import open_source
+    from gpudash.model import wire
 
     gpus = gpu_selectors(options)
     source = open_source(
@@ -69,10 +93,17 @@ def collect(
     )
     diagnosis = Diagnosis()
     release = SignalToggle(signal.SIGUSR1)
+
+    def sample() -> None:
+        snapshot = select(diagnosis.examine(source.sample()), gpus)
+        terminal.write(wire.encode(snapshot) + b"\n")
+        if observe is not None:
+            observe(snapshot)
+
     due = time.monotonic()
     if brief_first:
-        terminal.write(_encoded(source.sample(brief=True), gpus))
-    terminal.write(_line(source, diagnosis, gpus))
+        terminal.write(wire.encode(select(source.sample(brief=True), gpus)) + b"\n")
+    sample()
     interval_reader = collector.IntervalReader(interval(), None if controller is None else 0)
     gc.freeze()
     gc.enable()
@@ -93,15 +124,4 @@ def collect(
             while release.is_on:
                 terminal.wait(None, release.descriptor)
                 release.drain()
-        terminal.write(_line(source, diagnosis, gpus))
-
-
-def _line(source: Source, diagnosis: Diagnosis, gpus: Sequence[str]) -> bytes:
-    return _encoded(diagnosis.examine(source.sample()), gpus)
-
-
-def _encoded(snapshot: Snapshot, gpus: Sequence[str]) -> bytes:
-    from gpudash.analysis.selection import select
-    from gpudash.model import wire
-
-    return wire.encode(select(snapshot, gpus)) + b"\n"
+        sample()

@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import signal
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
 from gpudash.cli.signals import EndSignals, SignalToggle
+from gpudash.cli.stream import alerts
 from gpudash.cli.values import count, seconds, size, span
 from gpudash.cli.verbs import Verb
 from gpudash.feed.recording.writer import Writer
 from gpudash.feed.sampler import LineStream
+from gpudash.model import wire
 from gpudash.model.errors import ExitStatus
+from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration, short_size
 from gpudash.system import terminal
 
@@ -39,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-size", type=size, metavar="SIZE", help=text)
     text = f"with --max-size: number of older files to keep ({_DEFAULT_KEEP})"
     add("--keep", type=count(_MAX_KEEP), default=_DEFAULT_KEEP, metavar="N", help=text)
-    add_shared(parser, "gpu", "pcie-throughput", "demo")
+    add_shared(parser, "on-finding", "level", "gpu", "pcie-throughput", "demo")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,6 +53,11 @@ def run(options: argparse.Namespace) -> int:
     the way, OutputError when it cannot be written, and the collector's own error where there
     never was a sample.
     """
+    with alerts(options) as observe:
+        return _record(options, observe)
+
+
+def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | None) -> int:
     interval, duration_seconds = options.interval or DEFAULT_INTERVAL, options.duration
     toggle = SignalToggle(signal.SIGUSR1)
     end = EndSignals()
@@ -70,6 +79,8 @@ def run(options: argparse.Namespace) -> int:
                     stream.toggle_release()
                 for line in stream.take():
                     writer.write(line)
+                    if observe is not None:
+                        observe(wire.decode(line))
                 progress.update(stream.problem)
     finally:
         progress.end()

@@ -1,0 +1,72 @@
+"""Which findings appear and go, from one snapshot of a host to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from gpudash.model.snapshot import Finding, FindingLevel, Snapshot, UptimeClock, gpus_unknown
+
+LEVELS: tuple[FindingLevel, ...] = ("info", "warn", "critical")
+"""From the least to the worst."""
+
+_GONE_SECONDS = 30.0
+"""How long a finding must be away before it counts as gone: one that flaps appears once."""
+
+
+class FindingChange(NamedTuple):
+    """A finding that appeared, or that went, as it was last seen."""
+
+    event: Literal["appeared", "gone"]
+    finding: Finding
+
+
+@dataclass
+class _Known:
+    finding: Finding
+    rank: int
+    seen_at: float
+
+
+class FindingChanges:
+    """Compares the findings of at least a level with those of the snapshots before."""
+
+    def __init__(self, level: FindingLevel, gone_seconds: float = _GONE_SECONDS) -> None:
+        self._least = LEVELS.index(level)
+        self._gone_seconds = gone_seconds
+        self._clock = UptimeClock()
+        self._known: dict[object, _Known] = {}
+
+    def update(self, snapshot: Snapshot) -> list[FindingChange]:
+        """Return what appeared, or became worse, and what has gone.
+
+        Nothing follows from a brief snapshot, one that was not examined, or one without the list
+        of GPUs; and nothing has gone from a GPU that does not answer.
+        """
+        if snapshot.brief or snapshot.findings is None or gpus_unknown(snapshot):
+            return []
+        now = self._clock.instant(snapshot)
+        changes = []
+        for finding in snapshot.findings:
+            rank, key = LEVELS.index(finding.level), _key(finding)
+            if rank < self._least:
+                continue
+            known = self._known.setdefault(key, _Known(finding, -1, now))
+            if rank > known.rank:
+                changes.append(FindingChange("appeared", finding))
+            known.finding, known.rank, known.seen_at = finding, max(rank, known.rank), now
+        silent = {device.key for device in snapshot.devices if device.state == "not-answering"}
+        for key, known in list(self._known.items()):
+            # After a reboot the clock starts again.
+            known.seen_at = min(known.seen_at, now)
+            is_away = now - known.seen_at >= self._gone_seconds
+            if is_away and silent.isdisjoint(known.finding.uuids):
+                changes.append(FindingChange("gone", known.finding))
+                del self._known[key]
+        return changes
+
+
+def _key(finding: Finding) -> object:
+    """Return what makes it the same finding: its numbers and list of processes may change."""
+    alone = finding.pids if len(finding.pids) == 1 else ()
+    return finding.rule, finding.uuids or finding.indices, alone

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudash.actions.alerts import FindingCommand
+from gpudash.model.snapshot import Finding
+from tests.factories import make_host, make_snapshot
+
+
+def observe(command: FindingCommand, *rules: str) -> None:
+    findings = tuple(Finding(rule=rule, level="critical", sentence="s") for rule in rules)
+    command.observe(make_snapshot(1, findings=findings, host=make_host(hostname="node1")))
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_command_reads_the_finding(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    command = FindingCommand(f"cat >> {shlex.quote(str(path))}; echo >> {path}", "warn")
+    observe(command, "hot", "lost")
+    command.close()
+    found = documents(path)
+    assert [each["finding"]["rule"] for each in found] == ["hot", "lost"]
+    assert found[0]["event"] == "appeared"
+    assert found[0]["hostname"] == "node1"
+    assert found[0]["taken_at"] == "2026-01-02T03:04:05.678000Z"
+
+
+def test_one_runs_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    script = (
+        f'mkdir {tmp_path}/lock && sleep 0.05 && rmdir {tmp_path}/lock && echo "{{}}" >> {path}'
+    )
+    command = FindingCommand(script, "warn")
+    observe(command, *(f"rule-{number}" for number in range(8)))
+    command.close()
+    assert len(documents(path)) == 8
+
+
+def test_a_command_that_hangs_is_killed_with_all_it_started(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pid"
+    command = FindingCommand(f"sleep 600 & echo $! > {path}; wait", "warn", limit_seconds=1)
+    observe(command, "hot")
+    deadline = time.monotonic() + 30
+    said = ""
+    while "killed: it took longer than 1 s" not in said:
+        assert time.monotonic() < deadline
+        said += capfd.readouterr().err
+        time.sleep(0.05)
+    stat = Path(f"/proc/{path.read_text().strip()}/stat")
+    while stat.exists() and stat.read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    command.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "words"), [("exit 3", "ended with status 3"), ("echo hello", "hello")]
+)
+def test_what_it_prints_and_how_it_fails_goes_to_stderr(
+    script: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = FindingCommand(script, "warn")
+    observe(command, "hot")
+    command.close()
+    captured = capfd.readouterr()
+    assert words in captured.err
+    assert captured.out == ""
+
+
+def test_a_command_that_reads_nothing_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+    command = FindingCommand("true", "warn")
+    observe(command, "hot")
+    command.close()
+    assert capfd.readouterr().err == ""
