@@ -169,6 +169,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     for name in ("timeout", "gpu", "demo", "show-secrets", "pcie-throughput", "replay", "at"):
         add(f"--{name}", **_SHARED[name])
     add("--theme", metavar="NAME", help="colours of the screen; F2 lists them")
+    add("--bell", action="store_true", help="ring the terminal when a critical finding appears")
     for name in ("no-config", "read-only", "ascii"):
         add(f"--{name}", **_SHARED[name])
     add("--json-schema", action="store_true", help="print the JSON Schema of the documents")

@@ -123,6 +123,8 @@ MODES = (
         _COLLECTS | {"json", "interval", "filename", "on_finding", "level"},
         _stream,
     ),
-    Mode("the screen", lambda _: True, _COLLECTS | {"interval", "theme", "replay"}, _screen),
+    Mode(
+        "the screen", lambda _: True, _COLLECTS | {"interval", "theme", "replay", "bell"}, _screen
+    ),
 )
 """All modes; the first that is selected runs."""

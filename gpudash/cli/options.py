@@ -62,6 +62,7 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
         "theme": options.theme,
         "ascii": is_ascii(options) or os.environ.get("TERM") == "linux" or None,
         "read_only": read_only or None,
+        "bell": options.bell or None,
     }
     return {name: value for name, value in wanted.items() if value is not None}
 

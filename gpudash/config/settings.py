@@ -259,6 +259,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     hidden_panels: Annotated[tuple[str, ...], setting(
         "Parts of the screen that are not shown.",
         SomeOf("panels"))] = ()
+    bell: Annotated[bool, setting(
+        "Ring the terminal, with a notice (OSC 9), when a critical finding appears.",
+        Flag())] = False
     read_only: Annotated[bool, setting(
         "Disable signals to processes; in /etc/gpudash/config.toml for all users.",
         Flag())] = False

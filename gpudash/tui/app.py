@@ -17,6 +17,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from gpudash.analysis.filter import parse
+from gpudash.analysis.health.changes import FindingChanges
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.errors import ExitStatus, FilterError
 from gpudash.model.wire import Received
@@ -38,6 +39,8 @@ from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
 
 if TYPE_CHECKING:
     from textual.driver import Driver
+
+    from gpudash.model.snapshot import Snapshot
 
 _SAVE_SECONDS = 1.0
 _TICK_SECONDS = 1.0
@@ -81,6 +84,7 @@ class GpudashApp(TerminalApp):
         """Why there was never a snapshot, in the words of the collector that ended."""
         self.feed = feed
         self.dashboard = DashboardModel(feed, theme)
+        self._critical = FindingChanges("critical")
         self.preferences.arrange(self.dashboard)
         self.panels = DashboardPanels(self.dashboard, self.preferences.current.columns)
         self._heights = (0, 1)
@@ -151,8 +155,18 @@ class GpudashApp(TerminalApp):
         if self.feed.player is not None:
             self.dashboard.replay(received, after_jump)
             self.redraw()
-        elif self.dashboard.receive(*received[-1]):
+            return
+        if self.preferences.current.bell:
+            for snapshot, _ in received:
+                self._ring(snapshot)
+        if self.dashboard.receive(*received[-1]):
             self.redraw()
+
+    def _ring(self, snapshot: Snapshot) -> None:
+        """Ring the terminal for critical findings that appear, also while it is paused."""
+        for change in self._critical.update(snapshot):
+            if change.event == "appeared":
+                self.ring(f"gpudash: {snapshot.host.hostname}: {change.finding.sentence}")
 
     def _feed_changed(self) -> None:
         """Show a change of a recording at once, as its snapshots do not age."""

@@ -28,6 +28,7 @@ def any_settings() -> st.SearchStrategy[Settings]:
         reverse=st.booleans(),
         columns=st.permutations(CHOICES.columns).map(tuple) | st.just(()),
         hidden_panels=st.sampled_from([(), ("host",), ("sparklines", "host")]),
+        bell=st.booleans(),
         read_only=st.booleans(),
         keys=st.permutations(KEYS).flatmap(_bindings),
     )

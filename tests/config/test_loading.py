@@ -41,6 +41,7 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         reverse = true
         columns = ["pid", "user", "pid"]
         hidden_panels = ["host"]
+        bell = true
         read_only = true
         [keys]
         kill = ["x", "f9"]
@@ -58,6 +59,7 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         reverse=True,
         columns=("pid", "user"),
         hidden_panels=("host",),
+        bell=True,
         read_only=True,
         keys={"kill": ("x", "f9"), "help": (), "move(1)": ("n",)},
     )

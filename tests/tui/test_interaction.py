@@ -1,8 +1,10 @@
 import base64
 
+import msgspec
 import pytest
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
+from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.tui.app import GpudashApp, Overview
 from gpudash.tui.bindings import live_keys
 from gpudash.tui.dialogs.choose import ChooseScreen
@@ -360,3 +362,20 @@ async def test_a_view_can_hand_a_filter_over() -> None:
         await pilot.pause()
         assert not isinstance(app.screen, View)
         assert {row.process.username for row in app.dashboard.listing.rows} == {"bob"}
+
+
+@pytest.mark.parametrize("rings", [True, False])
+async def test_a_critical_finding_rings_the_terminal_once(rings: bool) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed, preferences=Preferences(bell=rings), driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=(120, 24)) as pilot:
+        levels: tuple[FindingLevel, ...] = ("warn", "critical", "critical")
+        for level in levels:
+            finding = Finding(rule="lost", level=level, sentence="GPU 0 is\x1b lost")
+            feed.give(msgspec.structs.replace(busy_snapshot(2), findings=(finding,)))
+            await pilot.pause()
+        driver = app._driver
+        assert isinstance(driver, CaptureDriver)
+        sent = driver.take()
+        assert sent.count("\a\x1b]9;") == rings
+        assert ("GPU 0 is\\x1b lost\x1b\\" in sent) is rings

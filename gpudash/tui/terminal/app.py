@@ -25,6 +25,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from gpudash.model.errors import is_exhausted
+from gpudash.model.text import clean
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.terminal.diff import erases
 from gpudash.tui.terminal.driver import QuietDriver
@@ -75,6 +76,13 @@ class _SendingApp(App[int]):
             return False
         driver.await_free()
         return True
+
+    def ring(self, notice: str) -> None:
+        """Ring the bell and show a notice, where the terminal has notices (OSC 9)."""
+        driver = self._driver
+        if driver is not None:
+            driver.write(f"\a\x1b]9;{clean(notice)}\x1b\\")
+            driver.flush()
 
     @contextmanager
     def one_frame(self) -> Iterator[None]:
