@@ -55,17 +55,19 @@ def make_device(**overrides: Any) -> Device:
 
 
 def make_process(**overrides: Any) -> Process:
-    """A training process of alice that holds 40 GiB on GPU 0."""
+    """A training process of alice that holds 40 GiB on GPU 0; one that uses no GPU rests."""
+    devices = overrides.get("devices", (make_process_device(),))
+    works = not devices or any(share.sm_utilization_percent != 0 for share in devices)
     fields: dict[str, Any] = {
         "pid": 4242,
-        "devices": (make_process_device(),),
+        "devices": devices,
         "username": "alice",
         "name": "python",
         "command_line": ("python", "train.py", "--batch", "32"),
-        "cpu_percent": 99.5,
+        "cpu_percent": 99.5 if works else 0.5,
         "resident_memory_bytes": 6 * GIB,
         "create_time": 1_760_000_000.25,
-        "status": "running",
+        "status": "running" if works else "sleeping",
         "parent_pid": 4200,
     }
     return Process(**{**fields, **overrides})

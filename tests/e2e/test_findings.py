@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,6 +86,32 @@ def test_stream_tells_how_long_a_finding_has_held(fakenvml: Path, holders: Holde
         later = stream.until(lambda s: s.findings and (s.findings[0].held_seconds or 0) >= 0.5)
     assert [(f.rule, f.held_seconds) for f in first] == [("held-idle", None)]
     assert [f.rule for f in later.findings or ()] == ["held-idle"]
+
+
+# Several threads, so that it gets a good share of a busy machine.
+SPIN = """
+import threading, zlib
+def spin():
+    while True:
+        zlib.crc32(bytes(1 << 20))
+for _ in range(4):
+    threading.Thread(target=spin).start()
+"""
+
+
+def test_who_works_on_its_cpu_is_not_called_idle(fakenvml: Path, holders: Holders) -> None:
+    (spinner,) = holders(1, (sys.executable, "-c", SPIN))
+    told = {"DEVICES": 2, "LOAD": "idle", "PROCS_PER_DEVICE": 1, "PIDS": spinner.pid}
+    with streaming(fakenvml, **told) as stream:
+        seen = stream.until(lambda snapshot: told_of(snapshot) == ["cpu-bound"])
+    (finding,) = seen.findings or ()
+    assert (finding.rule, finding.level) == ("cpu-bound", "info")
+    assert finding.pids == (spinner.pid,)
+    assert "end it" not in finding.advice
+    assert "CUDA_VISIBLE_DEVICES" not in finding.advice
+    percents = [each.value for each in finding.evidence if each.name == "mean_cpu_percent"]
+    assert percents
+    assert percents[0] >= 10
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import exp
+from math import exp, inf
+from typing import Literal
 
 from msgspec import Struct
 
@@ -17,27 +18,30 @@ from gpudash.model.snapshot import Snapshot
 PROOF_SECONDS = 30.0
 """How long a process that is new or has worked must do nothing before it counts as idle."""
 _MEAN_SECONDS = 20.0
+_BUSY_CPU_PERCENT, _RESTING_CPU_PERCENT = 20.0, 10.0
+"""Of one CPU: where work begins and where it has ended, so that it does not flicker."""
+DISK_WAIT_PERCENT = 50.0
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
 """Daemons of MPS and DCGM, which hold a little memory for others."""
 
 
 class ShareActivity(Struct):
-    """A process on one device: since when it has done nothing, and whether it ever worked."""
+    """A process on one device: since when it has not used it, and whether it ever did."""
 
-    idle_since: float | None = None
+    unused_since: float | None = None
     worked: bool = False
     is_new: bool = False
     """Whether it appeared after the first sample: it may be about to begin."""
 
-    def idle_seconds(self, now: float) -> float | None:
-        """Return for how long it has done nothing; None if it works or that is not known.
+    def unused_seconds(self, now: float) -> float | None:
+        """Return for how long it has not used it; None if it does or that is not known.
 
-        One that is new or has worked is not idle until it has paused for PROOF_SECONDS.
+        One that is new or has worked uses it until it has paused for PROOF_SECONDS.
         """
-        if self.idle_since is None:
+        if self.unused_since is None:
             return None
-        idle = floor_tenths(now - self.idle_since)
-        return None if (self.worked or self.is_new) and idle < PROOF_SECONDS else idle
+        unused = floor_tenths(now - self.unused_since)
+        return None if (self.worked or self.is_new) and unused < PROOF_SECONDS else unused
 
 
 class ProcessActivity(Struct):
@@ -46,7 +50,35 @@ class ProcessActivity(Struct):
     shares: dict[str | None, ShareActivity]
     """Its activity on each device, by UUID."""
     cpu_percent: float | None = None
+    is_since_start: bool = True
+    """Whether that is not yet a mean but the share of CPU since the process started."""
     disk_wait_percent: float | None = None
+    on_host: Literal["", "cpu", "disk"] = ""
+    """What it does on the host: work on a CPU, wait for a disk, or nothing."""
+    on_host_at: float | None = None
+    """When it last did that, None for never."""
+
+    @property
+    def may_work(self) -> bool:
+        """Whether it used a CPU since it started, and it is not known whether it still does."""
+        return self.is_since_start and (self.cpu_percent or 0.0) >= _BUSY_CPU_PERCENT
+
+    def add(self, process: Process, now: float, fresh: float, *, is_first: bool) -> None:
+        """Add a sample of what it does on the host."""
+        waits = None if process.status is None else 100.0 * (process.status == "disk-sleep")
+        self.disk_wait_percent = _mixed(self.disk_wait_percent, waits, fresh)
+        before = None if self.is_since_start else self.cpu_percent
+        self.cpu_percent = _mixed(before, process.cpu_percent, fresh)
+        self.is_since_start = is_first
+        threshold = _RESTING_CPU_PERCENT if self.on_host == "cpu" else _BUSY_CPU_PERCENT
+        works = (self.cpu_percent or 0.0) >= threshold
+        if works and (not self.is_since_start or process.status == "running"):
+            self.on_host = "cpu"
+        else:
+            is_waiting = (self.disk_wait_percent or 0.0) >= DISK_WAIT_PERCENT
+            self.on_host = "disk" if is_waiting else ""
+        if self.on_host:
+            self.on_host_at = now
 
 
 class ActivityTracker:
@@ -98,9 +130,7 @@ class ActivityTracker:
             key = process.key
             known = before.get(key) or ProcessActivity({})
             self._processes[key] = known
-            waits = None if process.status is None else 100.0 * (process.status == "disk-sleep")
-            known.cpu_percent = _mixed(known.cpu_percent, process.cpu_percent, fresh)
-            known.disk_wait_percent = _mixed(known.disk_wait_percent, waits, fresh)
+            known.add(process, self.now, fresh, is_first=key not in before)
             shares, known.shares = known.shares, {}
             for share in process.devices:
                 uuid = share.uuid
@@ -113,9 +143,9 @@ class ActivityTracker:
         if works:
             activity.worked = True
         if works is not False:
-            activity.idle_since = None
-        elif activity.idle_since is None:
-            activity.idle_since = self.now
+            activity.unused_since = None
+        elif activity.unused_since is None:
+            activity.unused_since = self.now
 
 
 def _works(share: ProcessDevice, device: Device | None, *, alone: bool) -> bool | None:
@@ -151,8 +181,10 @@ class Hold(Struct, frozen=True):
 
     share: ProcessDevice
     device: Device
+    unused_seconds: float | None
+    """How long it has not used it, None if it is not known not to."""
     idle_seconds: float | None
-    """How long it has been idle there, None if it is not known to be idle."""
+    """How long it has done nothing on the host either, None if it is not known to be idle."""
     works: bool
     """Whether it was ever seen to compute there."""
 
@@ -182,6 +214,10 @@ class RuleContext:
         and daemons of the driver everywhere.
         """
 
+    def is_new(self, process: Process) -> bool:
+        """Whether a process appeared after the first sample."""
+        return any(share.is_new for share in self.activity.of(process).shares.values())
+
     def name(self, device: Device) -> str:
         """Return the name of a device in evidence: `GPU 0`, `GPU 0:1`."""
         return f"GPU {self.labels[device.key]}"
@@ -191,12 +227,15 @@ class RuleContext:
         return gpu_ranges((hold.share for hold in holds), self._mig_labels)
 
     def _holds(self, process: Process, devices: dict[str, Device]) -> list[Hold]:
-        now, shares = self.activity.now, self.activity.of(process).shares
-        return [
-            Hold(share, device, activity.idle_seconds(now), activity.worked)
-            for share in process.devices
-            if share.type != "G"
-            and (device := devices.get(share.uuid or "")) is not None
-            and not (device.display_active and "G" in share.type)
-            and (activity := shares[share.uuid])
-        ]
+        now, activity = self.activity.now, self.activity.of(process)
+        rested = inf if activity.on_host_at is None else floor_tenths(now - activity.on_host_at)
+        holds = []
+        for share in process.devices:
+            device = devices.get(share.uuid or "")
+            if share.type == "G" or device is None or (device.display_active and "G" in share.type):
+                continue
+            on_device = activity.shares[share.uuid]
+            unused = on_device.unused_seconds(now)
+            idle = None if unused is None or activity.on_host else min(unused, rested)
+            holds.append(Hold(share, device, unused, idle, on_device.worked))
+        return holds

@@ -31,7 +31,9 @@ def holder(percents: list[int | None], **overrides: Any) -> Process:
         )
         for index, percent in enumerate(percents)
     )
-    return make_process(**{"devices": shares, **overrides})
+    return make_process(
+        **{"devices": shares, "cpu_percent": 0.0, "status": "sleeping", **overrides}
+    )
 
 
 def machine(percents: list[int | None], *processes: Process, **overrides: Any) -> Snapshot:
@@ -76,6 +78,7 @@ def test_contexts_that_take_little_memory_are_no_trap() -> None:
     )
     snapshot = machine(TRAP, make_process(devices=shares))
     assert rules(snapshot) == {"held-idle": "info"}
+    assert "end it" not in found(snapshot, "held-idle").advice
 
 
 def test_trap_stays_while_the_working_gpu_pauses() -> None:
@@ -121,6 +124,7 @@ def test_idle_processes_of_one_owner_share_a_sentence() -> None:
         make_process(
             pid=pid,
             devices=(make_process_device(index=index, sm_utilization_percent=0),),
+            cpu_percent=0.0,
         )
         for index, pid in enumerate((50, 51, 52))
     ]
@@ -234,12 +238,90 @@ def test_service_of_the_driver_holds_nothing_idly(name: str) -> None:
 def test_browser_on_the_card_of_the_display_holds_nothing_idly() -> None:
     share = make_process_device(type="C+G", sm_utilization_percent=0)
     desktop = make_device(gpu_utilization_percent=0, display_active=True)
-    browser = make_process(devices=(share,))
+    browser = make_process(devices=(share,), cpu_percent=0.0)
     assert rules(host(devices=(desktop,), processes=(browser,))) == {}
     server = make_device(gpu_utilization_percent=0, display_active=False)
     assert rules(host(devices=(server,), processes=(browser,))) == {"held-idle": "info"}
-    computing = make_process(devices=(make_process_device(sm_utilization_percent=0),))
+    computing = holder([0])
     assert rules(host(devices=(desktop,), processes=(computing,))) == {"held-idle": "info"}
+
+
+SPINNING = {"cpu_percent": 100.0, "status": "running"}
+
+
+def test_who_works_on_its_cpu_is_neither_idle_nor_to_be_ended() -> None:
+    watched = Watched()
+    told = watched.see(machine([0], holder([0], **SPINNING)), 90)
+    assert list(told) == ["cpu-bound"]
+    finding = told["cpu-bound"]
+    assert finding.level == "info"
+    assert finding.sentence == (
+        "alice's python (PID 4242) holds 40.0 GiB on GPU 0, keeps a CPU busy and has not used it "
+        "for 1 min"
+    )
+    assert "end" not in finding.advice.split()
+    assert ("mean_cpu_percent", 100.0) in {(each.name, each.value) for each in finding.evidence}
+    assert watched.see(machine([0], holder([0], **SPINNING)), 900)["cpu-bound"].level == "info"
+
+
+def test_a_gpu_whose_process_works_on_its_cpu_is_in_use() -> None:
+    snapshot = machine([0], holder([0], **SPINNING))
+    (device,) = snapshot.devices
+    told = findings_by_device(Diagnosis().examine(snapshot))[device.key]
+    assert device_states(snapshot, {device.key: told})[device.key] is states.IN_USE
+    assert status(states.IN_USE, told) == ("in use", "ok")
+
+
+def test_who_loads_one_gpu_and_works_on_its_cpu_gets_no_advice_about_gpus() -> None:
+    watched, idle = Watched(), machine([0, 0], holder([0, 0], **SPINNING))
+    watched.see(idle)
+    watched.see(machine([3, 0], holder([3, 0], **SPINNING)), 2)
+    for _ in range(90):
+        assert list(watched.see(idle)) == ["cpu-bound"]
+
+
+def test_who_works_on_one_gpu_is_in_the_trap_however_busy_its_cpu() -> None:
+    told = Watched().see(machine(TRAP, holder(TRAP, **SPINNING)), 20)
+    assert "holds-many-works-on-few" in told
+
+
+def test_who_is_new_may_be_loading_or_compiling() -> None:
+    watched = Watched()
+    watched.see(machine([0]))
+    told = watched.see(machine([0], holder([0], **SPINNING)), 40)
+    assert "loading or compiling" in told["cpu-bound"].advice
+
+
+def test_who_waits_for_a_disk_is_not_idle_either() -> None:
+    told = Watched().see(machine([0], holder([0], status="disk-sleep")), 90)
+    assert list(told) == ["disk-bound"]
+    assert "waits for a disk" in told["disk-bound"].sentence
+
+
+def test_idleness_begins_when_the_cpu_rests() -> None:
+    watched = Watched()
+    watched.see(machine([0], holder([0], **SPINNING)), 900)
+    resting = machine([0], holder([0]))
+    assert "held-idle" not in watched.see(resting, 20)
+    told = watched.see(resting, 60)["held-idle"]
+    assert told.level == "info"
+    assert (told.held_seconds or 0) < 60
+    assert watched.see(resting, 300)["held-idle"].level == "warn"
+
+
+def test_what_a_process_used_before_it_was_seen_says_nothing_of_now() -> None:
+    watched = Watched()
+    worked_before = machine([0], holder([0], cpu_percent=100.0))
+    first = watched.see(worked_before)["held-idle"]
+    assert "end it" not in first.advice
+    assert "end it" in watched.see(machine([0], holder([0])), 1)["held-idle"].advice
+
+
+def test_a_little_cpu_time_now_and_then_is_idle() -> None:
+    watched = Watched()
+    for percent in (0.0, 6.0, 30.0, 0.0, 3.0) * 20:
+        told = watched.see(machine([0], holder([0], cpu_percent=percent)))
+    assert list(told) == ["held-idle"]
 
 
 def test_gpu_that_waits_for_a_busy_host_is_starved() -> None:

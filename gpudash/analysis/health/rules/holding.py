@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from gpudash.analysis.health.context import Hold, RuleContext
+from gpudash.analysis.health.context import DISK_WAIT_PERCENT, Hold, RuleContext
 from gpudash.analysis.health.levels import notable
 from gpudash.analysis.health.rule import (
+    Rule,
     Symptom,
     bounded,
     check,
@@ -36,8 +37,19 @@ HOLDS_MANY = rule(
 HELD_IDLE = rule(
     160,
     "held-idle",
-    "processes hold memory and do nothing; a warning after 5 minutes, 30 if they worked before",
+    "processes hold memory and do nothing, not on a CPU either; a warning after 5 minutes, 30 if "
+    "they worked before",
     status=states.HELD,
+)
+CPU_BOUND = rule(
+    162,
+    "cpu-bound",
+    "processes hold memory without using the GPU and keep a CPU busy: loading, compiling",
+)
+DISK_BOUND = rule(
+    164,
+    "disk-bound",
+    "processes hold memory without using the GPU and wait for a disk",
 )
 LEASED_UNUSED = rule(
     170,
@@ -58,10 +70,19 @@ HOST_BOUND = rule(
 _LONG_SECONDS, _LONG_PAUSE_SECONDS = 300.0, 1800.0
 _MAX_PROOFS = 9
 _MIN_PERCENT, _STARVED_PERCENT = 2, 50
-_BUSY_CORE_PERCENT, _WAITING_PERCENT = 90, 50
+_BUSY_CORE_PERCENT = 90
 _IDLE_ADVICE = (
     "Ask its owner, or end it: K on the screen, gpudash kill PID. A notebook keeps its memory "
     "until its kernel is shut down, a server as long as it runs."
+)
+_ASK_ADVICE = "Ask its owner whether it needs the memory: it has used a CPU."
+_NEW_ADVICE = "It may still be loading or compiling: it has not used a GPU since it started."
+_CPU_ADVICE = (
+    "Leave it alone: it may be loading, compiling or preparing data. If that lasts, its owner may "
+    "do it without holding a GPU."
+)
+_DISK_ADVICE = (
+    "Leave it alone: it may be loading a model or data. Faster storage or a local copy shortens it."
 )
 
 _LEASE_LONG_SECONDS, _UNSEEN_SECONDS = 600.0, 60.0
@@ -70,42 +91,60 @@ _LEASE_ADVICE = (
     "gpudash kill PID. gpudash leases lists them all."
 )
 
-_Idle = tuple[Process, list[Hold]]
+_Unused = tuple[Process, list[Hold]]
 
 
 @check
 def holders(context: RuleContext) -> Iterator[Symptom]:
-    """Processes that hold GPUs on which they do nothing."""
-    groups: dict[tuple[str | None, bool], list[_Idle]] = defaultdict(list)
+    """Processes that hold GPUs which they do not use."""
+    groups: dict[tuple[str | None, Rule, bool], list[_Unused]] = defaultdict(list)
     for process, holds in context.holds:
-        idle = [hold for hold in holds if hold.idle_seconds is not None]
-        if not idle:
+        unused = [hold for hold in holds if hold.unused_seconds is not None]
+        on_host = context.activity.of(process).on_host
+        if not unused:
             continue
-        if _is_trap(holds, idle):
-            yield _trap(context, process, holds, idle)
-            continue
-        groups[process.username, _is_long(idle)].append((process, idle))
-    for (owner, is_long), group in groups.items():
-        yield _held_idle(context, owner, is_long, group)
+        working = _working(context, process, holds)
+        if _is_trap(holds, working, unused):
+            yield _trap(context, process, holds, unused)
+        elif on_host and not working:
+            found = CPU_BOUND if on_host == "cpu" else DISK_BOUND
+            is_new = not any(hold.works for hold in holds) and context.is_new(process)
+            groups[process.username, found, is_new].append((process, unused))
+        else:
+            groups[process.username, HELD_IDLE, _is_long(unused)].append((process, unused))
+    for (owner, found, is_apart), group in groups.items():
+        yield _unused(context, owner, found, group, is_apart=is_apart)
 
 
 def _is_long(idle: list[Hold]) -> bool:
     """Whether it has lasted, for longer if work may go on after a pause, and is notable."""
     paused = any(hold.works for hold in idle)
     enough = _LONG_PAUSE_SECONDS if paused else _LONG_SECONDS
-    return _idle_seconds(idle) >= enough and any(map(_is_notable, idle))
+    return _seconds(idle) >= enough and any(map(_is_notable, idle))
 
 
-def _is_trap(holds: list[Hold], idle: list[Hold]) -> bool:
-    """Whether a process works somewhere, and keeps notable memory on as many GPUs or more idle."""
-    working = [hold for hold in holds if hold.idle_seconds is None]
-    taken = [hold for hold in idle if _is_notable(hold)]
+def _working(context: RuleContext, process: Process, holds: list[Hold]) -> list[Hold]:
+    """Return where a process works; none if it is busy on the host and did so for a moment only.
+
+    It may load or compile after a first touch of a GPU.
+    """
+    working = [hold for hold in holds if hold.unused_seconds is None]
+    if context.activity.of(process).on_host:
+        means = [context.activity.utilization_percent(hold.device) for hold in working]
+        if all(mean is not None and mean < _MIN_PERCENT for mean in means):
+            return []
+    return working
+
+
+def _is_trap(holds: list[Hold], working: list[Hold], unused: list[Hold]) -> bool:
+    """Whether a process works somewhere, and keeps notable memory on as many other GPUs or more."""
+    taken = [hold for hold in unused if _is_notable(hold)]
     return bool(working) and 2 * len(taken) >= len(holds) and all(hold.works for hold in working)
 
 
-def _trap(context: RuleContext, process: Process, holds: list[Hold], idle: list[Hold]) -> Symptom:
+def _trap(context: RuleContext, process: Process, holds: list[Hold], unused: list[Hold]) -> Symptom:
     """One process that took the memory of many GPUs and works on few."""
-    working = [hold for hold in holds if hold.idle_seconds is None]
+    working = [hold for hold in holds if hold.unused_seconds is None]
     used = index_ranges({hold.share.index for hold in working})
     sentence = (
         f"{who(process)} holds {size(_memory(holds))} on GPU {context.ranges(holds)} "
@@ -122,19 +161,27 @@ def _trap(context: RuleContext, process: Process, holds: list[Hold], idle: list[
         "warn",
         advice,
         sentence=sentence,
-        devices=tuple(hold.device for hold in idle),
+        devices=tuple(hold.device for hold in unused),
         evidence=tuple(chain.from_iterable(_proofs(context, [(process, holds)]))),
         pids=(process.pid,),
-        held_seconds=None if context.is_first else _idle_seconds(idle),
+        held_seconds=None if context.is_first else _seconds(unused),
     )
 
 
-def _held_idle(
-    context: RuleContext, owner: str | None, is_long: bool, group: list[_Idle]
+def _unused(
+    context: RuleContext,
+    owner: str | None,
+    found: Rule,
+    group: list[_Unused],
+    *,
+    is_apart: bool,
 ) -> Symptom:
-    """What one owner holds without using it, which after some minutes is a warning."""
-    holds = [hold for _, idle in group for hold in idle]
-    seconds, ranges = _idle_seconds(holds), context.ranges(holds)
+    """What one owner holds without using it; after some minutes of idleness it is a warning.
+
+    Idle ones are apart if they are so for long, busy ones if they have never used a GPU.
+    """
+    holds = [hold for _, unused in group for hold in unused]
+    seconds, ranges = _seconds(holds), context.ranges(holds)
     first = max(group, key=lambda each: (_memory(each[1]) or 0, -each[0].pid))[0]
     others = len(group) - 1
     subject = who(first)
@@ -143,12 +190,22 @@ def _held_idle(
     memory = _memory(holds)
     amount = "memory" if memory is None else size(memory)
     holds_it = f"{'hold' if others else 'holds'} {amount} on GPU {ranges}"
-    unused = _unused(ranges, None if context.is_first else seconds, is_plural=others > 0)
+    if found is not HELD_IDLE:
+        cpu, disk = ("keep", "wait") if others else ("keeps", "waits")
+        holds_it += f", {cpu} a CPU busy" if found is CPU_BOUND else f", {disk} for a disk"
+    unused = _not_used(ranges, None if context.is_first else seconds, is_plural=others > 0)
+    if found is HELD_IDLE:
+        known = [context.activity.of(process) for process, _ in group]
+        may_work = any(each.may_work or each.on_host for each in known)
+        advice = _ASK_ADVICE if may_work else _IDLE_ADVICE
+    else:
+        advice = _CPU_ADVICE if found is CPU_BOUND else _DISK_ADVICE
+        advice = _NEW_ADVICE if is_apart else advice
     return Symptom(
-        HELD_IDLE,
-        (owner, is_long),
-        "warn" if is_long else "info",
-        _IDLE_ADVICE,
+        found,
+        (owner, is_apart),
+        "warn" if found is HELD_IDLE and is_apart else "info",
+        advice,
         sentence=f"{subject} {holds_it} and {unused}",
         devices=tuple({hold.device.key: hold.device for hold in holds}.values()),
         evidence=bounded(_proofs(context, group), len(holds), _MAX_PROOFS),
@@ -175,7 +232,7 @@ def starved(context: RuleContext) -> Iterator[Symptom]:
     users: dict[str, list[Process]] = defaultdict(list)
     for process, holds in context.holds if waiting else ():
         for hold in holds:
-            if hold.idle_seconds is None and hold.device.key in waiting:
+            if hold.unused_seconds is None and hold.device.key in waiting:
                 users[hold.device.key].append(process)
     for key, (gpu, percent) in waiting.items():
         yield from _starved(context, gpu, percent, users.get(key, ()))
@@ -188,7 +245,7 @@ def _starved(
         known = context.activity.of(process)
         cpu = None if process.cpu_percent is None else known.cpu_percent
         waits = None if process.status is None else known.disk_wait_percent
-        is_waiting = waits is not None and waits >= _WAITING_PERCENT
+        is_waiting = waits is not None and waits >= DISK_WAIT_PERCENT
         if not is_waiting and (cpu is None or cpu < _BUSY_CORE_PERCENT):
             continue
         why = "waits for a disk" if is_waiting else "keeps the CPU busy"
@@ -210,23 +267,33 @@ def _starved(
         return
 
 
-def _proofs(context: RuleContext, group: Iterable[_Idle]) -> Iterator[tuple[Evidence, ...]]:
+def _proofs(context: RuleContext, group: Iterable[_Unused]) -> Iterator[tuple[Evidence, ...]]:
     """What each process holds and does, for each of its devices."""
     for process, holds in group:
-        for hold in holds:
+        known = context.activity.of(process)
+        means = (("mean_cpu_percent", known.cpu_percent),)
+        if known.on_host == "disk":
+            means = (("mean_disk_wait_percent", known.disk_wait_percent),)
+        for index, hold in enumerate(holds):
             of = f"PID {process.pid} on {context.name(hold.device)}"
             evidence = proof(of, hold.share, "used_gpu_memory_bytes", "sm_utilization_percent")
-            if hold.idle_seconds and not context.is_first:
-                evidence += (number("idle_seconds", hold.idle_seconds, of),)
+            if hold.unused_seconds and not context.is_first:
+                name = "unused_seconds" if hold.idle_seconds is None else "idle_seconds"
+                evidence += (number(name, _seconds([hold]), of),)
+            if known.on_host and index == 0:
+                evidence += tuple(number(name, mean, f"PID {process.pid}") for name, mean in means)
             yield evidence
 
 
-def _idle_seconds(idle: Iterable[Hold]) -> float:
-    """Return for how long all of it has been idle."""
-    return min(hold.idle_seconds or 0.0 for hold in idle)
+def _seconds(holds: Iterable[Hold]) -> float:
+    """Return for how long all of it has been idle, or of a busy process unused."""
+    return min(
+        (hold.unused_seconds if hold.idle_seconds is None else hold.idle_seconds) or 0.0
+        for hold in holds
+    )
 
 
-def _unused(ranges: str, seconds: float | None, *, is_plural: bool = False) -> str:
+def _not_used(ranges: str, seconds: float | None, *, is_plural: bool = False) -> str:
     """Return that GPUs are not used, None for an unknown time: `has not used it for 3 h`."""
     them = "it" if ranges.isdecimal() else "them"
     if seconds is None:
@@ -284,7 +351,7 @@ def _unused_lease(
     first = leases[0]
     ranges = index_ranges({lease.index for lease in leases})
     holder = whose(first.name, first.username, first.pid)
-    unused = _unused(ranges, None if context.is_first or seconds < 1 else seconds)
+    unused = _not_used(ranges, None if context.is_first or seconds < 1 else seconds)
     return Symptom(
         LEASED_UNUSED,
         first.pid,
