@@ -103,13 +103,15 @@ def first_frame(
 
     Returns what is shown, and the bytes that were sent behind a question to the terminal.
     """
-    from gpudash.tui.first_frame import draw, rehearse
+    from gpudash.model import wire
+    from gpudash.tui.first_frame import draw
     from gpudash.tui.terminal.flow import drain_replies, first_question
 
     frame, sent = None, 0
     question = first_question(os.environ).encode()
     try:
-        rehearse(feed, *size, preferences)
+        # The collector needs longer than this.
+        wire.prepare()
         for patience, piece in _PIECES:
             if frame is None and feed.poll(patience) is not None:
                 frame, picture = draw(feed, *size, preferences, no_color=no_color)

@@ -5,19 +5,12 @@ from __future__ import annotations
 import os
 
 from gpudash.feed.protocol import SnapshotFeed
-from gpudash.model import wire
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import fitted
 from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.terminal.diff import erases
 from gpudash.tui.terminal.screen_buffer import ScreenBuffer, color_system
-
-
-def rehearse(feed: SnapshotFeed, cells: int, height: int, preferences: Preferences) -> None:
-    """Do once what a first time takes long, while the first snapshot is on its way."""
-    wire.prepare()
-    draw(feed, cells, height, preferences, no_color=False)
 
 
 def draw(

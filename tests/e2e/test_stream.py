@@ -174,3 +174,12 @@ def _calls(counts: Path, function: str) -> int:
         return 0
     table = dict(line.split() for line in counts.read_text().splitlines() if line.count(" "))
     return int(table.get(function, 0))
+
+
+def test_a_stream_begins_with_a_whole_snapshot(fakenvml: Path) -> None:
+    with streaming(fakenvml, DEVICES=2) as stream:
+        first = stream.next()
+    assert not first.brief
+    assert first.topology is not None
+    assert first.findings is not None
+    assert first.devices[0].serial is not None
