@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from gpudash.analysis.health.engine import findings_by_device
-from gpudash.analysis.health.levels import notable, temperature_level
+from gpudash.analysis.health.levels import notable, temperature_level, works_on_cpu
 from gpudash.analysis.health.rules import RULES_BY_ID
 from gpudash.analysis.labels import gpu_ranges, index_ranges, mig_labels
 from gpudash.model import state as states
@@ -276,7 +276,8 @@ def _distinct(processes: Sequence[Process]) -> list[ProcessDevice]:
 
 
 def _is_idle(process: Process) -> bool:
-    return process.sm_utilization_percent == 0 and bool(process.used_gpu_memory_bytes)
+    holds = process.sm_utilization_percent == 0 and bool(process.used_gpu_memory_bytes)
+    return holds and not works_on_cpu(process)
 
 
 def _idle_memory(processes: Sequence[Process], idle: Sequence[Process]) -> int | None:

@@ -402,6 +402,11 @@ def test_memory_at_zero_percent_is_idle_for_as_long_as_the_longest() -> None:
     assert user.idle_seconds == 600.0
 
 
+def test_memory_of_who_works_on_its_cpu_is_not_idle() -> None:
+    (user,) = counted(held("bob", 0, 10, 0, cpu_percent=100.0), idle=60.0)
+    assert (user.idle_memory_bytes, user.idle_seconds) == (0, None)
+
+
 def test_utilization_that_is_not_known_is_not_called_idle() -> None:
     (user,) = counted(held("bob", 0, 10, None), idle=60.0)
     assert user.idle_memory_bytes is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpudash.analysis.health.levels import works_on_cpu
 from gpudash.analysis.labels import command, short_command
 from gpudash.analysis.table import Column, ProcessRow, number
 from gpudash.model.state import Level
@@ -25,7 +26,8 @@ def _idle(row: ProcessRow) -> str:
 
 
 def _idle_level(row: ProcessRow) -> Level:
-    return "warn" if (row.idle_seconds or 0) >= _NOTABLE_IDLE else "unknown"
+    is_notable = (row.idle_seconds or 0) >= _NOTABLE_IDLE and not works_on_cpu(row.process)
+    return "warn" if is_notable else "unknown"
 
 
 def _sm_level(row: ProcessRow) -> Level:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpudash.analysis.health.levels import BUSY_CPU_PERCENT
 from gpudash.analysis.health.rule import floor_tenths
 from gpudash.analysis.labels import device_labels, gpu_ranges
 from gpudash.model.device import Device
@@ -18,8 +19,8 @@ from gpudash.model.snapshot import Snapshot
 PROOF_SECONDS = 30.0
 """How long a process that is new or has worked must do nothing before it counts as idle."""
 _MEAN_SECONDS = 20.0
-_BUSY_CPU_PERCENT, _RESTING_CPU_PERCENT = 20.0, 10.0
-"""Of one CPU: where work begins and where it has ended, so that it does not flicker."""
+_RESTING_CPU_PERCENT = 10.0
+"""Below it work on a CPU has ended, which began at BUSY_CPU_PERCENT: it does not flicker."""
 DISK_WAIT_PERCENT = 50.0
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine")
 """Daemons of MPS and DCGM, which hold a little memory for others."""
@@ -61,7 +62,7 @@ class ProcessActivity(Struct):
     @property
     def may_work(self) -> bool:
         """Whether it used a CPU since it started, and it is not known whether it still does."""
-        return self.is_since_start and (self.cpu_percent or 0.0) >= _BUSY_CPU_PERCENT
+        return self.is_since_start and (self.cpu_percent or 0.0) >= BUSY_CPU_PERCENT
 
     def add(self, process: Process, now: float, fresh: float, *, is_first: bool) -> None:
         """Add a sample of what it does on the host."""
@@ -70,7 +71,7 @@ class ProcessActivity(Struct):
         before = None if self.is_since_start else self.cpu_percent
         self.cpu_percent = _mixed(before, process.cpu_percent, fresh)
         self.is_since_start = is_first
-        threshold = _RESTING_CPU_PERCENT if self.on_host == "cpu" else _BUSY_CPU_PERCENT
+        threshold = _RESTING_CPU_PERCENT if self.on_host == "cpu" else BUSY_CPU_PERCENT
         works = (self.cpu_percent or 0.0) >= threshold
         if works and (not self.is_since_start or process.status == "running"):
             self.on_host = "cpu"

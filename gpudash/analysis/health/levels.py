@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from gpudash.model.device import Device
+from gpudash.model.process import Process
 from gpudash.model.state import Level
+
+BUSY_CPU_PERCENT = 20.0
+"""From this share of one CPU on a process works there, and so is not idle."""
 
 _GIB = 1024**3
 _NOTABLE_SHARE = 0.05
 _MARGIN_CELSIUS = 10
+
+
+def works_on_cpu(process: Process) -> bool:
+    """Whether a process keeps a CPU busy, as far as the last sample shows it."""
+    return (process.cpu_percent or 0.0) >= BUSY_CPU_PERCENT
 
 
 def utilization_level(device: Device) -> Level:

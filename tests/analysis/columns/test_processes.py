@@ -59,11 +59,13 @@ def test_hidden_process_keeps_its_memory() -> None:
     ],
 )
 def test_idle_time_need_not_be_exact(seconds: float | None, text: str, level: str) -> None:
-    (row,) = process_rows(make_snapshot(), lambda process: seconds)
     (column,) = (column for column in PROCESS_COLUMNS if column.key == "idle")
-    assert column.text(row) == text
     assert column.level is not None
-    assert column.level(row) == level
+    for percent, shown in ((0.0, level), (100.0, "unknown")):
+        snapshot = make_snapshot(processes=(make_process(cpu_percent=percent),))
+        (row,) = process_rows(snapshot, lambda process: seconds)
+        assert column.text(row) == text
+        assert column.level(row) == shown
 
 
 @pytest.mark.parametrize(("sm", "level"), [(0, "warn"), (12, "ok"), (None, "unknown")])

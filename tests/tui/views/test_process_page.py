@@ -102,7 +102,9 @@ def test_each_device_has_a_line_with_all_that_is_known() -> None:
 
 
 def test_idle_time_is_said_in_words_and_only_where_it_is_long() -> None:
-    assert "idle: it has held 40.0 GiB for 12m00s" in shown(details_of(idle_seconds=720))
+    resting = make_process(cpu_percent=0.0)
+    assert "idle: it has held 40.0 GiB for 12m00s" in shown(details_of(resting, idle_seconds=720))
+    assert "busy on its CPU: it has held 40.0 GiB for 12m00s" in shown(details_of(idle_seconds=720))
     assert "idle:" not in shown(details_of(idle_seconds=2))
     assert "idle:" not in shown(details_of(idle_seconds=None))
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 from rich.segment import Segment
 
+from gpudash.analysis.health.levels import works_on_cpu
 from gpudash.analysis.inspection import Inspection
 from gpudash.analysis.labels import (
     VisibleDevices,
@@ -347,4 +348,5 @@ def _idle_text(details: Details) -> str:
         return ""
     held = details.row.process.used_gpu_memory_bytes
     what = "its GPU" if held is None else size(held)
-    return f"idle: it has held {what} for {duration(details.idle_seconds)} without using the SMs"
+    word = "busy on its CPU" if works_on_cpu(details.row.process) else "idle"
+    return f"{word}: it has held {what} for {duration(details.idle_seconds)} without using the SMs"
