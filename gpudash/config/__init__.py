@@ -6,7 +6,17 @@ changed; the names to choose from come from the caller, because only the screen 
 
 from __future__ import annotations
 
-from gpudash.config.file import is_read_only, load, path, save, template
+from gpudash.config.file import is_read_only, load, path, read, save, template
 from gpudash.config.settings import Choices, Settings, declared
 
-__all__ = ["Choices", "Settings", "declared", "is_read_only", "load", "path", "save", "template"]
+__all__ = [
+    "Choices",
+    "Settings",
+    "declared",
+    "is_read_only",
+    "load",
+    "path",
+    "read",
+    "save",
+    "template",
+]

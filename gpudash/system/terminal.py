@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import termios
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -107,6 +108,17 @@ def color_bits(environ: Mapping[str, str]) -> int:
         return 24
     colors = environ.get("TERM", "").strip().lower().rpartition("-")[2]
     return 8 if colors in {"256color", "kitty"} else 4
+
+
+def ask(question: str) -> bytes:
+    """Return what is typed after a question on stderr; type-ahead is discarded."""
+    if os.isatty(0):
+        termios.tcflush(0, termios.TCIFLUSH)
+    os.write(_PROGRESS_FD, question.encode())
+    answer = os.read(0, 64)
+    if not answer.endswith(b"\n"):
+        os.write(_PROGRESS_FD, b"\n")
+    return answer.strip()
 
 
 def progress_is_shown() -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.run import gpudash, no_library
+from tests.e2e.run import GPUDASH, gpudash, no_library
+from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.e2e
 
@@ -51,3 +53,27 @@ def test_a_hung_driver_holds_nobody(fakenvml: Path) -> None:
     assert "FAIL  driver" in run.text
     assert "nvmlInitWithFlags" in run.text
     assert run.seconds < 15
+
+
+def test_a_bundle_is_listed_before_it_is_written(fakenvml: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.txt"
+    run = gpudash("doctor", "--bundle", str(path), library=fakenvml, DEVICES=2)
+    assert run.status == 0
+    assert f"{path} will hold:" in run.stderr
+    text = path.read_text()
+    assert "== snapshot" in text
+    assert '"schema": 1' in text
+    assert path.stat().st_mode & 0o777 == 0o600
+    again = gpudash("doctor", "--bundle", str(path), library=fakenvml, DEVICES=2)
+    assert again.status == 2
+    assert path.read_text() == text
+
+
+def test_a_bundle_can_be_declined(tmp_path: Path) -> None:
+    path = tmp_path / "report.txt"
+    argv = [*GPUDASH, "doctor", "--bundle", str(path)]
+    with Terminal(argv, env=dict(os.environ)) as terminal:
+        terminal.wait_for("Write it? [y/N]")
+        terminal.send("n\n")
+        assert terminal.wait_exit() == 1
+    assert not path.exists()

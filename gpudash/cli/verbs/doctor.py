@@ -16,8 +16,10 @@ from gpudash.cli.verbs import Verb
 from gpudash.collect.local import open_once
 from gpudash.doctor import driver, environment, toolkit
 from gpudash.doctor.checks import Check, Machine, Verdict, failed, worst
-from gpudash.model.errors import ExitStatus
-from gpudash.model.text import pad, wrap
+from gpudash.model import wire
+from gpudash.model.errors import ExitStatus, OutputError, UsageError
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean, pad, wrap
 from gpudash.output.table import Style, painter, shown
 from gpudash.system import terminal
 from gpudash.system.fork import Reply, call_isolated
@@ -32,18 +34,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash doctor` takes."""
     text = f"seconds that a check may take ({_DEFAULT_TIMEOUT:g})"
     add_shared(parser, "timeout", "json", "ascii", timeout=text)
+    text = "write a new text file for a bug report, masked; lists first what it will hold"
+    parser.add_argument("--bundle", metavar="FILE", help=text)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print every check and return 1 if any failed."""
     in_ascii, timeout = is_ascii(options), options.timeout or _DEFAULT_TIMEOUT
     checks = examine(Machine(), timeout, config=not options.no_config, utf8=not in_ascii)
+    if options.bundle is not None:
+        return _write_bundle(options.bundle, checks, timeout)
     if options.json:
         write_json(checks)
     else:
         text = render_checks(checks, width=terminal.width(), color=has_color(), ascii=in_ascii)
         terminal.write(text.encode("ascii" if in_ascii else "utf-8", "backslashreplace"))
     return ExitStatus.FAILURE if worst(checks) == "FAIL" else ExitStatus.OK
+
+
+def _write_bundle(path: str, checks: Sequence[Check], timeout: float) -> int:
+    """List what a bug report holds, and write it unless the user at the terminal declines.
+
+    Raises UsageError where there is such a file, OutputError where it cannot be written.
+    """
+    from gpudash import config
+    from gpudash.doctor import bundle
+
+    if os.path.lexists(path):
+        raise UsageError(f"{clean(path)} exists: choose another name")
+    rendered = render_checks(checks, width=100, color=False, ascii=True)
+    try:
+        settings = config.read(config.path())
+    except (OSError, ValueError) as error:
+        settings = f"cannot be read: {error}"
+    parts = bundle.sections(Machine(), rendered, settings, _snapshot(timeout))
+    lines = [f"  {pad(part.title, 34)}{part.text.count(chr(10)) + 1} lines" for part in parts]
+    os.write(2, "\n".join([f"{clean(path)} will hold:", *lines, bundle.MASKED, ""]).encode())
+    if os.isatty(0) and terminal.ask("Write it? [y/N] ").lower() not in (b"y", b"yes"):
+        return ExitStatus.FAILURE
+    try:
+        # Readable for its owner alone, and never through a link.
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(bundle.render(parts))
+    except OSError as error:
+        raise OutputError(f"{clean(path)}: {error.strerror}") from None
+    return ExitStatus.OK
+
+
+def _snapshot(timeout: float) -> Snapshot | str:
+    """Return the host with its findings, or why it cannot be read."""
+
+    def sample() -> bytes:
+        from gpudash.analysis.health.engine import Diagnosis
+
+        return wire.encode(Diagnosis().examine(open_once(None, 0.6 * timeout).sample()))
+
+    (reply,) = call_isolated([sample], timeout)
+    if isinstance(reply, bytes):
+        return wire.decode(reply)
+    return _slow(timeout) if reply is None else f"the collector {_ended(reply)}"
 
 
 def examine(machine: Machine, timeout: float, *, config: bool, utf8: bool) -> list[Check]:

@@ -6,7 +6,6 @@ import argparse
 import os
 import re
 import signal
-import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -299,23 +298,12 @@ def _is_agreed(
     if not yes:
         count = sum(len(each.processes(with_tree=with_tree)) for each in selections)
         which = "this process" if count == 1 else f"these {count} processes"
-        if _answer(f"Send SIG{signal.name} to {which}? [y/N] ").lower() not in (b"y", b"yes"):
+        if terminal.ask(f"Send SIG{signal.name} to {which}? [y/N] ").lower() not in (b"y", b"yes"):
             return False
     return all(
-        _answer(f"PID {pid} is not a plain job; type {pid} to send it: ") == str(pid).encode()
+        terminal.ask(f"PID {pid} is not a plain job; type {pid} to send it: ") == str(pid).encode()
         for pid in dangerous
     )
-
-
-def _answer(question: str) -> bytes:
-    """Return what is typed after the question; type-ahead is discarded."""
-    if os.isatty(0):
-        termios.tcflush(0, termios.TCIFLUSH)
-    os.write(2, question.encode())
-    answer = os.read(0, 64)
-    if not answer.endswith(b"\n"):
-        os.write(2, b"\n")
-    return answer.strip()
 
 
 # Signalling

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from gpudash.doctor.bundle import render, sections
+from gpudash.doctor.checks import Machine
+from gpudash.model.process import Holder, Job, Lease
+from gpudash.model.snapshot import Finding
+from gpudash.model.text import clean
+from tests.factories import gpu_uuid, make_device, make_host, make_process, make_snapshot
+
+ENVIRON = {
+    "TERM": "xterm",
+    "GPUDASH_LOCK_DIR": "/srv/x",
+    "CUDA_VISIBLE_DEVICES": gpu_uuid(0),
+    "AWS_SECRET_ACCESS_KEY": "aws-secret",
+    "MY_TOKEN": "my-token",
+}
+
+
+def report() -> str:
+    holder = Holder(pid=7, username=clean("carol"), command_line=(clean("/opt/x/tool"),))
+    secret = "--data=/data/secret-project"
+    snapshot = make_snapshot(
+        1,
+        host=make_host(hostname="node7.example.org"),
+        devices=(make_device(serial=clean("S123456"), holders=(holder,)),),
+        processes=(
+            make_process(
+                pid=10,
+                username=clean("alice"),
+                command_line=tuple(map(clean, ("/home/alice/bin/train", secret, "x"))),
+                job=Job(kind="slurm", id=clean("job-991")),
+            ),
+            make_process(pid=11, username=clean("bob")),
+        ),
+        leases=(Lease(uuid=gpu_uuid(0), index=0, username=clean("dave")),),
+        findings=(Finding(rule="r", level="warn", sentence="alice and bob share node7, alices"),),
+    )
+    checks = f"PASS  GPUs  {gpu_uuid(0)} of node7"
+    settings = 'theme = "dark"\n# password = hunter2\n'
+    return render(sections(Machine("/nonexistent", ENVIRON), checks, settings, snapshot))
+
+
+def test_no_name_of_a_person_host_or_board_is_left() -> None:
+    text = report()
+    for name in ("node7", "example.org", "bob", "carol", "dave", "S123456", "job-991", gpu_uuid(0)):
+        assert name not in text
+    for secret in ("secret-project", "aws-secret", "my-token", "hunter2", "/opt/x"):
+        assert secret not in text
+    assert "user-1 and user-2 share host, alices" in text
+
+
+def test_what_a_report_needs_is_kept() -> None:
+    text = report()
+    for kept in ("TERM=xterm", "GPUDASH_LOCK_DIR=/srv/x", 'theme = "dark"', "PASS  GPUs  GPU-1"):
+        assert kept in text
+    assert '"train",\n        "(2 arguments)"' in text
+    assert "CUDA_VISIBLE_DEVICES=GPU-1" in text
+
+
+def test_without_a_snapshot_there_is_the_reason() -> None:
+    parts = sections(Machine("/nonexistent", {}), "", None, "did not answer in 5 s")
+    assert [part.text for part in parts[3:]] == ["no file", "did not answer in 5 s"]
