@@ -15,13 +15,12 @@ from gpudash.system.terminal import color_bits
 
 if TYPE_CHECKING:
     from gpudash.feed.protocol import SnapshotFeed
+    from gpudash.tui.cells import ScreenBuffer
     from gpudash.tui.preferences import Preferences
-    from gpudash.tui.terminal.screen_buffer import ScreenBuffer
-
-_REPLY_SECONDS = 0.2
-"""How long to wait for the terminal's reply if the screen is left before it could read it."""
 
 _ENTER = b"\x1b[?1049h\x1b[?25l"
+# To be shown at once; a terminal that does not know these modes ignores them.
+_SYNC_START, _SYNC_END = b"\x1b[?2026h", b"\x1b[?2026l"
 _LEAVE = b"\x1b[?1049l\x1b[?25h"
 
 # The import of Textual in pieces, between which a first snapshot may be shown: the seconds to
@@ -98,31 +97,23 @@ def skeleton(cells: int, environ: Mapping[str, str], *, ascii: bool) -> str:
 
 def first_frame(
     feed: SnapshotFeed, size: os.terminal_size, no_color: bool, preferences: Preferences
-) -> tuple[ScreenBuffer | None, int]:
-    """Import the screen, and show the first snapshot as soon as there is one.
+) -> ScreenBuffer | None:
+    """Import the screen and show the first snapshot as soon as there is one.
 
-    Returns what is shown, and the bytes that were sent behind a question to the terminal.
+    Returns the picture that is shown, None if it is the skeleton.
     """
     from gpudash.model import wire
     from gpudash.tui.first_frame import draw
-    from gpudash.tui.terminal.flow import drain_replies, first_question
 
-    frame, sent = None, 0
-    question = first_question(os.environ).encode()
-    try:
-        # The collector needs longer than this.
-        wire.prepare()
-        for patience, piece in _PIECES:
-            if frame is None and feed.poll(patience) is not None:
-                frame, picture = draw(feed, *size, preferences, no_color=no_color)
-                data = picture.encode()
-                sent = len(data) if question else 0
-                _send(question + data)
-            import_module(piece)
-    except BaseException:
-        drain_replies(0, int(sent > 0), _REPLY_SECONDS)
-        raise
-    return frame, sent
+    frame = None
+    # The collector needs longer than this.
+    wire.prepare()
+    for patience, piece in _PIECES:
+        if frame is None and feed.poll(patience) is not None:
+            frame, picture = draw(feed, *size, preferences, no_color=no_color)
+            _send(_SYNC_START + picture.encode() + _SYNC_END)
+        import_module(piece)
+    return frame
 
 
 def _send(data: bytes) -> None:

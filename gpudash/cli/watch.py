@@ -84,11 +84,11 @@ def show(
         feed = open_feed(preferences.current.interval)
         feed.start()
         try:
-            frame, sent = first_frame(feed, size, no_color, preferences)
+            frame = first_frame(feed, size, no_color, preferences)
             from gpudash.tui.app import GpudashApp
 
             app = GpudashApp(feed, no_color=no_color, preferences=preferences)
-            app.adopt_terminal(frame, size, attributes, sent)
+            app.adopt_terminal(frame, attributes)
             # A handler that raised within the loop would leave pending tasks: see on_mount.
             blocked = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
             signal.pthread_sigmask(signal.SIG_BLOCK, blocked)

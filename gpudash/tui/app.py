@@ -23,13 +23,12 @@ from gpudash.model.errors import ExitStatus, FilterError
 from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, processes, time, views
 from gpudash.tui.bindings import ACTIONS_OF_OVERVIEW, ACTIONS_OF_SELECTION, bindings, remap
+from gpudash.tui.cells import color_system
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS
 from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.terminal.app import TerminalApp
-from gpudash.tui.terminal.driver import QuietDriver
-from gpudash.tui.terminal.screen_buffer import color_system
+from gpudash.tui.terminal import Terminal, TerminalApp
 from gpudash.tui.theme import Theme, textual_theme
 from gpudash.tui.views.view import View, put_above
 from gpudash.tui.widgets.edit import Edit
@@ -78,7 +77,7 @@ class GpudashApp(TerminalApp):
         self.preferences = preferences or Preferences()
         self._no_color = no_color
         theme = self._load_theme()
-        super().__init__(driver_class=driver_class or QuietDriver, ansi_color=theme.is_ansi)
+        super().__init__(driver_class=driver_class or Terminal, ansi_color=theme.is_ansi)
         self.animation_level = "none"
         self.failure: str | None = None
         """Why there was never a snapshot, in the words of the collector that ended."""
@@ -122,7 +121,6 @@ class GpudashApp(TerminalApp):
         loop.add_signal_handler(signal.SIGUSR1, self.action_release)
         # Held back since before there was a loop whose tasks an exit would leave behind.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [*leaving, signal.SIGUSR1])
-        self.app_resume_signal.subscribe(self, lambda _app: self.forget_frame())
         self.dashboard.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
         self._lay_out()
         self.dashboard.begin()

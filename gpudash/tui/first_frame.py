@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 
 from gpudash.feed.protocol import SnapshotFeed
+from gpudash.tui.cells import ScreenBuffer, color_system, erases
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import fitted
 from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.terminal.diff import erases
-from gpudash.tui.terminal.screen_buffer import ScreenBuffer, color_system
 
 
 def draw(
@@ -35,6 +34,7 @@ def draw(
     room = max(0, height - len(panels.footer))
     lines = lines[:room] + [[]] * (room - len(lines)) + panels.footer
     frame = ScreenBuffer(colors, erases=erases(os.environ))
+    frame.width = cells
     for y, line in enumerate(lines[:height]):
-        frame.change(y, frame.cells(fitted(line, cells, theme.base)))
+        frame.put(y, 0, frame.cells(fitted(line, cells, theme.base)))
     return frame, frame.take()

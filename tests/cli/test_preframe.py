@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpudash.cli.preframe import skeleton
-from gpudash.tui.terminal.screen_buffer import color_system
-from gpudash.tui.terminal.sgr import codes_of
+from gpudash.tui.cells import color_system
 from gpudash.tui.theme import load_theme
 
 
@@ -24,7 +23,8 @@ def test_looks_as_the_picture_that_follows(environ: dict[str, str]) -> None:
     system = color_system(environ)
     theme = load_theme("dark", no_color="NO_COLOR" in environ, color_system=system)
     word, bar = (
-        f"\x1b[{';'.join(code for code in ('0', *codes_of(style, system)) if code)}m"
+        "\x1b[0;"
+        + style.render("x", color_system=system)[2:].partition("x")[0].replace(";49m", "m")
         for style in (theme.dim, theme.header_strong)
     )
     drawn = skeleton(20, environ, ascii=False)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.e2e.run import GPUDASH
@@ -122,3 +126,20 @@ def test_another_key_suspends_where_it_types_nothing(fakenvml: Path, tmp_path: P
         stopped(terminal, "S")
         terminal.send("fg\r")
         terminal.wait_for("close")
+
+
+def test_what_was_pushed_is_popped_also_after_a_stop_that_gave_no_warning(fakenvml: Path) -> None:
+    env = environment(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1)
+    with Terminal([*GPUDASH, "--interval", "60"], env=env, columns=100, rows=30) as terminal:
+        terminal.wait_for("q quit")
+        before = terminal.settle(1.5)
+        os.kill(terminal.pid, signal.SIGSTOP)
+        terminal.wait_until(lambda: psutil.Process(terminal.pid).status() == psutil.STATUS_STOPPED)
+        count = len(terminal.raw)
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.wait_until(lambda: len(terminal.raw) > count + 2000)
+        assert terminal.settle(0.5) == before
+        terminal.send("q")
+        assert terminal.wait_exit() == 0
+        pushed, popped = re.findall(rb"\x1b\[>\d+u", terminal.raw), terminal.raw.count(b"\x1b[<u")
+        assert len(pushed) == popped == 2

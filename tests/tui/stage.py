@@ -8,11 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pyte
-from textual.drivers.headless_driver import HeadlessDriver
+from textual.events import Resize
+from textual.geometry import Size
 
 from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.terminal import FrameLimiter, NonBlockingWriter
+from gpudash.tui.terminal import Terminal as TerminalDriver
 from tests.factories import (
     GIB,
     gpu_uuid,
@@ -78,24 +81,42 @@ class HandFeed:
         self._on_change()
 
 
-class CaptureDriver(HeadlessDriver):
-    """Keeps what would be sent, while the app takes it for a terminal."""
+class CaptureDriver(TerminalDriver):
+    """Keeps what would be sent, as often as that is; there is no terminal."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._sent: list[str] = []
+    def __init__(self, app: Any, **options: Any) -> None:
+        super().__init__(app, **options)
+        self._extent = Size(*(options.get("size") or (80, 24)))
+        self._sent = SentBytes()
+        self.limiter = FrameLimiter(burst=1e9)
 
-    @property
-    def is_headless(self) -> bool:
-        return False
+    def start_application_mode(self) -> None:
+        self.output = self._sent
+        self.owner.post_message(Resize(self._extent, self._extent))
 
-    def write(self, data: str) -> None:
-        self._sent.append(data)
+    def stop_application_mode(self) -> None: ...
+
+    def disable_input(self) -> None: ...
+
+    def close(self) -> None:
+        self.output = None
 
     def take(self) -> str:
-        sent = "".join(self._sent)
-        self._sent.clear()
+        sent = "".join(self._sent.parts)
+        self._sent.parts.clear()
         return sent
+
+
+class SentBytes(NonBlockingWriter):
+    """Remembers what was written to it."""
+
+    busy = False
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+    def write(self, data: str) -> None:
+        self.parts.append(data)
 
 
 def process_of(number: int, **overrides: Any) -> Any:

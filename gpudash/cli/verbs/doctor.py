@@ -160,7 +160,7 @@ def _mistakes(config: bool) -> list[str]:
 
 
 def _terminal_checks(environ: Mapping[str, str], utf8: bool) -> list[Check]:
-    from gpudash.tui.terminal.screen_buffer import color_system
+    from gpudash.tui.cells import color_system
 
     names = {"TRUECOLOR": "16 million", "EIGHT_BIT": "256", "STANDARD": "16"}
     colors = color_system(environ).name

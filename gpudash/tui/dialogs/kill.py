@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
-from textual.events import Key
 from textual.screen import ModalScreen
 
 from gpudash.actions.kill.pin import masked_command
@@ -38,8 +37,7 @@ from gpudash.tui.draw.question import (
     draw,
 )
 from gpudash.tui.keymap import KILL_KEYS
-from gpudash.tui.terminal.app import TerminalApp
-from gpudash.tui.terminal.input import has_use_for
+from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import Closing, put_above
 from gpudash.tui.widgets.lines import Wheel
@@ -123,17 +121,13 @@ class KillScreen(Wheel, ModalScreen["Answer | None"], Closing["Answer | None"]):
         """Refuse early keys, and `yes` unless the question is readable and a process runs."""
         if action not in _OWN:
             return super().check_action(action, parameters)
-        if self._clock() < self._guarded_until:
+        if self._clock() < self.obeys_from:
             return False
         return action in ("cancel", "press") or (self._readable and bool(self._selection.living))
 
-    def on_key(self, event: Key) -> None:
-        """Discard keys that were typed too early, however late they are handled."""
-        if event.time < self._guarded_until and has_use_for(self, event.key):
-            event.stop()
-
     @property
-    def _guarded_until(self) -> float:
+    def obeys_from(self) -> float:
+        """When keys begin to count, on the monotonic clock: those typed earlier are discarded."""
         return max(self._obeys_from, self._back_at + self._guard)
 
     @property

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from gpudash.tui.draw.header import action_at
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.keymap import Key
-from gpudash.tui.terminal.app import repaint
+from gpudash.tui.terminal import TerminalApp
 
 WHEEL_LINES = 3
 """Lines that one notch of the wheel scrolls."""
@@ -52,7 +52,9 @@ class Lines(Widget):
             for y, line in enumerate(shown)
             if y >= len(before) or (line is not before[y] and line != before[y])
         }
-        if changed and not repaint(self, changed, self._blank):
+        app = self.app
+        direct = isinstance(app, TerminalApp) and app.write_rows(self, changed, self._blank)
+        if changed and not direct:
             self.refresh(*[Region(0, y, width, 1) for y in changed])
 
     def on_resize(self) -> None:
@@ -64,6 +66,13 @@ class Lines(Widget):
         width = self.size.width
         line = self._shown[y] if y < len(self._shown) else []
         return Strip(fitted(line, width, self._blank), width)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the lines as they are: nothing of them is kept that a direct row would outdate."""
+        strips = [self.render_line(y) for y in range(crop.y, crop.bottom)]
+        if crop.x == 0 and crop.width == self.size.width:
+            return strips
+        return [strip.crop(crop.x, crop.right) for strip in strips]
 
 
 class Wheel:

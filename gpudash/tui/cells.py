@@ -1,0 +1,335 @@
+"""What the terminal shows, cell by cell, and the fewest bytes that turn it into something else.
+
+The pictures of Textual's compositor and the rows that panels draw themselves both end up here, so
+that it does not matter which of them drew a cell. Cells of one style are drawn together, wherever
+they are: to move the cursor takes a few bytes, to change the style up to forty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, compress, repeat
+from operator import ne
+
+from rich.color import ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.model.text import char_width
+from gpudash.system.terminal import color_bits
+
+Sgr = str
+"""A style in SGR parameters: `background|attributes|foreground`, empty where it is the default."""
+
+Cell = tuple[str, Sgr]
+"""A character with its style; the right half of a wide character is an empty string.
+
+A blank has no more of a style than can be seen of it.
+"""
+
+Run = tuple[bool, Sgr, int, int, int, str]
+"""Whether every terminal agrees on the width of the text, the one style of all its cells, the
+row, the first column, the one behind the last, and the text."""
+
+PLAIN = "||"
+_UNKNOWN: Cell = "", ""
+"""A cell that nothing was drawn in yet, whatever the terminal may show there."""
+_MAX_CACHED = 4096
+_UNLIMITED = 1 << 16
+_GAP = 4
+"""Unchanged cells that are drawn again rather than jumped over: a jump takes as many bytes."""
+_FEW_BLANKS = 4
+_MANY_BLANKS = re.compile(" {12,}")
+"""Blanks between texts that are cheaper to erase and jump over."""
+_PICTURE = re.compile(
+    "([^\x00-\x1f\x7f-\x9f]+)|\x1b\\[([\\d;]*)m|\x1b\\[(\\d+);(\\d+)H|\n",
+)
+_PARAMETER = re.compile(r"[34]8;(?:5;\d+|2;\d+;\d+;\d+)|\d+")
+_CODES = re.compile(r"\x1b\[([\d;]*)m")
+_ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "7": "27", "9": "29"}
+_UNSEEN_ON_BLANKS = frozenset("12356")
+_ERASING = (
+    *("xterm", "linux", "rxvt", "alacritty", "foot", "gnome"),
+    *("kitty", "konsole", "putty", "st-", "vte", "wezterm"),
+)
+"""How TERM begins on terminals that surely erase in the background that is set.
+
+Not `screen` and `tmux`: old ones do not, and they send less to the terminal around them anyway.
+"""
+_COLOR_SYSTEMS = {24: ColorSystem.TRUECOLOR, 8: ColorSystem.EIGHT_BIT, 4: ColorSystem.STANDARD}
+
+_is_sure = re.compile("[ -~\u2500-\u259f\u25a0-\u25fc\u2800-\u28ff]*").fullmatch
+"""Matches text of which all terminals give each character one cell: ASCII, boxes, braille."""
+
+
+def color_system(environ: Mapping[str, str]) -> ColorSystem:
+    """Return how many colours the terminal has, as Rich calls that."""
+    return _COLOR_SYSTEMS[color_bits(environ)]
+
+
+def erases(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal surely erases in the background that is set."""
+    return environ.get("TERM", "").startswith(_ERASING)
+
+
+class ScreenBuffer:
+    """A picture of the terminal, kept in step with every byte that is sent to it."""
+
+    def __init__(self, colors: ColorSystem, *, erases: bool = False) -> None:
+        """Begin with a terminal of which nothing is known but its colours.
+
+        `erases` tells whether it erases in the background that is set.
+        """
+        self.width = _UNLIMITED
+        """Columns of the terminal; what is put beyond them is dropped."""
+        self._colors, self._erases = colors, erases
+        self._rows: dict[int, list[Cell]] = {}
+        self._wanted: dict[int, list[Cell]] = {}
+        self._cursor = self._cursor_wanted = 0, 0
+        """Where Textual wants the cursor, which is hidden: what a text is composed in appears
+        there."""
+        self._styles: dict[int, tuple[Style | None, Sgr]] = {}
+        # By id, for a style is hashed slowly; kept beside it, so that no other gets its id.
+        self._texts: dict[tuple[str, Sgr], list[Cell]] = {}
+
+    def forget(self) -> None:
+        """Draw every cell again that is put from now on."""
+        self._rows.clear()
+        self._wanted.clear()
+
+    def cells(self, segments: Iterable[Segment]) -> list[Cell]:
+        """Return text and styles as cells; combining characters join the cell before them."""
+        out: list[Cell] = []
+        for text, style, control in segments:
+            if not control:
+                known = self._styles.get(id(style))
+                out += self._text(text, known[1] if known else self._new_style(style))
+        return out
+
+    def put(self, y: int, x: int, cells: Sequence[Cell]) -> None:
+        """Let row `y` show cells from column `x` on."""
+        row = self._wanted.get(y)
+        if row is None:
+            row = self._wanted[y] = self._rows.get(y, [])[:]
+        end = min(x + len(cells), self.width)
+        if end <= x:
+            return
+        row += [_UNKNOWN] * (end - len(row))
+        # Of a wide character that is half covered the other half is blank.
+        for half, other in ((x, x - 1), (end, end)):
+            if 0 < half < len(row) and row[half][0] == "" != row[half][1]:
+                row[other] = " ", ground_of(row[half][1])
+        row[x:end] = cells[: end - x]
+
+    def feed(self, picture: str) -> bool:
+        """Put what Textual's compositor sends; False, and all is forgotten, if it is no picture."""
+        y = x = -1
+        end = 0
+        sgr, cells = PLAIN, list[Cell]()
+        for match in _PICTURE.finditer(picture):
+            text, codes, row, column = match.groups()
+            if match.start() != end or (codes and sgr != PLAIN and codes != "0"):
+                break
+            if text and x < 0:
+                break
+            end = match.end()
+            if text:
+                cells += self._text(text, sgr)
+            elif codes is not None:
+                sgr = sgr_of(codes)
+            else:
+                if cells:
+                    self.put(y, x, cells)
+                    cells = []
+                y, x = (int(row) - 1, int(column) - 1) if row else (y, -1)
+        if end == len(picture) and not cells and x >= 0:
+            self._cursor_wanted = y, x
+            return True
+        self.forget()
+        return False
+
+    def take(self) -> str:
+        """Return the bytes that show what was put; they leave the terminal without a style."""
+        runs: list[Run] = []
+        for y, row in self._wanted.items():
+            old = self._rows.get(y, [])
+            if row != old:
+                runs += self._runs(y, old, row)
+            self._rows[y] = row
+        self._wanted = {}
+        if not runs and self._cursor == self._cursor_wanted:
+            return ""
+        # What a terminal may draw wider than expected, and so over what follows it, comes first.
+        runs.sort()
+        out: list[str] = []
+        now, at = PLAIN, (-1, -1)
+        for sure, style, y, x, end, text in runs:
+            sgr = style if text.strip(" ") else _host(style, now)
+            drawn, column = self._erased(text, end) if self._may_erase(sgr) else (text, end)
+            out += change(now, sgr), _move(at, y, x), drawn
+            now, at = sgr, (y, column) if sure and column < self.width else (-1, -1)
+        if now != PLAIN:
+            out.append("\x1b[m")
+        self._cursor = self._cursor_wanted
+        if self._cursor != (0, 0):
+            out.append("\x1b[{};{}H".format(*(each + 1 for each in self._cursor)))
+        return "".join(out)
+
+    def _erased(self, text: str, end: int) -> tuple[str, int]:
+        """Return a text that ends before a column, with blanks erased, and where that ends."""
+        kept = text.rstrip(" ")
+        blanks = len(text) - len(kept)
+        if blanks <= _FEW_BLANKS:
+            return _MANY_BLANKS.sub(_jump, text), end
+        # A cursor that has passed the last column would erase that instead.
+        erase = "\x1b[K" if end == self.width else f"\x1b[{blanks}X"
+        return _MANY_BLANKS.sub(_jump, kept) + erase, end - blanks
+
+    def _runs(self, y: int, old: Sequence[Cell], row: Sequence[Cell]) -> Iterator[Run]:
+        """Yield what differs, in parts of one style."""
+        differing = compress(range(len(row)), map(ne, row, chain(old, repeat(_UNKNOWN))))
+        start = end = -1
+        now, bare = PLAIN, False
+        """The style of the part, and whether it has only blanks so far."""
+        for x in differing:
+            char, sgr = row[x]
+            is_blank = char == " "
+            if start >= 0:
+                joint = now if sgr == now or (is_blank and sgr == ground_of(now)) else None
+                if joint is None and bare and ground_of(sgr) == now:
+                    joint = sgr
+                if joint and (x == end or self._is_bridged(joint, row[end:x], bare and is_blank)):
+                    now, end, bare = joint, x + 1, bare and is_blank
+                    continue
+                yield _run(now, y, start, end, row)
+            # Half of a wide character cannot be drawn.
+            start, end, now, bare = x - (char == "" and x > 0), x + 1, sgr, is_blank
+        if start >= 0:
+            yield _run(now, y, start, end, row)
+
+    def _is_bridged(self, sgr: Sgr, gap: Sequence[Cell], bare: bool) -> bool:
+        """Whether unchanged cells between two changed ones of a style are drawn again."""
+        if bare and self._may_erase(sgr):
+            return gap.count((" ", sgr)) == len(gap)
+        if len(gap) > _GAP:
+            return False
+        ground = ground_of(sgr)
+        return all(style == sgr or (char == " " and style == ground) for char, style in gap) and (
+            len("".join([char for char, _ in gap]).encode()) <= _GAP
+        )
+
+    def _may_erase(self, sgr: Sgr) -> bool:
+        background = sgr.partition("|")[0]
+        return (self._erases or not background) and ground_of(sgr) == background + PLAIN
+
+    def _text(self, text: str, sgr: Sgr) -> list[Cell]:
+        """Return the cells of a text, the same objects as long as it comes again."""
+        known = self._texts.get((text, sgr))
+        if known is not None:
+            return known
+        ground = ground_of(sgr)
+        cells: list[Cell] = []
+        for char in text:
+            width = 1 if char < "\x7f" else char_width(char)
+            if width:
+                cells.append((char, ground if char == " " else sgr))
+                if width > 1:
+                    cells.append(("", sgr))
+            elif cells:
+                base = -1 if cells[-1][0] or len(cells) < 2 else -2
+                cells[base] = cells[base][0] + char, sgr
+        if len(self._texts) >= _MAX_CACHED:
+            self._texts.clear()
+        self._texts[text, sgr] = cells
+        return cells
+
+    def _new_style(self, style: Style | None) -> Sgr:
+        codes = _CODES.search(style.render("x", color_system=self._colors) if style else "")
+        sgr = sgr_of(codes[1]) if codes else PLAIN
+        if len(self._styles) >= _MAX_CACHED:
+            self._styles.clear()
+        self._styles[id(style)] = style, sgr
+        return sgr
+
+
+def _run(sgr: Sgr, y: int, start: int, end: int, row: Sequence[Cell]) -> Run:
+    text = "".join([char for char, _ in row[start:end]])
+    return _is_sure(text) is not None, sgr, y, start, end, text
+
+
+def _move(at: tuple[int, int], y: int, x: int) -> str:
+    """Return what moves the cursor from where it is, -1 if that is not known."""
+    ahead = x - at[1]
+    if y == at[0]:
+        if not ahead:
+            return ""
+        return f"\x1b[{abs(ahead) if abs(ahead) > 1 else ''}{'C' if ahead > 0 else 'D'}"
+    if y == at[0] + 1 and at[0] >= 0 and -5 < ahead <= 0:
+        return "\x1b[B" + "\b" * -ahead
+    return f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H"
+
+
+def _jump(blanks: re.Match[str]) -> str:
+    count = len(blanks[0])
+    return f"\x1b[{count}X\x1b[{count}C"
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def sgr_of(codes: str) -> Sgr:
+    """Return the style that SGR parameters set on a terminal without any."""
+    background = foreground = ""
+    attributes: list[str] = []
+    for code in _PARAMETER.findall(codes):
+        kind = code[0] if ";" in code else code[:-1]
+        if kind in ("3", "9"):
+            foreground = "" if code == "39" else code
+        elif kind in ("4", "10"):
+            background = "" if code == "49" else code
+        elif code != "0":
+            attributes.append(code)
+    return f"{background}|{';'.join(attributes)}|{foreground}"
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def ground_of(sgr: Sgr) -> Sgr:
+    """Return what of a style is seen on a blank: the background, or all with a line below."""
+    background, attributes, _ = sgr.split("|")
+    return background + PLAIN if _split(attributes) <= _UNSEEN_ON_BLANKS else sgr
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def _host(blank: Sgr, now: Sgr) -> Sgr:
+    """Return the style in which a blank is drawn after another style: the less changes, the less
+    is sent."""
+    background, attributes, _ = blank.split("|")
+    _, rest = now.split("|", 1)
+    hosted = f"{background}|{rest}"
+    return hosted if not attributes and ground_of(hosted) == blank else blank
+
+
+@lru_cache(maxsize=_MAX_CACHED)
+def change(before: Sgr, after: Sgr) -> str:
+    """Return the shortest sequence that turns one style into another."""
+    if before == after:
+        return ""
+    (old_ground, old, old_color), (ground, new, color) = before.split("|"), after.split("|")
+    whole = _sequence("0", new, color, ground) if after != PLAIN else "\x1b[m"
+    gone, kept = _split(old) - _split(new), _split(new)
+    if not gone <= _ENDS.keys():
+        return whole
+    ends = {_ENDS[code] for code in gone}
+    # What ends bold ends dim as well.
+    begins = {code for code in kept if code not in _split(old) or _ENDS.get(code) in ends}
+    parts = [*sorted(ends), *sorted(begins)]
+    parts += [color or "39"] * (color != old_color) + [ground or "49"] * (ground != old_ground)
+    return min(_sequence(*parts), whole, key=len)
+
+
+def _sequence(*parts: str) -> str:
+    return f"\x1b[{';'.join(part for part in parts if part)}m"
+
+
+def _split(attributes: str) -> set[str]:
+    return set(attributes.split(";")) if attributes else set()

@@ -1,0 +1,583 @@
+"""The terminal: a stock Textual driver that sends only the cells that differ and never waits.
+
+Everything Textual draws passes `Terminal.write`; panels whose rows change at every tick hand them
+to `TerminalApp.write_rows`, past its compositor. Both meet in one model of cells. Only public
+names of Textual are used, and nothing depends on its version: a row that cannot be written
+directly is refreshed by Textual, a picture that is not understood passes through as it is, and
+where the parser of keys, the one private module, is missing, Textual's own thread reads them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import re
+import select
+import signal
+import termios
+import threading
+import time
+from codecs import getincrementaldecoder
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from rich.console import COLOR_SYSTEMS
+from textual import constants
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
+from textual.errors import NoWidget
+from textual.events import Event, InputEvent, Key, Paste, Resize
+
+from gpudash.model.errors import ExitStatus, is_exhausted
+from gpudash.model.text import clean
+from gpudash.tui.cells import ScreenBuffer, erases
+from gpudash.tui.draw.line import Line, fitted
+
+try:
+    from textual._xterm_parser import XTermParser
+except ImportError:
+    XTermParser = None  # type: ignore[assignment, misc]
+
+if TYPE_CHECKING:
+    from rich.style import Style
+    from textual.await_complete import AwaitComplete
+    from textual.message import Message
+    from textual.widget import Widget
+
+_STANDARD_OUTPUT = 1
+"""Where the screen is, so that standard error can go to a file; Textual would write there."""
+_SYNC_START, _SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
+_MOUSE = {
+    "\x1b[?1003h": "\x1b[?1002h",
+    "\x1b[?1003l": "\x1b[?1002l",
+    "\x1b[?1015h": "",
+    "\x1b[?1015l": "",
+}
+"""Reports of every motion of the mouse, which only cost time, are not asked for."""
+_HARMLESS = re.compile(
+    r"(?:\x1b\[[?<>=][\d;]*\$?[a-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x07)*"
+).fullmatch
+"""Matches modes, questions and titles: what changes no cell."""
+_PARTING_SECONDS = 2.0
+"""How long the terminal may take for the last bytes."""
+_REPLY_SECONDS = 1.0
+"""How long after a question its answer may come, which else the shell would get."""
+_ORDER_SECONDS = 0.1
+"""How long a screen that closes is waited for: it may never report that it is done with a key."""
+
+
+class FrameLimiter:
+    """Lets some frames through at once and the others at a steady rate.
+
+    Between a program and a terminal far away lie buffers for megabytes: a held key would fill
+    them with frames that are outdated when they are seen.
+    """
+
+    def __init__(
+        self,
+        burst: float = 3.0,
+        per_second: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._burst, self._per_second, self._clock = burst, per_second, clock
+        self._credit, self._since = burst, clock()
+
+    def delay(self) -> float:
+        """Return the seconds until a frame may be sent, 0 if it may be now."""
+        now = self._clock()
+        self._credit = min(self._burst, self._credit + (now - self._since) * self._per_second)
+        self._since = now
+        return max(0.0, 0.999 - self._credit) / self._per_second
+
+    def spend(self) -> None:
+        """Count a frame that was sent."""
+        self._credit -= 1.0
+
+
+class NonBlockingWriter:
+    """Writes at once what the terminal takes; the rest follows when it takes more."""
+
+    def __init__(
+        self, descriptor: int, loop: asyncio.AbstractEventLoop, on_free: Callable[[], None]
+    ) -> None:
+        """Write to what a descriptor stands for; `on_free` is called when all that waited left."""
+        # A description of its own: not to wait is a property of the description, and the one
+        # behind standard output is shared with the shell.
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(f"/proc/self/fd/{descriptor}", flags)
+        except OSError:
+            # A terminal of another user cannot be opened again; writing to it may wait.
+            self._descriptor = os.dup(descriptor)
+        self._loop, self._on_free = loop, on_free
+        self._waiting = b""
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still waiting to be written."""
+        return bool(self._waiting)
+
+    def write(self, data: str) -> None:
+        """Send data behind all that waits."""
+        encoded = data.encode("utf-8", "replace")
+        if self._waiting:
+            self._waiting += encoded
+            return
+        self._waiting = self._remainder(encoded)
+        if self._waiting:
+            self._loop.add_writer(self._descriptor, self._resume)
+
+    def close(self) -> None:
+        """Send the rest, for which the terminal has two seconds, and let go."""
+        if self._waiting and not self._loop.is_closed():
+            self._loop.remove_writer(self._descriptor)
+        end = time.monotonic() + _PARTING_SECONDS
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        while self._waiting and (left := end - time.monotonic()) > 0:
+            poll.poll(left * 1000)
+            self._waiting = self._remainder(self._waiting)
+        os.close(self._descriptor)
+
+    def _resume(self) -> None:
+        self._waiting = self._remainder(self._waiting)
+        if not self._waiting:
+            self._loop.remove_writer(self._descriptor)
+            self._on_free()
+
+    def _remainder(self, data: bytes) -> bytes:
+        """Send what the terminal takes now and return what it does not."""
+        while data:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:
+                return data
+            except OSError:
+                # The terminal is gone; reading from it ends the process.
+                return b""
+        return b""
+
+
+class Terminal(LinuxDriver):
+    """A driver that sleeps until there is input, sends differences and leaves at once."""
+
+    def __init__(self, app: TerminalApp, **options: Any) -> None:
+        super().__init__(app, **options)
+        app.terminal, self.owner = self, app
+        self.buffer = app.adopted or ScreenBuffer(
+            COLOR_SYSTEMS[app.console.color_system or "truecolor"], erases=erases(os.environ)
+        )
+        self.limiter = FrameLimiter()
+        self.taken_over_at = -math.inf
+        """When the terminal was last taken, on the monotonic clock: at first or after a stop."""
+        self.curtain = self._screen_entered = app.pre_frame_shown
+        """Whether a picture from before the app is to stay until it has its own."""
+        self.output: NonBlockingWriter | None = None
+        self._early: list[Message] = []
+        self._sync = self._keyboard_pushed = self._is_again = False
+        self._questions = self._replies = 0
+        self._frame_timer: asyncio.TimerHandle | None = None
+        self._keys: KeyReader | None = None
+        self._events = asyncio.get_running_loop()
+
+    # Output
+
+    def write(self, data: str) -> None:
+        """Send what Textual wants to send, of a picture the cells that differ."""
+        if data in (_SYNC_START, _SYNC_END):
+            # Textual was told that the terminal knows them.
+            self._sync = True
+        elif data.startswith("\x1b[") and data.endswith("H"):
+            if self.is_drawing:
+                self.send() if self.buffer.feed(data) else self._put(data)
+        elif self._screen_entered and data == "\x1b[?1049h":
+            self._screen_entered = False
+        elif data.startswith("\x1b[>") and data.endswith("u"):
+            # Whatever was pushed before is taken back, as at the end only one is.
+            self._put("\x1b[<u" * self._keyboard_pushed + data)
+            self._keyboard_pushed = True
+        elif data == "\x1b[<u":
+            self._put(data * self._keyboard_pushed)
+            self._keyboard_pushed = False
+        else:
+            self._questions += data.endswith("$p")
+            if not _HARMLESS(data):
+                self.buffer.forget()
+            self._put(_MOUSE.get(data, data))
+
+    def flush(self) -> None:
+        """Do nothing: what the terminal takes is sent at once."""
+
+    @property
+    def is_drawing(self) -> bool:
+        """Whether pictures reach the terminal."""
+        return self.output is not None and not self.curtain
+
+    def send(self) -> None:
+        """Send the cells that differ, if a frame may be sent now; else when it may."""
+        if self.is_drawing and not self.owner.is_holding and self.may_send():
+            data = self.buffer.take()
+            if data:
+                self.limiter.spend()
+                self._put(f"{_SYNC_START}{data}{_SYNC_END}" if self._sync else data)
+
+    def may_send(self) -> bool:
+        """Whether a frame may be sent now; if not, the app is told to draw when it may."""
+        if self.output is not None and self.output.busy:
+            return False
+        delay = self.limiter.delay()
+        if delay and self._frame_timer is None:
+            self._frame_timer = asyncio.get_running_loop().call_later(delay, self._send_late)
+        return not delay
+
+    def _send_late(self) -> None:
+        self._frame_timer = None
+        self.owner.draw_owed()
+        self.send()
+
+    def _put(self, data: str) -> None:
+        if self.output is not None:
+            self.output.write(data)
+
+    # Start and end
+
+    def start_application_mode(self) -> None:
+        """Take the terminal over; it is given back as the first of us found it."""
+        self._events = loop = asyncio.get_running_loop()
+        self.taken_over_at = time.monotonic()
+        # After a SIGSTOP nothing was given back.
+        found = self.owner.found_attributes or (self.attrs_before if self.output else None)
+        self._questions = self._replies = 0
+        if self._is_again:
+            self.buffer.forget()
+        self._is_again = True
+        if self.output is None:
+            self.output = NonBlockingWriter(_STANDARD_OUTPUT, loop, self._send_late)
+        try:
+            super().start_application_mode()  # type: ignore[no-untyped-call]
+        except RuntimeError:
+            # The system gave no thread.
+            self.stop_application_mode()
+            self.close()
+            raise
+        self.attrs_before = found or self.attrs_before
+        if signal.SIGWINCH in signal.sigpending():
+            # Held back since before the picture was drawn that the app found.
+            self.buffer.forget()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGWINCH,))
+        if self._keys is None and XTermParser is not None:
+            self._keys = KeyReader(self)
+            loop.add_reader(self.fileno, self._keys.read)
+
+    def show(self) -> None:
+        """Let pictures through, and the keys that were typed before there was a screen."""
+        self.curtain = False
+        early, self._early = self._early, []
+        for message in early:
+            super().process_message(message)
+
+    def disable_input(self) -> None:
+        """Stop to read keys; answers that are due are waited for and dropped."""
+        if self._keys is not None:
+            asyncio.get_running_loop().remove_reader(self.fileno)
+            self._keys.stop()
+            self._keys = None
+            self._drop_replies()
+        super().disable_input()
+
+    def close(self) -> None:
+        """Send the last bytes."""
+        if self.output is not None:
+            self.output.close()
+            self.output = None
+        # Textual waits for the end of a thread that may never have begun.
+        with suppress(RuntimeError):
+            super().close()
+
+    def _drop_replies(self) -> None:
+        end = self.taken_over_at + _REPLY_SECONDS
+        while self._replies < self._questions and (left := end - time.monotonic()) > 0:
+            if not select.select([self.fileno], [], [], left)[0]:
+                return
+            data = read(self.fileno)
+            if not data:
+                return
+            self.count_replies(data)
+
+    def count_replies(self, data: bytes) -> None:
+        """Count the answers to questions that stand in what was read."""
+        self._replies += data.count(b"$y")
+
+    # Input
+
+    def run_input_thread(self) -> None:
+        """Read keys in a thread only where the parser is missing by which the loop does."""
+        if XTermParser is None:
+            super().run_input_thread()
+
+    def process_message(self, message: Message) -> None:
+        """Pass input on, as soon as there is a screen to take it."""
+        if threading.current_thread() is not threading.main_thread():
+            self._events.call_soon_threadsafe(self.process_message, message)
+        elif self.curtain and isinstance(message, (InputEvent, Paste)):
+            self._early.append(message)
+        else:
+            super().process_message(message)
+
+    def send_message(self, message: Message) -> None:
+        """Hand a message over, already on the loop that it is for."""
+        self.owner.post_message(message)
+
+
+class KeyReader:
+    """Reads a terminal on the event loop and turns it into messages."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._parser, self._pastes = XTermParser(), Pastes()
+        self._decode = getincrementaldecoder("utf-8")(errors="replace").decode
+        self._timer: asyncio.TimerHandle | None = None
+
+    def read(self) -> None:
+        """Pass on what the terminal has to read."""
+        data = read(self._terminal.fileno)
+        if not data:
+            # There is nothing to restore, and a loop without input would only spin.
+            self._terminal.owner.hang_up()
+            os._exit(ExitStatus.HANGUP)
+        self._terminal.count_replies(data)
+        for part in self._pastes.feed(self._decode(data)):
+            for message in (part,) if isinstance(part, Paste) else self._parser.feed(part):
+                self._terminal.process_message(message)
+        if self._timer is not None or b"\x1b" in data:
+            # An escape that nothing follows is the key of that name.
+            self.stop()
+            patience = constants.ESCAPE_DELAY + 0.01
+            self._timer = asyncio.get_running_loop().call_later(patience, self._end_escape)
+
+    def stop(self) -> None:
+        """Wait for nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _end_escape(self) -> None:
+        self._timer = None
+        for message in self._parser.tick():
+            self._terminal.process_message(message)
+
+
+def read(descriptor: int) -> bytes:
+    """Read a terminal that has input; nothing at its end."""
+    try:
+        termios.tcgetattr(descriptor)
+        return os.read(descriptor, 4096)
+    except (termios.error, OSError):
+        return b""
+
+
+_BEGIN, _END = "\x1b[200~", "\x1b[201~"
+_MAX_PASTE = 1 << 20
+"""Characters of a paste; what is beyond is dropped."""
+
+
+class Pastes:
+    """Parts input into keys and pastes, however it is cut.
+
+    Textual's parser takes control sequences within a paste for keys.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._pasted: list[str] | None = None
+        self._count = 0
+
+    def feed(self, text: str) -> Iterator[str | Paste]:
+        """Yield what is to be read as keys, and each paste that has ended."""
+        text, self._held = self._held + text, ""
+        while text:
+            mark = _BEGIN if self._pasted is None else _END
+            before, found, text = text.partition(mark)
+            if not found:
+                # Of the mark of a beginning one character alone may be the key Escape.
+                before, self._held = _parted(before, mark, 2 if self._pasted is None else 1)
+            if self._pasted is None:
+                if before:
+                    yield before
+                if found:
+                    self._pasted, self._count = [], 0
+            else:
+                self._pasted.append(before[: _MAX_PASTE - self._count])
+                self._count += len(self._pasted[-1])
+                if found:
+                    yield Paste(_without_controls("".join(self._pasted)))
+                    self._pasted = None
+
+
+def _parted(text: str, mark: str, least: int) -> tuple[str, str]:
+    """Return a text without the part of a mark that it ends in, and that part."""
+    for length in range(len(mark) - 1, least - 1, -1):
+        if text.endswith(mark[:length]):
+            return text[:-length], text[-length:]
+    return text, ""
+
+
+def _without_controls(text: str) -> str:
+    """Return a text without control characters but the ends of lines, as most terminals paste."""
+    return "".join(char for char in text if (char >= " " and char != "\x7f") or char in "\n\r\t")
+
+
+class TerminalApp(App[int]):
+    """An app that writes rows of its widgets directly and takes keys one after another.
+
+    A screen may name the instant from which it obeys, `obeys_from` (`time.monotonic`): keys that
+    arrived earlier were not meant for it and are discarded.
+    """
+
+    terminal: Terminal | None = None
+    refusal: Exception | None = None
+    """What ended the app, if the system did: no files, threads or memory."""
+    adopted: ScreenBuffer | None = None
+    pre_frame_shown = False
+    """Whether the alternate screen was entered before the app ran."""
+    found_attributes: list[Any] | None = None
+    is_holding = False
+    """Whether rows are collected that are to be sent together."""
+    _deliverer: asyncio.Task[None] | None = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._waiting_input: deque[Key | Paste] = deque()
+
+    # Output
+
+    def adopt_terminal(self, frame: ScreenBuffer | None, attributes: list[Any]) -> None:
+        """Leave the picture that the terminal shows alone until `start_display`.
+
+        `frame` is what that picture is known to be, None if it is not known; `attributes` are
+        those of the terminal (termios) to be restored when the app lets go of it.
+        """
+        self.pre_frame_shown, self.adopted, self.found_attributes = True, frame, attributes
+
+    def start_display(self) -> None:
+        """Let the app's own picture through from now on, and take keys."""
+        if self.terminal is not None and self.terminal.curtain:
+            self.terminal.show()
+            self.refresh(layout=True)
+
+    @property
+    def taken_over_at(self) -> float:
+        """When the terminal was last taken, on the monotonic clock: at first, or after a stop."""
+        return self.terminal.taken_over_at if self.terminal is not None else -math.inf
+
+    def forget_frame(self) -> None:
+        """Send everything again: the terminal may show something else."""
+        if self.terminal is not None:
+            self.terminal.buffer.forget()
+        self.refresh(layout=True)
+
+    def held_back(self) -> bool:
+        """Whether no frame may be sent now; `draw_owed` is called when one may."""
+        return self.terminal is not None and not self.terminal.may_send()
+
+    def ring(self, notice: str) -> None:
+        """Ring the bell and show a notice, where the terminal has notices (OSC 9)."""
+        if self.terminal is not None:
+            self.terminal.write(f"\a\x1b]9;{clean(notice)}\x1b\\")
+
+    def draw_owed(self) -> None:
+        """Draw what was not drawn while frames were held back; for who draws."""
+
+    @contextmanager
+    def one_frame(self) -> Iterator[None]:
+        """Send all rows written within as one frame."""
+        self.is_holding = True
+        try:
+            yield
+        finally:
+            self.is_holding = False
+            if self.terminal is not None:
+                self.terminal.send()
+
+    def write_rows(self, widget: Widget, rows: Mapping[int, Line], blank: Style) -> bool:
+        """Write rows of a widget straight to the terminal; False if Textual must do it.
+
+        `blank` is the style of what no segment covers.
+        """
+        terminal = self.terminal
+        if terminal is None or not terminal.is_drawing or not self.is_running:
+            return False
+        if not widget.is_attached or widget.screen is not self.screen:
+            return False
+        try:
+            found = self.screen.find_widget(widget)
+        except NoWidget:
+            return False
+        region = found.region
+        if not region or found.visible_region != region:
+            return False
+        buffer = terminal.buffer
+        for y, line in rows.items():
+            buffer.put(region.y + y, region.x, buffer.cells(fitted(line, region.width, blank)))
+        terminal.send()
+        return True
+
+    def pop_screen(self) -> AwaitComplete:
+        """Leave a screen without keeping its lines, which Textual's caches outlive it with."""
+        left = self.screen
+        done = super().pop_screen()
+        for widget in left.walk_children(with_self=True):
+            widget.refresh()
+        return done
+
+    def _handle_exception(self, error: Exception) -> None:
+        # Textual would open the sources of an error to show it, and hang.
+        if is_exhausted(error):
+            self.refusal = self.refusal or error
+            self.exit(return_code=1)
+        else:
+            super()._handle_exception(error)
+
+    def hang_up(self) -> None:
+        """Save what must be saved: the terminal is gone, and the program about to be."""
+
+    # Input
+
+    async def on_event(self, event: Event) -> None:
+        """Put a key in line, and what is pasted; all else goes its way."""
+        if isinstance(event, (Key, Paste)) and not event.is_forwarded:
+            self._waiting_input.append(event)
+            if self._deliverer is None or self._deliverer.done():
+                self._deliverer = asyncio.get_running_loop().create_task(self._deliver())
+            return
+        if isinstance(event, Resize) and self.terminal is not None:
+            self.terminal.buffer.width = event.size.width
+            if not self.terminal.curtain:
+                # It may have been smaller in between, and have lost the rest.
+                self.forget_frame()
+        await super().on_event(event)
+
+    async def _deliver(self) -> None:
+        """Give away what waits, each to whom those before it have led.
+
+        Textual decides whom a key is for when it arrives, before the earlier ones are carried
+        out: what is typed right behind a `/` would be taken for keys of the overview.
+        """
+        while self._waiting_input and self.is_running:
+            owner, event = self.focused or self.screen, self._waiting_input.popleft()
+            if event.time < getattr(self.screen, "obeys_from", 0.0):
+                continue
+            await super().on_event(event)
+            await _reached(owner.call_later)
+            # What the owner did not want came back to the app, which may have it in line yet.
+            await _reached(self.call_later)
+
+
+async def _reached(call_later: Callable[[Callable[[], object]], bool]) -> None:
+    """Wait until the messages that a widget has now are dealt with."""
+    done = asyncio.Event()
+    if call_later(done.set):
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(done.wait(), _ORDER_SECONDS)

@@ -1,0 +1,107 @@
+"""Every view, dialog and prompt, reached by keys: sent again as a whole, no cell changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import GPUDASH
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+
+pytestmark = pytest.mark.e2e
+
+KEYS = {
+    "overview": (),
+    "cursor": ("down", "down", "up"),
+    "views": ("d", "pagedown", "n", "escape", "u", "escape", "w", "escape", "m", "escape"),
+    "process": ("enter", "down", "escape"),
+    "help": ("?", "pagedown", "escape"),
+    "chooser": ("s", "down", "escape", "f2", "down", "escape"),
+    "palette": (":", "k", "i", "escape"),
+    "lists": ("g", "down", "escape", "C", "escape"),
+    "filter": ("/", "a", "=", "backspace", "escape"),
+    "kill": ("K", "tab", "escape"),
+    "focus": ("tab", "down", "tab", "t", "p", "p"),
+}
+LOOKS = {
+    "true colour": {"term": "xterm-256color", "truecolor": True},
+    "256 colours": {"term": "xterm-256color"},
+    "16 colours": {"term": "linux"},
+    "old screen": {"term": "screen"},
+}
+WITHOUT_PARSER = (
+    "import sys, gpudash.tui.terminal as t; t.XTermParser = None;"
+    "from gpudash.__main__ import main; sys.exit(main())"
+)
+
+
+def screen(library: Path, argv: list[str], **look: object) -> Terminal:
+    env = environment(library, DEVICES=8, PROCS_PER_DEVICE=2)
+    arguments = ["--no-config", "--interval", "60"]
+    return Terminal([*argv, *arguments], env=env, columns=120, rows=40, **look)  # type: ignore[arg-type]
+
+
+def cells(terminal: Terminal) -> list[list[tuple[object, ...]]]:
+    """All cells; of a blank its background."""
+    return [
+        [
+            (c.data, c.bg, c.fg, c.bold, c.underscore, c.reverse)
+            if c.data.strip() or c.underscore or c.reverse
+            else (" ", c.bg)
+            for c in (terminal.screen.buffer[y][x] for x in range(terminal.screen.columns))
+        ]
+        for y in range(terminal.screen.lines)
+    ]
+
+
+def check(terminal: Terminal, keys: str) -> None:
+    """Press keys; after each the whole screen is sent again, and no cell may change."""
+    for key in KEYS[keys]:
+        terminal.send(key)
+        terminal.settle(0.25)
+        before, count = cells(terminal), len(terminal.raw)
+        os.kill(terminal.pid, signal.SIGWINCH)
+        terminal.wait_until(lambda count=count: len(terminal.raw) > count + 300)
+        terminal.settle(0.1)
+        assert cells(terminal) == before, f"after {key} of {keys}:\n{terminal.text}"
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_a_redraw_changes_no_cell(fakenvml: Path, keys: str) -> None:
+    with screen(fakenvml, [*GPUDASH], truecolor=True) as terminal:
+        terminal.wait_for("q quit")
+        terminal.settle(1.5)
+        check(terminal, keys)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_redraw_changes_no_cell_in_other_colours(fakenvml: Path, look: str) -> None:
+    with screen(fakenvml, [*GPUDASH], **LOOKS[look]) as terminal:
+        terminal.wait_for("q quit")
+        terminal.settle(1.5)
+        check(terminal, "cursor")
+        check(terminal, "chooser")
+
+
+def test_without_colours(fakenvml: Path) -> None:
+    with screen(fakenvml, ["env", "NO_COLOR=1", *GPUDASH]) as terminal:
+        terminal.wait_for("q quit")
+        terminal.settle(1.5)
+        check(terminal, "cursor")
+        assert b"[38;" not in terminal.raw
+        check(terminal, "help")
+
+
+def test_a_thread_reads_the_keys_where_the_parser_is_missing(fakenvml: Path) -> None:
+    with screen(fakenvml, [sys.executable, "-c", WITHOUT_PARSER]) as terminal:
+        terminal.wait_for("q quit")
+        terminal.settle(1.5)
+        check(terminal, "chooser")
+        terminal.send("q")
+        assert terminal.wait_exit() == 0
+        assert 1049 not in terminal.modes

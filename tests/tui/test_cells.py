@@ -1,0 +1,355 @@
+"""The cell model against an emulated terminal, fed by the stock renderer beside it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.color import ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.tui.cells import ScreenBuffer, change, erases, ground_of, sgr_of
+from tests.tui.stage import Terminal
+
+WIDTH, HEIGHT = 30, 4
+STYLES = [
+    None,
+    Style(),
+    Style(color="#ff0000"),
+    Style(color="#ff0000", bold=True),
+    Style(color="#ff0000", dim=True, italic=True),
+    Style(color="#00ff00", bgcolor="#000080"),
+    Style(color="#00ff00", bgcolor="#101010", underline=True),
+    Style(bgcolor="#101010"),
+    Style(bold=True, bgcolor="#101010"),
+    Style(bgcolor="#101010", reverse=True),
+    Style(color="color(200)", strike=True),
+    Style(color="bright_red", bgcolor="blue"),
+]
+SYSTEMS = [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT, ColorSystem.STANDARD]
+Row = list[Segment]
+
+words = st.text(alphabet="ab ━╸█é漢字", max_size=12) | st.integers(1, WIDTH).map(" ".__mul__)
+pieces = st.lists(st.tuples(words, st.sampled_from(STYLES)), max_size=6)
+
+
+def row_of(parts: list[tuple[str, Style | None]]) -> Row:
+    """Segments of exactly the width, without half of a wide character."""
+    room, row = WIDTH, []
+    for text, style in parts:
+        fitting = ""
+        for char in text:
+            cells = 1 + (char in "漢字")
+            if cells > room:
+                break
+            room -= cells
+            fitting += char
+        row.append(Segment(fitting, style))
+    return [*row, Segment(" " * room, None)]
+
+
+def stock(y: int, row: Row, system: ColorSystem, x: int = 0) -> str:
+    """What Textual's compositor sends for a row."""
+    drawn = (style.render(text, color_system=system) if style else text for text, style, _ in row)
+    return f"\x1b[{y + 1};{x + 1}H" + "".join(drawn)
+
+
+def shown(terminal: Terminal) -> list[list[tuple[object, ...]]]:
+    """Each cell's character, and what of its style can be seen."""
+    return [
+        [
+            (c.data, c.bg, c.reverse, c.underscore, c.strikethrough)
+            + ((c.fg, c.bold, c.italics) if _is_visible(c) else ())
+            for c in (terminal.screen.buffer[y][x] for x in range(WIDTH))
+        ]
+        for y in range(HEIGHT)
+    ]
+
+
+def _is_visible(cell: object) -> bool:
+    return bool(
+        cell.data.strip()  # type: ignore[attr-defined]
+        or cell.underscore  # type: ignore[attr-defined]
+        or cell.reverse  # type: ignore[attr-defined]
+        or cell.strikethrough  # type: ignore[attr-defined]
+    )
+
+
+class Pair:
+    """A terminal that is sent the differences, and one that the stock renderer draws on."""
+
+    def __init__(self, system: ColorSystem, erases: bool) -> None:
+        self.system = system
+        self.buffer = ScreenBuffer(system, erases=erases)
+        self.buffer.width = WIDTH
+        self.ours, self.theirs = Terminal(WIDTH, HEIGHT), Terminal(WIDTH, HEIGHT)
+
+    def draw(self, y: int, row: Row) -> None:
+        """Draw a row as a panel does."""
+        self.buffer.put(y, 0, self.buffer.cells(row))
+        self.theirs.feed(stock(y, row, self.system))
+
+    def compose(self, rows: dict[int, Row]) -> None:
+        """Draw rows as Textual does."""
+        picture = "\n".join(stock(y, row, self.system) for y, row in sorted(rows.items()))
+        assert self.buffer.feed(picture + "\x1b[1;1H")
+        self.theirs.feed(picture)
+
+    def check(self) -> None:
+        """Send what differs; both must show the same."""
+        self.ours.feed(self.buffer.take())
+        assert shown(self.ours) == shown(self.theirs)
+        assert self.buffer.take() == ""
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, HEIGHT - 1), pieces, st.booleans()), max_size=8),
+    st.sampled_from(SYSTEMS),
+    st.booleans(),
+)
+def test_terminal_shows_what_the_stock_renderer_draws(
+    changes: list[tuple[int, list[tuple[str, Style | None]], bool]],
+    system: ColorSystem,
+    erases: bool,
+) -> None:
+    pair = Pair(system, erases)
+    for y, parts, is_composed in changes:
+        row = row_of(parts)
+        if is_composed:
+            pair.compose({y: row})
+        else:
+            pair.draw(y, row)
+        pair.check()
+
+
+edits = st.lists(
+    st.tuples(st.integers(0, WIDTH - 1), st.sampled_from("  a━"), st.sampled_from(STYLES)),
+    max_size=5,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(edits, max_size=8), st.booleans())
+def test_few_changed_cells_leave_the_others_as_they_were(
+    steps: list[list[tuple[int, str, Style | None]]], erases: bool
+) -> None:
+    pair = Pair(ColorSystem.TRUECOLOR, erases)
+    row = [Segment(" ", STYLES[2])] * WIDTH
+    for step in steps:
+        for x, char, style in step:
+            row[x] = Segment(char, style)
+        pair.draw(0, row)
+        pair.check()
+
+
+def random_row(rng: random.Random) -> Row:
+    chars = ["a", "b", " ", " ", " ", "─", "█", "⣿", "漢", "é"]
+    parts: list[tuple[str, Style | None]] = []
+    for _ in range(rng.randint(1, 6)):
+        text = "".join(rng.choices(chars, k=rng.randint(1, 12)))
+        parts.append((rng.choice([text, " " * len(text)]), rng.choice(STYLES)))
+    return row_of(parts)
+
+
+def varied(row: Row, rng: random.Random) -> Row:
+    """The same row with one part in another style or with other letters."""
+    index = rng.randrange(len(row))
+    text, style, _ = row[index]
+    if rng.random() < 0.5:
+        return [*row[:index], Segment(text, rng.choice(STYLES)), *row[index + 1 :]]
+    text = "".join(char if char == "漢" else rng.choice("ab ") for char in text)
+    return [*row[:index], Segment(text, style), *row[index + 1 :]]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("screens", [20, pytest.param(350, marks=pytest.mark.sweep)])
+def test_random_screens_have_no_wrong_cell(system: ColorSystem, screens: int) -> None:
+    rng = random.Random(screens)
+    pair = Pair(system, erases=True)
+    rows = {y: random_row(rng) for y in range(HEIGHT)}
+    for _ in range(screens):
+        chosen = rng.sample(range(HEIGHT), rng.randint(1, HEIGHT))
+        for y in chosen:
+            rows[y] = varied(rows[y], rng) if rng.random() < 0.7 else random_row(rng)
+        if rng.random() < 0.3:
+            pair.compose({y: rows[y] for y in chosen})
+        else:
+            for y in chosen:
+                pair.draw(y, rows[y])
+        pair.check()
+
+
+class Shown:
+    """Sends single rows and keeps what was sent last."""
+
+    def __init__(self, *, erases: bool = True, width: int = 40) -> None:
+        self.buffer = ScreenBuffer(ColorSystem.STANDARD, erases=erases)
+        self.buffer.width = width
+
+    def sent(self, *rows: str) -> str:
+        """What is sent for rows, each made of `style:text` parts."""
+        for y, row in enumerate(rows):
+            parts = [part.partition(":") for part in row.split("|")]
+            segments = [Segment(text, Style.parse(style)) for style, _, text in parts]
+            self.buffer.put(y, 0, self.buffer.cells(segments))
+        return self.buffer.take()
+
+
+def test_one_style_is_drawn_in_one_go() -> None:
+    screen = Shown()
+    screen.sent(*[":100 W  100 W"] * 2)
+    assert screen.sent(*["green:1|:00 W  |green:1|:00 W"] * 2) == (
+        "\x1b[32m\x1b[1H1\x1b[6C1\x1b[2H1\x1b[6C1\x1b[m"
+    )
+
+
+def test_next_row_below_is_reached_from_above() -> None:
+    screen = Shown()
+    screen.sent(*["green:  1 W"] * 2)
+    assert screen.sent(*["green:  2 W"] * 2) == "\x1b[32m\x1b[1;3H2\x1b[B\b2\x1b[m"
+
+
+def test_few_cells_between_are_drawn_again() -> None:
+    screen = Shown()
+    screen.sent("green:a - b")
+    assert screen.sent("green:x - y") == "\x1b[32m\x1b[1Hx - y\x1b[m"
+
+
+def test_blank_takes_the_style_of_its_neighbour() -> None:
+    screen = Shown()
+    screen.sent("red:......")
+    assert screen.sent("green:a|red: |green:b|red:...") == "\x1b[32m\x1b[1Ha b\x1b[m"
+
+
+def test_blanks_need_no_change_but_of_the_background() -> None:
+    screen = Shown()
+    screen.sent("green:aaa", ":bbb")
+    assert screen.sent("green:x", ":   ").count("m") == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "drawn"),
+    [
+        ("green:ab|: " + " " * 37, "\x1b[32m\x1b[1Hab\x1b[K\x1b[m"),
+        (
+            "green:ab|:" + " " * 20 + "|green:c" + "x" * 17,
+            "\x1b[32m\x1b[1Hab\x1b[20X\x1b[20Cc\x1b[m",
+        ),
+    ],
+)
+def test_many_blanks_are_erased(row: str, drawn: str) -> None:
+    screen = Shown()
+    screen.sent("green:" + "x" * 40)
+    assert screen.sent(row) == drawn
+
+
+def test_a_terminal_that_erases_in_its_own_background_is_given_blanks() -> None:
+    for erases_, drawn in ((False, " " * 40), (True, "\x1b[K")):
+        screen = Shown(erases=erases_)
+        screen.sent("green on blue:" + "x" * 40)
+        assert screen.sent("on blue:" + " " * 40) == f"\x1b[44m\x1b[1H{drawn}\x1b[m"
+
+
+def test_a_full_row_is_not_erased_behind_its_end() -> None:
+    assert Shown().sent("green:" + "x" * 40) == f"\x1b[32m\x1b[1H{'x' * 40}\x1b[m"
+
+
+def test_the_cursor_is_placed_behind_what_may_be_wider() -> None:
+    screen = Shown()
+    screen.sent("green:é....... é")
+    assert screen.sent("green:ä....... ä") == "\x1b[32m\x1b[1Hä\x1b[1;10Hä\x1b[m"
+
+
+def test_what_may_be_wider_is_drawn_before_what_stands_behind_it() -> None:
+    drawn = Shown().sent("green:a|red:é|green:b")
+    assert drawn.index("é") < drawn.index("a") < drawn.index("b")
+
+
+def test_a_wide_character_is_drawn_whole_and_covered_by_half_is_blank() -> None:
+    pair = Pair(ColorSystem.TRUECOLOR, erases=True)
+    pair.draw(0, row_of([("a漢b", None)]))
+    pair.check()
+    pair.buffer.put(0, 2, pair.buffer.cells([Segment("x")]))
+    pair.ours.feed(pair.buffer.take())
+    assert pair.ours.lines[0].startswith("a xb")
+
+
+def test_what_is_beyond_the_edge_is_dropped() -> None:
+    screen = Shown(width=3)
+    assert "d" not in screen.sent(":abcdef")
+
+
+@pytest.mark.parametrize(
+    "data",
+    ["\x1b[2J\x1b[H", "\x1b[1;1Ha\x07\x1b[1;1H", "\x1b[1;1Ha", "a\x1b[1;1H", "\x1b[1;1H\x1b[3Aa"],
+)
+def test_what_is_no_picture_is_not_taken_for_one(data: str) -> None:
+    screen = Shown()
+    screen.sent(":abc")
+    assert not screen.buffer.feed(data)
+    assert "abc" in screen.sent(":abc")
+
+
+def test_the_cursor_goes_where_textual_wants_it() -> None:
+    screen = Shown()
+    assert screen.buffer.feed("\x1b[1;1Habc\x1b[3;5H")
+    assert screen.buffer.take().endswith("\x1b[3;5H")
+    assert screen.buffer.take() == ""
+
+
+@pytest.mark.parametrize("char", ["☔", "☰", "⚊", "◾", "漢"])
+def test_character_that_is_wide_somewhere_takes_two_cells(char: str) -> None:
+    cells = ScreenBuffer(ColorSystem.TRUECOLOR).cells([Segment(char)])
+    assert [text for text, _ in cells] == [char, ""]
+
+
+@pytest.mark.parametrize(
+    ("system", "code"),
+    [(ColorSystem.TRUECOLOR, "38;2;255;0;0"), (ColorSystem.EIGHT_BIT, "38;5;196")],
+)
+def test_colours_are_those_the_terminal_has(system: ColorSystem, code: str) -> None:
+    buffer = ScreenBuffer(system)
+    buffer.put(0, 0, buffer.cells([Segment("x", Style(color="#ff0000"))]))
+    assert code in buffer.take()
+
+
+def sgr(style: str) -> str:
+    drawn = Style.parse(style).render("x", color_system=ColorSystem.TRUECOLOR)
+    return sgr_of(drawn[2:].partition("m")[0] if "m" in drawn else "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "way"),
+    [
+        ("#010203", "#040506", "38;2;4;5;6"),
+        ("#010203 on #070809", "#010203 on #040506", "48;2;4;5;6"),
+        ("bold #010203", "#010203", "22"),
+        ("bold dim #010203", "dim #010203", "22;2"),
+        ("#010203", "bold #010203", "1"),
+        ("bold #010203 on #040506", "bold underline #010203 on #040506", "4"),
+        ("#010203", "", ""),
+        ("bold italic underline strike #010203", "bold", "0;1"),
+    ],
+)
+def test_change_of_style_is_the_shortest(before: str, after: str, way: str) -> None:
+    assert change(sgr(before), sgr(after)) == f"\x1b[{way}m"
+
+
+@pytest.mark.parametrize("line", ["underline", "reverse", "strike"])
+def test_blank_has_a_background_alone_unless_a_line_is_seen(line: str) -> None:
+    assert ground_of(sgr("bold #010203 on #040506")) == sgr("on #040506")
+    assert ground_of(sgr(f"{line} #010203")) == sgr(f"{line} #010203")
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "linux", "xterm-kitty", "alacritty"])
+def test_terminal_that_erases_in_the_background_that_is_set(term: str) -> None:
+    assert erases({"TERM": term})
+
+
+@pytest.mark.parametrize("term", ["screen-256color", "tmux-256color", "vt100", ""])
+def test_terminal_that_may_not(term: str) -> None:
+    assert not erases({"TERM": term})
