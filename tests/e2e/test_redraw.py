@@ -58,7 +58,7 @@ def cells(terminal: Terminal) -> list[list[tuple[object, ...]]]:
             for c in (terminal.screen.buffer[y][x] for x in range(terminal.screen.columns))
         ]
         for y in range(terminal.screen.lines)
-        if not set("│┼┬") & set(lines[y])
+        if not re.search("[│┼┬]|-30s", lines[y])
     ]
 
 
