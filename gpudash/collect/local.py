@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from operator import attrgetter
 from typing import NamedTuple
@@ -121,6 +121,12 @@ def _open_machine(
 
 
 _KEPT_SECONDS = 1.0
+_MAX_BRIEF = 64
+"""The processes of a brief sample of which more is read than where they run: a screen of them."""
+
+
+def _used_bytes(on: Sequence[ProcessDevice]) -> int:
+    return sum(each.used_gpu_memory_bytes or 0 for each in on)
 
 
 class _HostHalf(NamedTuple):
@@ -163,15 +169,15 @@ class LocalSource:
         taken_at = datetime.fromtimestamp(self._clock(), timezone.utc)
         self._host.begin()
         nvml = self._nvml.read(brief=brief)
-        half = self._host_half(nvml)
-        self._half = half if brief else None
+        half = self._host_half(nvml, brief=brief)
         host = replace(
             half.host,
             driver_version=nvml.versions.driver_version,
             nvml_version=nvml.versions.nvml_version,
             cuda_driver_version=nvml.versions.cuda_driver_version,
         )
-        processes = self._join(half.processes, nvml.processes)
+        unread = {pid: Process(pid=pid, devices=()) for pid in nvml.processes} if brief else {}
+        processes = self._join({**unread, **half.processes}, nvml.processes)
         leases = self._host.leases(nvml.devices, processes, unlisted_uuids(nvml.faults))
         # Who holds memory unlisted is searched for, which takes time.
         reader = None if brief else self._host
@@ -186,20 +192,26 @@ class LocalSource:
             brief=brief,
         )
 
-    def _host_half(self, nvml: NvmlSample) -> _HostHalf:
-        """Return what the operating system knows; that of a brief sample a moment ago is kept.
+    def _host_half(self, nvml: NvmlSample, *, brief: bool) -> _HostHalf:
+        """Return what the operating system knows; with `brief` only of the largest processes.
 
-        Shares of the CPU over some milliseconds would be noise.
+        Shares of the CPU are those of a brief sample a moment ago: over some milliseconds they
+        would be noise.
         """
-        half, now = self._half, time.monotonic()
-        if (
-            half is not None
-            and now - half.read_at < _KEPT_SECONDS
-            and half.processes.keys() == nvml.processes.keys()
-        ):
-            return half
-        host = self._host.host()
-        return _HostHalf(host, self._host.processes(nvml.processes.keys(), nvml.listed_at), now)
+        before, now = self._half, time.monotonic()
+        if before is not None and now - before.read_at >= _KEPT_SECONDS:
+            before = None
+        pids: Collection[int] = nvml.processes
+        if brief:
+            pids = sorted(pids, key=lambda pid: -_used_bytes(nvml.processes[pid]))[:_MAX_BRIEF]
+        host = self._host.host() if before is None else before.host
+        processes = self._host.processes(pids, nvml.listed_at)
+        for pid, process in (before.processes if before else {}).items():
+            if pid in processes and processes[pid].start_ticks == process.start_ticks:
+                processes[pid] = process
+        half = _HostHalf(host, processes, now)
+        self._half = half if brief else None
+        return half
 
     def close(self) -> None:
         """Release the driver."""

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gpudash.analysis.health.engine import Diagnosis, findings
-from gpudash.collect.local import explain_memory, open_simulated
+from gpudash.collect.local import LocalSource, explain_memory, open_simulated
 from gpudash.collect.simulated import SimulatedHost
 from gpudash.collect.source import Holders
 from gpudash.model import wire
 from gpudash.model.device import Device
-from gpudash.model.process import Holder
+from gpudash.model.process import Holder, Process
 from gpudash.model.snapshot import Host
+from tests.collect.nvml.tampering import Machine
 from tests.factories import GIB, make_device, make_host
 
 INSTANT = 1_800_000_000.0
@@ -121,3 +123,39 @@ def test_a_brief_sample_says_that_it_is_one() -> None:
     whole = source.sample()
     assert not whole.brief
     assert [process.pid for process in whole.processes] == [p.pid for p in brief.processes]
+
+
+class ManyProcesses:
+    """An operating system that notes whose facts it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self._host = SimulatedHost("single", lambda: INSTANT).reader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def processes(self, pids: Collection[int], listed_at: object) -> dict[int, Process]:
+        self.asked.append(len(pids))
+        # Each reading has other shares of the CPU.
+        cpu = float(len(self.asked))
+        return {pid: Process(pid=pid, devices=(), start_ticks=1, cpu_percent=cpu) for pid in pids}
+
+
+def test_a_brief_sample_reads_a_screen_of_processes_and_the_whole_keeps_their_shares() -> None:
+    machine, host = Machine("single"), ManyProcesses()
+    listed = [
+        SimpleNamespace(
+            pid=pid, usedGpuMemory=pid << 20, gpuInstanceId=None, computeInstanceId=None
+        )
+        for pid in range(1, 101)
+    ]
+    machine.driver.replaced["nvmlDeviceGetComputeRunningProcesses_v3"] = lambda _: listed
+    source = LocalSource(machine.reader, host, lambda: INSTANT)
+    brief, whole, later = source.sample(brief=True), source.sample(), source.sample()
+    shares = [[process.cpu_percent for process in each.processes] for each in (brief, whole, later)]
+    count = len(whole.processes)
+    assert count >= 100
+    assert shares[0] == [1.0] * 64 + [None] * (count - 64)
+    assert shares[1] == [1.0] * 64 + [2.0] * (count - 64)
+    assert shares[2] == [3.0] * count

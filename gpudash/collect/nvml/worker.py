@@ -157,6 +157,8 @@ class DriverWorker:
         """How many threads have no task; at most one of them is kept."""
         self._answered_at = 0.0
         """When a task returned last."""
+        self._is_slow = False
+        """Whether what was read first took longer than its turn: then what follows will, too."""
         self._is_closed = False
 
     def prestart(self) -> None:
@@ -178,12 +180,16 @@ class DriverWorker:
             return
         with self._lock:
             self._is_closed = False
-            self._answered_at = self._clock()
+            self._answered_at = began = self._clock()
             self._queue.extend(tasks)
             has_thread = self._provide_threads(1)
             if has_thread:
                 if first:
-                    self._finish(tasks, timeouts.first_turn_seconds, timeouts.first_call_seconds)
+                    turn_seconds = 0.0 if self._is_slow else timeouts.first_turn_seconds
+                    self._finish(tasks, turn_seconds, timeouts.first_call_seconds)
+                    took = self._clock() - began
+                    # To open NVML may take long by itself.
+                    self._is_slow |= len(tasks) > 1 and took > timeouts.first_turn_seconds
                 else:
                     self._finish(tasks, timeouts.turn_seconds, timeouts.call_seconds)
             left: tuple[Task[Any], ...] = ()
