@@ -207,8 +207,8 @@ def home_of_a_user() -> Iterator[Path]:
         try:
             yield Path(folder)
         finally:
-            Path(folder).chmod(0o700)
             os.seteuid(os.getuid())
+            Path(folder).chmod(0o700)
 
 
 def test_an_unwritable_folder_is_one_line(home_of_a_user: Path) -> None:
