@@ -33,7 +33,8 @@ _SHARED: dict[str, dict[str, Any]] = {
     "timeout": {
         "type": seconds,
         "metavar": "S",
-        "help": f"seconds to wait for the driver in a one-shot ({DEFAULT_TIMEOUT:g})",
+        "help": f"seconds of silence of the driver in a one-shot ({DEFAULT_TIMEOUT:g}), "
+        "which ends after six times as many",
     },
     "replay": {
         "metavar": "FILE",

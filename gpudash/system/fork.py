@@ -308,15 +308,15 @@ def _reply(child: ForkedCall) -> Reply:
     return child.status() or bytes(child.output)
 
 
-def run_isolated(work: Work, seconds: float, grace_seconds: float = _GRACE_SECONDS) -> int:
+def run_isolated(work: Work, seconds: float, total_seconds: float | None = None) -> int:
     """Do work in a child, write what it wrote, and return its status.
 
     Raises the child's GpudashError, and DriverError when there is no sign of life for `seconds`,
-    or no answer in some times as many.
+    or no answer in `total_seconds`, by default some times as many.
     """
     child = ForkedCall(lambda descriptor: _answer(work, descriptor))
-    total, began = _TOTAL_FACTOR * seconds, time.monotonic()
-    _read_all([child], seconds + grace_seconds, total_seconds=total + grace_seconds)
+    total, began = total_seconds or _TOTAL_FACTOR * seconds, time.monotonic()
+    _read_all([child], seconds + _GRACE_SECONDS, total_seconds=total)
     if not child.is_done:
         child.kill()
         waited = total if time.monotonic() - began >= total else seconds

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.worker import CallTimeouts, DriverWorker
+from gpudash.collect.nvml.worker import STREAM_TIMEOUTS, DriverWorker
 from tests.collect.nvml.tampering import Machine
 
 SHOWN = (
@@ -60,23 +61,27 @@ def test_a_gpu_that_is_gone_is_so_in_a_brief_sample() -> None:
 
 
 def test_values_of_a_brief_sample_are_not_those_of_a_gpu_that_hangs_in_the_whole_one() -> None:
-    worker = DriverWorker(CallTimeouts(turn_seconds=0.2, call_seconds=0.4, first_call_seconds=0.4))
-    machine, gate = Machine("dgx-h100", worker), threading.Event()
-    serial = machine.host.library.nvmlDeviceGetSerial
+    hangs, gate, ahead = threading.Event(), threading.Event(), [0.0]
+
+    def wait(condition: threading.Condition, seconds: float) -> None:
+        if hangs.is_set():
+            ahead[0] += seconds
+        else:
+            condition.wait(0.01)
 
     def hang(handle: Any) -> Any:
-        if machine.host.library.nvmlDeviceGetIndex(handle) == 3:
-            gate.wait(30)
-        return serial(handle)
+        hangs.set()
+        gate.wait(30)
 
+    worker = DriverWorker(STREAM_TIMEOUTS, clock=lambda: time.monotonic() + ahead[0], wait=wait)
+    machine = Machine("single", worker)
     machine.driver.replaced["nvmlDeviceGetSerial"] = hang
     try:
-        assert machine.reader.read(brief=True).devices[3].state == "ok"
-        whole = machine.reader.read().devices
+        assert machine.reader.read(brief=True).devices[0].state == "ok"
+        (device,) = machine.reader.read().devices
     finally:
         gate.set()
         worker.close()
-    assert [gpu.index for gpu in whole if gpu.state == "not-answering"] == [3]
-    assert whole[3].memory_used_bytes is None
-    assert whole[3].fault is not None
-    assert whole[3].fault.code == codes.TIMEOUT
+    assert (device.state, device.memory_used_bytes) == ("not-answering", None)
+    assert device.fault is not None
+    assert device.fault.code == codes.TIMEOUT
