@@ -497,6 +497,16 @@ _PCIE_LANE = {1: 250e6, 2: 500e6, 3: 985e6, 4: 1969e6, 5: 3938e6, 6: 7563e6}
 """Bytes per second and lane, each way, after the line code of the generation."""
 
 
+_NVLINK = {"1": 20e9, "2": 25e9, "3": 25e9, "4": 25e9, "5": 50e9}
+"""Bytes per second and link, each way, by the first number of the version."""
+
+
+def nvlink_capacity(version: str | None, count: int | None) -> float | None:
+    """Return the bytes per second that so many NVLinks carry each way, None if unknown."""
+    link = _NVLINK.get((version or "").partition(".")[0])
+    return None if link is None or not count else link * count
+
+
 def pcie_capacity(generation: int | None, width: int | None) -> float | None:
     """Return the bytes per second that such a PCIe link carries each way, None if unknown."""
     lane = _PCIE_LANE.get(generation or 0)

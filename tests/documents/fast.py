@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from gpudash.cli import main, stream
 
@@ -14,9 +14,9 @@ _collect = stream.collect
 
 
 def _collect_fast(
-    options: argparse.Namespace, interval: Callable[[], float], *, controller: int | None
+    options: argparse.Namespace, interval: Callable[[], float], **how: Any
 ) -> NoReturn:
-    _collect(options, lambda: interval() / TIMES, controller=controller)
+    _collect(options, lambda: interval() / TIMES, **how)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from gpudash.analysis.health.levels import works_on_cpu
 from gpudash.analysis.labels import command, short_command
 from gpudash.analysis.table import Column, ProcessRow, number
 from gpudash.model.state import Level
-from gpudash.model.units import ABSENT, duration, percent, short_size
+from gpudash.model.units import ABSENT, duration, percent, short_size, sum_known
 
 _MINUTE, _HOUR, _NOTABLE_IDLE = 60, 3600, 60
 
@@ -34,6 +34,27 @@ def _sm_level(row: ProcessRow) -> Level:
     """Return warn for a process that keeps a GPU without running anything on it."""
     share = row.process.sm_utilization_percent
     return "unknown" if share is None else "ok" if share else "warn"
+
+
+def _codecs(row: ProcessRow) -> tuple[int | None, int | None]:
+    """Return the percentages of encoders and decoders, over all its devices."""
+    devices = row.process.devices
+    return (
+        sum_known(device.encoder_utilization_percent for device in devices),
+        sum_known(device.decoder_utilization_percent for device in devices),
+    )
+
+
+def _uses_codecs(row: ProcessRow) -> bool:
+    for device in row.process.devices:
+        if device.encoder_utilization_percent or device.decoder_utilization_percent:
+            return True
+    return False
+
+
+def _codec(row: ProcessRow) -> str:
+    known = _codecs(row)
+    return ABSENT if known == (None, None) else "/".join(map(percent, known))
 
 
 PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
@@ -104,6 +125,16 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         width=6,
         align=">",
         priority=10,
+    ),
+    Column(
+        key="codec",
+        header="ENC/DEC",
+        text=_codec,
+        sort_key=lambda row: number(sum_known(_codecs(row))),
+        width=9,
+        align=">",
+        priority=11,
+        worth=_uses_codecs,
     ),
     Column(
         key="cpu",

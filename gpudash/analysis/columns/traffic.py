@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.links import affinities
 from gpudash.analysis.table import Column
-from gpudash.model.device import Device, pcie_capacity
+from gpudash.model.device import Device, nvlink_capacity, pcie_capacity
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import ABSENT, short_size
 
@@ -47,21 +47,39 @@ def affinity_sentence(rows: list[GpuAffinity]) -> str:
     )
 
 
+_UNKNOWN = "unknown"
+
+
 def _number(row: GpuAffinity, field: str) -> int | None:
     value: int | None = getattr(row.device, field, None)
     return value
 
 
-def _capacity(device: Device | None) -> float | None:
-    """Return the bytes per second that the PCIe link carries each way at its best."""
+def _capacity(device: Device | None, field: str) -> float | None:
+    """Return the bytes per second that PCIe carries each way at its best, or the NVLinks in use."""
     if device is None:
         return None
+    if field.startswith("nvlink"):
+        return nvlink_capacity(device.nvlink_version, device.nvlink_count)
     return pcie_capacity(device.max_pcie_link_generation, device.max_pcie_link_width)
 
 
 def _share(row: GpuAffinity, field: str) -> float | None:
-    value, capacity = _number(row, field), _capacity(row.device)
+    value, capacity = _number(row, field), _capacity(row.device, field)
     return None if value is None or not capacity else min(max(value / capacity, 0.0), 1.0)
+
+
+def _has_link(row: GpuAffinity, field: str) -> bool:
+    """Whether there is a link whose rate could be known."""
+    device = row.device
+    if device is None or device.state != "ok":
+        return False
+    return bool(device.nvlink_count) if field.startswith("nvlink") else True
+
+
+def _rate_text(row: GpuAffinity, field: str) -> str:
+    value = _number(row, field)
+    return _UNKNOWN if value is None and _has_link(row, field) else short_size(value)
 
 
 def _pcie(row: GpuAffinity) -> str:
@@ -72,16 +90,15 @@ def _pcie(row: GpuAffinity) -> str:
 
 
 def _rate(key: str, header: str, field: str, *, priority: int) -> Column[GpuAffinity]:
-    pcie = key.startswith("pcie")
     return Column(
         key=key,
         header=header,
-        text=lambda row: short_size(_number(row, field)),
+        text=lambda row: _rate_text(row, field),
         sort_key=lambda row: float(_number(row, field) or 0),
-        width=6,
+        width=7,
         align=">",
         priority=priority,
-        share=(lambda row: _share(row, field)) if pcie else None,
+        share=lambda row: _share(row, field),
     )
 
 
@@ -115,4 +132,4 @@ TRAFFIC_COLUMNS: tuple[Column[GpuAffinity], ...] = (
         priority=5,
     ),
 )
-"""Rates are bytes per second in binary units; PCIe bars are shares of what the link can carry."""
+"""Rates are bytes per second in binary units; bars are shares of what the links can carry."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
-from gpudash.analysis.table import fit, process_rows
+from gpudash.analysis.table import ProcessRow, fit, process_rows
 from gpudash.model.process import Job, Process
 from gpudash.model.snapshot import Snapshot
 from tests.factories import GIB, make_process, make_process_device, make_snapshot
@@ -29,6 +29,7 @@ def test_they_read_like_a_sentence() -> None:
         "gpu_memory_percent": "10%",
         "sm": "255%",
         "memory_bandwidth": "120%",
+        "codec": "-",
         "cpu": "100%",
         "resident_memory": "6.0G",
         "time": "84d18h",
@@ -91,3 +92,14 @@ def test_narrow_rooms_keep_who_and_how_much() -> None:
     rows = process_rows(make_snapshot())
     shown = [place.column.key for place in fit(PROCESS_COLUMNS, rows, 40)]
     assert shown == ["pid", "user", "gpus", "gpu_memory", "command"]
+
+
+def test_encoders_and_decoders_are_shown_where_they_work() -> None:
+    idle = make_process(devices=(make_process_device(encoder_utilization_percent=0),))
+    busy = make_process(devices=(make_process_device(encoder_utilization_percent=35),))
+    assert texts(busy)["codec"] == "35%/-"
+    shown = [
+        {each.column.key for each in fit(PROCESS_COLUMNS, [ProcessRow(process, "0", None)], 300)}
+        for process in (idle, busy)
+    ]
+    assert ["codec" in keys for keys in shown] == [False, True]

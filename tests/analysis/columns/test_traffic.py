@@ -57,3 +57,15 @@ def test_affinities_are_reported_by_node() -> None:
 def test_affinities_that_are_not_told_are_not_mentioned() -> None:
     topology = make_topology(2, cpu_affinity=(None, None), numa_affinity=())
     assert affinity_sentence(gpu_affinities(make_snapshot(2, topology=topology))) == ""
+
+
+def test_bar_of_nvlink_is_the_share_of_what_its_links_carry() -> None:
+    half = row(nvlink_tx_bytes_per_second=225_000_000_000, nvlink_version="4.0", nvlink_count=18)
+    assert share("nvlink_tx", half) == 0.5
+    assert share("nvlink_tx", row(nvlink_tx_bytes_per_second=1, nvlink_version=None)) is None
+
+
+def test_rate_of_a_link_that_is_there_is_unknown_and_of_none_absent() -> None:
+    assert COLUMNS["pcie_tx"].text(row(pcie_tx_bytes_per_second=None)) == "unknown"
+    assert COLUMNS["nvlink_tx"].text(row(nvlink_count=4)) == "unknown"
+    assert COLUMNS["nvlink_tx"].text(row(nvlink_count=None)) == ABSENT

@@ -258,7 +258,7 @@ def test_each_present_metric_stands_once_at_any_width(cells: int, explained: boo
         assert text.count("Memory temperature") == 1
         assert text.count("412.3 W") == 1
         assert gpu_uuid(0) in text
-    missed = missing(details, cells, PLAIN)
+    missed = missing(details, "x", cells, PLAIN)
     assert bool(missed) is not explained
 
 

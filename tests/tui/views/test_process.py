@@ -161,7 +161,7 @@ async def test_curves_reach_as_far_back_as_the_process_was_seen() -> None:
     first = make_host(uptime_seconds=100.0, **host)
     async with view(process_of(0), host=first, size=(160, 60)) as on:
         app, pilot, feed = on
-        for second, oldest in ((140.0, "-40s"), (190.0, "-90s"), (300.0, "-4m")):
+        for second, oldest in ((140.0, "-45s"), (190.0, "-1m"), (300.0, "-4m")):
             told = make_host(uptime_seconds=second, **host)
             feed.give(host_of(process_of(0), process_of(1), host=told))
             await until(app, pilot, f" {oldest} ")

@@ -192,7 +192,16 @@ class DeviceView(View):
         listed = leased + self._table.lines(held, nothing, theme, cells, few)
         before, after = (listed, []) if roomy else ([], listed)
         self._sheet_line = len(before)
-        return [*before, *self._sheet.lines, *after, *missing(details, cells, theme)]
+        return [
+            *before,
+            *self._sheet.lines,
+            *after,
+            *missing(details, self._explain_key, cells, theme),
+        ]
+
+    @property
+    def _explain_key(self) -> str:
+        return next((key.shown for key in self.keys if key.id == "device.explain"), "no key")
 
     def charted(self, row: DeviceRow, cells: int, height: int) -> list[Line]:
         """Return title, chart and legend in as many lines as they may have."""

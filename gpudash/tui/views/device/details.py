@@ -170,20 +170,18 @@ def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
     return out
 
 
-def missing(details: Details, cells: int, theme: Theme) -> list[Line]:
-    """Return in a few lines which metrics the device does not have."""
-    absent = [
-        field.label
+def missing(details: Details, key: str, cells: int, theme: Theme) -> list[Line]:
+    """Return in a line how many metrics the device does not have; `key` lists and explains them."""
+    count = sum(
+        getattr(details.device, field.name) is None
         for field in device_fields().values()
         if field.name not in (_SHOWN_ELSEWHERE, _OF_INSTANCES)
-        and getattr(details.device, field.name) is None
-    ]
-    if details.explained or not absent:
+    )
+    if details.explained or not count:
         return []
     reason = "Not on this device" if details.device.state == "ok" else "Not known now"
-    text = f"{reason}: {', '.join(absent)}"
-    lines = fold(text, cells - 2 * _MARGIN)
-    return [[], *([Segment(" " * _MARGIN + line, theme.faint)] for line in lines)]
+    text = f" {reason}: {count} metrics; {key} lists them"
+    return [[], [Segment(cut(text, cells, mark=theme.glyphs.ellipsis), theme.faint)]]
 
 
 def _block(

@@ -142,8 +142,8 @@ def _facts(details: Details) -> list[Fact]:
         facts += [
             ("threads", readable(usage and usage.thread_count)),
             ("files", readable(usage and usage.open_file_count)),
-            ("reads", readable(read, Unit.BYTE_PER_SECOND)),
-            ("writes", readable(written, Unit.BYTE_PER_SECOND)),
+            ("disk rd", readable(read, Unit.BYTE_PER_SECOND)),
+            ("disk wr", readable(written, Unit.BYTE_PER_SECOND)),
         ]
     return facts
 

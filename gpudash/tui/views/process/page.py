@@ -14,7 +14,7 @@ from gpudash.model.process import Process
 from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import Unit, readable, size
 from gpudash.system.process_tree import Relative
-from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled
+from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
 from gpudash.tui.draw.grid import MARGIN
 from gpudash.tui.draw.line import Line, fitted, joined, spread
 from gpudash.tui.theme import Theme, faded
@@ -22,6 +22,8 @@ from gpudash.tui.views.process.facts import Details, command_is_cut, cuda, head,
 
 _WIDE = 150
 """Cells from which family and environment stand beside the rest."""
+_FEW = 8
+"""What part of the height family and environment take at most to stand below the rest."""
 _COLUMN_GAP = 3
 _MIN_GRAPH, _MAX_GRAPH = 3, 14
 _TITLE_AND_AXIS = 2
@@ -39,12 +41,13 @@ class Page(NamedTuple):
 def page(details: Details, theme: Theme, cells: int, height: int) -> Page:
     """Return the page in lines of `cells`; the graphs are as high as `height` permits."""
     main_theme = faded(theme) if details.mark else theme
-    if cells < _WIDE:
-        main = _main(details, main_theme, cells, height, stacked=False)
-        tree, rest = _below(details, main_theme, theme, cells)
+    tree, rest = _below(details, main_theme, theme, cells)
+    if cells < _WIDE or len(tree) + len(rest) <= height // _FEW:
+        following = len(tree) + len(rest)
+        main = _main(details, main_theme, cells, height, following=following)
         return Page([*main, *tree, *rest], len(main), len(main) + len(tree))
     left = (cells - _COLUMN_GAP) // 2
-    main = _main(details, main_theme, left, height, stacked=True)
+    main = _main(details, main_theme, left, height)
     tree, rest = _below(details, main_theme, theme, cells - left - _COLUMN_GAP)
     return Page(_columns(main, [*tree, *rest], left, theme), 0, len(tree))
 
@@ -58,14 +61,22 @@ def _columns(left: list[Line], right: list[Line], cells: int, theme: Theme) -> l
     ]
 
 
-def _main(details: Details, theme: Theme, cells: int, height: int, *, stacked: bool) -> list[Line]:
-    """Return what changes, the head, the devices and the graphs; and what CUDA sees."""
+def _main(
+    details: Details, theme: Theme, cells: int, height: int, *, following: int | None = None
+) -> list[Line]:
+    """Return what changes, the head, the devices and the graphs; and what CUDA sees.
+
+    Where so many lines are `following`, the graphs stand side by side, else below each other.
+    """
+    stacked = following is None
     above = _spaced(head(details, theme, cells), shares(details, theme, cells))
     below = _spaced(cuda(details, theme, cells), _whole_command(details, theme, cells))
     spare = height - len(above) - len(below)
     # Graphs side by side leave room for the beginning of what follows.
     room = (spare - 1) // 3 - _TITLE_AND_AXIS if stacked else spare // 3
     graph_height = max(_MIN_GRAPH, min(room, _MAX_GRAPH))
+    if following is not None:
+        graph_height = max(graph_height, spare - following - _TITLE_AND_AXIS - 1)
     return [*above, *_spaced(graphs(details, theme, cells, graph_height, stacked=stacked)), *below]
 
 
@@ -118,6 +129,7 @@ _MIN_GRAPH_CELLS = 22
 """Cells below which a graph does not stand beside others."""
 _ROUND_TOPS = (1, 2, 4, 5, 10)
 """Tops of a scale, in hundreds of percent, whose halves are named by round numbers, too."""
+_MAX_TICKS = 6
 _SCALE_POINTS = 60
 """Points that are enough to find the highest."""
 
@@ -127,8 +139,6 @@ class _Graph(NamedTuple):
     field: str
     unit: Unit
     now: float | None
-    most: float | None
-    """What the top stands for at least; None is a round number of percent."""
     is_memory: bool = False
 
 
@@ -154,12 +164,14 @@ def _graph(graph: _Graph, details: Details, theme: Theme, width: int, height: in
         Segment(f"{graph.title}  ", theme.heading),
         Segment(readable(graph.now, graph.unit), theme.strong),
     ]
-    # What it was before a GPU was lost may be more than there is of those that are left.
     highest = max(
         (v for v in details.series(graph.field, _SCALE_POINTS) if v is not None), default=0.0
     )
-    most = max(graph.most, highest) if graph.most else _round_percent(highest)
-    scale = scaled(0, most, graph.unit, max(1, height // 2))
+    count = max(1, min(_MAX_TICKS, height // 3))
+    if graph.is_memory:
+        scale = tight((0.0, highest), graph.unit, count)
+    else:
+        scale = scaled(0, _round_percent(highest), graph.unit, count)
     values = details.series(graph.field, min(2 * width, int(details.span)) + 1)
     curves = (Curve("", tuple(values), theme.base),)
     chart = Chart(curves, scale, details.span, "now", graph.is_memory)
@@ -170,18 +182,11 @@ def _graphs(details: Details) -> list[_Graph]:
     process = details.row.process
     sm, cpu = process.sm_utilization_percent, process.cpu_percent
     held = process.used_gpu_memory_bytes
-    memory = max(_memory_of_devices(details), held or 1)
     return [
-        _Graph("GPU MEMORY", "used_gpu_memory_bytes", Unit.BYTE, held, memory, True),
-        _Graph("SM", "sm_utilization_percent", Unit.PERCENT, sm, None),
-        _Graph("CPU", "cpu_percent", Unit.PERCENT, cpu, None),
+        _Graph("GPU MEMORY", "used_gpu_memory_bytes", Unit.BYTE, held, True),
+        _Graph("SM", "sm_utilization_percent", Unit.PERCENT, sm),
+        _Graph("CPU", "cpu_percent", Unit.PERCENT, cpu),
     ]
-
-
-def _memory_of_devices(details: Details) -> int:
-    """Return all memory of its devices, 0 if that of none is known."""
-    used = {device.uuid for device in details.row.process.devices}
-    return sum(d.memory_total_bytes or 0 for d in details.snapshot.devices if d.uuid in used)
 
 
 def _round_percent(highest: float) -> float:
