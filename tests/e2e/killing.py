@@ -17,7 +17,7 @@ from functools import partial
 from gpudash.actions.kill.run import TIMEOUTS
 from gpudash.cli.verbs import kill
 short = TIMEOUTS._replace(end=1.0, root_first=0.5, release=2.5)
-kill.kill = partial(kill.kill, timeouts=short)
+kill.VERB = kill.VERB._replace(run=partial(kill.run, timeouts=short))
 """
 PATIENT = ""
 """Waits as long as people do."""

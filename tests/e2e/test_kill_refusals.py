@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 ABSENT_PID = 1 << 22
 AS_NOBODY = """
 import shlex
-import psutil, gpudash.cli.verbs.kill, gpudash.actions.kill.selection
+import psutil, gpudash.cli.kill, gpudash.cli.verbs.kill
 from gpudash.feed.sampler import Sampler
 start = Sampler.__init__
 def start_and_fall(self, *words, **told):

@@ -228,3 +228,18 @@ class Kill:
             and target.alive()
             and processes.has_device_open(target.process.pid)
         )
+
+
+def describe_unfinished(kill: Kill) -> str:
+    """Return what was sent when the wait for its effect was given up."""
+    name, reached = f"SIG{kill.signal.name}", kill.reached
+    if not reached:
+        return f"{name} was not delivered"
+    ended, count = sum(not target.alive() for target in reached), len(reached)
+    target = named(reached[0].process) if count == 1 else f"{count} processes"
+    if ended == count:
+        which = "which has ended" if count == 1 else "which have all ended"
+        return f"{name} was sent to {target}, {which}: unknown whether GPU memory was freed"
+    some = f", of which {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
+    rest = "the outcome of the others" if ended else "its outcome"
+    return f"{name} was sent to {target}{some}: {rest} is unknown"

@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from gpudash.actions.kill.pin import Target, masked_command
 from gpudash.actions.kill.run import KillRequest
 from gpudash.actions.kill.tree import Member, Refusal, Tree, members, pin_all
 from gpudash.actions.kill.warnings import KillWarning, warnings
 from gpudash.analysis.labels import used_gpus
-from gpudash.analysis.table import ProcessRow
+from gpudash.analysis.table import ProcessRow, process_rows
+from gpudash.model.errors import ActionError, UsageError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean
 from gpudash.model.units import ABSENT, duration, size, sum_known
-from gpudash.system import process_tree
+from gpudash.system import process_tree, processes
 
 _MAX_NAMED = 3
+_MAX_DIGITS = 20
 
 
 class KillSelection:
@@ -170,3 +174,74 @@ def describe_member(member: Member, command: Callable[[Process], str] = masked_c
     held = size(process.used_gpu_memory_bytes) if process.devices else None
     parts = (str(process.pid), process.username, held)
     return f"+ {' '.join(part for part in parts if part)}: {command(process)}"
+
+
+class ProcessName(NamedTuple):
+    """A process as the command line names it: `4242`, or `4242:303585` with its start ticks."""
+
+    pid: int
+    start_ticks: int | None = None
+
+
+def parse_name(word: str) -> ProcessName:
+    """Return the process that a word names; raises UsageError if it is not a PID."""
+    pid, colon, ticks = word.partition(":")
+    numbers = (pid, ticks) if colon else (pid,)
+    if not all(map(_is_number, numbers)) or not int(pid):
+        raise UsageError(f"{clean(word, 80)!r} is not a PID: expected 4242 or 4242:START_TICKS")
+    return ProcessName(int(pid), int(ticks) if colon else None)
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a decimal within 64 bits; int() refuses one of thousands of digits."""
+    return text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS
+
+
+def select(name: ProcessName, snapshot: Snapshot, *, with_tree: bool) -> KillSelection:
+    """Pin the named process; raises ActionError when it must not be signalled."""
+    selection = KillSelection([_row(name, snapshot)], snapshot)
+    try:
+        for refusal in selection.refusals:
+            raise ActionError(refusal.reason)
+        selection.find_trees()
+        _refuse_without_gpu(selection, with_tree=with_tree)
+    except ActionError:
+        selection.close()
+        raise
+    return selection
+
+
+def _row(name: ProcessName, snapshot: Snapshot) -> ProcessRow:
+    """Return the process of a PID; raises ActionError if there is none, or another one."""
+    row = next((each for each in process_rows(snapshot) if each.process.pid == name.pid), None)
+    if row is None:
+        process = process_tree.process_of(name.pid)
+        if process is None:
+            raise ActionError(f"there is no process of PID {name.pid}")
+        now = snapshot.taken_at.timestamp()
+        age = None if process.create_time is None else max(0.0, now - process.create_time)
+        row = ProcessRow(process, ABSENT, age)
+    if name.start_ticks not in (None, row.process.start_ticks):
+        raise ActionError(f"PID {name.pid} now belongs to another process; nothing was sent")
+    return row
+
+
+def _refuse_without_gpu(selection: KillSelection, *, with_tree: bool) -> None:
+    """Raise unless the process, or with `with_tree` one of its tree, uses a GPU.
+
+    The driver does not list processes that have a GPU open without a context of their own, such as
+    forked workers.
+    """
+    (target,) = selection.targets
+    process, pid = target.process, target.process.pid
+    below = sum(bool(member.process.devices) for member in selection.members)
+    if process.devices or (with_tree and below) or processes.has_device_open(pid):
+        return
+    if below:
+        count = "one process" if below == 1 else f"{below} processes"
+        raise ActionError(f"PID {pid} uses no GPU itself, {count} below it: add --tree")
+    faults = [each for each in selection.snapshot.errors if each.source in ("nvml", "processes")]
+    faults += [each.fault for each in selection.snapshot.devices if each.fault is not None]
+    if faults:
+        raise ActionError(f"cannot tell whether PID {pid} uses a GPU: {faults[0].message}")
+    raise ActionError(f"PID {pid} uses no GPU; to end it anyway: kill {pid}")

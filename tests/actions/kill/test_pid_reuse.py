@@ -13,11 +13,11 @@ import pytest
 from gpudash.actions.kill.pin import pin
 from gpudash.actions.kill.report import describe
 from gpudash.actions.kill.run import TIMEOUTS, Kill, KillRequest
-from gpudash.actions.kill.selection import KillSelection
+from gpudash.actions.kill.selection import KillSelection, parse_name, select
 from gpudash.actions.kill.signals import find_signal
 from gpudash.actions.kill.tree import Tree
 from gpudash.analysis.table import process_rows
-from gpudash.cli.verbs.kill import parse_name, select, signal_and_report
+from gpudash.cli.kill import signal_and_report
 from gpudash.model.errors import ActionError
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import processes as proc_stat

@@ -1,0 +1,259 @@
+"""A kill on the shell: shows what it affects, asks, signals, and reports the result.
+
+Imported once gpudash is known not to be read-only: this is what can signal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import chain
+from select import POLLOUT, poll
+
+from gpudash.actions.kill.audit import AuditTrail
+from gpudash.actions.kill.pin import masked_command, refuse_host, refuse_pid
+from gpudash.actions.kill.report import Report, describe
+from gpudash.actions.kill.run import Kill, Timeouts, describe_unfinished
+from gpudash.actions.kill.selection import (
+    KillSelection,
+    describe_member,
+    describe_process,
+    parse_name,
+    select,
+)
+from gpudash.actions.kill.signals import Signal, find_signal
+from gpudash.actions.kill.tree import Member
+from gpudash.actions.kill.warnings import KillWarning
+from gpudash.analysis.labels import command
+from gpudash.analysis.table import ProcessRow
+from gpudash.feed.sampler import Sampler
+from gpudash.model.errors import ActionError, ExitStatus, GpudashError, UsageError
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean
+from gpudash.system import terminal
+
+_INTERVAL = 0.5
+_POLL_SECONDS = 0.05
+_MAX_COMMAND = 1000
+_MAX_MEMBERS = 20
+
+_END_SECONDS = 1.0
+"""No progress is shown of a shorter wait for the end."""
+
+_MEMORY_SECONDS = 3.0
+"""The same of the wait for memory, which the driver releases later and samples show later still."""
+
+_AUDIT_SECONDS = 1.0
+"""Limit on writing the audit record after Ctrl-C; there is none otherwise."""
+
+
+def kill(
+    collector: Sequence[str],
+    *,
+    pids: Sequence[str],
+    signal: str,
+    tree: bool,
+    yes: bool,
+    show_secrets: bool,
+    timeouts: Timeouts,
+) -> int:
+    """Signal processes that use GPUs; returns 0 if all ended or `signal` ends none.
+
+    `collector` is the command that asks the driver, in a child since that may hang. Raises
+    UsageError for an invalid PID or signal and without a terminal to ask on, ActionError when
+    nothing can be signalled at all.
+    """
+    names, chosen = list(dict.fromkeys(map(parse_name, pids))), find_signal(signal)
+    if not yes and not os.isatty(0):
+        for name in names:
+            refuse_pid(name.pid)
+        raise UsageError("kill asks before it acts and there is no terminal: add --yes")
+    with ExitStack() as stack:
+        asked = Sampler(collector, interval=_INTERVAL, keep=1, allow_empty=True)
+        sampler = stack.enter_context(closing(asked))
+        sampler.fill()
+        before = sampler.samples[-1]
+        refuse_host(before.host)
+        selections: list[KillSelection] = []
+        for name in names:
+            try:
+                selection = select(name, before, with_tree=tree)
+            except ActionError as error:
+                _print_error(str(error))
+                continue
+            stack.callback(selection.close)
+            (row,), below = selection.rows, selection.members if tree else ()
+            _print(question_lines(row, below, selection.warnings, show_secrets=show_secrets))
+            selections.append(selection)
+        if not selections or not _is_agreed(selections, chosen, with_tree=tree, yes=yes):
+            return ExitStatus.FAILURE
+        is_done = signal_and_report(
+            selections,
+            chosen,
+            before,
+            with_tree=tree,
+            latest=lambda: _newest(sampler),
+            timeouts=timeouts,
+        )
+    return ExitStatus.OK if is_done and len(selections) == len(names) else ExitStatus.FAILURE
+
+
+def question_lines(
+    row: ProcessRow,
+    members: Sequence[Member],
+    warnings: Sequence[KillWarning],
+    *,
+    show_secrets: bool = False,
+) -> Iterator[str]:
+    """Yield a process, its command, the members of its tree and the warnings, a line each."""
+    shown = command if show_secrets else masked_command
+    yield f"PID {row.process.pid}, {describe_process(row)}"
+    yield f"    {_cut(shown(row.process))}"
+    for member in members[:_MAX_MEMBERS]:
+        yield f"  {'  ' * member.depth}{_cut(describe_member(member, shown))}"
+    if len(members) > _MAX_MEMBERS:
+        yield f"    + {len(members) - _MAX_MEMBERS} more below it"
+    for warning in warnings:
+        yield f"  ! {warning.text}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_COMMAND else f"{text[:_MAX_COMMAND]}…"
+
+
+def _is_agreed(
+    selections: Sequence[KillSelection], signal: Signal, *, with_tree: bool, yes: bool
+) -> bool:
+    """Ask whether to send the signal; `yes` answers for plain jobs only.
+
+    Raises UsageError where a dangerous one needs an answer and there is no terminal.
+    """
+    dangerous = [each.targets[0].process.pid for each in selections if each.is_dangerous]
+    if dangerous and not os.isatty(0):
+        pid = dangerous[0]
+        raise UsageError(f"PID {pid} is not a plain job and there is no terminal to confirm it on")
+    if not yes:
+        count = sum(len(each.processes(with_tree=with_tree)) for each in selections)
+        which = "this process" if count == 1 else f"these {count} processes"
+        if terminal.ask(f"Send SIG{signal.name} to {which}? [y/N] ").lower() not in (b"y", b"yes"):
+            return False
+    return all(
+        terminal.ask(f"PID {pid} is not a plain job; type {pid} to send it: ") == str(pid).encode()
+        for pid in dangerous
+    )
+
+
+def signal_and_report(
+    selections: Sequence[KillSelection],
+    signal: Signal,
+    before: Snapshot,
+    *,
+    with_tree: bool,
+    latest: Callable[[], Snapshot],
+    timeouts: Timeouts,
+) -> bool:
+    """Signal all, wait, and print the result; returns whether all went well.
+
+    Ctrl-C ends the wait with a line about what was sent.
+    """
+    requests = chain.from_iterable(each.requests(with_tree=with_tree) for each in selections)
+    trail = AuditTrail()
+    kill = Kill(tuple(requests), signal, record=trail.record, timeouts=timeouts)
+    audit_seconds: float | None = _AUDIT_SECONDS
+    try:
+        with _ctrl_c_deferred() as pause:
+            kill.send()
+            progress = _Progress(pause)
+            try:
+                report = kill.wait(
+                    before, latest=latest, progress=progress.begin, pause=progress.pause
+                )
+                wait_for_reader(pause)
+            except KeyboardInterrupt:
+                # The terminal has put ^C where the line would begin.
+                start = "\n" if terminal.progress_is_shown() else ""
+                terminal.write_message(f"{start}gpudash: {describe_unfinished(kill)}\n")
+                raise
+            _print(_result_lines(report))
+        audit_seconds = None
+    finally:
+        for error in trail.errors(audit_seconds):
+            _print_error(error)
+    return report.done
+
+
+@contextmanager
+def _ctrl_c_deferred() -> Iterator[Callable[[float], None]]:
+    """Block Ctrl-C everywhere but in the `pause` that this gives.
+
+    Nothing that is sent or printed is cut off by it. A caller's SIG_IGN stays in force.
+    """
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    interrupt: set[signal.Signals] = set() if is_ignored else {signal.SIGINT}
+
+    def pause(seconds: float) -> None:
+        if signal.sigtimedwait(interrupt, seconds):
+            raise KeyboardInterrupt
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, interrupt)
+    try:
+        yield pause
+    finally:
+        # One that came too late to end the wait is not for what comes after it.
+        signal.sigtimedwait(interrupt, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def wait_for_reader(pause: Callable[[float], None]) -> None:
+    """Wait until stdout takes a result: a pipe that is full may never do so."""
+    stdout = poll()
+    stdout.register(1, POLLOUT)
+    while not stdout.poll(0):
+        pause(_POLL_SECONDS)
+
+
+class _Progress:
+    """Shows what is waited for, once that has lasted for a moment."""
+
+    def __init__(self, pause: Callable[[float], None]) -> None:
+        self._pause = pause
+        self._text, self._due, self._delay = "", 0.0, _END_SECONDS
+
+    def begin(self, text: str) -> None:
+        """Set what is waited for: the end, then the memory."""
+        self._text, self._due = text, time.monotonic() + self._delay
+        self._delay = _MEMORY_SECONDS
+
+    def pause(self, seconds: float) -> None:
+        """Let a moment pass; raises KeyboardInterrupt on Ctrl-C."""
+        if self._text and time.monotonic() >= self._due:
+            terminal.write_message(f"{self._text}\n")
+            self._text = ""
+        self._pause(seconds)
+
+
+def _result_lines(report: Report) -> Iterator[str]:
+    yield from describe(report)
+    if report.stubborn:
+        pids = " ".join(str(target.process.pid) for target in report.stubborn)
+        which = "it" if len(report.stubborn) == 1 else "them"
+        yield f"to end {which}: gpudash kill --signal KILL {pids}"
+
+
+def _newest(sampler: Sampler) -> Snapshot:
+    """Return the last sample there is; the result is worth printing without a newer one."""
+    with suppress(GpudashError):
+        sampler.poll(0)
+    return sampler.samples[-1]
+
+
+def _print(lines: Iterator[str]) -> None:
+    terminal.write("".join(f"{line}\n" for line in lines).encode(errors="backslashreplace"))
+
+
+def _print_error(text: str) -> None:
+    with suppress(OSError):
+        os.write(2, f"gpudash: {clean(text)}\n".encode())
