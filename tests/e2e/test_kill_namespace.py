@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.killing import command
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -57,7 +58,7 @@ def test_the_shell_refuses_a_launcher_above_it_too(fakenvml: Path) -> None:
 
 def test_one_that_has_a_device_open_can_be_ended_with_a_word_of_doubt(fakenvml: Path) -> None:
     holder = shlex.join(open_device())
-    kill = f"{shlex.join(GPUDASH)} kill $job --yes --signal KILL"
+    kill = f"{shlex.join(command(yes=True, signal='KILL'))} $job"
     done = run(fakenvml, holder, f"{WAIT}{kill}; echo status $?; wait $job; echo $?")
     if done.returncode == 9:
         pytest.skip("a /dev of its own cannot be made here")

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,25 @@ SELDOM = ("--interval", "2")
 HOSTILE = "\x1b]0;owned\x07\x1b[31;5m\u202e[/x][@click=app.bell]\n"
 
 
+SHORT = """
+import sys
+from gpudash import cli
+from gpudash.actions.kill import run
+run.TIMEOUTS = run.TIMEOUTS._replace(end=1.0, root_first=0.5)
+cli.main(sys.argv[1:])
+"""
+IMPATIENT = (sys.executable, "-c", SHORT)
+"""The screen, which waits for a moment only."""
+
+
 def watching(
-    library: Path, *arguments: str, size: tuple[int, int] = (100, 30), **told: Any
+    library: Path,
+    *arguments: str,
+    size: tuple[int, int] = (100, 30),
+    program: Sequence[str] = GPUDASH,
+    **told: Any,
 ) -> Terminal:
-    argv = [*GPUDASH, "--interval", "0.2", *arguments]
+    argv = [*program, "--interval", "0.2", *arguments]
     env = environment(library, DEVICES=2, PROCS_PER_DEVICE=1, **told)
     return Terminal(argv, env=env, columns=size[0], rows=size[1])
 
@@ -94,12 +109,12 @@ def test_an_ignored_sigterm_is_followed_by_the_offer_of_sigkill(
     fakenvml: Path, holders: Holders
 ) -> None:
     (deaf,) = holders(1, DEAF)
-    with watching(fakenvml, PIDS=deaf.pid) as terminal:
+    with watching(fakenvml, program=IMPATIENT, PIDS=deaf.pid) as terminal:
         terminal.wait_for("sleep 600")
         ask(terminal, "T", "Terminate this process?")
         press_until(terminal, "y", lambda: "Terminate this" not in terminal.text)
         terminal.wait_for(f"SIGTERM sent to {deaf.pid}")
-        terminal.wait_for(re.compile(r"ignored SIGTERM for 10 s:?\s+send SIGKILL\?"), 20)
+        terminal.wait_for(re.compile(r"ignored SIGTERM for 1 s:?\s+send SIGKILL\?"), 20)
         assert deaf.alive
         press_until(terminal, "y", lambda: not deaf.alive)
         terminal.wait_for(f"killed {deaf.pid}")

@@ -234,7 +234,11 @@ class Queue:
 
     def shortage(self, taken: Mapping[str, str]) -> str:
         """Return what is missing, as far as leases and tickets show it; empty if nothing is."""
-        return leased_shortage(self._now, self._devices, self._request, self._own, taken)
+        text = leased_shortage(self._now, self._devices, self._request, self._own, taken)
+        if not text or not self.ahead:
+            return text
+        count = "1 has" if len(self.ahead) == 1 else f"{len(self.ahead)} have"
+        return f"{text}; {count} waited longer, {self.ahead[0]} first"
 
     def _offered(self, free: Collection[int], at: float) -> dict[str, str]:
         """Return what became free a moment ago and is enough for one who has waited longer."""
