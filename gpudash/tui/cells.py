@@ -102,11 +102,23 @@ class ScreenBuffer:
     def cells(self, segments: Iterable[Segment]) -> list[Cell]:
         """Return text and styles as cells; combining characters join the cell before them."""
         out: list[Cell] = []
+        texts, styles = self._texts, self._styles
         for text, style, control in segments:
             if not control:
-                known = self._styles.get(id(style))
-                out += self._text(text, known[1] if known else self._new_style(style))
+                known = styles.get(id(style))
+                sgr = known[1] if known else self._new_style(style)
+                out += texts.get((text, sgr)) or self._text(text, sgr)
         return out
+
+    def draw(self, y: int, x: int, width: int, line: Iterable[Segment], blank: Style) -> None:
+        """Let row `y` show a line from column `x` on, cut off or filled up to a width."""
+        cells = self.cells(line)
+        if len(cells) > width:
+            # Half of a wide character is none.
+            del cells[width - (cells[width][0] == "") :]
+        if len(cells) < width:
+            cells += self.cells([Segment(" " * (width - len(cells)), blank)])
+        self.put(y, x, cells)
 
     def put(self, y: int, x: int, cells: Sequence[Cell]) -> None:
         """Let row `y` show cells from column `x` on."""
@@ -136,7 +148,7 @@ class ScreenBuffer:
                 break
             end = match.end()
             if text:
-                cells += self._text(text, sgr)
+                cells += self._texts.get((text, sgr)) or self._text(text, sgr)
             elif codes is not None:
                 sgr = sgr_of(codes)
             else:
@@ -226,9 +238,6 @@ class ScreenBuffer:
 
     def _text(self, text: str, sgr: Sgr) -> list[Cell]:
         """Return the cells of a text, the same objects as long as it comes again."""
-        known = self._texts.get((text, sgr))
-        if known is not None:
-            return known
         ground = ground_of(sgr)
         cells: list[Cell] = []
         for char in text:

@@ -7,7 +7,6 @@ import os
 from gpudash.feed.protocol import SnapshotFeed
 from gpudash.tui.cells import ScreenBuffer, color_system, erases
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.line import fitted
 from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
 
@@ -36,5 +35,5 @@ def draw(
     frame = ScreenBuffer(colors, erases=erases(os.environ))
     frame.width = cells
     for y, line in enumerate(lines[:height]):
-        frame.put(y, 0, frame.cells(fitted(line, cells, theme.base)))
+        frame.draw(y, 0, cells, line, theme.base)
     return frame, frame.take()

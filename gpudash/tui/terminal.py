@@ -34,7 +34,7 @@ from textual.events import Event, InputEvent, Key, Paste, Resize
 from gpudash.model.errors import ExitStatus, is_exhausted
 from gpudash.model.text import clean
 from gpudash.tui.cells import ScreenBuffer, erases
-from gpudash.tui.draw.line import Line, fitted
+from gpudash.tui.draw.line import Line
 
 try:
     from textual._xterm_parser import XTermParser
@@ -518,9 +518,8 @@ class TerminalApp(App[int]):
         region = found.region
         if not region or found.visible_region != region:
             return False
-        buffer = terminal.buffer
         for y, line in rows.items():
-            buffer.put(region.y + y, region.x, buffer.cells(fitted(line, region.width, blank)))
+            terminal.buffer.draw(region.y + y, region.x, region.width, line, blank)
         terminal.send()
         return True
 

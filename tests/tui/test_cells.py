@@ -89,7 +89,7 @@ class Pair:
 
     def draw(self, y: int, row: Row) -> None:
         """Draw a row as a panel does."""
-        self.buffer.put(y, 0, self.buffer.cells(row))
+        self.buffer.draw(y, 0, WIDTH, row, Style())
         self.theirs.feed(stock(y, row, self.system))
 
     def compose(self, rows: dict[int, Row]) -> None:
@@ -276,6 +276,17 @@ def test_a_wide_character_is_drawn_whole_and_covered_by_half_is_blank() -> None:
     pair.buffer.put(0, 2, pair.buffer.cells([Segment("x")]))
     pair.ours.feed(pair.buffer.take())
     assert pair.ours.lines[0].startswith("a xb")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown_as"), [("abcdef", "abcd"), ("abc漢", "abc "), ("a", "a   "), ("漢漢", "漢漢")]
+)
+def test_a_line_is_cut_off_or_filled_up(text: str, shown_as: str) -> None:
+    buffer, terminal = ScreenBuffer(ColorSystem.TRUECOLOR), Terminal(6, 1)
+    buffer.put(0, 0, buffer.cells([Segment("......")]))
+    buffer.draw(0, 1, 4, [Segment(text)], Style())
+    terminal.feed(buffer.take())
+    assert terminal.lines == [f".{shown_as}."]
 
 
 def test_what_is_beyond_the_edge_is_dropped() -> None:
