@@ -48,8 +48,7 @@ def screen(library: Path, argv: list[str], **look: object) -> Terminal:
 
 
 def cells(terminal: Terminal) -> list[list[tuple[object, ...]]]:
-    """All cells; of a blank its background. Of a chart, which time moves, none."""
-    lines = terminal.lines
+    """All cells; of a blank its background."""
     return [
         [
             (c.data, c.bg, c.fg, c.bold, c.underscore, c.reverse)
@@ -58,7 +57,6 @@ def cells(terminal: Terminal) -> list[list[tuple[object, ...]]]:
             for c in (terminal.screen.buffer[y][x] for x in range(terminal.screen.columns))
         ]
         for y in range(terminal.screen.lines)
-        if not re.search("[│┼┬]|-30s", lines[y])
     ]
 
 
@@ -69,11 +67,18 @@ def check(terminal: Terminal, keys: str) -> None:
         terminal.send(key)
         terminal.wait_until(lambda count=count: len(terminal.raw) > count)
         terminal.settle(0.5)
-        before, count = cells(terminal), len(terminal.raw)
+        before, lines, count = cells(terminal), terminal.lines, len(terminal.raw)
         os.kill(terminal.pid, signal.SIGWINCH)
         terminal.wait_until(lambda count=count: len(terminal.raw) > count + 300)
         terminal.settle(0.2)
-        assert cells(terminal) == before, f"after {key} of {keys}:\n{terminal.text}"
+        # Time moves a chart, its axis and what is beside it; their rows have another text then.
+        moving = "┼" in terminal.text
+        wrong = [
+            lines[y]
+            for y, (old, new) in enumerate(zip(before, cells(terminal), strict=True))
+            if old != new and not (moving and lines[y] != terminal.lines[y])
+        ]
+        assert wrong == [], f"after {key} of {keys}:\n{terminal.text}"
 
 
 @pytest.mark.parametrize("keys", KEYS)
