@@ -153,6 +153,20 @@ def test_screen_is_what_it_would_be_if_it_were_sent_anew(fakenvml: Path, seed: i
         assert looks(terminal) == before
 
 
+@pytest.mark.sweep
+def test_what_a_held_key_changes_is_seen_soon(fakenvml: Path) -> None:
+    env = environment(fakenvml, DEVICES=8, PROCS_PER_DEVICE=4)
+    with terminal_of(env, (120, 40), 1.0) as terminal:
+        terminal.wait_for(lambda text: "q quit" in text and not terminal.queued, 30)
+        terminal.oldest(3)
+        behind = 0.0
+        for number in range(180):
+            terminal.send("down" if number // 15 % 2 == 0 else "up")
+            terminal.oldest(1 / 30)
+            behind = max(behind, terminal.queued / LINK)
+        assert behind < 0.5
+
+
 def drain(terminal: SlowTerminal) -> None:
     """Wait until all has arrived."""
     terminal.oldest(1)
