@@ -480,6 +480,7 @@ def textual_theme(name: str, theme: Theme) -> TextualTheme:
             "input-cursor-background": surface if theme.is_ansi else accent,
             "input-cursor-foreground": text if theme.is_ansi else surface,
             "input-cursor-text-style": cursor_style,
+            "danger": surface if theme.is_ansi else css_color(theme.critical.color),
             "button": surface if theme.is_ansi else css_color(theme.button.bgcolor),
         },
     )

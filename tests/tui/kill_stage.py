@@ -68,7 +68,7 @@ class Stage:
         screen = self.app.screen
         assert isinstance(screen, KillScreen)
         await self.until(lambda: screen._seen is not None)
-        screen._obeys_from = 0.0
+        screen.asked_at = screen._guard = 0.0
         return screen
 
     async def ask(self, *processes: Process, key: str = "K") -> KillScreen:

@@ -11,9 +11,6 @@ from textual.screen import ModalScreen, ScreenResultType
 from gpudash.tui.theme import Theme
 from gpudash.tui.views.view import Closing
 
-_MIN_CELLS, _MIN_LINES = 24, 8
-"""On a terminal that is smaller a dialog does without its edge."""
-
 
 class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
     """A panel above the picture; a click beside it closes it without a result.
@@ -41,6 +38,9 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
         Binding("ctrl+z", "app.suspend_process", show=False, id="screen.suspend"),
     ]
 
+    EDGE_FROM: ClassVar[tuple[int, int]] = 24, 8
+    """Cells and lines of a terminal on which there is room for the edge."""
+
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.palette = theme
@@ -54,7 +54,7 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
     def on_resize(self, event: Resize) -> None:
         """Fit the dialog to the terminal."""
         cells, lines = event.size
-        cramped = cells < _MIN_CELLS or lines < _MIN_LINES
+        cramped = cells < self.EDGE_FROM[0] or lines < self.EDGE_FROM[1]
         self.set_class(cramped, "-cramped")
         edges = 0 if cramped else 2
         self.fit(max(1, cells - edges), max(1, lines - edges))

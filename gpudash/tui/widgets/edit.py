@@ -80,7 +80,8 @@ def _style(style: RichStyle | None) -> Style:
     if style is None:
         return Style()
     color = css_color(style.color)
-    return Style(
+    meta = Style.from_meta(style.meta) if style.meta else Style()
+    return meta + Style(
         foreground=None if color == "ansi_default" else Color.parse(color),
         bold=style.bold,
         dim=style.dim,

@@ -57,7 +57,7 @@ async def test_a_long_command_scrolls_to_its_end_by_keys_and_wheel(victim: Any) 
         assert "Kill  y" in on.text
         await on.pilot.press("up", "k")
         assert "--option-399" not in on.text
-        box = on.app.screen.query_one("#question")
+        box = on.app.screen.query_one("#body")
         await on.pilot._post_mouse_events([_wheel()], box)
         await on.shows("--option-399")
 
@@ -113,6 +113,36 @@ async def test_what_cannot_be_read_is_not_answered(victim: Any, size: tuple[int,
         assert victim.poll() is None
 
 
+SIZES = [(25, 4), (26, 5), (30, 7), (39, 13), (40, 14), (48, 20), (80, 24), (99, 30), (140, 40)]
+
+
+@pytest.mark.parametrize("with_tree", [False, True])
+async def test_what_is_answered_is_all_on_the_terminal(start: Start, with_tree: bool) -> None:
+    parent = start("sh", "-c", "sleep 600 & echo & wait")
+    assert parent.stdout is not None
+    parent.stdout.readline()
+    children = psutil.Process(parent.pid).children()
+    async with stage() as on:
+        line = ("python", *(f"--option-{n}" for n in range(90)))
+        screen = await on.ask(process_for(parent.pid, command_line=line))
+        await on.shows("with the children")
+        await on.pilot.press(*["t"] * with_tree)
+        for size in [*SIZES, *((cells, 30) for cells in (20, 24)), (80, 1), (80, 2), (80, 3)]:
+            await on.pilot.resize_terminal(*size)
+            await on.until(lambda size=size: on.app.size == size)
+            await on.pilot.pause()
+            words = " ".join(on.text.replace("│", "").split())
+            parts = ("Kill this process?", f"PID {parent.pid}", "[Cancel n]", "Kill y")
+            seen = all(part in words for part in parts)
+            assert screen._readable is seen, (size, on.text)
+            assert screen.check_action("answer", ()) is seen
+            assert not (seen and with_tree) or "tree [x]" in words
+            assert screen._readable is (size in SIZES[with_tree:])
+        await on.pilot.press("escape")
+    for child in children:
+        child.kill()
+
+
 async def test_enter_cancels_what_cannot_be_read(victim: Any) -> None:
     async with stage() as on:
         await on.ask(process_for(victim.pid))
@@ -154,15 +184,12 @@ async def test_enter_acts_only_from_the_button_that_acts(victim: Any) -> None:
 async def test_keys_and_clicks_that_come_too_early_do_not_answer(victim: Any) -> None:
     async with stage() as on:
         screen = await on.ask(process_for(victim.pid))
-        now = 0.0
-        screen._clock = lambda: now
-        screen._obeys_from = 0.3
-        now = 0.29
+        screen.asked_at = time.monotonic() + 3600
         await on.pilot.press("y", "n", "tab", "enter")
         await on.click("Kill  y")
         assert on.app.screen is screen
         assert victim.poll() is None
-        now = 0.31
+        screen.asked_at = 0.0
         await on.pilot.press("n")
         await on.closed()
 
@@ -174,7 +201,7 @@ async def test_a_key_that_was_typed_too_early_does_not_answer_however_late_it_co
     async with stage() as on:
         early = [Key(key, key) for key in ("tab", "enter", "y", "y", "n")]
         screen = await on.ask(process_for(victim.pid, name=name))
-        screen._obeys_from = time.monotonic()
+        screen.asked_at = time.monotonic()
         for event in early:
             on.app.post_message(event)
         await on.pilot.press("pagedown")
@@ -235,14 +262,14 @@ async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> Non
         await on.pilot.press("y")
         assert on.app.screen is screen, "a key that is held down must not answer twice"
         assert victim.poll() is None
-        screen._obeys_from = 0.0
+        screen.asked_at = screen._guard = 0.0
         await on.pilot.press("s", "t", "right", "enter")
         await on.closed()
         assert victim.poll() is None
         await on.pilot.press("K")
         screen = await on.asked()
         await on.pilot.press("y")
-        screen._obeys_from = 0.0
+        screen._guard = 0.0
         await on.pilot.press("y")
         await on.reports("killed")
         assert victim.wait(5) == -9
