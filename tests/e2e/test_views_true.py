@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 VIEWS = {
     "overview": ((), "quit"),
-    "device": (("d",), "GPU utilization"),
+    "device": (("d",), "x explain"),
     "links": (("m",), "P2P read"),
     "users": (("u",), "r reverse"),
     "process": (("enter",), "secrets"),
@@ -46,7 +46,13 @@ def go(terminal: Terminal, view: str) -> None:
     terminal.send(*keys)
     if mark:
         terminal.wait_for(mark)
+    terminal.wait_for(charted)
     terminal.settle()
+
+
+def charted(text: str) -> bool:
+    """Whether no chart waits for plotext."""
+    return "loading" not in text
 
 
 def body(terminal: Terminal) -> list[str]:
@@ -133,12 +139,15 @@ def test_another_size_is_the_picture_of_a_fresh_start(tmp_path: Path, host: str,
         demo(tmp_path, HOSTS[host], LARGE, **clock) as terminal,
         demo(tmp_path, HOSTS[host], SMALL, **clock) as fresh,
     ):
+        # The first picture is of a brief snapshot, which has no links.
+        terminal.wait_for(re.compile(r"gen\d x\d"))
         go(terminal, view)
         large = terminal.text
         fresh.wait_for(re.compile(r"(?s)PID.*quit"))
         fresh.settle()
         fresh.send(*VIEWS[view][0])
         fresh.settle(1.0)
+        fresh.wait_for(charted)
         terminal.resize(*SMALL)
         terminal.wait_for(lambda text: text == fresh.text)
         terminal.resize(*LARGE)
@@ -160,6 +169,7 @@ def test_no_and_many_processes_survive_another_size(
         terminal.settle()
         terminal.send(*VIEWS[view][0], "p")
         terminal.wait_for("PAUSED")
+        terminal.wait_for(charted)
         terminal.settle(0.5)
         large = terminal.text
         terminal.resize(*SMALL)

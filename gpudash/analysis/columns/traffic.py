@@ -47,7 +47,7 @@ def affinity_sentence(rows: list[GpuAffinity]) -> str:
     )
 
 
-_UNKNOWN = "unknown"
+_UNREAD = "unread"
 
 
 def _number(row: GpuAffinity, field: str) -> int | None:
@@ -79,7 +79,7 @@ def _has_link(row: GpuAffinity, field: str) -> bool:
 
 def _rate_text(row: GpuAffinity, field: str) -> str:
     value = _number(row, field)
-    return _UNKNOWN if value is None and _has_link(row, field) else short_size(value)
+    return _UNREAD if value is None and _has_link(row, field) else short_size(value)
 
 
 def _pcie(row: GpuAffinity) -> str:
@@ -95,7 +95,7 @@ def _rate(key: str, header: str, field: str, *, priority: int) -> Column[GpuAffi
         header=header,
         text=lambda row: _rate_text(row, field),
         sort_key=lambda row: float(_number(row, field) or 0),
-        width=7,
+        width=6,
         align=">",
         priority=priority,
         share=lambda row: _share(row, field),

@@ -65,7 +65,7 @@ def test_bar_of_nvlink_is_the_share_of_what_its_links_carry() -> None:
     assert share("nvlink_tx", row(nvlink_tx_bytes_per_second=1, nvlink_version=None)) is None
 
 
-def test_rate_of_a_link_that_is_there_is_unknown_and_of_none_absent() -> None:
-    assert COLUMNS["pcie_tx"].text(row(pcie_tx_bytes_per_second=None)) == "unknown"
-    assert COLUMNS["nvlink_tx"].text(row(nvlink_count=4)) == "unknown"
+def test_rate_of_a_link_that_is_there_is_unread_and_of_none_absent() -> None:
+    assert COLUMNS["pcie_tx"].text(row(pcie_tx_bytes_per_second=None)) == "unread"
+    assert COLUMNS["nvlink_tx"].text(row(nvlink_count=4)) == "unread"
     assert COLUMNS["nvlink_tx"].text(row(nvlink_count=None)) == ABSENT
