@@ -26,9 +26,9 @@ def test_keys_chart_any_metric_of_any_gpu(fakenvml: Path) -> None:
     with demo("dgx-h100", fakenvml) as terminal:
         terminal.wait_for("train.py")
         terminal.send("d")
-        terminal.wait_for("GPU utilization  ")
+        terminal.wait_for("x explain")
         terminal.send("l")
-        terminal.wait_for(re.compile(r"Chart {20}"))
+        terminal.wait_for("─ Chart ")
         terminal.send(*"power usage")
         terminal.wait_for("power usage")
         terminal.send("enter")
@@ -49,7 +49,7 @@ def test_mouse_chooses_gpu_and_metric(fakenvml: Path) -> None:
     with demo("dgx-h100", fakenvml) as terminal:
         terminal.wait_for("train.py")
         terminal.send("d")
-        terminal.wait_for("GPU utilization  ")
+        terminal.wait_for("x explain")
         terminal.click_on(" 6 ")
         terminal.wait_for("[6]")
         terminal.click_on("SM clock")

@@ -33,12 +33,12 @@ LIMIT = CLOCK_SECONDS + INTERVAL + LINK_SECONDS
 
 PLACES = {
     "overview": ((), "A100"),
-    "view": (("d",), "GPU utilization"),
+    "view": (("d",), "x explain"),
     "dialog": (("f2",), "Colours"),
     "dialog over a view": (("d", "f2"), "Colours"),
 }
 VIEWS = {
-    "d": "GPU utilization",
+    "d": "x explain",
     "w": r"Nothing is wrong|\n \d+ (?:critical|warn|info)",
     "m": "P2P read",
     "u": "IDLE-MEM",
