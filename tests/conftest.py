@@ -21,8 +21,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes says how busy the machine is, not whether the code is right.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+settings.register_profile("brief", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile("brief")
 
 
 @pytest.fixture(scope="session")

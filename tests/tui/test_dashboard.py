@@ -159,7 +159,7 @@ class Dashboard(RuleBasedStateMachine):
             self.press_key("escape")
         self.press_key("slash")
         for word in words:
-            self.app.prompt.editor.insert(word)
+            self.app.prompt.edit.insert_text_at_cursor(word)
             self.press_key("space")
         self.press_key("enter")
         self.choose()
@@ -199,7 +199,7 @@ class Dashboard(RuleBasedStateMachine):
 
 
 Dashboard.TestCase.settings = settings(
-    max_examples=6,
+    max_examples=3,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.color import ColorSystem
@@ -57,7 +57,6 @@ HOSTS = (
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(range(len(HOSTS))),
     st.integers(1, 300),

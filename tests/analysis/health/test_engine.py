@@ -189,12 +189,12 @@ def test_many_gpus_in_trouble_are_few_sentences() -> None:
         assert (last.name, last.value) == ("left_out_count", 64 - len(of_each))
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(snapshots(), min_size=1, max_size=4))
 def test_no_snapshot_makes_a_rule_fail(samples: list) -> None:  # type: ignore[type-arg]
     diagnosis = Diagnosis()
     for sample in samples:
-        judged = diagnosis.examine(replace(sample, findings=None))
+        judged = diagnosis.examine(replace(sample, findings=None, brief=False))
         assert judged.findings is not None
         assert all(finding.sentence.isprintable() for finding in judged.findings)
         assert decode(encode(judged)) == judged
@@ -273,7 +273,7 @@ HOSTS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(HOSTS, min_size=1, max_size=4))
 def test_no_finding_is_refused_by_the_wire(samples: list[Snapshot]) -> None:
     diagnosis = Diagnosis()

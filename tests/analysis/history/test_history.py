@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudash.analysis.history import History
@@ -69,7 +69,6 @@ def test_a_host_that_does_not_tell_its_uptime_is_timed_by_its_snapshots() -> Non
     assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [0, 1, 2]
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(snapshots(), max_size=4))
 def test_any_snapshots_can_be_kept_and_drawn(given_snapshots: list[Snapshot]) -> None:
     history = History()

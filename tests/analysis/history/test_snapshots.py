@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from gpudash.analysis.history import History
 from gpudash.analysis.history.snapshots import Snapshots
@@ -50,7 +50,6 @@ def test_a_host_that_stands_still_does_not_fill_the_past() -> None:
     assert len(history.moments) == 1
 
 
-@settings(deadline=None, max_examples=50)
 @given(snapshots(), snapshots())
 def test_any_snapshot_is_shown_again_as_it_was(first: Snapshot, second: Snapshot) -> None:
     kept = Snapshots()

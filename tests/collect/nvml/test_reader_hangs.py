@@ -317,7 +317,7 @@ def test_a_gpu_that_stays_silent_costs_no_memory_and_no_threads() -> None:
         tracemalloc.start()
         started = time.monotonic()
         try:
-            (before, threads_before), (after, threads_after) = cost(60), cost(120)
+            (before, threads_before), (after, threads_after) = cost(30), cost(60)
         finally:
             tracemalloc.stop()
         # What was said of each second stays in a cache, which has its bound.

@@ -80,12 +80,12 @@ def test_samples_before_and_after_one(path: Path) -> None:
     ]
 
 
-def test_cut_at_every_byte_of_its_last_line_it_still_replays(path: Path) -> None:
+def test_cut_within_its_last_line_it_still_replays(path: Path) -> None:
     whole = write(path, map(line, range(3))).read_bytes()
     shorter = write(path.with_name(f"shorter-{path.name}"), map(line, range(2))).read_bytes()
     # What ends a frame of zstd stands behind its last line.
     start = len(shorter) - (7 if path.suffix == ".zst" else 0)
-    for end in range(start, len(whole) + 1):
+    for end in (*range(start, len(whole), 11), len(whole) - 1, len(whole)):
         path.write_bytes(whole[:end])
         found = times(Recording(str(path)))
         assert found in ([0, 1], [0, 1, 2]), end
