@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpudash.cli import modes, verbs
-from gpudash.cli.help import AppFields, CompleteHelp, GpuFields, ShortHelp, Version
+from gpudash.cli.help import (
+    ABOUT,
+    AppFields,
+    CompleteHelp,
+    GpuFields,
+    ShortHelp,
+    Version,
+    formats_help,
+)
 from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT
 from gpudash.cli.parser import Commands, Parser, UnknownCommandError, given
 from gpudash.cli.values import milliseconds, seconds
@@ -121,7 +129,7 @@ def main_parser(*, has_commands: bool = True) -> ShortHelp:
     """Return the parser of `gpudash` itself."""
     parser = ShortHelp(
         prog="gpudash",
-        description="See every GPU of a server at a glance, who holds it and why.",
+        description=ABOUT,
         usage="gpudash [options] [command ...]",
         epilog=(
             "Without options: the live screen, where h lists the keys. Exit status: 0 on success, "
@@ -161,7 +169,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="gpustat",
         help="print JSON: a line per interval, or one document with --once",
     )
-    text = "print once as table, json, csv or prometheus; a query as csv[,noheader][,nounits]"
+    text = f"{formats_help()}; a query as csv[,noheader][,nounits]"
     add("--format", metavar="F", help=text)
     text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
     add("--interval", type=seconds, metavar="S", help=text)

@@ -10,8 +10,10 @@ from gpudash import __version__
 from gpudash.cli.parser import Commands, Parser
 from gpudash.system import terminal
 
+ABOUT = "A terminal dashboard for NVIDIA GPUs: who holds each one, and why it is slow."
+"""What gpudash is, in a sentence."""
 _PAGE = """\
-See every GPU of a server at a glance, who holds it and why.
+{about}
 
   gpudash                the live screen; h lists its keys
   gpudash --once         the same as a table, printed once; --json for scripts
@@ -28,12 +30,20 @@ Options of each: gpudash COMMAND --help
   --demo                 simulate a host; needs no GPU
   --read-only            disable signals to processes
   --fail-on LEVEL        with --once: exit 1 on a finding: warn or critical
-  --format F             print once as table, json, csv or prometheus
+  --format F             {formats}
 
 Options of nvidia-smi and gpustat that scripts use work as well:
 --query-gpu, -L, --json=gpustat, ...; gpudash --help-all lists every option.
 """
 _SHOWN = frozenset({"kill", "pick", "doctor", "help"})
+
+
+def formats_help() -> str:
+    """Return the help of --format, with the name of every format."""
+    from gpudash.output import FORMATS
+
+    *names, last = FORMATS
+    return f"print once as {', '.join(names)} or {last}"
 
 
 class ShortHelp(Parser):
@@ -44,7 +54,8 @@ class ShortHelp(Parser):
     def format_help(self) -> str:
         """Return the page."""
         names = [] if self.commands is None else self.commands.names
-        return _PAGE.format(others=", ".join(name for name in names if name not in _SHOWN))
+        others = ", ".join(name for name in names if name not in _SHOWN)
+        return _PAGE.format(about=ABOUT, formats=formats_help(), others=others)
 
     def format_complete_help(self) -> str:
         """Return every option and command."""

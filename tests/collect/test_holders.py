@@ -131,7 +131,7 @@ def test_a_look_that_began_before_judges_nobody_who_was_asked_for_since(nodes: P
         assert pids(looking.holders({0, 1}, ()), 1) == {pid}
 
 
-def test_a_gpu_that_was_not_asked_for_in_between_is_looked_for_anew(nodes: Path) -> None:
+def test_a_gpu_that_was_not_asked_for_in_between_is_looked_for_again(nodes: Path) -> None:
     clock = Clock()
     looking = search(nodes, clock)
     assert looking.holders({0, 1}, ()).keys() == {0, 1}

@@ -174,7 +174,7 @@ def test_a_command_line_of_many_arguments_is_cut(holders: Holders) -> None:
     assert len(process.command_line) < 1000
 
 
-def test_a_zombie_is_told_as_one_and_keeps_its_command_line() -> None:
+def test_a_zombie_is_reported_as_one_and_keeps_its_command_line() -> None:
     with subprocess.Popen(("sleep", "600")) as child:
         reader = LinuxReader()
         # In the midst of exec a process has its new name and no arguments yet.
@@ -211,7 +211,7 @@ def test_a_reused_pid_is_another_process() -> None:
     assert after.key != before.key
 
 
-def test_a_pid_namespace_is_told_once_and_its_outside_is_hidden() -> None:
+def test_a_pid_namespace_is_reported_once_and_its_outside_is_hidden() -> None:
     script = (
         "import sys; from gpudash.collect.host import LinuxReader; reader = LinuxReader()\n"
         "outside, itself = reader.processes([int(sys.argv[1]), 1]).values()\n"

@@ -117,7 +117,7 @@ def test_a_lease_names_its_gpu_and_its_holder(places: Path) -> None:
     assert lease.is_used is False
 
 
-def test_a_place_that_was_made_anew_is_another_lock(places: Path) -> None:
+def test_a_place_that_was_made_again_is_another_lock(places: Path) -> None:
     reader, place = LinuxReader(clock=count(step=2).__next__), places / gpu_uuid(0)
     with holding(place) as before:
         assert [lease.pid for lease in leases(reader)] == [before.pid]

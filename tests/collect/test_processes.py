@@ -90,7 +90,7 @@ def test_memory_stays_flat_over_ten_thousand_ticks_of_new_pids() -> None:
     assert after - before < 50_000
 
 
-def test_a_process_is_told_by_when_it_started_since_boot() -> None:
+def test_a_process_is_reported_by_when_it_started_since_boot() -> None:
     process = ProcessTable(Asked()).sample([ME])[ME]
     stat = proc_stat.read_stat(ME)
     assert stat is not None
@@ -118,7 +118,7 @@ def sample(table: ProcessTable, holder: Holder) -> Process:
     return table.sample([holder.pid])[holder.pid]
 
 
-def test_a_process_at_rest_is_told_as_before(holders: Callable[[int], list[Holder]]) -> None:
+def test_a_process_at_rest_is_reported_as_before(holders: Callable[[int], list[Holder]]) -> None:
     (holder,) = holders(1)
     table = ProcessTable(Asked())
     deadline = time.monotonic() + 10
@@ -130,7 +130,7 @@ def test_a_process_at_rest_is_told_as_before(holders: Callable[[int], list[Holde
     assert process.cpu_percent == 0.0
 
 
-def test_memory_that_a_process_takes_is_told_at_the_next_sample() -> None:
+def test_memory_that_a_process_takes_is_reported_at_the_next_sample() -> None:
     table = ProcessTable(Asked())
     table.sample([ME])
     before = table.sample([ME])[ME].resident_memory_bytes
@@ -141,7 +141,7 @@ def test_memory_that_a_process_takes_is_told_at_the_next_sample() -> None:
     assert after - before > len(block) // 2
 
 
-def test_a_process_that_has_ended_is_not_told_from_its_open_file(
+def test_a_process_that_has_ended_is_not_reported_from_its_open_file(
     holders: Callable[[int], list[Holder]],
 ) -> None:
     (holder,) = holders(1)

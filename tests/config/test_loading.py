@@ -124,7 +124,7 @@ def test_a_mistake_is_one_line_that_names_what_is_valid(
         ("zzz", ""),
     ],
 )
-def test_of_many_names_only_the_closest_are_told(file: Path, action: str, meant: str) -> None:
+def test_of_many_names_only_the_closest_are_reported(file: Path, action: str, meant: str) -> None:
     many = replace(
         CHOICES, actions=("process.kill", "time.pause", *(f"move.{n}" for n in range(90)))
     )
@@ -161,14 +161,14 @@ def test_a_line_that_is_no_toml_does_not_cost_the_others(file: Path) -> None:
     assert load(str(file), CHOICES)[0] == Settings(theme="light", reverse=True)
 
 
-def test_a_document_that_never_becomes_toml_is_told_once_more(file: Path) -> None:
+def test_a_document_that_never_becomes_toml_is_reported_once_more(file: Path) -> None:
     found = mistakes(file, "x = [\n" * 3)
     assert found
     assert "is not TOML" in found[-1]
     assert load(str(file), CHOICES)[0] == Settings()
 
 
-def test_a_file_that_is_no_text_is_told(file: Path) -> None:
+def test_a_file_that_is_no_text_is_reported(file: Path) -> None:
     file.write_bytes(b"theme = '\xff'")
     settings, [mistake] = load(str(file), CHOICES)
     assert settings == Settings()
@@ -177,7 +177,7 @@ def test_a_file_that_is_no_text_is_told(file: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path)])
-def test_what_is_no_file_is_told_and_never_waited_for(file: Path, make: object) -> None:
+def test_what_is_no_file_is_reported_and_never_waited_for(file: Path, make: object) -> None:
     assert callable(make)
     make(file)
     settings, [mistake] = load(str(file), CHOICES)
@@ -185,12 +185,12 @@ def test_what_is_no_file_is_told_and_never_waited_for(file: Path, make: object) 
     assert mistake.startswith(f"{file}: cannot be read: ")
 
 
-def test_a_huge_file_is_told(file: Path) -> None:
+def test_a_huge_file_is_reported(file: Path) -> None:
     file.write_text("#" * (1 << 19))
     assert "larger than 256 KiB" in load(str(file), CHOICES)[1][0]
 
 
-def test_a_deeply_nested_file_is_told(file: Path) -> None:
+def test_a_deeply_nested_file_is_reported(file: Path) -> None:
     assert any("is not TOML" in line for line in mistakes(file, "x = " + "[" * 100_000))
 
 

@@ -42,7 +42,7 @@ def test_a_clear_word_counts_whatever_else_is_wrong(file: Path, text: str, expec
         ("[keys]\nread_only = true", "inside a table"),
     ],
 )
-def test_what_makes_no_sense_forbids_signals_and_is_told(
+def test_what_makes_no_sense_forbids_signals_and_is_reported(
     file: Path, text: str, mistake: str
 ) -> None:
     file.write_text(text)

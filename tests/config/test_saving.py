@@ -283,7 +283,7 @@ def test_a_file_that_somebody_wrote_after_it_was_read_is_not_replaced(file: Path
     assert os.listdir(file.parent) == []
 
 
-def test_a_mistake_at_the_end_is_told_with_its_line(file: Path) -> None:
+def test_a_mistake_at_the_end_is_reported_with_its_line(file: Path) -> None:
     written(file, 'theme = "light"\n\ninterval =')
     with pytest.raises(SettingsError, match=r"at its end, line 3"):
         save(Settings(ascii=True), str(file), since=Settings(), choices=CHOICES)

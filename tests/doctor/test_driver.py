@@ -250,7 +250,7 @@ def test_persistence_off_lets_the_gpu_of_a_laptop_sleep(tmp_path: Path) -> None:
     assert found["persistence"].verdict == "PASS"
 
 
-def test_persistence_that_is_not_told_is_not_judged() -> None:
+def test_persistence_that_is_not_reported_is_not_judged() -> None:
     assert "persistence" not in checked(*pair(persistence_mode=None))
 
 
@@ -281,7 +281,7 @@ def test_the_order_is_a_guess_where_models_differ() -> None:
 
 
 @pytest.mark.parametrize("state", ["lost", "not-answering", "reset-required"])
-def test_the_order_cannot_be_told_where_one_is_out_of_order(state: DeviceState) -> None:
+def test_the_order_cannot_be_reported_where_one_is_out_of_order(state: DeviceState) -> None:
     order = checked(make_device(index=0), out_of_order(1, state))["CUDA order"]
     assert order.verdict == "WARN"
     assert "CUDA may leave out GPU 1" in order.finding

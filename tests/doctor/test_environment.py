@@ -101,7 +101,7 @@ def test_one_that_cannot_show_a_screen(name: str) -> None:
     assert found["terminal"].verdict == "FAIL"
 
 
-def test_what_is_small_or_poor_is_told() -> None:
+def test_what_is_small_or_poor_is_reported() -> None:
     found = told(environment.terminal_checks({"TERM": "xterm"}, (60, 20), colors="16", utf8=False))
     assert {check.verdict for check in found.values()} == {"WARN"}
     assert all(check.advice for check in found.values())

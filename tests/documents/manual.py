@@ -10,6 +10,7 @@ from argparse_manpage.manpage import Manpage
 
 from gpudash import __version__
 from gpudash.cli.arguments import complete_parser
+from gpudash.cli.help import ABOUT
 from gpudash.cli.verbs.help import ENVIRONMENT, TOPICS
 from gpudash.model.errors import MEANINGS
 
@@ -31,7 +32,7 @@ def written() -> str:
     page.date = ""
     page.source = f"gpudash {__version__}"
     page.manual = "User Commands"
-    page.description = "see every GPU at a glance, who holds it and why"
+    page.description = ABOUT[:1].lower() + ABOUT[1:].rstrip(".")
     page.add_section("exit status", ">", _listed({str(k): v for k, v in MEANINGS.items()}))
     page.add_section(
         "reference", ">", _listed({f"gpudash help {n}": t.help for n, t in TOPICS.items()})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.nobody import Nobody, become_nobody
+from tests.e2e.unprivileged import Unprivileged, become_unprivileged
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def nobody(fakenvml: Path) -> Iterator[Nobody]:
+def nobody(fakenvml: Path) -> Iterator[Unprivileged]:
     """Another user without rights; skips where that cannot be."""
-    with become_nobody(fakenvml) as user:
+    with become_unprivileged(fakenvml) as user:
         yield user

@@ -17,10 +17,10 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
 from gpudash.system import processes
 from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS, TIMEOUT
-from tests.e2e.nobody import Nobody
 from tests.e2e.run import GPUDASH, complete, gpudash
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
+from tests.e2e.unprivileged import Unprivileged
 from tests.fakenvml.build import environment
 from tests.holders import Holder
 
@@ -183,7 +183,7 @@ def test_screen_is_ascii_where_the_locale_is(fakenvml: Path, locale: str) -> Non
 
 
 def test_processes_that_proc_hides_are_not_gone(
-    fakenvml: Path, nobody: Nobody, holders: Callable[..., list[Holder]]
+    fakenvml: Path, nobody: Unprivileged, holders: Callable[..., list[Holder]]
 ) -> None:
     hide = with_proc("-t proc -o hidepid=2")
     (holder,) = holders(1)
@@ -200,7 +200,7 @@ def test_processes_that_proc_hides_are_not_gone(
 
 
 def test_where_proc_hides_processes_nobody_is_said_not_to_hold_the_memory(
-    fakenvml: Path, nobody: Nobody
+    fakenvml: Path, nobody: Unprivileged
 ) -> None:
     told = {"DEVICES": 1, "LOAD": "idle", "ORPHANED": "0:9000"}
     hide = with_proc("-t proc -o hidepid=2")

@@ -28,7 +28,7 @@ def trap(fakenvml: Path, pid: int, *arguments: str, **told: object) -> object:
     return gpudash(*arguments, library=fakenvml, LOAD="first", **settings)
 
 
-def test_trap_is_told_with_owner_and_remedy(fakenvml: Path, holders: Holders) -> None:
+def test_trap_is_reported_with_owner_and_remedy(fakenvml: Path, holders: Holders) -> None:
     (holder,) = holders(1)
     run = trap(fakenvml, holder.pid, "--once", "--json")
     (finding,) = (f for f in run.snapshot.findings if f.rule == "holds-many-works-on-few")
@@ -123,7 +123,7 @@ def test_who_works_on_its_cpu_is_not_called_idle(fakenvml: Path, holders: Holder
         ({"ORPHANED": "3:9000"}, "memory-unaccounted", "GPU 3: 8.8 GiB held by no listed process"),
     ],
 )
-def test_what_the_driver_tells_is_told_in_words(
+def test_what_the_driver_tells_is_reported_in_words(
     fakenvml: Path, told: dict[str, object], rule: str, sentence: str
 ) -> None:
     settings = {"DEVICES": 4, "LOAD": "idle", "TOPO": "nvswitch", **told}
@@ -131,7 +131,7 @@ def test_what_the_driver_tells_is_told_in_words(
     assert [finding.sentence for finding in findings if finding.rule == rule] == [sentence]
 
 
-def test_xid_is_told_while_it_streams(fakenvml: Path, tmp_path: Path) -> None:
+def test_xid_is_reported_while_it_streams(fakenvml: Path, tmp_path: Path) -> None:
     control = tmp_path / "control"
     tell(control)
     with streaming(fakenvml, DEVICES=2, LOAD="idle", CONTROL=control) as stream:

@@ -195,7 +195,7 @@ def test_a_stopped_child_does_not_hold_the_prompt(fakenvml: Path) -> None:
         (signal.SIGRTMIN + 3, f"ended by signal {signal.SIGRTMIN + 3}\n"),
     ],
 )
-def test_how_a_child_ended_is_told(fakenvml: Path, number: int, words: str) -> None:
+def test_how_a_child_ended_is_reported(fakenvml: Path, number: int, words: str) -> None:
     with hanging(fakenvml, "600", subprocess.PIPE) as (process, children):
         children[0].send_signal(number)
         _, error = process.communicate(timeout=LATEST)
@@ -205,7 +205,7 @@ def test_how_a_child_ended_is_told(fakenvml: Path, number: int, words: str) -> N
 
 
 @pytest.mark.parametrize("text", ["0", "soon", "nan", "1e9"])
-def test_timeout_that_is_none_is_told(fakenvml: Path, text: str) -> None:
+def test_timeout_that_is_none_is_reported(fakenvml: Path, text: str) -> None:
     run = gpudash("--once", "--timeout", text, library=fakenvml)
     assert run.status == 2
     assert "0.1 to 3600" in run.stderr

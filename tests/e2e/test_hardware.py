@@ -13,7 +13,7 @@ from tests.e2e.stream import streaming
 pytestmark = pytest.mark.e2e
 
 
-def test_a_machine_in_trouble_is_told_as_it_is(fakenvml: Path, tmp_path: Path) -> None:
+def test_a_machine_in_trouble_is_reported_as_it_is(fakenvml: Path, tmp_path: Path) -> None:
     control = tmp_path / "control"
     told = {
         "DEVICES": 2,

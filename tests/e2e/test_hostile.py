@@ -109,7 +109,7 @@ def test_screens_show_attacks_as_text(hostile: dict[str, str], journey: str) -> 
         assert forbidden(terminal.raw) == []
 
 
-def test_a_hostile_file_of_settings_and_its_folder_are_told_as_text(
+def test_a_hostile_file_of_settings_and_its_folder_are_reported_as_text(
     hostile: dict[str, str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "\x1b]0;owned\x07\x9b31m"

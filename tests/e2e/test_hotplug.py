@@ -87,7 +87,7 @@ def slots(tmp_path: Path) -> Slots:
         ("--query-gpu=name,power.draw", "--format=csv"),
     ],
 )
-def test_a_suspended_gpu_is_told_and_never_called(
+def test_a_suspended_gpu_is_reported_and_never_called(
     fakenvml: Path, slots: Slots, words: tuple[str, ...]
 ) -> None:
     slots.suspend(1)
@@ -109,7 +109,7 @@ KNOWN = 'mount -t tmpfs none /proc/driver && cp -r "$0" /proc/driver/nvidia && e
 """Runs a command where the kernel module knows the GPUs, whatever the driver says."""
 
 
-def test_the_lease_of_a_gpu_that_was_never_read_is_told(
+def test_the_lease_of_a_gpu_that_was_never_read_is_reported(
     fakenvml: Path, slots: Slots, tmp_path: Path
 ) -> None:
     with leasing.places(fakenvml, 3) as environ:

@@ -61,7 +61,9 @@ def test_a_job_is_shown_ended_and_what_it_freed(
     assert told.endswith("freed on GPU 0-1")
 
 
-def test_an_ignored_sigterm_is_told_and_sigkill_ends_it(fakenvml: Path, holders: Holders) -> None:
+def test_an_ignored_sigterm_is_reported_and_sigkill_ends_it(
+    fakenvml: Path, holders: Holders
+) -> None:
     (deaf,) = holders(1, DEAF)
     while psutil.Process(deaf.pid).name() != "sleep":
         os.sched_yield()
@@ -179,7 +181,7 @@ def test_what_was_sent_is_recorded(fakenvml: Path, holders: Holders, state: Path
     assert (entry["pid"], entry["signal"], entry["result"]) == (job.pid, "KILL", "sent")
 
 
-def test_a_record_that_cannot_be_kept_is_told(
+def test_a_record_that_cannot_be_kept_is_reported(
     fakenvml: Path, holders: Holders, state: Path
 ) -> None:
     (job,) = holders(1)
@@ -190,7 +192,7 @@ def test_a_record_that_cannot_be_kept_is_told(
     assert not job.alive
 
 
-def test_memory_that_children_keep_is_told_with_what_ends_them(
+def test_memory_that_children_keep_is_reported_with_what_ends_them(
     fakenvml: Path, gpu_holder: Callable[..., Holder]
 ) -> None:
     job = gpu_holder("(sleep 600 & exec sleep 600)")

@@ -41,7 +41,7 @@ def agreed(library: Path, held: list[Holder], **options: object) -> Iterator[Ter
         yield terminal
 
 
-def test_a_wait_is_told_while_it_lasts_and_what_was_sent_after_ctrl_c(
+def test_a_wait_is_given_while_it_lasts_and_what_was_sent_after_ctrl_c(
     fakenvml: Path, holders: Holders
 ) -> None:
     (job,) = deaf(holders)
@@ -83,7 +83,7 @@ def test_memory_that_stays_is_waited_for_with_a_word(fakenvml: Path, holders: Ho
         )
 
 
-def test_an_end_within_a_moment_is_told_in_one_line(fakenvml: Path, holders: Holders) -> None:
+def test_an_end_within_a_moment_is_reported_in_one_line(fakenvml: Path, holders: Holders) -> None:
     (job,) = holders(1)
     settings: dict[str, object] = {"PIDS": job.pid, "PROCS_PER_DEVICE": 1}
     run = kill(job.pid, library=fakenvml, settings=settings, yes=True)

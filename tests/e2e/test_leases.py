@@ -91,7 +91,7 @@ def test_eight_at_once_get_eight_distinct_ones(environ: dict[str, str]) -> None:
         _end(*holders)
 
 
-def test_leases_are_told_and_respected(environ: dict[str, str]) -> None:
+def test_leases_are_reported_and_respected(environ: dict[str, str]) -> None:
     holder = start(environ, "run", "-n", "7", *HOLD)
     try:
         taken = _line(holder).split(",")

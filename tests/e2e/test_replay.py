@@ -120,7 +120,7 @@ def test_another_time_and_another_speed(hour: Path, replay: Callable[..., Termin
     terminal.wait_for("2x")
 
 
-def test_a_gap_is_told_and_cut_short(tmp_path: Path, replay: Callable[..., Terminal]) -> None:
+def test_a_gap_is_reported_and_cut_short(tmp_path: Path, replay: Callable[..., Terminal]) -> None:
     path = write(tmp_path / "host.jsonl", map(recorded, [0, 1, 2, 1000, 1001]))
     terminal = replay(path)
     terminal.wait_for("nothing was recorded for 16m38s")

@@ -16,11 +16,11 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from gpudash.model.wire import decode, encode
-from tests.e2e.nobody import Nobody
 from tests.e2e.run import GPUDASH, complete
 from tests.e2e.screen import collectors, watching
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
+from tests.e2e.unprivileged import Unprivileged
 from tests.factories import make_process, make_snapshot
 from tests.fakenvml.build import environment
 
@@ -180,7 +180,7 @@ def nobodys(processes: int) -> str:
 
 @pytest.mark.parametrize("command", [["--once", "--json"], ["doctor"], ["topo"]])
 def test_without_a_process_to_start_it_ends_with_one_line(
-    nobody: Nobody, command: list[str]
+    nobody: Unprivileged, command: list[str]
 ) -> None:
     run = nobody.run(*command, before=limited(nobodys(0), ()))
     assert run.returncode == 71
@@ -188,7 +188,7 @@ def test_without_a_process_to_start_it_ends_with_one_line(
     assert run.stderr.count("\n") == 1
 
 
-def test_without_a_thread_to_start_it_looks_on_the_one_it_has(nobody: Nobody) -> None:
+def test_without_a_thread_to_start_it_looks_on_the_one_it_has(nobody: Unprivileged) -> None:
     run = nobody.run("--once", "--json", before=limited(nobodys(1), ()))
     assert (run.returncode, run.stderr) == (0, "")
     assert [complete(device) for device in decode(run.stdout.encode()).devices] == [True, True]
@@ -196,7 +196,7 @@ def test_without_a_thread_to_start_it_looks_on_the_one_it_has(nobody: Nobody) ->
 
 @pytest.mark.parametrize("command", [["--no-config"], ["--no-config", "--demo"], ["replay"]])
 def test_screen_without_a_thread_to_start_ends_with_one_line_or_can_be_left(
-    nobody: Nobody, tmp_path: Path, command: list[str]
+    nobody: Unprivileged, tmp_path: Path, command: list[str]
 ) -> None:
     if command == ["replay"]:
         recording = nobody.folder / "host.jsonl"
@@ -216,7 +216,9 @@ def test_screen_without_a_thread_to_start_ends_with_one_line_or_can_be_left(
     assert statuses == {0, 71}
 
 
-def test_gpus_without_a_thread_beside_one_that_hangs_are_told_as_unknown(nobody: Nobody) -> None:
+def test_gpus_without_a_thread_beside_one_that_hangs_are_reported_as_unknown(
+    nobody: Unprivileged,
+) -> None:
     run = nobody.run(
         *("--once", "--json", "--timeout", "3"),
         before=limited(nobodys(2), ()),

@@ -234,7 +234,7 @@ def _press_until(terminal: Terminal, key: str, condition: Callable[[], object]) 
 
 
 @pytest.mark.parametrize("moment", ["textual.screen:Screen", "textual.widget:Widget"])
-def test_ends_quietly_when_it_is_told_to_while_it_starts(fakenvml: Path, moment: str) -> None:
+def test_ends_quietly_when_it_is_given_to_while_it_starts(fakenvml: Path, moment: str) -> None:
     argv = [sys.executable, "-c", TOLD_WHILE_IT_STARTS, moment]
     with Terminal(argv, env=environment(fakenvml, DEVICES=2)) as terminal:
         assert terminal.wait_exit() == 128 + signal.SIGTERM

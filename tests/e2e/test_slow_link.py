@@ -134,7 +134,7 @@ def test_views_open_and_close_while_the_last_picture_is_still_sent(large: SlowTe
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.sweep)])
-def test_screen_is_what_it_would_be_if_it_were_sent_anew(fakenvml: Path, seed: int) -> None:
+def test_screen_is_what_it_would_be_if_it_were_sent_again(fakenvml: Path, seed: int) -> None:
     rng = random.Random(seed)
     keys = [*VIEWS, *"jjkzrpC>", *["escape"] * 4, "f2", "tab", "pagedown"]
     with slow(fakenvml, interval=0.3) as terminal:

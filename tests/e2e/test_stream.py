@@ -30,7 +30,7 @@ def test_one_document_a_line_every_interval(fakenvml: Path) -> None:
     assert sum(gaps) == pytest.approx(0.5, abs=0.25)
 
 
-def test_interval_that_is_told_counts_at_once_and_goes_on_when_nobody_tells_any_more(
+def test_interval_that_is_set_counts_at_once_and_goes_on_when_nobody_tells_any_more(
     fakenvml: Path,
 ) -> None:
     words = "--interval", "3600"

@@ -49,7 +49,7 @@ def test_gpu_that_hangs_says_so_and_the_others_go_on(fakenvml: Path, tmp_path: P
         terminal.wait_until(lambda: not terminal.processes())
 
 
-def test_driver_that_hangs_when_opened_is_told_and_then_shown(
+def test_driver_that_hangs_when_opened_is_reported_and_then_shown(
     fakenvml: Path, tmp_path: Path
 ) -> None:
     control = tmp_path / "control"
@@ -218,7 +218,7 @@ def test_stream_that_cannot_let_go_says_so_and_ends(fakenvml: Path, tmp_path: Pa
         assert errors == b"gpudash: a call hangs in the driver, which keeps the GPUs\n"
 
 
-def test_container_that_loses_its_gpus_is_told_why_and_shows_them_again(
+def test_container_that_loses_its_gpus_is_reported_why_and_shows_them_again(
     fakenvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("container", "docker")

@@ -98,7 +98,7 @@ def test_field_values_in_one_batch(fakenvml: Path) -> None:
     assert answers == [[0] * 7 + [3], True, True]
 
 
-def test_processes_are_the_pids_told(fakenvml: Path) -> None:
+def test_processes_are_the_pids_configured(fakenvml: Path) -> None:
     answers = ask(
         fakenvml,
         """

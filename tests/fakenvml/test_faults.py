@@ -10,7 +10,7 @@ from tests.fakenvml.asking import ask
 
 
 @pytest.mark.parametrize("status", [4, 9, 18])
-def test_init_fails_as_told(fakenvml: Path, status: int) -> None:
+def test_init_fails_as_configured(fakenvml: Path, status: int) -> None:
     assert ask(fakenvml, "code(N.nvmlInit)", prelude="", INIT_ERR=status) == [f"error {status}"]
 
 
@@ -117,7 +117,7 @@ def test_control_file_changes_the_world_while_it_runs(fakenvml: Path, tmp_path: 
     assert answers == [2, ("error 15", 1, "error 9"), (2, None), [77]]
 
 
-def test_gpus_are_numbered_anew_by_the_next_init_only(fakenvml: Path, tmp_path: Path) -> None:
+def test_gpus_are_numbered_again_by_the_next_init_only(fakenvml: Path, tmp_path: Path) -> None:
     answers = ask(
         fakenvml,
         """

@@ -9,7 +9,7 @@ from tests.fakenvml.asking import ask
 FIELD = "N.nvmlDeviceGetFieldValues(D[0], [({0}, {1})])[0].value.ullVal"
 
 
-def test_counters_rise_as_told(fakenvml: Path) -> None:
+def test_counters_rise_as_configured(fakenvml: Path) -> None:
     before, after = (
         ask(
             fakenvml,
@@ -31,7 +31,7 @@ def test_counters_rise_as_told(fakenvml: Path) -> None:
     assert risen == [5_000_000_000, 20, 0, 20, 30]
 
 
-def test_a_link_is_down_as_told(fakenvml: Path) -> None:
+def test_a_link_is_down_as_configured(fakenvml: Path) -> None:
     states = "[N.nvmlDeviceGetNvLinkState(D[{0}], link) for link in range(12)]"
     down, up = ask(
         fakenvml,
@@ -43,7 +43,7 @@ def test_a_link_is_down_as_told(fakenvml: Path) -> None:
     assert all(up)
 
 
-def test_memory_can_be_nobodys(fakenvml: Path) -> None:
+def test_memory_can_be_unowned(fakenvml: Path) -> None:
     used = "N.nvmlDeviceGetMemoryInfo(D[{0}]).used >> 20"
     ordinary, orphaned = ask(
         fakenvml, f"{used.format(0)}\n{used.format(1)}", LOAD="idle", ORPHANED="1:5000"
@@ -51,7 +51,7 @@ def test_memory_can_be_nobodys(fakenvml: Path) -> None:
     assert orphaned - ordinary == 5000
 
 
-def test_the_fabric_is_as_told(fakenvml: Path) -> None:
+def test_the_fabric_is_as_configured(fakenvml: Path) -> None:
     asked = """
     !info = N.c_nvmlGpuFabricInfo_v2_t()
     code(N.nvmlDeviceGetGpuFabricInfoV, D[0], N.byref(info))
@@ -61,7 +61,7 @@ def test_the_fabric_is_as_told(fakenvml: Path) -> None:
     assert ask(fakenvml, asked)[0] == "error 3"
 
 
-def test_performance_monitoring_is_there_when_told(fakenvml: Path) -> None:
+def test_performance_monitoring_is_there_when_configured(fakenvml: Path) -> None:
     supported = "N.nvmlGpmQueryDeviceSupport(D[0]).isSupportedDevice"
     assert ask(fakenvml, supported, GPM=1) == [1]
     assert ask(fakenvml, supported) == [0]

@@ -287,7 +287,7 @@ async def test_waiting_for_a_restart_is_not_taken_for_silence(tmp_path: Path) ->
     assert errors == {None, "gpudash: driver gone"}
 
 
-async def test_another_interval_is_told_to_the_collector_that_runs() -> None:
+async def test_another_interval_is_asked_to_the_collector_that_runs() -> None:
     body = (
         'print(LINE.replace("node", "begun"), flush=True)\n'
         'for told in sys.stdin: print(LINE.replace("node", told.strip()), flush=True)'

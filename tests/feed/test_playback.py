@@ -112,7 +112,7 @@ async def test_only_the_last_of_several_seeks_counts(tmp_path: Path) -> None:
     watcher.playback.stop()
 
 
-async def test_a_gap_is_told(tmp_path: Path) -> None:
+async def test_a_gap_is_reported(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path / "a", map(line, [0, 1, 100]), speed=50.0)
     watcher.begin()
     await watcher.until(lambda: watcher.playback.ended)

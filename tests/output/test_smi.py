@@ -108,7 +108,7 @@ def test_compute_processes_in_the_order_of_the_gpus() -> None:
         ("\x1b[2J", None, "csv", "unknown query field"),
     ],
 )
-def test_a_wrong_query_is_told_in_a_line(
+def test_a_wrong_query_is_reported_in_a_line(
     gpu: str | None, apps: str | None, format: str | None, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:

@@ -122,7 +122,7 @@ def test_mig_instances_stand_under_their_gpu() -> None:
     assert labels == ["0    H100 80GB HBM", "0:2    MIG 1g.10gb", "1    H100 80GB HBM"]
 
 
-def test_memory_of_no_listed_process_is_told_in_words() -> None:
+def test_memory_of_no_listed_process_is_reported_in_words() -> None:
     device = make_device(memory_unaccounted_bytes=12 * GIB)
     text = render(make_snapshot(devices=(device,)))
     assert "warn: GPU 0: 12.0 GiB held by no listed process\n" in text

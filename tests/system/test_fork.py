@@ -43,7 +43,7 @@ def test_it_writes_to_pipes_and_ends_with_the_call() -> None:
     assert said(call) == (b"out", b"err", 7)
 
 
-def test_it_reads_what_it_is_told() -> None:
+def test_it_reads_what_it_is_given() -> None:
     forked = ForkedProcess(lambda: os.write(1, os.read(0, 9)))
     with forked.stdin, forked.stdout, forked.stderr:
         forked.stdin.write(b"told")

@@ -75,7 +75,7 @@ def test_each_thread_has_its_own_state() -> None:
         thread.join()
 
 
-def test_a_start_is_told_from_another_one_tick_later() -> None:
+def test_a_start_is_reported_from_another_one_tick_later() -> None:
     stat = processes.read_stat(os.getpid())
     assert stat is not None
     created = psutil.Process().create_time()
@@ -168,7 +168,7 @@ def test_a_user_without_a_name_is_a_number() -> None:
     assert processes.username(UNKNOWN_UID) == str(UNKNOWN_UID)
 
 
-def test_a_process_that_has_no_device_open_is_told() -> None:
+def test_a_process_that_has_no_device_open_is_reported() -> None:
     assert processes.has_device_open(os.getpid()) is False
 
 

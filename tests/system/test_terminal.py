@@ -27,7 +27,7 @@ def test_a_full_disk_is_an_error() -> None:
     assert b"OutputError: the output could not be written: No space left" in outcome.stderr
 
 
-def test_a_reader_that_left_is_told_by_write_and_by_wait() -> None:
+def test_a_reader_that_left_is_reported_by_write_and_by_wait() -> None:
     code = (
         "from gpudash.system import terminal\n"
         "for act in (lambda: terminal.write(b'x'), lambda: terminal.wait(600)):\n"

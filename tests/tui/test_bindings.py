@@ -34,7 +34,7 @@ def test_a_read_only_screen_has_no_key_that_signals() -> None:
     assert not [key for key in keys if "kill" in key.action or "kill" in key.help]
 
 
-def test_a_taken_key_is_told_in_one_line() -> None:
+def test_a_taken_key_is_reported_in_one_line() -> None:
     assert clashes(by_id(sort__reverse=["p"])) == ["sort.reverse takes the key p from time.pause"]
     assert clashes(by_id(sort__reverse=["p"], time__pause=["f7"])) == []
     assert clashes(by_id(sort__reverse=["f7"])) == []

@@ -44,7 +44,7 @@ async def test_filters_as_it_is_typed_and_stays_in_sight() -> None:
         assert len(pids(app)) == 5
 
 
-async def test_a_wrong_term_is_told_right_below_it() -> None:
+async def test_a_wrong_term_is_reported_right_below_it() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
     async with app.run_test(size=(120, 30)) as pilot:
@@ -167,7 +167,7 @@ async def test_a_prompt_is_shown_at_any_size() -> None:
         assert "/ gpu:x alice" in screen_lines(app)[-3]
 
 
-async def test_a_long_complaint_is_told_in_whole_and_gives_its_lines_back() -> None:
+async def test_a_long_complaint_is_reported_in_whole_and_gives_its_lines_back() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -211,7 +211,7 @@ async def test_a_complaint_too_long_for_its_line_still_points_at_the_word(
         ("sm>5 alice (bob|carol)", "all words must match"),
     ],
 )
-async def test_a_filter_in_vain_tells_why(text: str, told: str) -> None:
+async def test_a_filter_without_a_match_says_why(text: str, told: str) -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
     async with app.run_test(size=(100, 30)) as pilot:

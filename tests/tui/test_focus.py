@@ -126,7 +126,7 @@ async def test_part_in_focus_can_have_all_the_room() -> None:
         assert line_of(app, "STATUS") < line_of(app, "PID")
 
 
-async def test_whole_reason_of_a_lost_gpu_is_told_below_it() -> None:
+async def test_whole_reason_of_a_lost_gpu_is_reported_below_it() -> None:
     lost = Device(index=2, state="lost", fault=Fault(source="nvml", message=clean(REASON)))
     async with shown(80, 24) as (app, pilot, feed):
         feed.give(replace(busy_snapshot(2), devices=(make_device(), lost)))

@@ -24,7 +24,7 @@ def test_room_that_is_filled_again_stays_for_another_minute() -> None:
     assert room.value == 2
 
 
-def test_a_step_back_in_time_starts_anew() -> None:
+def test_a_step_back_in_time_starts_again() -> None:
     room = PeakHold()
     room.update(3, 100)
     room.update(1, 50)

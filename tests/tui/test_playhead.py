@@ -50,7 +50,7 @@ def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:
         (125, "2m05s AGO"),
     ],
 )
-def test_past_is_told_as_near_as_it_is(seconds: float, told: str) -> None:
+def test_past_is_reported_as_near_as_it_is(seconds: float, told: str) -> None:
     dashboard = make_dashboard(sample(0, [50]))
     dashboard.receive(*received(sample(seconds, [50])))
     dashboard.step(-1)
@@ -84,7 +84,7 @@ def test_a_step_back_from_a_pause_starts_at_the_frozen_sample() -> None:
     assert dashboard.snapshot.devices[0].gpu_utilization_percent == 20
 
 
-def test_idle_time_of_one_that_worked_then_is_none_and_before_it_was_known_not_told() -> None:
+def test_idle_time_of_one_that_worked_then_is_none_and_before_it_was_known_not_reported() -> None:
     held = process_of(1)
     working = replace_sm(held, 50)
     dashboard = make_dashboard(sample(-10, [50], processes=(replace_sm(held, None),)))

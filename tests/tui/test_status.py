@@ -56,7 +56,7 @@ async def test_a_result_goes_from_another_view_too(monkeypatch: pytest.MonkeyPat
         await until(pilot, lambda: screen_lines(app)[-1] == keys)
 
 
-def test_what_stays_is_told_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stays_is_reported_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "SECONDS", 0.0)
     told = StatusMessage()
     passing: list[float] = []
@@ -69,7 +69,7 @@ def test_what_stays_is_told_until_the_next(monkeypatch: pytest.MonkeyPatch) -> N
     assert passing == [0.0]
 
 
-def test_a_result_is_told_for_long_enough_to_read_it() -> None:
+def test_a_result_is_reported_for_long_enough_to_read_it() -> None:
     told = StatusMessage()
     told.show("terminated")
     assert told.text == "terminated"

@@ -65,7 +65,7 @@ def test_a_pipe_that_nobody_reads_does_not_hold_it(holders: Holders, state: Path
         record([Sending(target, TERM, None)])
 
 
-def test_a_line_that_does_not_fit_is_told_and_taken_back(holders: Holders, state: Path) -> None:
+def test_a_line_that_does_not_fit_is_given_and_taken_back(holders: Holders, state: Path) -> None:
     (job,) = holders(1)
     with pinned(job.pid) as target:
         record([Sending(target, TERM, None)])

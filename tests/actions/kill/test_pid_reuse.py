@@ -57,7 +57,7 @@ def gone() -> Snapshot:
     return make_snapshot(1, host=HERE, processes=())
 
 
-def test_a_pinned_target_is_hit_or_nobody(holders: Holders, cloner: Cloner) -> None:
+def test_a_pinned_target_is_hit_or_none(holders: Holders, cloner: Cloner) -> None:
     for _ in range(ROUNDS):
         (job,) = holders(1)
         with pin(shown(job.pid), HERE) as target:
@@ -68,7 +68,7 @@ def test_a_pinned_target_is_hit_or_nobody(holders: Holders, cloner: Cloner) -> N
             assert cloner.end() == -signal.SIGTERM
 
 
-def test_a_row_of_the_screen_is_hit_or_nobody(holders: Holders, cloner: Cloner) -> None:
+def test_a_row_of_the_screen_is_hit_or_none(holders: Holders, cloner: Cloner) -> None:
     for number in range(ROUNDS):
         (job,) = holders(1)
         snapshot = host(job.pid)
@@ -90,7 +90,7 @@ def test_a_row_of_the_screen_is_hit_or_nobody(holders: Holders, cloner: Cloner) 
         assert not number % 2 or report == (f"{job.pid} (alice) already exited",)
 
 
-def test_the_tree_of_a_reused_pid_is_nobodys(holders: Holders, cloner: Cloner) -> None:
+def test_the_tree_of_a_reused_pid_is_unowned(holders: Holders, cloner: Cloner) -> None:
     for _ in range(ROUNDS // 10):
         (job,) = holders(1)
         snapshot = host(job.pid)
@@ -105,7 +105,7 @@ def test_the_tree_of_a_reused_pid_is_nobodys(holders: Holders, cloner: Cloner) -
         assert cloner.end() == -signal.SIGTERM
 
 
-def test_a_pid_of_the_shell_is_hit_or_nobody(holders: Holders, cloner: Cloner) -> None:
+def test_a_pid_of_the_shell_is_hit_or_none(holders: Holders, cloner: Cloner) -> None:
     for number in range(ROUNDS):
         (job,) = holders(1)
         snapshot = host(job.pid)

@@ -288,7 +288,7 @@ def test_a_zombie_names_the_parent_that_must_reap_it() -> None:
         assert target.state() == ProcessState("gone")
 
 
-def test_a_system_call_that_no_signal_interrupts_is_told(holders: Holders) -> None:
+def test_a_system_call_that_no_signal_interrupts_is_reported(holders: Holders) -> None:
     number = CLONE.get(platform.machine())
     if number is None:
         pytest.skip(f"the number of clone on {platform.machine()} is not known")

@@ -240,7 +240,7 @@ def test_without_a_later_sample_nothing_is_known() -> None:
     assert memory(judged(before, before)).endswith("GPU 0: no newer sample arrived")
 
 
-def test_memory_that_stays_in_use_by_nobody_is_not_called_freed() -> None:
+def test_memory_that_stays_in_use_by_no_process_is_not_called_freed() -> None:
     def with_unaccounted(amount: int | None, *processes: Process) -> Snapshot:
         device = make_device(index=0, memory_unaccounted_bytes=amount)
         return make_snapshot(devices=(device,), processes=processes)

@@ -90,7 +90,7 @@ def test_a_zombie_is_reported_only_once_it_has_lasted(holders: Holders) -> None:
         assert text(report.refreshed()) == text(report)
 
 
-def test_a_later_sample_corrects_what_is_told_of_memory(holders: Holders) -> None:
+def test_a_later_sample_corrects_what_is_reported_memory(holders: Holders) -> None:
     (job,) = holders(1)
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         still = host(target.process)

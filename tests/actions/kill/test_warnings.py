@@ -66,7 +66,7 @@ def test_another_user_is_named(of_nobody: int) -> None:
     assert warned(of_nobody, username="bob") == "it belongs to another user, bob"
 
 
-def test_a_leader_of_a_session_is_told_from_that_of_a_terminal(holders: Holders) -> None:
+def test_a_leader_of_a_session_is_reported_from_that_of_a_terminal(holders: Holders) -> None:
     (leader,) = holders(1, ("setsid", "sleep", "600"))
     until(leader.pid, lambda stat: stat.session_id == leader.pid)
     assert "it leads a session" in warned(leader.pid).splitlines()
@@ -79,7 +79,7 @@ def test_a_leader_of_a_session_is_told_from_that_of_a_terminal(holders: Holders)
     os.close(slave)
 
 
-def test_what_gpudash_runs_below_is_told() -> None:
+def test_what_gpudash_runs_below_is_reported() -> None:
     if os.getppid() <= 1:
         pytest.skip("init started the tests")
     assert "gpudash runs below it" in warned(os.getppid())
@@ -107,12 +107,12 @@ def test_graphics_are_doubted_by_type(plain: Holder) -> None:
     assert "draws graphics (type G)" in warned(plain.pid, devices=devices)
 
 
-def test_one_that_the_kernel_does_not_pin_is_told(plain: Holder) -> None:
+def test_one_that_the_kernel_does_not_pin_is_reported(plain: Holder) -> None:
     with Target(shown(plain.pid), None) as target:
         assert "cannot pin it" in "\n".join(warning.text for warning in warnings(target))
 
 
-def test_the_init_of_a_container_is_told(holders: Holders) -> None:
+def test_the_init_of_a_container_is_reported(holders: Holders) -> None:
     namespace = ("unshare", "--pid", "--fork", "--kill-child")
     if subprocess.run((*namespace, "true"), capture_output=True).returncode:
         pytest.skip("no PID namespace can be made here")

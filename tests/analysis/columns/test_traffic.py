@@ -54,7 +54,7 @@ def test_affinities_are_reported_by_node() -> None:
     )
 
 
-def test_affinities_that_are_not_told_are_not_mentioned() -> None:
+def test_affinities_that_are_not_reported_are_not_mentioned() -> None:
     topology = make_topology(2, cpu_affinity=(None, None), numa_affinity=())
     assert affinity_sentence(gpu_affinities(make_snapshot(2, topology=topology))) == ""
 

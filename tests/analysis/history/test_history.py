@@ -48,7 +48,7 @@ def test_later_numbers_leave_a_frozen_row_as_it_was(frozen: bool) -> None:
     assert history.series(GPU, load, 1, 1) == [55]
 
 
-def test_a_reboot_starts_anew() -> None:
+def test_a_reboot_starts_again() -> None:
     history = pushed(1, 2, 3)
     history.push(*received(snapshot(60, host=make_host(uptime_seconds=5.0))))
     assert history.moments == [5.0]

@@ -49,7 +49,7 @@ def test_last_of_several_samples_at_one_instant_counts() -> None:
 
 
 @given(st.lists(st.sampled_from([None, 0, 50]), min_size=1, max_size=60))
-def test_past_is_told_as_the_present_was(utilizations: list[int | None]) -> None:
+def test_past_is_reported_as_the_present_was(utilizations: list[int | None]) -> None:
     history, told = History(), []
     for second, sm in enumerate(utilizations):
         history.push(*received(snapshot(second, processes=(process(sm),))))

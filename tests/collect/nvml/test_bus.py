@@ -66,7 +66,7 @@ def test_identity_of_an_unknown_address_is_empty(tmp_path: Path) -> None:
     assert PciBus(procfs=str(tmp_path)).identity("0000:99:00.0") == UNKNOWN
 
 
-def test_a_module_that_was_loaded_anew_is_another_load(tmp_path: Path) -> None:
+def test_a_module_that_was_loaded_again_is_another_load(tmp_path: Path) -> None:
     module, before = tmp_path / "nvidia", tmp_path / "before"
     bus = PciBus(module=str(module))
     assert bus.driver_load() is None
@@ -214,7 +214,7 @@ def test_falling_asleep_is_seen_without_a_call(laptop: Laptop) -> None:
     assert laptop.driver.asked.count("nvmlEventSetFree") == 1
 
 
-def test_a_driver_that_does_not_let_go_is_told_instead_of_rest(tmp_path: Path) -> None:
+def test_a_driver_that_does_not_let_go_is_reported_instead_of_rest(tmp_path: Path) -> None:
     worker = DriverWorker(
         CallTimeouts(turn_seconds=0.05, call_seconds=0.1, first_call_seconds=0.15)
     )

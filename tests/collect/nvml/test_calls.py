@@ -62,7 +62,7 @@ def test_what_is_not_asked_at_its_pace_is_unknown_in_between(
     assert max(ages) >= 9
 
 
-def test_an_instance_keeps_its_identity_however_slowly_it_is_told() -> None:
+def test_an_instance_keeps_its_identity_however_slowly_it_is_given() -> None:
     machine = Machine("mig")
     slow_down(machine, "nvmlDeviceGetUUID")
     uuids = {

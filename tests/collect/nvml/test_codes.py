@@ -56,7 +56,7 @@ def test_hostile_version_is_not_repeated(tmp_path: Path) -> None:
         ({}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),
     ],
 )
-def test_container_that_lost_its_gpus_is_told_cause_and_mending(
+def test_container_that_lost_its_gpus_is_reported_cause_and_mending(
     tmp_path: Path, files: dict[str, str], environ: dict[str, str]
 ) -> None:
     line = init_error(999, machine(tmp_path, **files), environ)

@@ -55,7 +55,7 @@ def test_a_value_of_a_type_that_pynvml_does_not_know_is_absent() -> None:
         (codes.NO_PERMISSION, False),
     ],
 )
-def test_fields_that_a_device_never_has_are_told_apart(code: int, refused: bool) -> None:
+def test_fields_that_a_device_never_has_are_distinguished(code: int, refused: bool) -> None:
     answers = library_that_answers(entry(1, code=code)).fields(None, [])
     assert not answers.values
     assert answers.refused == ({(1, 0)} if refused else set())

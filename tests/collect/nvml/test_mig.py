@@ -56,7 +56,7 @@ def test_what_an_instance_does_not_tell_is_asked_once() -> None:
     assert machine.driver.asked.count("nvmlDeviceGetAttributes") == INSTANCES
 
 
-def test_an_instance_that_vanishes_and_another_in_its_slot_are_told_apart() -> None:
+def test_an_instance_that_vanishes_and_another_in_its_slot_are_distinguished() -> None:
     machine = Machine("mig")
     first = instances(machine)
     genuine = machine.host.library.nvmlDeviceGetGpuInstanceId

@@ -118,7 +118,7 @@ def wrap(entry: Any) -> None:
         entry.value.ullVal %= 2**32
 
 
-def test_a_gpu_whose_counters_go_round_is_not_told_what_its_link_may_exceed() -> None:
+def test_a_gpu_whose_counters_go_round_is_not_reported_what_its_link_may_exceed() -> None:
     machine, wide = Machine("pcie-1080ti"), Machine("pcie-1080ti")
     changed(machine, wrap)
     device, expected = device_after(machine, 4), device_after(wide, 4)
@@ -154,7 +154,7 @@ def test_a_counter_that_stands_still_has_no_rate_of_now() -> None:
     assert rates[4:] == [None] * 4
 
 
-def test_a_counter_that_misses_a_tick_starts_anew() -> None:
+def test_a_counter_that_misses_a_tick_starts_again() -> None:
     board = Boards()
     board.read(0, f197=0)
     assert board.read(SECOND)["pcie_tx_bytes_per_second"] is None
@@ -313,7 +313,7 @@ def test_each_counter_has_its_own_past() -> None:
     assert slopes.per_second("one", FieldAnswer(30, 2_000_000), 0.0) == 10
 
 
-def test_a_gap_starts_anew() -> None:
+def test_a_gap_starts_again() -> None:
     slopes = RateTracker()
     slopes.per_second("one", FieldAnswer(10, 0), 0.0)
     assert slopes.per_second("one", None, 0.0) is None
@@ -358,7 +358,7 @@ def machine(*, asked: bool, counts: bool = False) -> Machine:
     return tampered
 
 
-def test_nobody_is_held_up_who_did_not_ask() -> None:
+def test_no_caller_is_held_up_who_did_not_ask() -> None:
     tampered = machine(asked=False)
     for _ in range(8):
         device = tampered.read().devices[0]
@@ -366,7 +366,7 @@ def test_nobody_is_held_up_who_did_not_ask() -> None:
     assert CALL not in tampered.driver.asked
 
 
-def test_who_asks_is_told_in_the_first_tick_and_every_five_seconds() -> None:
+def test_who_asks_is_reported_in_the_first_tick_and_every_five_seconds() -> None:
     tampered = machine(asked=True)
     tampered.driver.replaced[CALL] = lambda _, which: 1500 if which else 700
     for _ in range(8):

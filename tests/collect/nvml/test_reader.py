@@ -215,7 +215,7 @@ def test_a_host_without_gpus_says_so() -> None:
     assert [fault.message for fault in reading.faults] == ["no GPU was found"]
 
 
-def test_versions_are_told() -> None:
+def test_versions_are_reported() -> None:
     versions = Machine("single").read().versions
     library = SimulatedHost("single").library
     library.nvmlInit()

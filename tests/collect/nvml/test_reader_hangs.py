@@ -163,7 +163,7 @@ def test_nothing_is_closed_below_a_call(machine: Machine) -> None:
     assert "nvmlShutdown" not in machine.driver.asked
 
 
-def test_a_driver_that_does_not_let_go_is_told_and_not_waited_for(machine: Machine) -> None:
+def test_a_driver_that_does_not_let_go_is_reported_and_not_waited_for(machine: Machine) -> None:
     machine.read()
     Hanging(machine, "nvmlShutdown")
     with pytest.raises(DriverError, match="hangs"):
@@ -274,7 +274,7 @@ def test_a_gpu_that_was_never_read_makes_the_others_no_slower() -> None:
     worker.close()
 
 
-def test_links_that_need_not_be_asked_for_are_told_where_the_system_gives_no_thread() -> None:
+def test_links_that_need_not_be_asked_for_are_reported_where_the_system_gives_no_thread() -> None:
     worker = DriverWorker(CALM, start=System(threads=1).start)
     machine = Dozing(worker, 0)
     topology = machine.read().topology

@@ -195,7 +195,7 @@ def test_a_reset_while_gpudash_has_let_go_puts_xids_behind(
     assert over(machine) == [(63, True)]
 
 
-def test_energy_that_begins_anew_tells_of_a_reset() -> None:
+def test_energy_that_begins_again_tells_of_a_reset() -> None:
     machine = Reported(119)
     used = (machine.read().devices[0].total_energy_mj or 0) - 1
     genuine = machine.host.library.nvmlDeviceGetFieldValues
@@ -219,7 +219,7 @@ def test_counters_that_fall_while_it_is_read_are_no_reset() -> None:
         assert over(machine) == [(48, False)]
 
 
-def test_a_driver_that_was_loaded_anew_has_xids_behind_it() -> None:
+def test_a_driver_that_was_loaded_again_has_xids_behind_it() -> None:
     machine = Reported(62)
     machine.let_go()
     machine.load = 2
@@ -329,7 +329,7 @@ def test_a_driver_that_reports_none_is_asked_once(call: str) -> None:
     )
 
 
-def test_a_set_that_fails_is_made_anew() -> None:
+def test_a_set_that_fails_is_made_again() -> None:
     machine = Machine("single")
     machine.read()
     machine.read()

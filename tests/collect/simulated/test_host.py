@@ -100,7 +100,7 @@ def test_processes_started_after_boot_and_before_now(now):
         assert all(boot <= p.create_time <= now for p in known)
 
 
-def test_processes_are_told_apart_by_when_they_started_since_boot():
+def test_processes_are_distinguished_by_when_they_started_since_boot():
     reader = host_at("dgx-h100").reader
     for process in reader.processes(range(412_907, 412_911)).values():
         assert process.start_ticks is not None

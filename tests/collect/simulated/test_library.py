@@ -48,7 +48,7 @@ def test_handle_is_dead_after_a_new_initialization():
 
 
 @pytest.mark.parametrize("name", ["nvmlDeviceGetNoSuchThing", "nvmlDeviceGetAccountingStats"])
-def test_call_that_is_not_told_is_not_supported(name):
+def test_call_that_is_not_reported_is_not_supported(name):
     library = library_of("single")
     assert code_of(library, name, library.nvmlDeviceGetHandleByIndex(0)) == NOT_SUPPORTED
 

@@ -96,7 +96,7 @@ def noisy(number: int, text: str) -> Host:
     return make_host(uptime_seconds=1000.0 + number, hostname=clean(text))
 
 
-def test_a_disk_that_is_full_and_takes_nothing_back_is_told(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_and_takes_nothing_back_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "host.jsonl"
     writer = Writer(str(path))
     writer.write(line(0))

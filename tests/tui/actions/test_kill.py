@@ -61,7 +61,9 @@ async def test_a_zombie_is_reported_once_it_has_lasted_and_until_it_is_reaped(vi
         await on.until(lambda: on.app.dashboard.message == ended)
 
 
-async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(victim: Any) -> None:
+async def test_what_is_reported_next_ends_the_correction_of_what_was_configured_before(
+    victim: Any,
+) -> None:
     async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
         process = process_for(victim.pid)
         await on.ask(process)
@@ -77,7 +79,7 @@ async def test_what_is_told_next_ends_the_correction_of_what_was_told_before(vic
         assert on.app.dashboard.message == ""
 
 
-async def test_what_is_waited_for_is_told_for_as_long_as_it_is(
+async def test_what_is_waited_for_is_reported_for_as_long_as_it_is(
     victim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status, "SECONDS", 0.01)
@@ -187,7 +189,7 @@ async def test_what_is_sent_is_recorded(victim: Any, state: Path) -> None:
         await on.until(lambda: file.exists() and str(victim.pid) in file.read_text())
 
 
-async def test_a_record_that_cannot_be_kept_is_told(victim: Any, state: Path) -> None:
+async def test_a_record_that_cannot_be_kept_is_reported(victim: Any, state: Path) -> None:
     state.write_text("no folder")
     async with stage() as on:
         await on.ask(process_for(victim.pid, devices=()))

@@ -13,7 +13,7 @@ THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
 
 
 @pytest.mark.parametrize("cells", [60, 119, 120, 200])
-def test_everything_is_told_in_full(cells: int) -> None:
+def test_everything_is_reported_in_full(cells: int) -> None:
     lines = help_lines(KEYS, THEME, cells)
     halves = ["", ""]
     for line in lines:

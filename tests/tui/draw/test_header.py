@@ -122,7 +122,7 @@ def test_eighty_cells_hold_the_keys_of_all_views() -> None:
         assert entry in shown
 
 
-def test_what_lets_time_go_on_is_told_first_while_it_stands_still() -> None:
+def test_what_lets_time_go_on_is_reported_first_while_it_stands_still() -> None:
     keys = live_keys(OVERVIEW_KEYS)
     assert "pause" in [key.label for key in labelled(keys)]
     stopped = [key.label for key in labelled(keys_while_stopped(tuple(keys)))]

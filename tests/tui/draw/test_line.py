@@ -40,7 +40,7 @@ def test_right_end_wins() -> None:
 @pytest.mark.parametrize("focused", [True, False])
 @pytest.mark.parametrize("no_color", [True, False])
 @pytest.mark.parametrize("colors", [ColorSystem.STANDARD, ColorSystem.TRUECOLOR])
-def test_row_under_the_cursor_is_told_apart_in_any_colours(
+def test_row_under_the_cursor_is_distinguished_in_any_colours(
     colors: ColorSystem, no_color: bool, focused: bool
 ) -> None:
     theme = load_theme(no_color=no_color, color_system=colors)

@@ -145,7 +145,7 @@ async def test_click_finds_the_metric_also_when_scrolled() -> None:
 @pytest.mark.parametrize(
     ("state", "said"), [("lost", "LOST: fell off the bus"), ("asleep", "asleep: powered down")]
 )
-async def test_fault_is_told_in_words(state: Any, said: str) -> None:
+async def test_fault_is_reported_in_words(state: Any, said: str) -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
     fault = Fault(source="nvml", message=clean("fell off the bus"))
@@ -343,7 +343,7 @@ async def test_pause_keeps_the_chart_where_it_was() -> None:
         assert screen_lines(app)[2:] == before
 
 
-async def test_curves_of_several_gpus_are_told_apart_by_label() -> None:
+async def test_curves_of_several_gpus_are_distinguished_by_label() -> None:
     feed = HandFeed()
     app = GpudashApp(feed, no_color=True)
     shares = (make_process_device(index=0), make_process_device(index=3))

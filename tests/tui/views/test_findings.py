@@ -259,7 +259,7 @@ def test_another_owner_on_the_same_gpu_is_another_finding() -> None:
     assert cursor.index == 1
 
 
-def test_two_of_a_rule_on_one_gpu_are_told_apart_by_their_proof() -> None:
+def test_two_of_a_rule_on_one_gpu_are_distinguished_by_their_proof() -> None:
     def xid(code: int, *gpus: int) -> Finding:
         proofs = tuple(Evidence(name="xid_code", value=code, of=f"GPU {gpu}") for gpu in gpus)
         return finding("xid", *gpus, evidence=proofs)

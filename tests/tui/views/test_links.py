@@ -130,7 +130,7 @@ async def test_wide_terminal_shows_the_affinity_of_each_gpu_in_its_row() -> None
         assert not any("CPUs 0-31: GPU" in line for line in lines)
 
 
-async def test_sixty_four_gpus_are_told_apart_in_one_cell_each() -> None:
+async def test_sixty_four_gpus_are_distinguished_in_one_cell_each() -> None:
     async with links(linked(64)) as (app, pilot, _):
         lines = screen_lines(app)
         assert row(lines, 1)[1] == "pX" + "s" * 62
@@ -172,14 +172,14 @@ async def test_no_topology_is_one_clear_line() -> None:
 
 
 @pytest.mark.parametrize("cells", [30, 80])
-async def test_why_a_gpu_asleep_has_no_topology_is_told_in_full(cells: int) -> None:
+async def test_why_a_gpu_asleep_has_no_topology_is_reported_in_full(cells: int) -> None:
     asleep = make_snapshot(devices=(make_device(state="asleep"),), topology=None)
     async with links(asleep, (cells, 24)) as (app, _, _feed):
         text = " ".join(" ".join(screen_lines(app)).split())
         assert "No topology: GPU 0 is asleep, so it is not read" in text
 
 
-async def test_lost_links_and_gpus_are_told_of() -> None:
+async def test_lost_links_and_gpus_are_reported() -> None:
     gpus = (
         make_device(nvlink_count=18),
         make_device(index=1, nvlink_count=16),
@@ -199,7 +199,7 @@ async def test_traffic_moves_with_each_snapshot() -> None:
         assert "1.0G" not in row(screen_lines(app), 0)
 
 
-async def test_kinds_are_told_apart_without_colour() -> None:
+async def test_kinds_are_distinguished_without_colour() -> None:
     async with links(linked(), no_color=True) as (app, _, _feed):
         assert {"X", "PIX", "SYS"} <= set(row(screen_lines(app), 0))
 

@@ -176,7 +176,7 @@ async def test_nobody_is_said_in_words() -> None:
         assert isinstance(app.screen, View)
 
 
-async def test_memory_that_no_process_owns_is_told() -> None:
+async def test_memory_that_no_process_owns_is_reported() -> None:
     async with users(*THREE) as (app, pilot, feed):
         gpus = (make_device(memory_unaccounted_bytes=3 * GIB),)
         feed.give(make_snapshot(devices=gpus, processes=THREE))

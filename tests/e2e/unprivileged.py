@@ -21,7 +21,7 @@ UIDS = range(61184, 65519)
 """No account has one of these: systemd lends them to services while they run."""
 
 
-class Nobody:
+class Unprivileged:
     """A user without rights, who runs gpudash under a limit.
 
     Nothing else runs as this user, not even what another test has left behind: a system counts
@@ -55,13 +55,13 @@ class Nobody:
 
 
 @contextmanager
-def become_nobody(fakenvml: Path) -> Iterator[Nobody]:
+def become_unprivileged(fakenvml: Path) -> Iterator[Unprivileged]:
     """Skips where that user cannot be, or cannot run a Python with the packages."""
     if os.geteuid():
         pytest.skip("only root may become another user")
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o755)
-        user = Nobody(Path(shutil.copy(fakenvml, folder)))
+        user = Unprivileged(Path(shutil.copy(fakenvml, folder)))
         probe = user.run("--once")
         if probe.returncode:
             pytest.skip(f"nobody may not run a Python with the packages: {probe.stderr}")

@@ -28,7 +28,7 @@ class WokenFeed(HandFeed):
         ("@", "only a recording can be taken to another time"),
     ],
 )
-async def test_a_key_in_vain_says_why(view: str, key: str, why: str) -> None:
+async def test_a_inapplicable_key_says_why(view: str, key: str, why: str) -> None:
     feed = WokenFeed()
     app = GpudashApp(feed)
     async with app.run_test(size=(80, 24)) as pilot:
