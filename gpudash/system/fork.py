@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from gpudash.model.errors import DriverError, ExitStatus, GpudashError
+from gpudash.model.errors import DriverError, ExitStatus, GpudashError, is_exhausted
 from gpudash.system import terminal
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
@@ -131,10 +131,14 @@ def _run_child(call: Callable[[], int], parent: int | None, mask: Collection[int
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             end_with_parent(parent)
         status = call()
-    except BaseException:
-        from traceback import format_exc
+    except BaseException as error:
+        if isinstance(error, Exception) and is_exhausted(error):
+            # The parent, which is as short of it, reports the status.
+            status = int(ExitStatus.SYSTEM)
+        else:
+            from traceback import format_exc
 
-        os.write(2, format_exc().encode(errors="replace"))
+            os.write(2, format_exc().encode(errors="replace"))
         raise
     finally:
         # Threads that the call left behind end here.
