@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 class Holder:
@@ -14,6 +16,11 @@ class Holder:
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         self.pid = self._process.pid
+        # Its arguments and environment are there a little after the call that starts it.
+        command_line, deadline = Path(f"/proc/{self.pid}/cmdline"), time.monotonic() + 10
+        while self.alive and not command_line.read_bytes():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
 
     @property
     def alive(self) -> bool:

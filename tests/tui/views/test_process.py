@@ -119,6 +119,25 @@ async def test_keys_of_overview_and_view_lead_to_tree_and_environment(job: int) 
             assert heading in "\n".join(screen_lines(app))
 
 
+async def test_a_section_that_is_asked_for_before_it_is_read_comes_to_the_top(
+    job: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_read = threading.Event()
+
+    def wait_and_inspect(*arguments: Any) -> Inspection:
+        may_read.wait(WAIT_SECONDS)
+        return inspect(*arguments)
+
+    monkeypatch.setattr("gpudash.tui.views.process.inspect", wait_and_inspect)
+    async with view(shown(job), size=(60, 8)) as (app, pilot, _feed):
+        await pilot.press("e")
+        may_read.set()
+        await until(app, pilot, "ENVIRONMENT")
+        await pilot.press("q")
+        await until(app, pilot, "age")
+        assert isinstance(app.screen, ProcessView)
+
+
 async def test_keys_in_the_footer_can_be_clicked(job: int) -> None:
     async with view(shown(job)) as (app, pilot, _feed):
         await until(app, pilot, "••••••")

@@ -111,6 +111,7 @@ class ProcessView(View):
         self.keys += signalling_keys(dashboard.keys)
         self._row = row
         self._section = section
+        """The section that is kept at the top until the view is scrolled."""
         self._asked_from: int | None = None
         """Where the view stood when a section was asked for, None if none was."""
         self._clock = clock
@@ -135,26 +136,31 @@ class ProcessView(View):
         """Return the page about the process as it is, or as it was last seen."""
         self._follow()
         self._page = page(self._details(), self.dashboard.value_theme, cells, height)
+        if self._section:
+            # It may have been asked for before there was anything to read in it.
+            self.first = self._page.tree if self._section == "tree" else self._page.environment
         return self._page.lines
 
     def action_to(self, section: str) -> None:
         """Scroll to a section: tree or environment; `back` leads to where that was asked for."""
         if self._asked_from is None:
             self._asked_from = self.first
-        self._go_to(section)
+        self._section = section
+        self.draw()
+
+    def action_scroll_lines(self, lines: int) -> None:
+        """Scroll by lines, away from a section that was asked for."""
+        self._section = ""
+        super().action_scroll_lines(lines)
 
     def action_back(self) -> None:
         """Go back from a section if that shows anything else, else to where this was opened."""
         before = self.first
         if self._asked_from is not None:
-            self.first, self._asked_from = self._asked_from, None
+            self.first, self._asked_from, self._section = self._asked_from, None, ""
             self.draw()
         if self.first == before:
             super().action_back()
-
-    def _go_to(self, section: str) -> None:
-        self.first = self._page.tree if section == "tree" else self._page.environment
-        self.draw()
 
     def action_reveal(self) -> None:
         """Show the secret values, or hide them again."""
@@ -177,9 +183,6 @@ class ProcessView(View):
         self._inspector.take(message.seen)
         self._date_end(message.seen)
         self.draw()
-        if self._section and self._inspector.latest is not None:
-            self._go_to(self._section)
-            self._section = ""
 
     def _date_end(self, seen: Inspection) -> None:
         """Note when it ended: when samples had it no more, unless it was seen alive since."""
