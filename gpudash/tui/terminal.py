@@ -432,8 +432,8 @@ def _without_controls(text: str) -> str:
 class TerminalApp(App[int]):
     """An app that writes rows of its widgets directly and takes keys one after another.
 
-    A screen may name the instant from which it obeys, `obeys_from` (`time.monotonic`): keys that
-    arrived earlier were not meant for it and are discarded.
+    A screen may name the instant from which it obeys, `obeys_from` (`time.monotonic`): input that
+    arrived earlier was not meant for it and is discarded, whatever way it takes.
     """
 
     terminal: Terminal | None = None
@@ -556,7 +556,17 @@ class TerminalApp(App[int]):
             if not self.terminal.curtain:
                 # It may have been smaller in between, and have lost the rest.
                 self.forget_frame()
-        await super().on_event(event)
+        await self._pass_on(event)
+
+    async def _pass_on(self, event: Event) -> None:
+        """Let Textual have an event, but no input from before the screen in front obeyed.
+
+        A key may have been for another screen: one that waited in line, or that a widget did not
+        want and Textual looks up among the bindings of the screen in front by then.
+        """
+        is_input = isinstance(event, (InputEvent, Paste))
+        if not is_input or event.time >= getattr(self.screen, "obeys_from", -math.inf):
+            await super().on_event(event)
 
     async def _deliver(self) -> None:
         """Give away what waits, each to whom those before it have led.
@@ -566,9 +576,7 @@ class TerminalApp(App[int]):
         """
         while self._waiting_input and self.is_running:
             owner, event = self.focused or self.screen, self._waiting_input.popleft()
-            if event.time < getattr(self.screen, "obeys_from", 0.0):
-                continue
-            await super().on_event(event)
+            await self._pass_on(event)
             await _reached(owner.call_later)
             # What the owner did not want came back to the app, which may have it in line yet.
             await _reached(self.call_later)

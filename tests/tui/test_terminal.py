@@ -10,13 +10,17 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.events import Key, Paste
 from textual.screen import ModalScreen
 from textual.strip import Strip
+from textual.widgets import Static
 
 from gpudash import tui
 from gpudash.feed.protocol import FeedState
@@ -110,13 +114,19 @@ def test_it_is_the_same_however_it_is_cut(
 class Question(ModalScreen[None]):
     """Records its keys; obeys those that arrive after it was shown."""
 
+    BINDINGS: ClassVar[list[Any]] = [Binding("y", "answer")]
+
     def __init__(self) -> None:
         super().__init__()
         self.obeys_from = time.monotonic()
         self.heard: list[str] = []
+        self.answers = 0
 
     def on_key(self, event: Key) -> None:
         self.heard.append(event.key)
+
+    def action_answer(self) -> None:
+        self.answers += 1
 
 
 async def test_a_screen_does_not_get_what_arrived_before_it_obeys() -> None:
@@ -129,6 +139,29 @@ async def test_a_screen_does_not_get_what_arrived_before_it_obeys() -> None:
         await pilot.pause()
         await pilot.press("x")
     assert question.heard == ["y", "enter", "x"]
+
+
+class Opener(Static, can_focus=True):
+    """Opens a question at a key that it does not take, and lets the key go its way."""
+
+    async def on_key(self) -> None:
+        await self.app.push_screen(Question())
+
+
+class OpenerApp(TerminalApp):
+    def compose(self) -> ComposeResult:
+        yield Opener()
+
+
+async def test_a_key_that_comes_back_to_the_app_is_not_for_a_screen_that_it_opened() -> None:
+    app = OpenerApp()
+    async with app.run_test() as pilot:
+        await pilot.press("y")
+        question = app.screen
+        assert isinstance(question, Question)
+        assert question.answers == 0
+        await pilot.press("y")
+        assert question.answers == 1
 
 
 LONG = "x" * 300_000
