@@ -38,6 +38,7 @@ async def _click_twice(app: GpudashApp, pilot: Any, place: tuple[int, int]) -> N
     }
     for _ in range(2):
         click = Click(widget, x - region.x, y - region.y, **told)
+        click.style = app.screen.get_style_at(x, y)
         click._set_forwarded()
         widget.post_message(click)
     for _ in range(4):
