@@ -289,7 +289,10 @@ def _read_all(
 
 
 def call_isolated(calls: Sequence[Callable[[], bytes]], seconds: float) -> list[Reply]:
-    """Return the reply of each call; all run at once, each in a child, for `seconds` at most."""
+    """Return the reply of each call; all run at once, each in a child, for `seconds` at most.
+
+    The reply of one that had no open file, thread or memory left is ExitStatus.SYSTEM.
+    """
     children = [ForkedCall(_sending(call)) for call in calls]
     _read_all(children, seconds)
     return [_reply(child) for child in children]
@@ -297,8 +300,14 @@ def call_isolated(calls: Sequence[Callable[[], bytes]], seconds: float) -> list[
 
 def _sending(call: Callable[[], bytes]) -> Callable[[int], int]:
     def sending(descriptor: int) -> int:
-        _send(descriptor, call())
-        return 0
+        try:
+            _send(descriptor, call())
+        except (OSError, MemoryError, RuntimeError) as error:
+            if not is_exhausted(error):
+                raise
+            # It is no fault of the call, and the caller is about to meet it, too.
+            return ExitStatus.SYSTEM
+        return ExitStatus.OK
 
     return sending
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS, TIMEOUT
+from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS, TIMEOUT, Fault
 from tests.e2e.run import GPUDASH, complete, gpudash
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
@@ -29,6 +29,11 @@ FORMS = {
 }
 SEEN = ("lost when looked up", "reset required", "hangs in one getter", "driver not loaded")
 """A fault of each kind: one GPU is out of order, one hangs, the driver refuses."""
+IN_A_TABLE = {
+    # It shows no links, so it does not ask for them.
+    name: Fault({**fault.told}, 0) if name == "hangs in the topology" else fault
+    for name, fault in FAULTS.items()
+}
 OF_A_TABLE = [name for name, fault in FAULTS.items() if fault.error != "topology"]
 """A table has no links and reads none."""
 

@@ -136,6 +136,8 @@ def _ended(code: int) -> str:
     """Return how a child ended that did not answer."""
     if -code in set(Signals):
         return f"was ended by {Signals(-code).name}"
+    if code == ExitStatus.SYSTEM:
+        return "had no open file, thread or memory left; ulimit -a shows the limits"
     return f"ended with status {code}"
 
 
