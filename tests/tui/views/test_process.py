@@ -129,10 +129,10 @@ async def test_a_section_that_is_asked_for_before_it_is_read_comes_to_the_top(
         return inspect(*arguments)
 
     monkeypatch.setattr("gpudash.tui.views.process.inspect", wait_and_inspect)
-    async with view(shown(job), size=(60, 8)) as (app, pilot, _feed):
+    async with view(shown(job), size=(80, 22)) as (app, pilot, _feed):
         await pilot.press("e")
         may_read.set()
-        await until(app, pilot, "ENVIRONMENT")
+        await until(app, pilot, "HF_TOKEN")
         await pilot.press("q")
         await until(app, pilot, "age")
         assert isinstance(app.screen, ProcessView)
