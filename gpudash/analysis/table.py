@@ -67,6 +67,11 @@ def number(value: float | None) -> float:
     return -1.0 if value is None else float(value)
 
 
+def largest_first(column: Column[Row]) -> bool:
+    """Whether a column is sorted from the largest at first: numbers are, words are not."""
+    return column.align == ">"
+
+
 class FittedColumn(Struct, Generic[Row], frozen=True):
     """A column that is shown, with the cells of its text and of the bar before it."""
 

@@ -171,6 +171,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     text = f"{formats_help()}; a query as csv[,noheader][,nounits]"
     add("--format", metavar="F", help=text)
+    text = "with --once: only the processes that fit, as on the screen: 'alice mem>10G'"
+    add("--filter", metavar="EXPR", help=text)
+    text = "with --once: order of the processes: gpu_memory, or several columns: user,gpu_memory"
+    add("--sort", metavar="COLUMNS", help=text)
+    add("--user", metavar="NAMES", help="with --once: only processes of these users: alice,bob")
+    add("--pid", metavar="PIDS", help="with --once: only these processes: 4242,77")
     text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
     add("--interval", type=seconds, metavar="S", help=text)
     for name in ("on-finding", "level"):
@@ -209,7 +215,7 @@ def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         const=_DEFAULT_LOOP_SECONDS,
         metavar="S",
-        help=f"repeat the query every S seconds ({_DEFAULT_LOOP_SECONDS:g})",
+        help=f"repeat the query, or --once, every S seconds ({_DEFAULT_LOOP_SECONDS:g})",
     )
     add(
         "-lms",

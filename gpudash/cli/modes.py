@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 _COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput"})
 _ONE_SHOT = frozenset({"once", "gpu", "demo", "timeout", "filename", "replay", "at"})
+_PROCESSES = frozenset({"filter", "sort", "user", "pid"})
 
 
 class Mode(NamedTuple):
@@ -102,13 +103,13 @@ MODES = (
     Mode(
         "--format",
         lambda options: options.format is not None,
-        _ONE_SHOT | _COLLECTS | {"format", "fail_on"},
+        _ONE_SHOT | _COLLECTS | _PROCESSES | {"format", "fail_on", "loop"},
         _once,
     ),
     Mode(
         "--once",
         lambda options: options.once or options.json == "gpustat",
-        _ONE_SHOT | _COLLECTS | {"json", "fail_on"},
+        _ONE_SHOT | _COLLECTS | _PROCESSES | {"json", "fail_on", "loop"},
         _once,
     ),
     Mode(

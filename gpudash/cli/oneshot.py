@@ -7,21 +7,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from gpudash.cli.options import DEFAULT_TIMEOUT, gpu_selectors, has_color, is_ascii
+from gpudash.cli.options import (
+    DEFAULT_TIMEOUT,
+    collector_command,
+    gpu_selectors,
+    has_color,
+    is_ascii,
+)
 from gpudash.model.errors import DriverError, ExitStatus, GpudashError, UsageError
 from gpudash.system import terminal
 
 if TYPE_CHECKING:
     import argparse
 
+    from gpudash.analysis.process_choice import ProcessChoice
     from gpudash.collect.source import Source
     from gpudash.model.snapshot import FindingLevel, Snapshot
 
     Command = Callable[[Source, argparse.Namespace], int]
     """Prints something about a source, and returns the exit status."""
 
+_WITHOUT_PROCESSES = ("csv", "prometheus")
 _LIVE_ONLY = {
     "--demo": "demo",
     "--timeout": "timeout",
@@ -31,8 +39,38 @@ _LIVE_ONLY = {
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the state of the host once, in one of FORMATS."""
-    return with_source(_print_state, options, with_topology=_format(options) == "json")
+    """Print the state of the host once or with --loop repeatedly, in one of FORMATS."""
+    name, choice = _format(options), _choice(options)
+    if options.loop is None:
+        return with_source(
+            lambda source, options: _print_state(source, options, choice),
+            options,
+            with_topology=name == "json",
+        )
+    refuse_loop(options, "--timeout", "--replay", "--fail-on")
+    return _follow(options, choice)
+
+
+def refuse_loop(options: argparse.Namespace, *names: str) -> None:
+    """Raise UsageError for options that have no effect with --loop."""
+    for name in names:
+        if getattr(options, name[2:].replace("-", "_")) not in (None, False):
+            raise UsageError(f"{name} does not go with --loop")
+
+
+def _follow(options: argparse.Namespace, choice: ProcessChoice | None) -> NoReturn:
+    """Print each sample of a collector, until a signal or a closed pipe."""
+    from contextlib import closing
+
+    from gpudash.feed.sampler import Sampler
+
+    command, gap = collector_command(options), b""
+    with closing(Sampler(command, interval=options.loop, keep=1)) as sampler:
+        while True:
+            sampler.next_sample()
+            terminal.write(gap)
+            _write(sampler.samples[-1], options, choice)
+            gap = b"\n" if _format(options) == "table" else b""
 
 
 def with_source(
@@ -90,21 +128,45 @@ def _source(options: argparse.Namespace, alive: Callable[[], None], with_topolog
     )
 
 
-def _print_state(source: Source, options: argparse.Namespace) -> int:
+def _print_state(source: Source, options: argparse.Namespace, choice: ProcessChoice | None) -> int:
     """Print the state; a GPU that is out of order decides the exit status before --fail-on."""
     from gpudash.analysis.health.engine import Diagnosis
     from gpudash.analysis.selection import select
-    from gpudash.output import FORMATS, Target
 
-    gpus, name = gpu_selectors(options), _format(options)
+    gpus = gpu_selectors(options)
     snapshot = sample(source)
     if snapshot.findings is None:
         # A recorded sample has findings, which took into account what came before it.
         snapshot = Diagnosis().examine(snapshot)
     snapshot = select(snapshot, gpus)
-    target = Target(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
-    terminal.write(FORMATS[name](snapshot, target))
+    _write(snapshot, options, choice)
     return exit_status(snapshot) or _judgement(snapshot, options.fail_on)
+
+
+def _write(snapshot: Snapshot, options: argparse.Namespace, choice: ProcessChoice | None) -> None:
+    """Print a snapshot, with the processes chosen; a table still says what all of them use."""
+    from gpudash.output import FORMATS, Target
+
+    name, rows = _format(options), choice.rows(snapshot) if choice else None
+    if rows is not None and name != "table":
+        from msgspec.structs import replace
+
+        snapshot = replace(snapshot, processes=tuple(row.process for row in rows))
+    target = Target(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options), rows)
+    terminal.write(FORMATS[name](snapshot, target))
+
+
+def _choice(options: argparse.Namespace) -> ProcessChoice | None:
+    """Return which processes are printed, None for all; raises UsageError."""
+    wanted = {name: getattr(options, name) for name in ("filter", "sort", "user", "pid")}
+    given = [name for name, text in wanted.items() if text is not None]
+    if not given:
+        return None
+    if _format(options) in _WITHOUT_PROCESSES:
+        raise UsageError(f"--{given[0]} does not go with {_format(options)}, which has GPUs alone")
+    from gpudash.analysis.process_choice import choose
+
+    return choose(filter=options.filter, sort=options.sort, users=options.user, pids=options.pid)
 
 
 def _format(options: argparse.Namespace) -> str:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.selection import select
-from gpudash.cli.oneshot import exit_status, sample, with_source
+from gpudash.cli.oneshot import exit_status, refuse_loop, sample, with_source
 from gpudash.cli.options import collector_command, gpu_selectors
 from gpudash.collect.source import Source
 from gpudash.feed.sampler import Sampler
@@ -28,9 +28,7 @@ def run(options: argparse.Namespace) -> int:
     gpus = gpu_selectors(options)
     if options.loop is None:
         return with_source(lambda source, _: _print_once(source, query, gpus), options)
-    for option, name in (("--once", "once"), ("--timeout", "timeout"), ("--replay", "replay")):
-        if getattr(options, name) not in (None, False):
-            raise UsageError(f"{option} does not go with --loop")
+    refuse_loop(options, "--once", "--timeout", "--replay")
     # GPUs of the list that are gone are skipped here; the collector would fail.
     options.gpu = None
     return _follow(collector_command(options), query, gpus, options.loop)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from gpudash.analysis.table import ProcessRow
     from gpudash.model.snapshot import Snapshot
 
 
@@ -16,6 +17,8 @@ class Target(NamedTuple):
     width: int = 80
     color: bool = False
     ascii: bool = False
+    processes: Sequence[ProcessRow] | None = None
+    """Those that a table shows, None for all; the GPUs are in use by the others too."""
 
 
 Format = Callable[["Snapshot", Target], bytes]
@@ -24,7 +27,13 @@ Format = Callable[["Snapshot", Target], bytes]
 def _table(snapshot: Snapshot, target: Target) -> bytes:
     from gpudash.output import table
 
-    text = table.render(snapshot, width=target.width, color=target.color, ascii=target.ascii)
+    text = table.render(
+        snapshot,
+        width=target.width,
+        color=target.color,
+        ascii=target.ascii,
+        processes=target.processes,
+    )
     return text.encode("ascii" if target.ascii else "utf-8", "backslashreplace")
 
 

@@ -16,6 +16,7 @@ from gpudash.analysis.table import (
     BarGlyphs,
     DeviceRow,
     FittedColumn,
+    ProcessRow,
     bar_text,
     device_rows,
     fit,
@@ -51,17 +52,25 @@ _IDENTITY = frozenset({"index", "name"})
 _LEVELS: dict[FindingLevel, Style] = {"critical": "red", "warn": "yellow", "info": "plain"}
 
 
-def render(snapshot: Snapshot, *, width: int = 80, color: bool = False, ascii: bool = False) -> str:
+def render(
+    snapshot: Snapshot,
+    *,
+    width: int = 80,
+    color: bool = False,
+    ascii: bool = False,
+    processes: Sequence[ProcessRow] | None = None,
+) -> str:
     """Return the table, no line of it wider than `width` cells.
 
-    With `ascii` nothing beyond ASCII is used and foreign text is escaped.
+    It lists `processes`, or all with None, while counts and states are of the whole host. With
+    `ascii` nothing beyond ASCII is used and foreign text is escaped.
     """
     rows = device_rows(snapshot)
     columns = _device_columns(rows, width)
     sections = (
         _header(snapshot, min(width, max(line_cells(columns), _PAGE)), ascii),
         _devices(rows, columns, width, ascii),
-        _processes(snapshot, width, ascii),
+        _processes(snapshot, processes, width, ascii),
         _findings(snapshot, width, ascii),
         _errors(snapshot, width, ascii),
     )
@@ -151,8 +160,12 @@ def _unread(
     return [first, *([(" " * start, "plain"), *line] for line in words[1:])]
 
 
-def _processes(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
-    rows = process_rows(snapshot)
+def _processes(
+    snapshot: Snapshot, chosen: Sequence[ProcessRow] | None, room: int, ascii: bool
+) -> list[Line]:
+    rows = process_rows(snapshot) if chosen is None else chosen
+    if not rows and snapshot.processes:
+        return [[("No process fits", "plain")]]
     if not rows:
         return [[(no_processes_text(snapshot), "plain")]]
     columns = fit(PROCESS_COLUMNS, rows, room)

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter import EVERYTHING, Filter
-from gpudash.analysis.table import Column, ProcessRow
+from gpudash.analysis.table import Column, ProcessRow, largest_first
 
 Row = TypeVar("Row")
 
@@ -87,11 +87,6 @@ class Ranking(Generic[Row]):
     def _index_of(self, wanted: Hashable) -> int | None:
         found = (i for i, row in enumerate(self.rows) if self._identity(row) == wanted)
         return next(found, None)
-
-
-def largest_first(column: Column[Row]) -> bool:
-    """Whether a column is sorted from the largest at first: numbers are, words are not."""
-    return column.align == ">"
 
 
 Key = tuple[int, float | None]

@@ -162,3 +162,39 @@ def test_json_schema_is_printed_without_a_driver(tmp_path: Path) -> None:
     run = gpudash("--json-schema", library=no_library(tmp_path))
     assert run.status == 0
     assert "Device" in run.document["$defs"]
+
+
+@pytest.mark.parametrize("words", [("--json",), ("--format", "table")])
+def test_only_the_processes_asked_for_are_printed_and_gpus_stay_busy(
+    fakenvml: Path, holders: Holders, words: tuple[str, ...]
+) -> None:
+    held = holders(3)
+    wanted, other = held[1].pid, held[0].pid
+    run = gpudash(
+        *("--once", *words, "--pid", str(wanted), "--filter", "sleep", "--sort", "user,pid"),
+        library=fakenvml,
+        DEVICES=1,
+        PROCS_PER_DEVICE=3,
+        PIDS=pid_list(held),
+    )
+    assert (run.status, run.stderr) == (0, "")
+    assert str(wanted) in run.text
+    assert str(other) not in run.text
+
+
+def test_a_table_is_repeated_until_its_reader_leaves(fakenvml: Path) -> None:
+    with subprocess.Popen(
+        [*GPUDASH, "--once", "-l", "0.2", "--pid", "1"],
+        env=environment(fakenvml, DEVICES=1),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        headings = 0
+        for line in process.stdout:
+            headings += line.startswith("GPU ")
+            if headings == 3:
+                break
+        process.stdout.close()
+        process.wait(60)
+    assert headings == 3

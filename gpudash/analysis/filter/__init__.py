@@ -61,6 +61,11 @@ def parse(text: str) -> Filter:
     return Filter(text, tuple(_clause(word) for word in split(text)))
 
 
+def names_term(text: str, name: str) -> bool:
+    """Whether a filter tests this term; raises FilterError for a quote that is not closed."""
+    return any(word.sign and _term(word) is BY_NAME[name] for word in split(text))
+
+
 def _clause(word: Word) -> Clause:
     if not word.sign:
         return Clause(_plain(word.plain), word.negated)

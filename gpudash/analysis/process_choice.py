@@ -1,0 +1,87 @@
+"""Which processes a printed table or document shows, and in what order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpudash.analysis.columns.processes import PROCESS_COLUMNS
+from gpudash.analysis.filter import Filter, names_term, parse
+from gpudash.analysis.table import Column, ProcessRow, largest_first, process_rows
+from gpudash.model.errors import FilterError, UsageError
+from gpudash.model.snapshot import Snapshot
+
+_MAX_PID_DIGITS = 10
+_NEEDS_PAST = "idle"
+"""The column and the term that one sample knows nothing of."""
+
+
+class ProcessChoice(NamedTuple):
+    """Conditions that all must hold, and the columns to sort by, the first of which decides."""
+
+    conditions: tuple[Callable[[ProcessRow], bool], ...] = ()
+    sort: tuple[Column[ProcessRow], ...] = ()
+
+    def rows(self, snapshot: Snapshot) -> list[ProcessRow]:
+        """Return the processes that fit, ties in the snapshot's order."""
+        rows = [
+            row for row in process_rows(snapshot) if all(holds(row) for holds in self.conditions)
+        ]
+        for column in reversed(self.sort):
+            rows.sort(key=column.sort_key, reverse=largest_first(column))
+        return rows
+
+
+def choose(
+    *,
+    filter: str | None = None,
+    sort: str | None = None,
+    users: str | None = None,
+    pids: str | None = None,
+) -> ProcessChoice | None:
+    """Return the choice that options describe, None for all; raises UsageError."""
+    conditions: list[Callable[[ProcessRow], bool]] = []
+    if filter is not None:
+        conditions.append(_filter(filter).matches)
+    if users is not None:
+        names = frozenset(_words("--user", users, "names such as alice,bob"))
+        conditions.append(lambda row: row.process.username in names)
+    if pids is not None:
+        numbers = _pids(pids)
+        conditions.append(lambda row: row.process.pid in numbers)
+    columns = () if sort is None else _columns(sort)
+    return ProcessChoice(tuple(conditions), columns) if conditions or columns else None
+
+
+def _filter(text: str) -> Filter:
+    try:
+        if names_term(text, _NEEDS_PAST):
+            raise UsageError(f"--filter {text!r}: one sample does not know how long one is idle")
+        return parse(text)
+    except FilterError as error:
+        raise UsageError(f"--filter: {error}") from None
+
+
+def _columns(text: str) -> tuple[Column[ProcessRow], ...]:
+    known = {column.key: column for column in PROCESS_COLUMNS if column.key != _NEEDS_PAST}
+    words = [word.replace("-", "_").lower() for word in _words("--sort", text, "columns")]
+    for word in words:
+        if word not in known:
+            raise UsageError(f"--sort {word[:40]!r}: choose from {', '.join(known)}")
+    return tuple(known[word] for word in words)
+
+
+def _pids(text: str) -> frozenset[int]:
+    expected = "PIDs such as 4242,77"
+    words = _words("--pid", text, expected)
+    if not all(word.isdecimal() and len(word) <= _MAX_PID_DIGITS for word in words):
+        raise UsageError(f"--pid {text[:40]!r}: expected {expected}")
+    return frozenset(map(int, words))
+
+
+def _words(option: str, text: str, expected: str) -> list[str]:
+    """Return the words between commas; an unset variable of a script must not mean all."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise UsageError(f"{option} {text[:40]!r}: expected {expected}")
+    return words

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from gpudash.analysis.process_choice import choose
+from gpudash.model.errors import UsageError
+from gpudash.model.snapshot import Snapshot
+from tests.factories import GIB, make_process, make_process_device, make_snapshot
+
+
+def _snapshot() -> Snapshot:
+    held = [(30, "bob", 2), (10, "alice", 8), (20, "bob", 4), (40, "alice", 8), (50, None, 1)]
+    return make_snapshot(
+        processes=tuple(
+            make_process(
+                pid=pid,
+                username=user,
+                devices=(make_process_device(used_gpu_memory_bytes=size * GIB),),
+            )
+            for pid, user, size in held
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "pids"),
+    [
+        ({"filter": "mem>3G"}, [10, 20, 40]),
+        ({"filter": "mem>3G", "users": "bob"}, [20]),
+        ({"users": "bob,alice", "sort": "pid"}, [40, 30, 20, 10]),
+        ({"users": "bo"}, []),
+        ({"pids": "10, 30,99"}, [30, 10]),
+        ({"sort": "gpu_memory"}, [10, 40, 20, 30, 50]),
+        ({"sort": "user,gpu-memory"}, [50, 10, 40, 20, 30]),
+        ({"sort": "gpu_memory,PID"}, [40, 10, 20, 30, 50]),
+    ],
+)
+def test_choice_names_processes_and_their_order(options: dict[str, str], pids: list[int]) -> None:
+    choice = choose(**options)
+    assert choice is not None
+    assert [row.process.pid for row in choice.rows(_snapshot())] == pids
+
+
+def test_no_option_is_no_choice() -> None:
+    assert choose() is None
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"filter": "mem>"}, "mem"),
+        ({"filter": "idle>10m"}, "idle"),
+        ({"sort": "speed"}, "gpu_memory"),
+        ({"sort": "idle"}, "choose from"),
+        ({"sort": "pid,"}, "columns"),
+        ({"users": ""}, "alice"),
+        ({"pids": "12,x"}, "PIDs"),
+        ({"pids": "9" * 5000}, "PIDs"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(options: dict[str, str], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        choose(**options)
