@@ -35,6 +35,14 @@ from gpudash.model.errors import ExitStatus, is_exhausted
 from gpudash.model.text import clean
 from gpudash.tui.cells import ScreenBuffer, erases
 from gpudash.tui.draw.line import Line
+from gpudash.tui.link import (
+    ANSWER,
+    PARTING_SECONDS,
+    QUESTION,
+    Backlog,
+    FrameLimiter,
+    NonBlockingWriter,
+)
 
 try:
     from textual._xterm_parser import XTermParser
@@ -61,104 +69,10 @@ _HARMLESS = re.compile(
     r"(?:\x1b\[[?<>=][\d;]*\$?[a-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x07)*"
 ).fullmatch
 """Matches modes, questions and titles: what changes no cell."""
-_PARTING_SECONDS = 2.0
-"""How long the terminal may take for the last bytes."""
 _REPLY_SECONDS = 1.0
 """How long after a question its answer may come, which else the shell would get."""
 _ORDER_SECONDS = 0.1
 """How long a screen that closes is waited for: it may never report that it is done with a key."""
-
-
-class FrameLimiter:
-    """Lets some frames through at once and the others at a steady rate.
-
-    Between a program and a terminal far away lie buffers for megabytes: a held key would fill
-    them with frames that are outdated when they are seen.
-    """
-
-    def __init__(
-        self,
-        burst: float = 3.0,
-        per_second: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._burst, self._per_second, self._clock = burst, per_second, clock
-        self._credit, self._since = burst, clock()
-
-    def delay(self) -> float:
-        """Return the seconds until a frame may be sent, 0 if it may be now."""
-        now = self._clock()
-        self._credit = min(self._burst, self._credit + (now - self._since) * self._per_second)
-        self._since = now
-        return max(0.0, 0.999 - self._credit) / self._per_second
-
-    def spend(self) -> None:
-        """Count a frame that was sent."""
-        self._credit -= 1.0
-
-
-class NonBlockingWriter:
-    """Writes at once what the terminal takes; the rest follows when it takes more."""
-
-    def __init__(
-        self, descriptor: int, loop: asyncio.AbstractEventLoop, on_free: Callable[[], None]
-    ) -> None:
-        """Write to what a descriptor stands for; `on_free` is called when all that waited left."""
-        # A description of its own: not to wait is a property of the description, and the one
-        # behind standard output is shared with the shell.
-        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        try:
-            self._descriptor = os.open(f"/proc/self/fd/{descriptor}", flags)
-        except OSError:
-            # A terminal of another user cannot be opened again; writing to it may wait.
-            self._descriptor = os.dup(descriptor)
-        self._loop, self._on_free = loop, on_free
-        self._waiting = b""
-
-    @property
-    def busy(self) -> bool:
-        """Whether something is still waiting to be written."""
-        return bool(self._waiting)
-
-    def write(self, data: str) -> None:
-        """Send data behind all that waits."""
-        encoded = data.encode("utf-8", "replace")
-        if self._waiting:
-            self._waiting += encoded
-            return
-        self._waiting = self._remainder(encoded)
-        if self._waiting:
-            self._loop.add_writer(self._descriptor, self._resume)
-
-    def close(self) -> None:
-        """Send the rest, for which the terminal has two seconds, and let go."""
-        if self._waiting and not self._loop.is_closed():
-            self._loop.remove_writer(self._descriptor)
-        end = time.monotonic() + _PARTING_SECONDS
-        poll = select.poll()
-        poll.register(self._descriptor, select.POLLOUT)
-        while self._waiting and (left := end - time.monotonic()) > 0:
-            poll.poll(left * 1000)
-            self._waiting = self._remainder(self._waiting)
-        os.close(self._descriptor)
-
-    def _resume(self) -> None:
-        self._waiting = self._remainder(self._waiting)
-        if not self._waiting:
-            self._loop.remove_writer(self._descriptor)
-            self._on_free()
-
-    def _remainder(self, data: bytes) -> bytes:
-        """Send what the terminal takes now and return what it does not."""
-        while data:
-            try:
-                data = data[os.write(self._descriptor, data) :]
-            except BlockingIOError:
-                return data
-            except OSError:
-                # The terminal is gone; reading from it ends the process.
-                return b""
-        return b""
 
 
 class Terminal(LinuxDriver):
@@ -170,7 +84,7 @@ class Terminal(LinuxDriver):
         self.buffer = app.adopted or ScreenBuffer(
             COLOR_SYSTEMS[app.console.color_system or "truecolor"], erases=erases(os.environ)
         )
-        self.limiter = FrameLimiter()
+        self.limiter, self.backlog = FrameLimiter(), Backlog()
         self.taken_over_at = -math.inf
         """When the terminal was last taken, on the monotonic clock: at first or after a stop."""
         self.curtain = self._screen_entered = app.pre_frame_shown
@@ -223,18 +137,21 @@ class Terminal(LinuxDriver):
             if data:
                 self.limiter.spend()
                 self._put(f"{_SYNC_START}{data}{_SYNC_END}" if self._sync else data)
+                self._ask(self.backlog.sent(len(data.encode())))
 
     def may_send(self) -> bool:
         """Whether a frame may be sent now; if not, the app is told to draw when it may."""
         if self.output is not None and self.output.busy:
             return False
-        delay = self.limiter.delay()
+        delay = max(self.limiter.delay(), self.backlog.delay())
         if delay and self._frame_timer is None:
             self._frame_timer = asyncio.get_running_loop().call_later(delay, self._send_late)
         return not delay
 
     def _send_late(self) -> None:
-        self._frame_timer = None
+        if self._frame_timer is not None:
+            self._frame_timer.cancel()
+            self._frame_timer = None
         self.owner.draw_owed()
         self.send()
 
@@ -251,6 +168,7 @@ class Terminal(LinuxDriver):
         # After a SIGSTOP nothing was given back.
         found = self.owner.found_attributes or (self.attrs_before if self.output else None)
         self._questions = self._replies = 0
+        self.backlog = Backlog()
         if self._is_again:
             self.buffer.forget()
         self._is_again = True
@@ -299,17 +217,29 @@ class Terminal(LinuxDriver):
 
     def _drop_replies(self) -> None:
         end = self.taken_over_at + _REPLY_SECONDS
+        if self.backlog.is_asked and self.output is not None:
+            end = time.monotonic() + PARTING_SECONDS
+            self.output.drain(end)
         while self._replies < self._questions and (left := end - time.monotonic()) > 0:
             if not select.select([self.fileno], [], [], left)[0]:
                 return
             data = read(self.fileno)
             if not data:
                 return
-            self.count_replies(data)
+            self._replies += data.count(b"$y")
 
-    def count_replies(self, data: bytes) -> None:
-        """Count the answers to questions that stand in what was read."""
+    def _ask(self, due: bool) -> None:
+        if due:
+            self._questions += 1
+            self._put(QUESTION)
+
+    def take_replies(self, data: bytes) -> None:
+        """Count the answers in what was read, and send what was held back for them."""
         self._replies += data.count(b"$y")
+        for _ in range(data.count(ANSWER)):
+            self._ask(self.backlog.answered())
+            if self._frame_timer is not None:
+                self._send_late()
 
     # Input
 
@@ -348,7 +278,7 @@ class KeyReader:
             # There is nothing to restore, and a loop without input would only spin.
             self._terminal.owner.hang_up()
             os._exit(ExitStatus.HANGUP)
-        self._terminal.count_replies(data)
+        self._terminal.take_replies(data)
         for part in self._pastes.feed(self._decode(data)):
             for message in (part,) if isinstance(part, Paste) else self._parser.feed(part):
                 self._terminal.process_message(message)

@@ -14,7 +14,7 @@ from textual.geometry import Size
 from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.terminal import FrameLimiter, NonBlockingWriter
+from gpudash.tui.link import FrameLimiter, NonBlockingWriter
 from gpudash.tui.terminal import Terminal as TerminalDriver
 from tests.factories import (
     GIB,

@@ -25,7 +25,8 @@ from textual.widgets import Static
 from gpudash import tui
 from gpudash.feed.protocol import FeedState
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.terminal import FrameLimiter, NonBlockingWriter, Pastes, TerminalApp
+from gpudash.tui.link import Backlog, FrameLimiter, NonBlockingWriter
+from gpudash.tui.terminal import Pastes, TerminalApp
 from gpudash.tui.views.view import View
 from tests.factories import make_snapshot
 from tests.tui.stage import (
@@ -268,6 +269,27 @@ def test_frames_that_follow_each_other_fast_wait_for_their_turn() -> None:
         assert limiter.delay() == 0
         limiter.spend()
     assert limiter.delay() > 0
+
+
+def test_frames_wait_for_the_answer_that_says_the_earlier_ones_are_seen() -> None:
+    now = [0.0]
+    backlog = Backlog(clock=lambda: now[0])
+    assert not backlog.sent(100_000)
+    assert backlog.delay() == 0, "a terminal that never answered is not waited for"
+    backlog = Backlog(clock=lambda: now[0])
+    assert not backlog.answered()
+    assert not backlog.sent(1000)
+    assert backlog.sent(1500)
+    assert backlog.delay() == 0
+    assert not backlog.sent(3000), "one question at a time"
+    assert backlog.delay() > 0
+    assert backlog.answered()
+    assert backlog.delay() == 0
+    assert not backlog.sent(2000)
+    assert backlog.delay() > 0
+    now[0] = 60.0
+    assert backlog.delay() == 0, "nor is one that stopped to answer"
+    assert not backlog.sent(5000)
 
 
 async def test_what_is_held_back_is_drawn_once_when_its_turn_comes() -> None:
