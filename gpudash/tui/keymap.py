@@ -253,7 +253,12 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
     key("panels.sparklines", "v", "v", "toggle_panel('sparklines')", "show or hide the sparklines"),
     key("panels.columns", "C", "C", "choose_columns", "choose the columns of the processes"),
     key(
-        "sort.choose", "s,f6", "s", "choose_sort", "choose the column to sort by (also F6)", "sort"
+        "sort.choose",
+        "s,f6",
+        "s",
+        "choose_sort",
+        "sort by a column, ties as before (also F6)",
+        "sort",
     ),
     key(
         "sort.next",

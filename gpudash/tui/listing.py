@@ -26,6 +26,8 @@ class Ranking(Generic[Row]):
         """Those that are shown, ordered."""
         self.sort_key = sort_key
         self.descending = True
+        self._then_by = sort_key, True
+        """The column sorted by before, which decides between ties, and whether it descends."""
         self.cursor = 0
         """Index of the selected row, -1 for none."""
         self.top = 0
@@ -44,10 +46,14 @@ class Ranking(Generic[Row]):
         self._order(followed)
 
     def sort_by(self, key: str) -> None:
-        """Order by a column, numbers from the largest; the column in force turns around."""
+        """Order by a column, numbers from the largest; the column in force turns around.
+
+        Rows that are equal in it keep the order of the column before.
+        """
         if key == self.sort_key:
             self.reverse()
             return
+        self._then_by = self.sort_key, self.descending
         self.sort_key, self.descending = key, largest_first(self._columns[key])
         self._order(self._followed)
 
@@ -80,7 +86,8 @@ class Ranking(Generic[Row]):
 
     def _order(self, *followed: Hashable) -> None:
         """Sort the rows and put the cursor on the first that is followed and shown."""
-        self.rows.sort(key=self._columns[self.sort_key].sort_key, reverse=self.descending)
+        for key, descending in (self._then_by, (self.sort_key, self.descending)):
+            self.rows.sort(key=self._columns[key].sort_key, reverse=descending)
         found = (self._index_of(each) for each in followed if each is not None)
         self._put(next((index for index in found if index is not None), self.cursor))
 

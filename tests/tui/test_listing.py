@@ -8,7 +8,7 @@ from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter import parse
 from gpudash.analysis.table import process_rows
 from gpudash.tui.listing import Listing
-from tests.factories import make_snapshot
+from tests.factories import make_process, make_process_device, make_snapshot
 from tests.tui.stage import process_of
 
 KEYS = [column.key for column in PROCESS_COLUMNS]
@@ -49,6 +49,24 @@ def test_window_holds_the_cursor_and_wastes_no_line(
         window = listing.window(height)
         assert len(window) == min(height, len(listed))
         assert not listed or listing.cursor in window
+
+
+def test_ties_keep_the_order_of_the_column_sorted_by_before() -> None:
+    held = ((1, "bob", 2), (2, "alice", 1), (3, "bob", 3), (4, "alice", 4))
+    processes = tuple(
+        make_process(
+            pid=pid, username=user, devices=(make_process_device(used_gpu_memory_bytes=size),)
+        )
+        for pid, user, size in held
+    )
+    listing = Listing("gpu_memory")
+    listing.fill(process_rows(make_snapshot(4, processes=processes)))
+    listing.sort_by("user")
+    assert [row.process.pid for row in listing.rows] == [4, 2, 3, 1]
+    listing.reverse()
+    assert [row.process.pid for row in listing.rows] == [3, 1, 4, 2]
+    listing.fill(process_rows(make_snapshot(4, processes=processes[::-1])))
+    assert [row.process.pid for row in listing.rows] == [3, 1, 4, 2]
 
 
 @given(numbers, st.sampled_from(KEYS))
