@@ -11,6 +11,7 @@ from time import monotonic
 
 from gpudash.collect.source import Holders
 from gpudash.model.process import Holder
+from gpudash.model.text import NAME_BYTES, bound_all
 from gpudash.system import processes
 from gpudash.system.files import read_link
 from gpudash.system.processes import Facts, ProcStat
@@ -153,7 +154,7 @@ class HolderSearch:
             pid=pid,
             start_ticks=stat.start_ticks,
             username=facts.username,
-            command_line=facts.command_line,
+            command_line=facts.command_line and bound_all(facts.command_line, NAME_BYTES),
         )
 
 

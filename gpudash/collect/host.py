@@ -23,7 +23,7 @@ from gpudash.model.fault import Fault
 from gpudash.model.process import Lease, Process
 from gpudash.model.secrets import mask_arguments, mask_text
 from gpudash.model.snapshot import Host
-from gpudash.model.text import SafeText, clean
+from gpudash.model.text import SafeText, bound_all, clean
 from gpudash.system import processes
 from gpudash.system.files import read_start
 from gpudash.system.processes import Facts, ProcStat
@@ -41,7 +41,7 @@ class LinuxReader:
     def __init__(
         self, *, show_secrets: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._read_facts = _facts if show_secrets else _masked_facts
+        self._read_facts = _bounded(_facts if show_secrets else _masked_facts)
         self._table = ProcessTable(self._read_facts)
         self._search: HolderSearch | None = None
         self._leases = LeaseTable(clock)
@@ -120,6 +120,24 @@ class LinuxReader:
             self._cpu_percent = round(min(max(100 * busy / total, 0.0), 100.0), 1)
             self._cpu_seconds = seconds
         return self._cpu_percent
+
+
+_COMMAND_LINE_BYTES = 4096
+"""What a document holds of one command line."""
+_ReadFacts = Callable[[int, ProcStat], "Facts | None"]
+
+
+def _bounded(read: _ReadFacts) -> _ReadFacts:
+    """Return what reads facts of which the command line fits a document."""
+
+    def read_bounded(pid: int, stat: ProcStat) -> Facts | None:
+        facts = read(pid, stat)
+        if facts is None or facts.command_line is None:
+            return facts
+        line = bound_all(facts.command_line, _COMMAND_LINE_BYTES)
+        return facts if line is facts.command_line else replace(facts, command_line=line)
+
+    return read_bounded
 
 
 def _facts(pid: int, stat: ProcStat) -> Facts | None:

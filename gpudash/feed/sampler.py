@@ -158,6 +158,8 @@ class LineStream:
         silence = self._clock() - max(collector.sampled_at, self._resumed_at)
         if silence < collector.stale_after:
             return ""
+        if collector.failure is not None:
+            return f"no sample for {duration(silence)}: {collector.failure}"
         return f"no sample for {duration(silence)}: the driver does not answer"
 
     def wait(self, seconds: float, descriptor: int) -> None:

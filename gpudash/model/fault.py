@@ -21,7 +21,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     """Why something could not be read, in one line for people."""
 
     # fmt: off
-    source: Annotated[str, _state(Unit.NONE, "What failed: nvml, host, processes or topology.")]
+    source: Annotated[str, _state(Unit.NONE,
+        "What failed: nvml, host, processes, topology, or document where it is cut.")]
     message: Annotated[SafeText, _state(Unit.NONE, "What failed and what to do, one line.")]
     code: Annotated[Index | None, _state(Unit.NONE,
         "NVML's return value, null for other sources.")] = None

@@ -82,7 +82,8 @@ class Process(Struct, frozen=True, kw_only=True):
         "Owner, or the uid if it has no name.")] = None
     name: Annotated[SafeText | None, _process(Unit.NONE, "Name of the executable.")] = None
     command_line: Annotated[tuple[SafeText, ...] | None, _process(Unit.NONE,
-        "Program and arguments, made printable; secrets masked unless asked for.")] = None
+        "Program and arguments, made printable, 4096 bytes of them at most; secrets masked "
+        "unless asked for.")] = None
     cpu_percent: Annotated[Amount | None, _process(Unit.PERCENT,
         "CPU time, 100 is one core: since the last sample, in the first one since it "
         "started.")] = None
@@ -148,7 +149,8 @@ class Holder(Struct, frozen=True, kw_only=True):
     username: Annotated[SafeText | None, _memory(Unit.NONE,
         "Owner, or the uid if it has no name.")] = None
     command_line: Annotated[tuple[SafeText, ...] | None, _memory(Unit.NONE,
-        "Program and arguments, cleaned of control characters.")] = None
+        "Program and first arguments, 256 bytes of them at most: it is repeated for each "
+        "GPU.")] = None
     # fmt: on
 
     def __str__(self) -> str:

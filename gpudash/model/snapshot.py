@@ -35,6 +35,7 @@ __all__ = [
     "Job",
     "JobKind",
     "Lease",
+    "LeftOut",
     "P2PStatus",
     "Process",
     "ProcessDevice",
@@ -170,10 +171,24 @@ class Host(Struct, frozen=True, kw_only=True):
     # fmt: on
 
 
+_document = partial(metric, Group.DOCUMENT)
+
+
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """How much of a snapshot is missing in its document, which is of a limited size."""
+
+    # fmt: off
+    command_lines: Annotated[Natural, _document(Unit.COUNT,
+        "Command lines of processes of which only the program is left.")] = 0
+    holders: Annotated[Natural, _document(Unit.COUNT,
+        "Processes that are missing in the lists of holders.")] = 0
+    findings: Annotated[Natural, _document(Unit.COUNT, "Missing findings.")] = 0
+    processes: Annotated[Natural, _document(Unit.COUNT, "Missing processes.")] = 0
+    # fmt: on
+
+
 SCHEMA = 1
 """Version of the document; it only grows: fields are added, never renamed or removed."""
-
-_document = partial(metric, Group.DOCUMENT)
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -197,6 +212,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         "What is wrong or wasteful, the worst first; null if it was not examined.")] = None
     leases: Annotated[tuple[Lease, ...], _document(Unit.NONE,
         "GPUs leased with `gpudash run`.")] = ()
+    left_out: Annotated[LeftOut | None, _document(Unit.NONE,
+        "What is missing because the document would exceed 8 MiB, null for nothing.")] = None
     brief: Annotated[bool, _document(Unit.NONE,
         "Whether not all was read yet, so that null means nothing; never in what is printed.")
         ] = False

@@ -8,7 +8,7 @@ text. `clean` makes them printable, once, where they enter; everything later may
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NewType
 
@@ -17,6 +17,12 @@ SafeText = NewType("SafeText", str)
 
 LIMIT = 4096
 """Characters kept of one foreign string; the rest is replaced by an ellipsis."""
+
+NAME_BYTES = 256
+"""What a name that any user can choose may take of a JSON document."""
+_MAX_WIRE_BYTES = 4
+"""Of one character of clean text."""
+_QUOTES = len('"",')
 
 _ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Me"})
@@ -48,6 +54,44 @@ def clean(text: str, limit: int = LIMIT) -> SafeText:
 def clean_bytes(raw: bytes, limit: int = LIMIT) -> SafeText:
     """Return bytes of an unknown encoding as safe text, undecodable ones as `\\xff`."""
     return clean(raw.decode("utf-8", "surrogateescape"), limit)
+
+
+def wire_size(text: str) -> int:
+    """Return the bytes of clean text in a JSON document, without its quotes."""
+    return len(text.encode()) + text.count('"') + text.count("\\")
+
+
+def bound(text: SafeText, limit: int) -> SafeText:
+    """Return clean text that takes at most `limit` bytes of JSON; a shortened one ends in `…`."""
+    if _MAX_WIRE_BYTES * len(text) <= limit or wire_size(text) <= limit:
+        return text
+    left, end = limit - wire_size("…"), 0
+    for char in text[:limit]:
+        left -= wire_size(char)
+        if left < 0:
+            break
+        end += 1
+    return SafeText(text[:end] + "…")
+
+
+def bound_all(texts: Sequence[SafeText], limit: int) -> tuple[SafeText, ...]:
+    """Return texts that take at most `limit` bytes of JSON together.
+
+    The first that does not fit is shortened, and those behind it are left out.
+    """
+    sizes = [wire_size(text) + _QUOTES for text in texts]
+    if sum(sizes) <= limit:
+        return tuple(texts)
+    kept: list[SafeText] = []
+    left = limit - wire_size("…") - _QUOTES
+    for text, size in zip(texts, sizes, strict=True):
+        if size > left:
+            room = left + wire_size("…")
+            kept.append(bound(text, min(room, size - _QUOTES - 1)))
+            break
+        kept.append(text)
+        left -= size
+    return tuple(kept)
 
 
 @lru_cache(maxsize=4096)

@@ -11,12 +11,19 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from gpudash.model.errors import WireError
-from gpudash.model.snapshot import Snapshot, Topology
-from gpudash.model.text import LIMIT, clean, is_plain
+from gpudash.model.snapshot import Fault, LeftOut, Snapshot, Topology
+from gpudash.model.text import LIMIT, NAME_BYTES, SafeText, bound, clean, is_plain
 
 _encoder = msgspec.json.Encoder()
+
+MAX_BYTES = 8 * 1024 * 1024
+"""Of a document: half of what a reader takes."""
+_NOTE_BYTES = 512
+"""More than the counts of what was left out take."""
+_SOURCE = "document"
 
 _MAX_LENGTH = 10 * LIMIT + 1
 """Characters of the longest clean text: each of them an escape, and an ellipsis."""
@@ -34,8 +41,81 @@ class Received(NamedTuple):
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """Return a snapshot as one line of UTF-8 JSON without its newline."""
-    return _encoder.encode(snapshot)
+    """Return a snapshot as one line of UTF-8 JSON without its newline.
+
+    One that would take more than `MAX_BYTES` is written without what matters least: in this
+    order arguments, of the processes with the least GPU memory first; holders, of the last GPU
+    first; findings that are not critical; processes with the least GPU memory. `left_out` counts
+    them, and a fault names them.
+    """
+    line = _encoder.encode(snapshot)
+    if len(line) <= MAX_BYTES:
+        return line
+    return _encoder.encode(_shortened(snapshot, len(line) - MAX_BYTES + _NOTE_BYTES))
+
+
+def _shortened(snapshot: Snapshot, excess: int) -> Snapshot:
+    """Return a snapshot whose document takes `excess` bytes less, as far as that is possible."""
+    devices, processes = list(snapshot.devices), list(snapshot.processes)
+    findings = list(snapshot.findings or ())
+    least_first = sorted(
+        range(len(processes)), key=lambda index: processes[index].used_gpu_memory_bytes or 0
+    )
+    command_lines = holders = 0
+    for index in least_first:
+        process = processes[index]
+        if excess > 0 and process.command_line and process.command_line[1:]:
+            line = bound(process.command_line[0], NAME_BYTES), SafeText("…")
+            excess -= _size(process.command_line) - _size(line)
+            processes[index] = replace(process, command_line=line)
+            command_lines += 1
+    for index, device in reversed(list(enumerate(devices))):
+        if excess > 0 and device.holders:
+            excess -= _size(device.holders)
+            devices[index] = replace(device, holders=(), holders_complete=False)
+            holders += len(device.holders)
+    while excess > 0 and findings and findings[-1].level != "critical":
+        excess -= _size(findings.pop())
+    missing = set()
+    for index in least_first:
+        if excess > 0:
+            excess -= _size(processes[index])
+            missing.add(index)
+    left_out = _sum(
+        snapshot.left_out or LeftOut(),
+        LeftOut(
+            command_lines=command_lines,
+            holders=holders,
+            findings=len(snapshot.findings or ()) - len(findings),
+            processes=len(missing),
+        ),
+    )
+    kept = tuple(each for index, each in enumerate(processes) if index not in missing)
+    return replace(
+        snapshot,
+        devices=tuple(devices),
+        processes=kept,
+        findings=None if snapshot.findings is None else tuple(findings),
+        errors=(*(each for each in snapshot.errors if each.source != _SOURCE), _fault(left_out)),
+        left_out=left_out,
+    )
+
+
+def _size(part: object) -> int:
+    return len(_encoder.encode(part))
+
+
+def _sum(first: LeftOut, second: LeftOut) -> LeftOut:
+    names = LeftOut.__struct_fields__
+    return LeftOut(**{name: getattr(first, name) + getattr(second, name) for name in names})
+
+
+def _fault(left_out: LeftOut) -> Fault:
+    """Return what is missing in one line."""
+    counts = [(getattr(left_out, name), name) for name in LeftOut.__struct_fields__]
+    parts = ", ".join(f"{count} {name.replace('_', ' ')}" for count, name in counts if count)
+    message = f"too much for one document of {MAX_BYTES >> 20} MiB; left out: {parts}"
+    return Fault(source=_SOURCE, message=SafeText(message))
 
 
 def prepare() -> None:

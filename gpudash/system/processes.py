@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 
 from gpudash.model.process import Job
-from gpudash.model.text import SafeText, clean, clean_bytes
+from gpudash.model.text import NAME_BYTES, SafeText, bound, clean, clean_bytes
 from gpudash.system.files import read_link, read_start
 
 _T = TypeVar("_T")
@@ -55,6 +55,8 @@ _NO_LOGIN = 2**32 - 1
 _MAX_ARGUMENTS = 512
 _MAX_ARGUMENT_CHARACTERS = 4096
 _MAX_COMMAND_LINE_BYTES = 32768
+_MAX_FACTS_BYTES = 6144
+"""More than a document holds of a command line, so that a secret at its end is seen whole."""
 _DEVICE_NODES = ("/dev/nvidia", "/dev/dxg")
 # The inode of the first PID namespace is a constant of the kernel, PROC_PID_INIT_INO.
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
@@ -212,11 +214,14 @@ def namespace_pids(status: bytes) -> tuple[int, ...]:
 
 
 def facts(pid: int, stat: ProcStat) -> Facts | None:
-    """Return owner, name and arguments of the process of a stat line, None if it is gone."""
+    """Return owner, name and arguments of the process of a stat line, None if it is gone.
+
+    Of a very long command line only the beginning, since it is read of all processes.
+    """
     status = read_status(pid)
     if status is None:
         return None
-    uid, arguments = owner_id(status), command_line(pid)
+    uid, arguments = owner_id(status), command_line(pid, _MAX_FACTS_BYTES)
     return Facts(
         username=None if uid is None else username(uid),
         name=name(stat.name, arguments),
@@ -230,13 +235,13 @@ def name(comm: bytes, arguments: tuple[str, ...] | None) -> SafeText | None:
     whole = os.path.basename(arguments[0]) if arguments else ""
     # With a blank in it, it is a title that the process gave itself, options and all.
     if len(comm) >= _COMM_BYTES and whole.startswith(short) and " " not in whole:
-        return SafeText(whole)
+        return bound(SafeText(whole), NAME_BYTES)
     return short or None
 
 
-def command_line(pid: int) -> tuple[SafeText, ...] | None:
+def command_line(pid: int, max_bytes: int = _MAX_COMMAND_LINE_BYTES) -> tuple[SafeText, ...] | None:
     """Return the arguments, cut with an ellipsis where they are very long; None for none."""
-    raw = read_start(f"/proc/{pid}/cmdline", _MAX_COMMAND_LINE_BYTES + 1) or b""
+    raw = read_start(f"/proc/{pid}/cmdline", max_bytes + 1) or b""
     # A title that replaced the arguments is padded with zeros.
     arguments = raw.rstrip(b"\0").split(b"\0")
     if arguments == [b""]:
@@ -244,7 +249,7 @@ def command_line(pid: int) -> tuple[SafeText, ...] | None:
     shown = tuple(
         clean_bytes(part, _MAX_ARGUMENT_CHARACTERS) for part in arguments[:_MAX_ARGUMENTS]
     )
-    cut = len(raw) > _MAX_COMMAND_LINE_BYTES or len(arguments) > _MAX_ARGUMENTS
+    cut = len(raw) > max_bytes or len(arguments) > _MAX_ARGUMENTS
     return (*shown, SafeText("…")) if cut else shown
 
 
@@ -252,7 +257,7 @@ def command_line(pid: int) -> tuple[SafeText, ...] | None:
 def username(uid: int) -> SafeText:
     """Return the name of a user, the uid itself if it has none."""
     try:
-        return clean(pwd.getpwuid(uid).pw_name)
+        return bound(clean(pwd.getpwuid(uid).pw_name), NAME_BYTES)
     except KeyError:
         return SafeText(str(uid))
 

@@ -242,3 +242,10 @@ def test_what_cannot_be_replayed_is_one_clear_line(
     assert run.status == status
     assert told in run.stderr
     assert run.stderr.count("\n") == 1
+
+
+def test_without_a_sample_it_fails_and_leaves_no_file(fakenvml: Path, tmp_path: Path) -> None:
+    path = tmp_path / "none.gpudash"
+    run = gpudash("record", str(path), "--duration", "0.001s", library=fakenvml, DEVICES=2)
+    assert (run.status, path.exists()) == (10, False)
+    assert f"{path} was not written: " in run.stderr

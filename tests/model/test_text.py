@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import unicodedata
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.model.text import LIMIT, clean, clean_bytes, did_you_mean
+from gpudash.model.text import LIMIT, bound, bound_all, clean, clean_bytes, did_you_mean, wire_size
 
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=60)
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -95,3 +96,31 @@ def test_a_mistyped_word_is_answered_with_the_closest_names() -> None:
         "did you mean fan.speed or fan.speed2?"
     )
     assert did_you_mean("--sort", ["--format"], cutoff=0.7) == ""
+
+
+@given(ANYTHING, st.integers(3, 60))
+def test_a_bounded_text_takes_no_more_of_a_document(text: str, limit: int) -> None:
+    cleaned = clean(text)
+    bounded = bound(cleaned, limit)
+    assert wire_size(bounded) == len(msgspec.json.encode(bounded)) - 2 <= limit
+    assert bounded == cleaned or (bounded[-1] == "…" and cleaned.startswith(bounded[:-1]))
+    assert clean(bounded) == bounded
+    if wire_size(cleaned) <= limit:
+        assert bounded == cleaned
+
+
+@given(st.lists(ANYTHING, max_size=12), st.integers(6, 200))
+def test_bounded_texts_take_no_more_together(texts: list[str], limit: int) -> None:
+    cleaned = tuple(map(clean, texts))
+    bounded = bound_all(cleaned, limit)
+    assert sum(len(msgspec.json.encode(text)) + 1 for text in bounded) <= limit
+    if bounded != cleaned:
+        assert bounded[-1].endswith("…")
+        assert bounded[:-1] == cleaned[: len(bounded) - 1]
+
+
+def test_texts_that_fit_are_kept_as_they_are() -> None:
+    words = clean("python"), clean("train.py")
+    assert bound_all(words, 20) is words
+    assert bound_all((*words, clean("--name=x")), 26) == (*words, "…")
+    assert bound(clean('"' * 10), 13) == '"' * 5 + "…"

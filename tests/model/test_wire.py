@@ -9,15 +9,16 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpudash.model import snapshot as vocabulary
 from gpudash.model.errors import WireError
-from gpudash.model.snapshot import EMPTY, Snapshot
+from gpudash.model.snapshot import EMPTY, Finding, Holder, LeftOut, Process, Snapshot
 from gpudash.model.text import LIMIT, clean
 from gpudash.model.units import Unit
-from gpudash.model.wire import decode, encode, json_schema, pretty
+from gpudash.model.wire import MAX_BYTES, decode, encode, json_schema, pretty
 from gpudash.output import table
-from tests.factories import make_device, make_process, make_snapshot
+from tests.factories import make_device, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 
 LONE_SURROGATE = rb'{"taken_at":"2026-01-02T03:04:05Z","host":{"hostname":"\ud800"}}'
@@ -218,3 +219,65 @@ def test_longest_clean_text_stays_whole() -> None:
     longest = clean("\U000e0041" * LIMIT * 2)
     snapshot = make_snapshot(processes=(make_process(username=longest),))
     assert decode(encode(snapshot)) == snapshot
+
+
+LONG = clean("x" * 4000)
+
+
+def crowd(count: int, **overrides: Any) -> tuple[Process, ...]:
+    """Processes of which each holds more GPU memory than the one before."""
+    return tuple(
+        make_process(
+            pid=pid,
+            devices=(make_process_device(used_gpu_memory_bytes=pid),),
+            **{"command_line": ("python", LONG, LONG), **overrides},
+        )
+        for pid in range(1, count + 1)
+    )
+
+
+def test_a_document_that_is_too_large_loses_arguments_of_small_processes_first() -> None:
+    holder = Holder(pid=9, command_line=(LONG,))
+    whole = make_snapshot(1, processes=crowd(1500), devices=(make_device(holders=(holder,)),))
+    line = encode(whole)
+    assert MAX_BYTES - 10_000 < len(line) <= MAX_BYTES
+    decoded = decode(line)
+    assert decoded.devices == whole.devices
+    assert decoded.left_out is not None
+    count = decoded.left_out.command_lines
+    assert decoded.left_out == LeftOut(command_lines=count)
+    assert decoded.processes[count:] == whole.processes[count:]
+    assert {each.command_line for each in decoded.processes[:count]} == {("python", "…")}
+    assert [each.key for each in decoded.processes] == [each.key for each in whole.processes]
+    (fault,) = decoded.errors
+    assert (fault.source, str(count) in fault.message) == ("document", True)
+
+
+def test_holders_then_findings_then_small_processes_follow() -> None:
+    holder = Holder(pid=9, command_line=(LONG,))
+    devices = (make_device(holders=(holder,) * 64, holders_complete=True),)
+    findings = (
+        Finding(rule="a", level="critical", sentence="a"),
+        Finding(rule="b", level="warn", sentence="b"),
+    )
+    processes = crowd(1, command_line=("a",), name=LONG) * 2500
+    decoded = decode(
+        encode(make_snapshot(1, processes=processes, devices=devices, findings=findings))
+    )
+    assert decoded.left_out is not None
+    assert decoded.left_out.holders == 64
+    assert (decoded.devices[0].holders, decoded.devices[0].holders_complete) == ((), False)
+    assert decoded.findings == findings[:1]
+    assert decoded.left_out.findings == 1
+    assert len(decoded.processes) + decoded.left_out.processes == 2500
+    assert decoded.left_out.processes > 0
+    assert len(encode(decoded)) <= MAX_BYTES
+
+
+def test_what_was_left_out_before_is_counted_with_what_is_left_out_now() -> None:
+    first = decode(encode(make_snapshot(1, processes=crowd(1500))))
+    again = decode(encode(replace(first, processes=(*first.processes, *crowd(1500)))))
+    assert first.left_out is not None
+    assert again.left_out is not None
+    assert again.left_out.command_lines > first.left_out.command_lines
+    assert len([fault for fault in again.errors if fault.source == "document"]) == 1

@@ -16,10 +16,11 @@ from gpudash.cli.stream import alerts
 from gpudash.cli.values import count, seconds, size, span
 from gpudash.cli.verbs import Verb
 from gpudash.feed.recording.writer import Writer
-from gpudash.feed.sampler import LineStream
+from gpudash.feed.sampler import LineStream, SilenceError
 from gpudash.model import wire
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean
 from gpudash.model.units import duration, short_size
 from gpudash.system import terminal
 
@@ -50,8 +51,8 @@ def run(options: argparse.Namespace) -> int:
     """Record until the time is over, or a signal, whose status it then has.
 
     SIGUSR1 releases the GPUs until the next SIGUSR1. Raises UsageError where a file is in
-    the way, OutputError when it cannot be written, and the collector's own error where there
-    never was a sample.
+    the way, OutputError when it cannot be written, and the collector's own error, or
+    SilenceError, where there never was a sample.
     """
     with alerts(options) as observe:
         return _record(options, observe)
@@ -82,9 +83,20 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
                     if observe is not None:
                         observe(wire.decode(line))
                 progress.update(stream.problem)
+            problem = stream.problem
     finally:
         progress.end()
+    if not writer.lines:
+        raise _nothing_recorded(options.file, problem, end.status)
     return ExitStatus.OK if end.status is None else end.status
+
+
+def _nothing_recorded(path: str, problem: str, status: int | None) -> SilenceError:
+    """Return why there is no file, with the status of the signal that ended the wait, if any."""
+    why = problem or "it ended before the first sample"
+    error = SilenceError(f"{clean(path)} was not written: {why}")
+    error.exit_status = error.exit_status if status is None else status
+    return error
 
 
 class _Progress:

@@ -13,12 +13,14 @@ import pytest
 from textual.pilot import Pilot
 
 from gpudash.analysis.inspection import Inspection, inspect
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.views.process import Inspector, ProcessView
+from gpudash.tui.views.process.facts import Details
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process, make_snapshot
 from tests.holders import Holder
@@ -343,6 +345,15 @@ async def test_hostile_variables_and_names_reach_the_terminal_as_text_only(job: 
             assert any(words in line for line in terminal.lines), words
         for raw in RAW:
             assert raw not in sent
+
+
+def test_of_a_command_line_that_a_snapshot_cuts_all_is_shown(holders: Holders) -> None:
+    (holder,) = holders(1, ("sh", "-c", "sleep 600; true", "x" * 9000, "--token=hunter2", "end"))
+    process = shown(holder.pid, command_line=("sh", "…"))
+    snapshot = host_of(process)
+    seen = Details(ProcessRow(process, "0", None), snapshot, inspection=inspect(process, snapshot))
+    assert seen.command(process).endswith(f"{'x' * 4096}…' '--token=***' end")
+    assert seen._replace(shows_secrets=True).command(process).endswith(" --token=hunter2 end")
 
 
 SIZES = [(1, 1), (3, 10), (10, 3), (200, 1), (1, 60), (40, 10), (80, 24), (120, 40), (200, 60)]

@@ -67,12 +67,15 @@ class Details(NamedTuple):
 
     def _arguments(self, process: Process) -> tuple[str, ...]:
         line = tuple(process.command_line or ())
-        if not self.shows_secrets:
-            return _masked(line)
+        is_whole = not line or not line[-1].endswith("…")
         if self.inspection is None or process.key != self.row.process.key:
-            return line
-        # A snapshot holds no secrets, what was read here does.
-        return self.inspection.command_line or line
+            whole = line
+        else:
+            # A snapshot holds no secrets and only the beginning, what was read here all of it.
+            whole = self.inspection.command_line or line
+        if self.shows_secrets:
+            return whole
+        return _masked(line if is_whole else whole)
 
 
 @lru_cache(maxsize=512)

@@ -1,0 +1,139 @@
+"""Long command lines of many processes blind no screen, output or recording."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gpudash.feed.recording.reader import Recording
+from gpudash.model import wire
+from gpudash.model.text import wire_size
+from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e.terminal import Terminal
+from tests.fakenvml.build import environment
+
+pytestmark = pytest.mark.e2e
+
+TABLE = [["--once"]]
+NAMING = [
+    *TABLE,
+    ["--once", "--json=gpustat"],
+    ["--query-compute-apps=pid,name", "--format=csv"],
+]
+COUNTING = [["--format", "csv"], ["--format", "prometheus"]]
+FEW, MANY = 128, 512
+"""The fewest whose arguments would exceed what a reader takes, if all were in a document."""
+ARGUMENTS = [b'"\xff\\\x1b' * 1000 for _ in range(8)]
+"""32 kB of bytes that take five times as much in JSON."""
+DEADLINE = 60.0
+
+
+@contextmanager
+def crowd(count: int) -> Iterator[set[int]]:
+    """Start processes with long command lines, which end with the pipe that they read."""
+    read, write = os.pipe()
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for _ in range(count):
+            argv = [b"sh", b"-c", b"read line", b"sh", *ARGUMENTS]
+            started.append(subprocess.Popen(argv, stdin=read))
+        yield {process.pid for process in started}
+    finally:
+        os.close(read)
+        os.close(write)
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def settings(pids: set[int]) -> dict[str, object]:
+    """What makes all of them use the only GPU of the stand-in."""
+    return {"DEVICES": 1, "PROCS_PER_DEVICE": len(pids), "PIDS": ",".join(map(str, sorted(pids)))}
+
+
+def record(path: Path, env: dict[str, str]) -> None:
+    """Record until there is a sample."""
+    process = subprocess.Popen([*GPUDASH, "record", str(path)], env=env, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + DEADLINE
+    try:
+        while not (path.exists() and path.stat().st_size):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            signal.sigtimedwait([], 0.02)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(DEADLINE)
+
+
+@pytest.mark.parametrize(
+    ("count", "naming", "counting"),
+    [(FEW, TABLE, []), pytest.param(MANY, NAMING, COUNTING, marks=pytest.mark.sweep)],
+)
+def test_every_output_names_processes_with_long_arguments(
+    fakenvml: Path,
+    tmp_path: Path,
+    count: int,
+    naming: list[list[str]],
+    counting: list[list[str]],
+) -> None:
+    with crowd(count) as pids:
+
+        def output(*words: str) -> bytes:
+            run = gpudash(*words, library=fakenvml, timeout=DEADLINE, **settings(pids))
+            assert run.status == 0, run.stderr
+            return run.stdout
+
+        snapshot = wire.decode(output("--once", "--json"))
+        assert {process.pid for process in snapshot.processes} == pids
+        for process in snapshot.processes:
+            assert 0 < sum(map(wire_size, process.command_line or ())) <= 4096
+        for words in naming:
+            assert pids <= set(map(int, re.findall(rb"\b\d+\b", output(*words)))), words
+        for words in counting:
+            assert b"GPU-" in output(*words)
+        path = tmp_path / "long.gpudash"
+        record(path, environment(fakenvml, **settings(pids)))
+        first = Recording(str(path)).first
+        assert {process.pid for process in first.snapshot().processes} == pids
+        with Terminal(
+            [*GPUDASH, "--no-config"],
+            env=environment(fakenvml, **settings(pids)),
+            columns=160,
+            rows=50,
+        ) as terminal:
+            terminal.wait_until(lambda: any(str(pid) in terminal.text for pid in pids), DEADLINE)
+
+
+def test_processes_that_merely_hold_the_nodes_do_not_swell_every_gpu(fakenvml: Path) -> None:
+    nodes = [*(f"/dev/nvidia{minor}" for minor in range(8)), "/dev/nvidia-uvm"]
+    opened = " ".join(f"{number}<{node}" for number, node in enumerate(nodes, 10))
+    script = (
+        f"mount -t tmpfs none /dev && touch {' '.join(nodes)} && exec {opened} && echo ready; "
+        'for i in $(seq 64); do bash -c "read line" bash "$@" <&0 & done; wait'
+    )
+    argv = [b"unshare", b"--mount", b"bash", b"-c", script.encode(), b"bash", *ARGUMENTS]
+    stream = [*GPUDASH, "--json", "--interval", "0.5"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as parent:
+        assert parent.stdout is not None
+        if not parent.stdout.readline():
+            pytest.skip("a mount namespace, and in it a /dev of its own, cannot be made here")
+        orphaned = ",".join(f"{index}:9000" for index in range(8))
+        env = environment(fakenvml, DEVICES=8, LOAD="idle", ORPHANED=orphaned)
+        with subprocess.Popen(stream, env=env, stdout=pipe) as process:
+            assert process.stdout is not None
+            deadline = time.monotonic() + DEADLINE
+            for line in process.stdout:
+                if all(len(gpu.holders or ()) == 64 for gpu in wire.decode(line).devices):
+                    break
+                assert time.monotonic() < deadline
+            process.terminate()
+    assert len(line) < 1 << 20
