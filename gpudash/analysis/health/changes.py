@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.model.snapshot import Finding, FindingLevel, Snapshot, UptimeClock, gpus_unknown
-
-LEVELS: tuple[FindingLevel, ...] = ("info", "warn", "critical")
-"""From the least to the worst."""
 
 _GONE_SECONDS = 30.0
 """How long a finding must be away before it counts as gone: one that flaps appears once."""
@@ -32,7 +30,7 @@ class FindingChanges:
     """Compares the findings of at least a level with those of the snapshots before."""
 
     def __init__(self, level: FindingLevel, gone_seconds: float = _GONE_SECONDS) -> None:
-        self._least = LEVELS.index(level)
+        self._min_rank = FINDING_RANKS[level]
         self._gone_seconds = gone_seconds
         self._clock = UptimeClock()
         self._known: dict[object, _Known] = {}
@@ -48,8 +46,8 @@ class FindingChanges:
         now = self._clock.instant(snapshot)
         changes = []
         for finding in snapshot.findings:
-            rank, key = LEVELS.index(finding.level), _key(finding)
-            if rank < self._least:
+            rank, key = FINDING_RANKS[finding.level], _key(finding)
+            if rank < self._min_rank:
                 continue
             known = self._known.setdefault(key, _Known(finding, -1, now))
             if rank > known.rank:

@@ -9,12 +9,12 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from gpudash.analysis.health.context import ActivityTracker, RuleContext
+from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.analysis.health.rule import Symptom, bounded, floor_tenths
 from gpudash.analysis.health.rules import RULES_BY_ID, checks
 from gpudash.analysis.labels import device_labels, index_ranges
-from gpudash.model.snapshot import Evidence, Finding, FindingLevel, Snapshot, UptimeClock
+from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 
-_LEVELS: dict[FindingLevel, int] = {"critical": 0, "warn": 1, "info": 2}
 _MAX_EVIDENCE = 32
 _MIN_SECONDS = 0.9
 """Of samples that come faster only some are examined: no rule is as quick as that."""
@@ -37,7 +37,7 @@ class _ActiveSymptom:
     def update(self, symptom: Symptom, now: float) -> None:
         """Take the symptom as it is now; a lower level counts once the rule's time has passed."""
         self.symptom, self.seen_at = symptom, now
-        fell = _LEVELS[symptom.level] > _LEVELS[self.level]
+        fell = FINDING_RANKS[symptom.level] < FINDING_RANKS[self.level]
         if not fell or now - self.level_at >= symptom.rule.goes_after_seconds:
             self.level, self.level_at = symptom.level, now
 
@@ -201,4 +201,4 @@ def _sentence(fact: tuple[str, str], labels: list[str]) -> str:
 
 
 def _importance(finding: Finding) -> tuple[int, int, tuple[int, ...]]:
-    return _LEVELS[finding.level], RULES_BY_ID[finding.rule].rank, finding.indices
+    return -FINDING_RANKS[finding.level], RULES_BY_ID[finding.rule].rank, finding.indices

@@ -1,10 +1,13 @@
-"""How bad single values of a device are; no colours."""
+"""How bad single values of a device and findings are; no colours."""
 
 from __future__ import annotations
 
 from gpudash.model.device import Device
 from gpudash.model.process import Process
+from gpudash.model.snapshot import FindingLevel
 from gpudash.model.state import Level
+
+FINDING_RANKS: dict[FindingLevel, int] = {"info": 0, "warn": 1, "critical": 2}
 
 BUSY_CPU_PERCENT = 20.0
 """From this share of one CPU on a process works there, and so is not idle."""

@@ -64,7 +64,7 @@ class ZstdChunks:
     def _walk(self) -> list[int]:
         """Return where each frame ends; the last one ends with the file at the latest.
 
-        By hand, since the package tells the size of a frame only by decompressing it.
+        By hand, since the package knows the size of a frame only by decompressing it.
         """
         ends: list[int] = []
         position = 0
@@ -115,10 +115,11 @@ def decompress(frame: bytes, limit: int) -> bytes:
 
 def _header(head: bytes) -> tuple[int, bool] | None:
     """Return the bytes of a frame's header and whether a checksum ends it; None for no frame."""
-    if len(head) < 6 or head[:4] != ZSTD_MAGIC:
+    # The package also accepts frames that are to be skipped, which have no blocks.
+    if not head.startswith(ZSTD_MAGIC):
         return None
-    described = head[4]
-    single = described >> 5 & 1
-    dictionary = (0, 1, 2, 4)[described & 3]
-    content = (single, 2, 4, 8)[described >> 6]
-    return 5 + (not single) + dictionary + content, bool(described >> 2 & 1)
+    try:
+        size = zstandard.frame_header_size(head)
+        return size, zstandard.get_frame_parameters(head).has_checksum
+    except zstandard.ZstdError:
+        return None
