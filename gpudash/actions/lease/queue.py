@@ -1,9 +1,9 @@
 """The queue of commands that wait for GPUs: who has waited longer, and what is kept for whom.
 
 A command that waits holds a ticket: read locks on one folder, a byte range for each GPU that it
-could use. They exclude nothing, everybody can read them in /proc/locks with the PID, and the kernel
-removes them with their process. There is nobody who decides: each command reads the tickets and
-takes what it may.
+could use. They exclude nothing, every user can read them in /proc/locks with the PID, and the
+kernel removes them with their process. No daemon decides: each command reads the tickets and takes
+what it may.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Waiting:
         return self._deadline is not None and time.monotonic() >= self._deadline
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass, no more than is left."""
+        """Sleep, but not past the end."""
         left = seconds if self._deadline is None else self._deadline - time.monotonic()
         time.sleep(max(0.0, min(seconds, left)))
 
@@ -101,9 +101,9 @@ class Rules(NamedTuple):
     """For which GPUs that became free are left to those who have waited longer."""
     poll: float = 1.0
     """Between two readings of the locks, for the first in line."""
-    look: float = 5.0
-    """Before others query the driver again in vain; doubled each time."""
-    look_max: float = 30.0
+    retry: float = 5.0
+    """Before others query the driver again without success; doubled each time."""
+    retry_max: float = 30.0
 
     def keeps(self, waited_seconds: float) -> bool:
         """Whether GPUs are kept now for the first in line."""
@@ -203,7 +203,7 @@ class Queue:
             raise GpudashError(NO_LEASES.format(f"{path}: {error.strerror}")) from None
 
     def close(self) -> None:
-        """Give up the ticket."""
+        """Leave the queue."""
         os.close(self._descriptor)
 
     @property
@@ -248,9 +248,9 @@ class Queue:
             return {}
         found: dict[int, Ticket] = {}
         for ticket in served:
-            there = ticket.gpus.intersection(free)
-            if any(at - self._free_since[gpu] < self._rules.head_start for gpu in there):
-                found.update((gpu, ticket) for gpu in there if gpu not in found)
+            usable = ticket.gpus.intersection(free)
+            if any(at - self._free_since[gpu] < self._rules.head_start for gpu in usable):
+                found.update((gpu, ticket) for gpu in usable if gpu not in found)
         return {
             each.uuid: f"offered to {found[_number(each)]}"
             for each in self._devices
@@ -273,24 +273,24 @@ def lease_when_free(
             require_lock_files(sampler.samples[-1].devices)
             queue = stack.enter_context(closing(Queue(sampler.samples[-1], request, rules)))
             found = _try(sampler, request, queue, waiting)
-        looked_at, pause = time.monotonic(), rules.look
+        queried_at, pause = time.monotonic(), rules.retry
         while not isinstance(found, Leased):
             if not waiting.within_deadline(found):
                 return None
             waiting.sleep(queue.pause_seconds)
             taken = queue.taken()
             shortage = queue.shortage(taken)
-            is_freed = queue.freed_at >= looked_at
+            is_freed = queue.freed_at >= queried_at
             if shortage:
                 found = shortage
-            elif is_freed or time.monotonic() >= looked_at + pause:
-                pause = rules.look if is_freed else min(2 * pause, rules.look_max)
-                found = _look(open_sampler, request, queue, waiting)
-                looked_at = time.monotonic()
+            elif is_freed or time.monotonic() >= queried_at + pause:
+                pause = rules.retry if is_freed else min(2 * pause, rules.retry_max)
+                found = _query(open_sampler, request, queue, waiting)
+                queried_at = time.monotonic()
         return found
 
 
-def _look(
+def _query(
     open_sampler: Callable[[], Sampler], request: GpuRequest, queue: Queue, waiting: Waiting
 ) -> Leased | str:
     """Query the driver; one that is silent or gone meanwhile is one more thing to wait for."""
@@ -320,7 +320,7 @@ def _try(sampler: Sampler, request: GpuRequest, queue: Queue, waiting: Waiting) 
 
 
 def _is_waiting(ticket: Ticket) -> bool:
-    """Whether its process runs, and ran when it says that it began to wait."""
+    """Whether its process runs, and already did when the ticket says that it began to wait."""
     stat = processes.read_stat(ticket.pid)
     if stat is None or stat.status in _NOT_WAITING:
         return False
