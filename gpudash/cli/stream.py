@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def alerts(options: argparse.Namespace) -> Iterator[Callable[[Snapshot], None] | None]:
-    """Give what looks for findings to run the command of --on-finding; None without one.
+    """Give what runs the command of --on-finding for each new snapshot; None without one.
 
     Raises UsageError for --level without it.
     """
@@ -69,7 +69,7 @@ def collect(
     `interval` is called after the first one, which does not wait for it. `controller` is the PID
     of the gpudash that started this one, if any: lines on stdin then change the interval, and its
     end is the end of this process. With `brief_first` there is a brief snapshot before the first.
-    `observe` is called with each whole one. SIGUSR1 releases the GPUs until the next SIGUSR1, so
+    `observe` is called with each one. SIGUSR1 releases the GPUs until the next SIGUSR1, so
     that they can be reset. Raises DriverError when the driver cannot be opened or released.
     """
     exit_on_ctrl_c()
@@ -79,49 +79,70 @@ def collect(
         fork.end_with_parent(controller)
         fork.set_process_name(_COLLECTOR_NAME)
     # Only now what takes time to import: a parent that ends meanwhile ends this process, too.
-    import_msgspec()
-    from gpudash.analysis.health.engine import Diagnosis
-    from gpudash.analysis.selection import select
-    from gpudash.collect.local import open_source
-    from gpudash.model import wire
-
-    gpus = gpu_selectors(options)
-    source = open_source(
-        options.demo,
-        show_secrets=options.show_secrets,
-        pcie_throughput=options.pcie_throughput,
-    )
-    diagnosis = Diagnosis()
+    samples = _Samples(options, observe)
     release = SignalToggle(signal.SIGUSR1)
-
-    def sample() -> None:
-        snapshot = select(diagnosis.examine(source.sample()), gpus)
-        terminal.write(wire.encode(snapshot) + b"\n")
-        if observe is not None:
-            observe(snapshot)
-
     due = time.monotonic()
     if brief_first:
-        terminal.write(wire.encode(select(source.sample(brief=True), gpus)) + b"\n")
-    sample()
-    interval_reader = collector.IntervalReader(interval(), None if controller is None else 0)
+        samples.print(brief=True)
+    samples.print()
+    reader = collector.IntervalReader(interval(), None if controller is None else 0)
     gc.freeze()
     gc.enable()
     # Rates are those between two samples: the second comes soon, however slow the interval.
     longest = _SECOND_SAMPLE_SECONDS
     while True:
-        # A tick that was missed is skipped, so that a stall is not followed by a burst.
-        last = due
-        due = max(last + min(interval_reader.seconds, longest), time.monotonic())
-        while (left := due - time.monotonic()) > 0 and not release.is_on:
-            terminal.wait(left, release.descriptor, interval_reader.descriptor)
-            release.drain()
-            if interval_reader.read():
-                due = max(last + min(interval_reader.seconds, longest), time.monotonic())
+        due = _wait(due, reader, release, longest)
         longest = inf
         if release.is_on:
-            source.close()
+            samples.source.close()
             while release.is_on:
                 terminal.wait(None, release.descriptor)
                 release.drain()
-        sample()
+        samples.print()
+
+
+class _Samples:
+    """The samples of the host with their findings, a line each."""
+
+    def __init__(
+        self, options: argparse.Namespace, observe: Callable[[Snapshot], None] | None
+    ) -> None:
+        import_msgspec()
+        from gpudash.analysis.health.engine import Diagnosis
+        from gpudash.collect.local import open_source
+
+        self._gpus = gpu_selectors(options)
+        self._observe = observe
+        self._diagnosis = Diagnosis()
+        self.source = open_source(
+            options.demo,
+            show_secrets=options.show_secrets,
+            pcie_throughput=options.pcie_throughput,
+        )
+
+    def print(self, *, brief: bool = False) -> None:
+        """Print the host as it is now; raises as `collect` does."""
+        from gpudash.analysis.selection import select
+        from gpudash.model import wire
+
+        sample = self._diagnosis.examine(self.source.sample(brief=brief))
+        snapshot = select(sample, self._gpus)
+        terminal.write(wire.encode(snapshot) + b"\n")
+        if self._observe is not None:
+            self._observe(snapshot)
+
+
+def _wait(
+    last: float, interval: collector.IntervalReader, release: SignalToggle, longest: float
+) -> float:
+    """Wait until a sample is due, or the GPUs are to be released; return when it is due.
+
+    A tick that was missed is skipped, so that a stall is not followed by a burst.
+    """
+    due = max(last + min(interval.seconds, longest), time.monotonic())
+    while (left := due - time.monotonic()) > 0 and not release.is_on:
+        terminal.wait(left, release.descriptor, interval.descriptor)
+        release.drain()
+        if interval.read():
+            due = max(last + min(interval.seconds, longest), time.monotonic())
+    return due
