@@ -19,6 +19,7 @@ from gpudash.actions.kill.report import Report, describe
 from gpudash.actions.kill.run import Kill, Timeouts, describe_unfinished
 from gpudash.actions.kill.selection import (
     KillSelection,
+    ProcessName,
     describe_member,
     describe_process,
     parse_name,
@@ -77,17 +78,7 @@ def kill(
         sampler.fill()
         before = sampler.samples[-1]
         refuse_host(before.host)
-        selections: list[KillSelection] = []
-        for name in names:
-            try:
-                selection = select(name, before, with_tree=tree)
-            except ActionError as error:
-                _print_error(str(error))
-                continue
-            stack.callback(selection.close)
-            (row,), below = selection.rows, selection.members if tree else ()
-            _print(question_lines(row, below, selection.warnings, show_secrets=show_secrets))
-            selections.append(selection)
+        selections = list(_selected(names, before, stack, with_tree=tree, secrets=show_secrets))
         if not selections or not _is_agreed(selections, chosen, with_tree=tree, yes=yes):
             return ExitStatus.FAILURE
         is_done = signal_and_report(
@@ -99,6 +90,27 @@ def kill(
             timeouts=timeouts,
         )
     return ExitStatus.OK if is_done and len(selections) == len(names) else ExitStatus.FAILURE
+
+
+def _selected(
+    names: Sequence[ProcessName],
+    snapshot: Snapshot,
+    stack: ExitStack,
+    *,
+    with_tree: bool,
+    secrets: bool,
+) -> Iterator[KillSelection]:
+    """Print and yield each process, closed with `stack`; print why another one is refused."""
+    for name in names:
+        try:
+            selection = select(name, snapshot, with_tree=with_tree)
+        except ActionError as error:
+            _print_error(str(error))
+            continue
+        stack.callback(selection.close)
+        (row,), below = selection.rows, selection.members if with_tree else ()
+        _print(question_lines(row, below, selection.warnings, show_secrets=secrets))
+        yield selection
 
 
 def question_lines(
