@@ -47,7 +47,6 @@ _PF_KTHREAD = 0x00200000
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIELDS_AFTER_NAME = 22
 _READ_BYTES = 4096
-_MAX_TICKS = 2**63 - 1
 _STATUS_BYTES = 65536
 _COMM_BYTES = 15
 _FUNCTION_BYTES = 64
@@ -145,9 +144,6 @@ def parse_stat(line: bytes) -> ProcStat | None:
     if len(fields) < _FIELDS_AFTER_NAME:
         return None
     try:
-        start_ticks = int(fields[19])
-        if start_ticks > _MAX_TICKS:
-            return None
         return ProcStat(
             name=name,
             status=_STATUS.get(fields[0].decode("latin-1"), "unknown"),
@@ -157,9 +153,9 @@ def parse_stat(line: bytes) -> ProcStat | None:
             is_kernel_thread=bool(int(fields[6]) & _PF_KTHREAD),
             cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND,
             thread_count=int(fields[17]),
-            start_ticks=start_ticks,
+            start_ticks=int(fields[19]),
         )
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
 
 

@@ -97,7 +97,7 @@ def test_an_absent_process_is_none() -> None:
     assert processes.threads(ABSENT_PID) == ()
 
 
-@given(st.binary() | st.lists(st.sampled_from([b"9" * 400, b"1", b")", b"S", b"x"])).map(b" ".join))
+@given(st.binary() | st.lists(st.sampled_from([b"9" * 19, b"1", b")", b"S", b"x"])).map(b" ".join))
 def test_any_line_is_a_process_or_none(line: bytes) -> None:
     stat = processes.parse_stat(line)
     assert stat is None or stat.status in {"sleeping", "unknown"}
