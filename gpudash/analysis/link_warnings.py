@@ -143,7 +143,7 @@ def _missing(gpus: Sequence[int], rows: dict[int, int], cells: Cells) -> set[Pai
 
 
 def _between(gpus: Sequence[int], missing: set[Pair]) -> str:
-    """Return what lacks P2P: islands if these explain all of it, else the number of pairs."""
+    """Return where P2P is missing: the islands if they explain it all, else how many pairs."""
     islands = _islands(gpus, missing)
     all_pairs = len(gpus) * (len(gpus) - 1) // 2
     across = all_pairs - sum(len(island) * (len(island) - 1) // 2 for island in islands)

@@ -216,7 +216,7 @@ def changed(text: str, changes: Mapping[Path, Any]) -> str:
     """Return the document with keys set to new values, or taken out where the value is None.
 
     Lines of others, their comments and their order stay. Raises ValueError if the document is no
-    TOML, or so unusual that the changes would not come out as asked for.
+    TOML, or so unusual that the changes would not come out right.
     """
     import tomlkit
 
@@ -225,7 +225,7 @@ def changed(text: str, changes: Mapping[Path, Any]) -> str:
     text = text.replace("\r\n", "\n")
     for path, value in changes.items():
         if len(path) == 1 and path[0] not in wanted and value is not None:
-            text = _placed(text, path[0])
+            text = _with_key(text, path[0])
     try:
         document = tomlkit.parse(text)
         for path, value in changes.items():
@@ -239,7 +239,7 @@ def changed(text: str, changes: Mapping[Path, Any]) -> str:
     return text.replace("\n", newline)
 
 
-def _placed(text: str, name: str) -> str:
+def _with_key(text: str, name: str) -> str:
     """Return the text with a new key below its explanation, or above the first table's comment.
 
     tomlkit would put it between a table and the comment that belongs to it.
@@ -247,15 +247,15 @@ def _placed(text: str, name: str) -> str:
     example = re.search(rf"(?m)^# {name} = .*\n", text)
     header = re.search(r"(?m)^(?:#.*\n)*\[", text)
     if example:
-        placed = f"{text[: example.end()]}{name} = 0\n{text[example.end() :]}"
+        extended = f"{text[: example.end()]}{name} = 0\n{text[example.end() :]}"
     elif header:
-        placed = f"{text[: header.start()]}{name} = 0\n\n{text[header.start() :]}"
+        extended = f"{text[: header.start()]}{name} = 0\n\n{text[header.start() :]}"
     else:
         return text
     # What looks like these may be part of a long string or list.
     with suppress(ValueError):
-        if parse(placed) == {**parse(text), name: 0}:
-            return placed
+        if parse(extended) == {**parse(text), name: 0}:
+            return extended
     return text
 
 

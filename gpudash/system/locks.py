@@ -4,9 +4,9 @@ A lease is a flock on a file that only root can replace: the sysfs directory of 
 device, which exists on every host, for every user. Containers see a sysfs of their own; there
 GPUDASH_LOCK_DIR names a folder of the host that they share, with one file per UUID.
 
-Beside it, the holder says when it started by a read lock on the byte of that number: the kernel
+Beside it, the holder shows when it started by a read lock on the byte of that number: the kernel
 reports the PID that took a flock, even once that process has ended and the PID is another's.
-Read locks exclude nothing, so that anybody may hold one; the queue uses them, too.
+Read locks exclude nothing, so that every user may hold one; the queue uses them, too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Holder(NamedTuple):
     pid: int
     """0 if it is outside this PID namespace."""
     starts: frozenset[int]
-    """When it started, in ticks, among what others may claim; empty if it does not say so."""
+    """When it started, in ticks, among what others may claim; empty if it does not show it."""
 
 
 def queue_path() -> str:
@@ -134,7 +134,7 @@ def holders(listed: Collection[Lock]) -> dict[Key, Holder]:
 
 
 def carried() -> frozenset[Key]:
-    """Return the exclusive flocks of files that are open here, whoever took them."""
+    """Return the exclusive flocks of files that are open here, also those that others took."""
     found: set[Key] = set()
     with suppress(OSError):
         for name in os.listdir("/proc/self/fdinfo"):

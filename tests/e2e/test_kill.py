@@ -167,7 +167,7 @@ def test_a_driver_that_hangs_from_the_start_does_not_hold_the_prompt(
     hang = {"PIDS": job.pid, "HANG": "nvmlInitWithFlags:*:inf"}
     run = kill(job.pid, library=fakenvml, settings=hang, yes=True)
     assert run.returncode == 1
-    assert f"cannot tell whether PID {job.pid} uses a GPU: driver not answering" in run.stderr
+    assert f"unknown whether PID {job.pid} uses a GPU: driver not answering" in run.stderr
     assert run.stderr.count("\n") == 1
     assert job.alive
 

@@ -243,5 +243,5 @@ def _refuse_without_gpu(selection: KillSelection, *, with_tree: bool) -> None:
     faults = [each for each in selection.snapshot.errors if each.source in ("nvml", "processes")]
     faults += [each.fault for each in selection.snapshot.devices if each.fault is not None]
     if faults:
-        raise ActionError(f"cannot tell whether PID {pid} uses a GPU: {faults[0].message}")
+        raise ActionError(f"unknown whether PID {pid} uses a GPU: {faults[0].message}")
     raise ActionError(f"PID {pid} uses no GPU; to end it anyway: kill {pid}")

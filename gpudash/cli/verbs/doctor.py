@@ -68,7 +68,7 @@ def _write_bundle(path: str, checks: Sequence[Check], timeout: float) -> int:
     except (OSError, ValueError) as error:
         settings = f"cannot be read: {error}"
     parts = bundle.sections(Machine(), rendered, settings, _snapshot(timeout))
-    lines = [f"  {pad(part.title, 34)}{part.text.count(chr(10)) + 1} lines" for part in parts]
+    lines = [f"  {part.title}" for part in parts]
     os.write(2, "\n".join([f"{clean(path)} will hold:", *lines, bundle.MASKED, ""]).encode())
     if os.isatty(0) and terminal.ask("Write it? [y/N] ").lower() not in (b"y", b"yes"):
         return ExitStatus.FAILURE

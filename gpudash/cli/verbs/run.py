@@ -105,7 +105,7 @@ VERB = Verb(
     "run a command on free GPUs, leased until it ends: run -n 2 -- CMD",
     add_arguments,
     run,
-    "With --wait, whoever can be served is served, those who have waited longest first. After each "
-    "10 minutes of waiting, what becomes free is kept for the first in line, for 10 minutes at "
-    "first and then for twice as long each time, so that many GPUs come together.",
+    "With --wait, commands that have waited longer come first, but leave no GPU idle that another "
+    "can use. After each 10 minutes of waiting, what becomes free is kept for the first in line, "
+    "for 10 minutes at first and then twice as long each time, so that many GPUs come together.",
 )

@@ -201,7 +201,7 @@ class NvmlReader:
 
     @property
     def _needs_topology(self) -> bool:
-        """Whether somebody looks at it, or it explains a process on several GPUs or dead links."""
+        """Whether it was requested, or explains a process on several GPUs or dead links."""
         return (
             self._with_topology
             or any(len({on.index for on in entries}) > 1 for entries in self._processes.values())

@@ -112,8 +112,8 @@ def holders(context: RuleContext) -> Iterator[Symptom]:
             groups[process.username, found, is_new].append((process, unused))
         else:
             groups[process.username, HELD_IDLE, _is_long(unused)].append((process, unused))
-    for (owner, found, is_apart), group in groups.items():
-        yield _unused(context, owner, found, group, is_apart=is_apart)
+    for (owner, found, is_separate), group in groups.items():
+        yield _unused(context, owner, found, group, is_separate=is_separate)
 
 
 def _is_long(idle: list[Hold]) -> bool:
@@ -174,11 +174,11 @@ def _unused(
     found: Rule,
     group: list[_Unused],
     *,
-    is_apart: bool,
+    is_separate: bool,
 ) -> Symptom:
     """What one owner holds without using it; after some minutes of idleness it is a warning.
 
-    Idle ones are apart if they are so for long, busy ones if they have never used a GPU.
+    Idle ones are a group of their own if they are so for long, busy ones if they never used a GPU.
     """
     holds = [hold for _, unused in group for hold in unused]
     seconds, ranges = _seconds(holds), context.ranges(holds)
@@ -200,11 +200,11 @@ def _unused(
         advice = _ASK_ADVICE if may_work else _IDLE_ADVICE
     else:
         advice = _CPU_ADVICE if found is CPU_BOUND else _DISK_ADVICE
-        advice = _NEW_ADVICE if is_apart else advice
+        advice = _NEW_ADVICE if is_separate else advice
     return Symptom(
         found,
-        (owner, is_apart),
-        "warn" if found is HELD_IDLE and is_apart else "info",
+        (owner, is_separate),
+        "warn" if found is HELD_IDLE and is_separate else "info",
         advice,
         sentence=f"{subject} {holds_it} and {unused}",
         devices=tuple({hold.device.key: hold.device for hold in holds}.values()),
