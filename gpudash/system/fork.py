@@ -15,7 +15,13 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from gpudash.model.errors import DriverError, ExitStatus, GpudashError, is_exhausted
+from gpudash.model.errors import (
+    DriverError,
+    ExitStatus,
+    GpudashError,
+    ResourceError,
+    is_exhausted,
+)
 from gpudash.system import terminal
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
@@ -300,13 +306,7 @@ def call_isolated(calls: Sequence[Callable[[], bytes]], seconds: float) -> list[
 
 def _sending(call: Callable[[], bytes]) -> Callable[[int], int]:
     def sending(descriptor: int) -> int:
-        try:
-            _send(descriptor, call())
-        except (OSError, MemoryError, RuntimeError) as error:
-            if not is_exhausted(error):
-                raise
-            # It is no fault of the call, and the caller is about to meet it, too.
-            return ExitStatus.SYSTEM
+        _send(descriptor, call())
         return ExitStatus.OK
 
     return sending
@@ -365,6 +365,11 @@ def _answer(work: Work, descriptor: int) -> int:
         status = work(alive)
     except GpudashError as error:
         status, message = error.exit_status, str(error)
+    except (OSError, MemoryError, RuntimeError) as error:
+        if not is_exhausted(error):
+            raise
+        refusal = ResourceError(error)
+        status, message = refusal.exit_status, str(refusal)
     sending.acquire()
     out = b"".join(written)
     _send(descriptor, b"%d %d\n" % (status, len(out)) + out + message.encode(errors="replace"))
@@ -386,6 +391,8 @@ def _crashed(child: ForkedCall) -> int:
     Raises GpudashError for a signal.
     """
     code = child.status()
+    if code == ExitStatus.SYSTEM:
+        raise ResourceError(RuntimeError("the child had none left, too, to report it"))
     if code is None or code >= 0:
         return code or ExitStatus.FAILURE
     error = GpudashError(_death(-code))

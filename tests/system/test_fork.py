@@ -1,3 +1,4 @@
+import errno
 import os
 import resource
 import select
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.model.errors import DriverError
+from gpudash.model.errors import DriverError, GpudashError
 from gpudash.system.fork import ForkedProcess, call_isolated, run_isolated
 
 SECONDS = 10.0
@@ -236,3 +237,11 @@ def test_one_that_gives_signs_of_life_for_ever_is_left_behind() -> None:
 
     with pytest.raises(DriverError, match=r"no answer in 0\.3 s"):
         run_isolated(busy, SECONDS, total_seconds=0.3)
+
+
+def test_work_that_has_no_file_to_open_is_reported() -> None:
+    def work(alive: Callable[[], None]) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with pytest.raises(GpudashError, match="Too many open files"):
+        run_isolated(work, 30)
