@@ -119,6 +119,18 @@ def test_sentence_and_proof_tell_one_time(seconds: float, told: str) -> None:
     assert rough_duration(proof) == told
 
 
+def test_the_command_to_end_too_many_processes_names_none_of_them() -> None:
+    many = [
+        make_process(
+            pid=pid,
+            devices=(make_process_device(index=0, sm_utilization_percent=0),),
+            cpu_percent=0.0,
+        )
+        for pid in range(50, 70)
+    ]
+    assert "gpudash kill PID" in found(machine([0], *many), "held-idle").advice
+
+
 def test_idle_processes_of_one_owner_share_a_sentence() -> None:
     mine = [
         make_process(
@@ -134,6 +146,7 @@ def test_idle_processes_of_one_owner_share_a_sentence() -> None:
         "and do not use them now"
     )
     assert finding.pids == (50, 51, 52)
+    assert "gpudash kill 50 51 52" in finding.advice
 
 
 @pytest.mark.parametrize("seconds", [0, 60])
