@@ -90,7 +90,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         options: argparse.Namespace = parser.parse_args(_with_optional_values(argv))
     except UnknownCommandError:
         # It may be the value of an option that does not exist.
-        _, left = main_parser(has_commands=False).parse_known_args(argv)
+        words = [word for word in argv if word not in ("-h", "--help")]
+        _, left = main_parser(has_commands=False).parse_known_args(words)
         unknown = [word for word in left if word.startswith("-") and word != "--"]
         if unknown:
             raise parser.unrecognized(unknown[:1]) from None

@@ -77,6 +77,7 @@ def test_the_whole_help_has_every_option() -> None:
         (["--once", "--demo=single", "--gpu", "7"], "choose from 0"),
         (["frobnicate"], "unknown command 'frobnicate': choose from completion, config, "),
         (["docter"], "unknown command 'docter': did you mean doctor? choose from "),
+        (["docter", "--help"], "unknown command 'docter': did you mean doctor? choose from "),
         (["-i0", "--once", "-l", "5", "80"], "unknown command '80'"),
         (["--gpu", "-1", "--", "frobnicate"], "unknown command 'frobnicate'"),
         (["--jsn"], "unrecognized arguments: --jsn; did you mean --json?"),
