@@ -5,16 +5,17 @@ A key costs a line here and its action: `action_NAME` of the app, or of the view
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import KW_ONLY, dataclass, replace
 
 DIGITS = ",".join("0123456789")
 
 
-class Key(NamedTuple):
+@dataclass(frozen=True)
+class Key:
     """An action with the keys that start it, the first of which is shown."""
 
     id: str
-    """What settings call it, to give it other keys; its first half is the group."""
+    """What settings call it, to give it other keys."""
     keys: str
     """Textual's names of the keys, separated by commas."""
     shown: str
@@ -25,8 +26,9 @@ class Key(NamedTuple):
     """One word for the footer, empty for a key that only the help screen names."""
     words: str = ""
     """Other words by which the palette finds it."""
-    group: str = ""
-    """The heading of the help screen that it stands under."""
+    _: KW_ONLY
+    heading: str = ""
+    """What it stands under on the help screen, empty for the first half of its id."""
     signals: bool = False
     """Whether it may end a process: a read-only screen does without."""
     only: str = ""
@@ -35,37 +37,22 @@ class Key(NamedTuple):
     """What it does on a recording, empty where that is the same."""
     recorded_label: str = ""
 
-
-def key(
-    id: str,
-    keys: str,
-    shown: str,
-    action: str,
-    help: str,
-    label: str = "",
-    words: str = "",
-    *,
-    only: str = "",
-    signals: bool = False,
-    recorded_help: str = "",
-    recorded_label: str = "",
-) -> Key:
-    """Declare a key, whose group is the first half of its id."""
-    group = id.partition(".")[0].capitalize().replace("Gpus", "GPUs")
-    recorded = recorded_help, recorded_label
-    return Key(id, keys, shown, action, help, label, words, group, signals, only, *recorded)
+    @property
+    def group(self) -> str:
+        """The heading of the help screen that it stands under."""
+        return self.heading or self.id.partition(".")[0].capitalize().replace("Gpus", "GPUs")
 
 
-def _under(group: str, *keys: Key) -> tuple[Key, ...]:
+def _under(heading: str, *keys: Key) -> tuple[Key, ...]:
     """Return keys under another heading of the help screen."""
-    return tuple(each._replace(group=group) for each in keys)
+    return tuple(replace(each, heading=heading) for each in keys)
 
 
 OVERVIEW_KEYS: tuple[Key, ...] = (
-    key("screen.quit", "q,ctrl+c,f10", "q", "leave", "quit (also Ctrl-C, F10)", "quit"),
-    key("screen.help", "h,question_mark,f1", "h", "help", "show all keys (also ?, F1)", "help"),
-    key("screen.palette", "colon,ctrl+p", ":", "palette", "choose an action by name (also ^P)"),
-    key(
+    Key("screen.quit", "q,ctrl+c,f10", "q", "leave", "quit (also Ctrl-C, F10)", "quit"),
+    Key("screen.help", "h,question_mark,f1", "h", "help", "show all keys (also ?, F1)", "help"),
+    Key("screen.palette", "colon,ctrl+p", ":", "palette", "choose an action by name (also ^P)"),
+    Key(
         "screen.theme",
         "f2",
         "F2",
@@ -73,7 +60,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "choose the colours",
         words="theme colors appearance",
     ),
-    key(
+    Key(
         "screen.save",
         "f12",
         "F12",
@@ -81,12 +68,12 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "save what keys changed as settings",
         words="keep preferences config order panels",
     ),
-    key("screen.mistakes", "exclamation_mark", "!", "mistakes", "show mistakes in the settings"),
-    key(
+    Key("screen.mistakes", "exclamation_mark", "!", "mistakes", "show mistakes in the settings"),
+    Key(
         "screen.redraw", "ctrl+l,f5", "^L", "redraw", "redraw the screen (also F5)", words="refresh"
     ),
-    key("screen.suspend", "ctrl+z", "^Z", "suspend_process", "suspend gpudash; fg resumes it"),
-    key(
+    Key("screen.suspend", "ctrl+z", "^Z", "suspend_process", "suspend gpudash; fg resumes it"),
+    Key(
         "time.pause",
         "p",
         "p",
@@ -97,7 +84,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         recorded_help="stop playing, or play on",
         recorded_label="stop",
     ),
-    key(
+    Key(
         "time.back",
         "left_square_bracket",
         "[",
@@ -106,7 +93,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         words="history past rewind",
         recorded_label="back",
     ),
-    key(
+    Key(
         "time.forward",
         "right_square_bracket",
         "]",
@@ -115,9 +102,9 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         recorded_help="show the next sample",
         recorded_label="next",
     ),
-    key("time.back_far", "left_curly_bracket", "{", "step(-15)", "go 15 samples back"),
-    key("time.forward_far", "right_curly_bracket", "}", "step(15)", "go 15 samples forward"),
-    key(
+    Key("time.back_far", "left_curly_bracket", "{", "step(-15)", "go 15 samples back"),
+    Key("time.forward_far", "right_curly_bracket", "}", "step(15)", "go 15 samples forward"),
+    Key(
         "time.longer",
         "plus,equals_sign",
         "+",
@@ -126,7 +113,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         recorded_help="play faster",
         recorded_label="faster",
     ),
-    key(
+    Key(
         "time.shorter",
         "minus",
         "-",
@@ -134,7 +121,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "shorten the interval between samples",
         recorded_help="play slower",
     ),
-    key(
+    Key(
         "time.seek",
         "at",
         "@",
@@ -143,7 +130,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "time",
         only="recording",
     ),
-    key(
+    Key(
         "driver.release",
         "X",
         "X",
@@ -151,8 +138,8 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "release the GPUs, for a reset, or take them back",
         only="live",
     ),
-    key("driver.wake", "W", "W", "wake", "read GPUs that are left alone on battery", only="live"),
-    key(
+    Key("driver.wake", "W", "W", "wake", "read GPUs that are left alone on battery", only="live"),
+    Key(
         "view.device",
         "d",
         "d",
@@ -161,7 +148,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "GPU",
         "details metrics",
     ),
-    key(
+    Key(
         "view.findings",
         "w",
         "w",
@@ -170,7 +157,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "why",
         "problems warnings findings",
     ),
-    key(
+    Key(
         "view.links",
         "m",
         "m",
@@ -179,23 +166,23 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "links",
         "topology nvlink pcie numa",
     ),
-    key("view.users", "u", "u", "view('users')", "show how much each user holds", "users", "who"),
-    key("view.process", "enter", "⏎", "open", "open the process or GPU under the cursor", "open"),
-    key("view.tree", "t", "t", "view_process('tree')", "show parents and children of a process"),
-    key(
+    Key("view.users", "u", "u", "view('users')", "show how much each user holds", "users", "who"),
+    Key("view.process", "enter", "⏎", "open", "open the process or GPU under the cursor", "open"),
+    Key("view.tree", "t", "t", "view_process('tree')", "show parents and children of a process"),
+    Key(
         "view.environment",
         "e",
         "e",
         "view_process('environment')",
         "show the environment of a process",
     ),
-    key("move.down", "down,j", "j ↓", "move(1)", "go to the next process or GPU"),
-    key("move.up", "up,k", "k ↑", "move(-1)", "go to the previous process or GPU"),
-    key("move.page_down", "pagedown", "PgDn", "page(1)", "go a page down"),
-    key("move.page_up", "pageup", "PgUp", "page(-1)", "go a page up"),
-    key("move.first", "home", "Home", "move_to(0)", "go to the first process or GPU"),
-    key("move.last", "end", "End", "move_to(-1)", "go to the last process or GPU"),
-    key(
+    Key("move.down", "down,j", "j ↓", "move(1)", "go to the next process or GPU"),
+    Key("move.up", "up,k", "k ↑", "move(-1)", "go to the previous process or GPU"),
+    Key("move.page_down", "pagedown", "PgDn", "page(1)", "go a page down"),
+    Key("move.page_up", "pageup", "PgUp", "page(-1)", "go a page up"),
+    Key("move.first", "home", "Home", "move_to(0)", "go to the first process or GPU"),
+    Key("move.last", "end", "End", "move_to(-1)", "go to the last process or GPU"),
+    Key(
         "move.turn",
         "tab,shift+tab",
         "Tab",
@@ -204,24 +191,24 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "GPUs",
         "focus",
     ),
-    key("move.enlarge", "z", "z", "enlarge", "show GPUs or processes alone, or all again"),
-    key("move.command_right", "right", "→", "scroll_command(1)", "scroll the command lines right"),
-    key("move.command_left", "left", "←", "scroll_command(-1)", "scroll the command lines left"),
-    key(
+    Key("move.enlarge", "z", "z", "enlarge", "show GPUs or processes alone, or all again"),
+    Key("move.command_right", "right", "→", "scroll_command(1)", "scroll the command lines right"),
+    Key("move.command_left", "left", "←", "scroll_command(-1)", "scroll the command lines left"),
+    Key(
         "move.command_start",
         "circumflex_accent,ctrl+a",
         "^",
         "scroll_command_to(0)",
         "scroll to the start of the commands (also ^A)",
     ),
-    key(
+    Key(
         "move.command_end",
         "dollar_sign,ctrl+e",
         "$",
         "scroll_command_to(-1)",
         "scroll to the end of the commands (also ^E)",
     ),
-    key(
+    Key(
         "filter.open",
         "slash,f",
         "/",
@@ -230,7 +217,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "filter",
         words="search find",
     ),
-    key(
+    Key(
         "filter.clear",
         "escape",
         "Esc",
@@ -238,8 +225,8 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "resume; then clear tags, filter, GPU selection",
         recorded_help="clear tags, then filter, then GPU selection",
     ),
-    key("gpus.toggle", DIGITS, "0-9", "toggle_device({key})", "hide that GPU, or show it again"),
-    key(
+    Key("gpus.toggle", DIGITS, "0-9", "toggle_device({key})", "hide that GPU, or show it again"),
+    Key(
         "gpus.choose",
         "g",
         "g",
@@ -247,12 +234,12 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "choose which GPUs are shown",
         words="devices hide",
     ),
-    key("panels.host", "o", "o", "toggle_panel('host')", "show or hide the line of the host"),
-    key("panels.history", "c", "c", "toggle_panel('history')", "show or hide the charts"),
-    key("panels.metric", "M", "M", "choose_metric", "choose what the charts show", words="chart"),
-    key("panels.sparklines", "v", "v", "toggle_panel('sparklines')", "show or hide the sparklines"),
-    key("panels.columns", "C", "C", "choose_columns", "choose the columns of the processes"),
-    key(
+    Key("panels.host", "o", "o", "toggle_panel('host')", "show or hide the line of the host"),
+    Key("panels.history", "c", "c", "toggle_panel('history')", "show or hide the charts"),
+    Key("panels.metric", "M", "M", "choose_metric", "choose what the charts show", words="chart"),
+    Key("panels.sparklines", "v", "v", "toggle_panel('sparklines')", "show or hide the sparklines"),
+    Key("panels.columns", "C", "C", "choose_columns", "choose the columns of the processes"),
+    Key(
         "sort.choose",
         "s,f6",
         "s",
@@ -260,25 +247,25 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "sort by a column, ties as before (also F6)",
         "sort",
     ),
-    key(
+    Key(
         "sort.next",
         "greater_than_sign,full_stop",
         ">",
         "sort(1)",
         "sort by the next column (also .)",
     ),
-    key(
+    Key(
         "sort.previous",
         "less_than_sign,comma",
         "<",
         "sort(-1)",
         "sort by the previous column (also ,)",
     ),
-    key("sort.reverse", "r", "r", "reverse", "reverse the sort order"),
-    key("process.tag", "space", "Space", "tag", "tag the process, and go to the next"),
-    key("process.copy_pid", "y", "y", "copy_pid", "copy the PID"),
-    key("process.copy_command", "Y", "Y", "copy_command", "copy the command line"),
-    key(
+    Key("sort.reverse", "r", "r", "reverse", "reverse the sort order"),
+    Key("process.tag", "space", "Space", "tag", "tag the process, and go to the next"),
+    Key("process.copy_pid", "y", "y", "copy_pid", "copy the PID"),
+    Key("process.copy_command", "Y", "Y", "copy_command", "copy the command line"),
+    Key(
         "process.kill",
         "K,f9",
         "K",
@@ -288,7 +275,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "sigkill signal end",
         signals=True,
     ),
-    key(
+    Key(
         "process.terminate",
         "T",
         "T",
@@ -297,7 +284,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         words="signal terminate process",
         signals=True,
     ),
-    key(
+    Key(
         "process.interrupt",
         "I",
         "I",
@@ -311,7 +298,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
 
 VIEW_KEYS: tuple[Key, ...] = _under(
     "In all views",
-    key(
+    Key(
         "view.back",
         "escape,q,backspace",
         "q",
@@ -320,12 +307,12 @@ VIEW_KEYS: tuple[Key, ...] = _under(
         "back",
         "overview",
     ),
-    key("view.down", "down,j", "j ↓", "scroll_lines(1)", "scroll down"),
-    key("view.up", "up,k", "k ↑", "scroll_lines(-1)", "scroll up"),
-    key("view.page_down", "pagedown,space", "PgDn", "scroll_pages(1)", "scroll a page down"),
-    key("view.page_up", "pageup", "PgUp", "scroll_pages(-1)", "scroll a page up"),
-    key("view.top", "home", "Home", "scroll_ends(0)", "scroll to the top"),
-    key("view.bottom", "end", "End", "scroll_ends(1)", "scroll to the bottom"),
+    Key("view.down", "down,j", "j ↓", "scroll_lines(1)", "scroll down"),
+    Key("view.up", "up,k", "k ↑", "scroll_lines(-1)", "scroll up"),
+    Key("view.page_down", "pagedown,space", "PgDn", "scroll_pages(1)", "scroll a page down"),
+    Key("view.page_up", "pageup", "PgUp", "scroll_pages(-1)", "scroll a page up"),
+    Key("view.top", "home", "Home", "scroll_ends(0)", "scroll to the top"),
+    Key("view.bottom", "end", "End", "scroll_ends(1)", "scroll to the bottom"),
 )
 """What all views above the overview share."""
 
@@ -333,20 +320,20 @@ DEVICE_KEYS: tuple[Key, ...] = (
     *VIEW_KEYS,
     *_under(
         "In the view of a GPU",
-        key("device.next", "right,n", "→", "turn(1)", "show the next GPU (also n)", "next"),
-        key("device.previous", "left,b", "←", "turn(-1)", "show the previous GPU (also b)"),
-        key("device.metric", "tab", "Tab", "metric(1)", "chart the next metric", "metric"),
-        key(
+        Key("device.next", "right,n", "→", "turn(1)", "show the next GPU (also n)", "next"),
+        Key("device.previous", "left,b", "←", "turn(-1)", "show the previous GPU (also b)"),
+        Key("device.metric", "tab", "Tab", "metric(1)", "chart the next metric", "metric"),
+        Key(
             "device.metric_before", "shift+tab", "S-Tab", "metric(-1)", "chart the previous metric"
         ),
-        key("device.list", "l", "l", "list_metrics", "choose the metric by name", "list"),
-        key("device.range", "r", "r", "range", "chart the last 1, 5 or 30 minutes", "range"),
-        key("device.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
-        key("device.zoom_out", "minus", "-", "zoom(1)", "chart a longer time"),
-        key("device.all", "a", "a", "overlay_all", "chart all GPUs (the 8 highest), or one", "all"),
-        key("device.toggle", DIGITS, "0-9", "overlay({key})", "chart that GPU as well, or not"),
-        key("device.large", "z", "z", "large", "show the chart alone, or all again", "large"),
-        key("device.explain", "x", "x", "explain", "explain each metric, or not", "explain"),
+        Key("device.list", "l", "l", "list_metrics", "choose the metric by name", "list"),
+        Key("device.range", "r", "r", "range", "chart the last 1, 5 or 30 minutes", "range"),
+        Key("device.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
+        Key("device.zoom_out", "minus", "-", "zoom(1)", "chart a longer time"),
+        Key("device.all", "a", "a", "overlay_all", "chart all GPUs (the 8 highest), or one", "all"),
+        Key("device.toggle", DIGITS, "0-9", "overlay({key})", "chart that GPU as well, or not"),
+        Key("device.large", "z", "z", "large", "show the chart alone, or all again", "large"),
+        Key("device.explain", "x", "x", "explain", "explain each metric, or not", "explain"),
     ),
 )
 """The keys of the view of a device."""
@@ -355,7 +342,7 @@ FINDINGS_KEYS: tuple[Key, ...] = (
     *VIEW_KEYS,
     *_under(
         "Findings",
-        key(
+        Key(
             "findings.open", "enter", "⏎", "open", "open the process or GPU of the finding", "open"
         ),
     ),
@@ -364,27 +351,27 @@ FINDINGS_KEYS: tuple[Key, ...] = (
 
 LINKS_KEYS: tuple[Key, ...] = (
     *VIEW_KEYS,
-    key("links.next", "tab", "Tab", "matrix(1)", "show links, P2P read, write, ...", "matrix"),
-    key("links.previous", "shift+tab", "S-Tab", "matrix(-1)", "show the previous matrix"),
-    key("links.right", "right", "→", "scroll_columns(8)", "scroll the matrix right"),
-    key("links.left", "left", "←", "scroll_columns(-8)", "scroll the matrix left"),
+    Key("links.next", "tab", "Tab", "matrix(1)", "show links, P2P read, write, ...", "matrix"),
+    Key("links.previous", "shift+tab", "S-Tab", "matrix(-1)", "show the previous matrix"),
+    Key("links.right", "right", "→", "scroll_columns(8)", "scroll the matrix right"),
+    Key("links.left", "left", "←", "scroll_columns(-8)", "scroll the matrix left"),
 )
 """The keys of the view of the links."""
 
 USERS_KEYS: tuple[Key, ...] = (
     *VIEW_KEYS,
-    key("users.choose", "enter", "⏎", "choose", "show only this user's processes", "filter"),
-    key(
+    Key("users.choose", "enter", "⏎", "choose", "show only this user's processes", "filter"),
+    Key(
         "users.next", "greater_than_sign,full_stop", ">", "sort(1)", "sort users by the next column"
     ),
-    key(
+    Key(
         "users.previous",
         "less_than_sign,comma",
         "<",
         "sort(-1)",
         "sort users by the previous column",
     ),
-    key("users.reverse", "r", "r", "reverse", "reverse the sort order of users", "reverse"),
+    Key("users.reverse", "r", "r", "reverse", "reverse the sort order of users", "reverse"),
 )
 """The keys of the view of the users."""
 
@@ -392,28 +379,28 @@ PROCESS_KEYS: tuple[Key, ...] = (
     *VIEW_KEYS,
     *_under(
         "In the view of a process",
-        key("process.tree", "t", "t", "to('tree')", "go to its parents and children", "tree"),
-        key("process.environment", "e", "e", "to('environment')", "go to its environment", "env"),
-        key("process.reveal", "x", "x", "reveal", "show or hide secret values", "secrets"),
+        Key("process.tree", "t", "t", "to('tree')", "go to its parents and children", "tree"),
+        Key("process.environment", "e", "e", "to('environment')", "go to its environment", "env"),
+        Key("process.reveal", "x", "x", "reveal", "show or hide secret values", "secrets"),
     ),
 )
 """The keys of the view of a process."""
 
 KILL_KEYS: tuple[Key, ...] = tuple(
-    each._replace(signals=True)
+    replace(each, signals=True)
     for each in (
-        key("kill.answer", "y", "y", "answer", "send the signal"),
-        key("kill.cancel", "escape,n,q,ctrl+c", "n", "cancel", "send nothing (also Esc, q)"),
-        key("kill.press", "enter", "⏎", "press", "press the button in focus, at first Cancel"),
-        key("kill.turn", "tab,shift+tab", "Tab", "turn", "focus the other button"),
-        key("kill.next", "right,l", "→", "next_signal(1)", "choose the next signal"),
-        key("kill.previous", "left,h", "←", "next_signal(-1)", "choose the previous signal"),
-        key("kill.signal", "s", "s", "choose_signal", "choose any signal, by name or number"),
-        key("kill.tree", "t", "t", "tree", "include its children, or not"),
-        key("kill.down", "down,j", "j ↓", "scroll_lines(1)", "scroll a long command down"),
-        key("kill.up", "up,k", "k ↑", "scroll_lines(-1)", "scroll a long command up"),
-        key("kill.page_down", "pagedown,space", "PgDn", "scroll_pages(1)", "scroll a page down"),
-        key("kill.page_up", "pageup", "PgUp", "scroll_pages(-1)", "scroll a page up"),
+        Key("kill.answer", "y", "y", "answer", "send the signal"),
+        Key("kill.cancel", "escape,n,q,ctrl+c", "n", "cancel", "send nothing (also Esc, q)"),
+        Key("kill.press", "enter", "⏎", "press", "press the button in focus, at first Cancel"),
+        Key("kill.turn", "tab,shift+tab", "Tab", "turn", "focus the other button"),
+        Key("kill.next", "right,l", "→", "next_signal(1)", "choose the next signal"),
+        Key("kill.previous", "left,h", "←", "next_signal(-1)", "choose the previous signal"),
+        Key("kill.signal", "s", "s", "choose_signal", "choose any signal, by name or number"),
+        Key("kill.tree", "t", "t", "tree", "include its children, or not"),
+        Key("kill.down", "down,j", "j ↓", "scroll_lines(1)", "scroll a long command down"),
+        Key("kill.up", "up,k", "k ↑", "scroll_lines(-1)", "scroll a long command up"),
+        Key("kill.page_down", "pagedown,space", "PgDn", "scroll_pages(1)", "scroll a page down"),
+        Key("kill.page_up", "pageup", "PgUp", "scroll_pages(-1)", "scroll a page up"),
     )
 )
 """The keys of the question before a signal."""
