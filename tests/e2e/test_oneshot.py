@@ -165,7 +165,7 @@ def test_json_schema_is_printed_without_a_driver(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("--json",), ("--format", "table")])
-def test_only_the_processes_asked_for_are_printed_and_gpus_stay_busy(
+def test_only_the_processes_asked_for_are_printed(
     fakenvml: Path, holders: Holders, words: tuple[str, ...]
 ) -> None:
     held = holders(3)
