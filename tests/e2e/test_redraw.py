@@ -124,7 +124,10 @@ def test_a_redraw_changes_no_cell(fakenvml: Path, keys: str) -> None:
 
 @pytest.mark.parametrize(
     "look",
-    ["16 colours", *(pytest.param(look, marks=pytest.mark.sweep) for look in LOOKS if "16" not in look)],
+    [
+        "16 colours",
+        *(pytest.param(look, marks=pytest.mark.sweep) for look in LOOKS if "16" not in look),
+    ],
 )
 def test_a_redraw_changes_no_cell_in_other_colours(fakenvml: Path, look: str) -> None:
     with screen(fakenvml, [*GPUDASH], **LOOKS[look]) as terminal:
