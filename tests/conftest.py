@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from gpudash.system import processes
 from tests.fakenvml.build import CompilerError, build
@@ -21,8 +21,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes says how busy the machine is, not whether the code is right.
-settings.register_profile("brief", deadline=None, max_examples=25)
-settings.register_profile("thorough", deadline=None, max_examples=1000)
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("brief", patient, max_examples=25)
+settings.register_profile("thorough", patient, max_examples=1000)
 settings.load_profile("brief")
 
 

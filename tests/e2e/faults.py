@@ -28,6 +28,11 @@ class Fault(NamedTuple):
     """Pattern of an error in the document."""
     document: bool = True
 
+    @property
+    def timeout(self) -> float:
+        """Seconds that the driver has: few where a call hangs, else more than a busy host needs."""
+        return TIMEOUT if "HANG" in self.told else BEYOND
+
 
 def of_driver(status: int, line: str, **told: object) -> Fault:
     return Fault(told, status, line, document=False)

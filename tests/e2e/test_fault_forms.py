@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS, TIMEOUT, Fault
+from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS, Fault
 from tests.e2e.run import GPUDASH, complete, gpudash
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
@@ -44,12 +44,12 @@ def test_every_form_has_the_status_and_one_line(fakenvml: Path, form: str, fault
     told = FAULTS[fault]
     run = gpudash(
         *FORMS[form],
-        *("--timeout", f"{TIMEOUT:g}"),
+        *("--timeout", f"{told.timeout:g}"),
         library=fakenvml,
         **{"DEVICES": DEVICES, **told.told},
     )
     assert run.status == told.status
-    assert run.seconds <= TIMEOUT + BEYOND
+    assert run.seconds <= told.timeout + BEYOND
     assert run.stderr.count("\n") == bool(told.line)
     assert re.search(told.line, run.stderr)
     if told.document and form in ("a query", "a list"):
@@ -60,12 +60,12 @@ def test_every_form_has_the_status_and_one_line(fakenvml: Path, form: str, fault
 @pytest.mark.parametrize("name", OF_A_TABLE)
 def test_a_table_at_a_terminal(fakenvml: Path, name: str) -> None:
     fault = FAULTS[name]
-    argv = [*GPUDASH, "--once", "--timeout", f"{TIMEOUT:g}"]
+    argv = [*GPUDASH, "--once", "--timeout", f"{fault.timeout:g}"]
     env = environment(fakenvml, **{"DEVICES": DEVICES, **fault.told})
     start = time.monotonic()
     with Terminal(argv, env=env, columns=160, rows=60) as terminal:
         assert terminal.wait_exit() == fault.status
-        assert time.monotonic() - start <= TIMEOUT + BEYOND
+        assert time.monotonic() - start <= fault.timeout + BEYOND
         shown = bytes(terminal.raw).decode()
     assert shown.count("gpudash: ") == bool(fault.line)
     assert re.search(fault.line, shown)

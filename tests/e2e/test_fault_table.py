@@ -16,7 +16,7 @@ import pytest
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
 from gpudash.system import processes
-from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS, TIMEOUT
+from tests.e2e.faults import BEYOND, BROKEN, DEVICES, FAULTS
 from tests.e2e.run import GPUDASH, complete, gpudash
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
@@ -31,12 +31,12 @@ pytestmark = pytest.mark.e2e
 def test_one_look(fakenvml: Path, name: str) -> None:
     fault = FAULTS[name]
     run = gpudash(
-        *("--once", "--json", "--timeout", f"{TIMEOUT:g}"),
+        *("--once", "--json", "--timeout", f"{fault.timeout:g}"),
         library=fakenvml,
         **{"DEVICES": DEVICES, **fault.told},
     )
     assert run.status == fault.status
-    assert run.seconds <= TIMEOUT + BEYOND
+    assert run.seconds <= fault.timeout + BEYOND
     assert run.stderr.count("\n") == bool(fault.line)
     assert re.search(fault.line, run.stderr)
     assert bool(run.stdout) == fault.document

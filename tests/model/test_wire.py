@@ -34,7 +34,6 @@ def document(snapshot: Snapshot) -> dict[str, Any]:
     return parsed
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(snapshots())
 def test_decode_gives_back_what_was_encoded(snapshot: Snapshot) -> None:
     assert decode(encode(snapshot)) == snapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -189,7 +189,6 @@ def test_many_gpus_in_trouble_are_few_sentences() -> None:
         assert (last.name, last.value) == ("left_out_count", 64 - len(of_each))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(snapshots(), min_size=1, max_size=4))
 def test_no_snapshot_makes_a_rule_fail(samples: list) -> None:  # type: ignore[type-arg]
     diagnosis = Diagnosis()
@@ -273,7 +272,6 @@ HOSTS = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(HOSTS, min_size=1, max_size=4))
 def test_no_finding_is_refused_by_the_wire(samples: list[Snapshot]) -> None:
     diagnosis = Diagnosis()
