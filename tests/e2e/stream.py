@@ -19,7 +19,7 @@ from gpudash.model.wire import decode
 from tests.e2e.run import GPUDASH
 from tests.fakenvml.build import environment
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 

@@ -128,7 +128,9 @@ def test_what_the_driver_tells_is_reported_in_words(
 ) -> None:
     settings = {"DEVICES": 4, "LOAD": "idle", "TOPO": "nvswitch", **told}
     findings = gpudash("--once", "--json", library=fakenvml, **settings).snapshot.findings or ()
-    assert [finding.sentence for finding in findings if finding.rule == rule] == [sentence]
+    (finding,) = (finding for finding in findings if finding.rule == rule)
+    # Behind it stands who on this host, other tests included, has its device node open.
+    assert finding.sentence.partition(";")[0] == sentence
 
 
 def test_xid_is_reported_while_it_streams(fakenvml: Path, tmp_path: Path) -> None:
