@@ -37,6 +37,8 @@ PLAIN = "||"
 _UNKNOWN: Cell = "", ""
 """A cell that nothing was drawn in yet, whatever the terminal may show there."""
 _MAX_CACHED = 4096
+_MAX_CELLS = 1 << 15
+"""Cells of cached texts, about 2 MB: whole lines are among them, so their number is no bound."""
 _UNLIMITED = 1 << 16
 _GAP = 4
 """Unchanged cells that are drawn again rather than jumped over: a jump takes as many bytes."""
@@ -93,6 +95,7 @@ class ScreenBuffer:
         self._styles: dict[int, tuple[Style | None, Sgr]] = {}
         # By id, for a style is hashed slowly; kept beside it, so that no other gets its id.
         self._texts: dict[tuple[str, Sgr], list[Cell]] = {}
+        self._cached_cells = 0
 
     def forget(self) -> None:
         """Draw every cell again that is put from now on."""
@@ -249,8 +252,10 @@ class ScreenBuffer:
             elif cells:
                 base = -1 if cells[-1][0] or len(cells) < 2 else -2
                 cells[base] = cells[base][0] + char, sgr
-        if len(self._texts) >= _MAX_CACHED:
+        self._cached_cells += max(1, len(cells))
+        if self._cached_cells > _MAX_CELLS:
             self._texts.clear()
+            self._cached_cells = len(cells)
         self._texts[text, sgr] = cells
         return cells
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -364,3 +365,11 @@ def test_terminal_that_erases_in_the_background_that_is_set(term: str) -> None:
 @pytest.mark.parametrize("term", ["screen-256color", "tmux-256color", "vt100", ""])
 def test_terminal_that_may_not(term: str) -> None:
     assert not erases({"TERM": term})
+
+
+def test_texts_that_are_kept_are_bounded_by_their_cells() -> None:
+    buffer = ScreenBuffer(ColorSystem.TRUECOLOR)
+    before = sys.getallocatedblocks()
+    for number in range(3000):
+        buffer.cells([Segment(f"{number:200}")])
+    assert sys.getallocatedblocks() - before < 100_000
