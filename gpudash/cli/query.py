@@ -43,7 +43,7 @@ def list_gpus(options: argparse.Namespace) -> int:
 def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     """Print the rows below their heading; status 6 where there is no such GPU.
 
-    Where processes are asked for and a GPU's could not be listed: NVML's number, and a line.
+    Where processes are asked for, a GPU whose list is not available has a line on stderr.
     """
     snapshot = sample(source)
     chosen = _chosen(snapshot, gpus)
@@ -51,7 +51,7 @@ def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     _write(heading + list(query.rows(snapshot, _keys(chosen))))
     silent = {device.uuid for device in chosen.devices if device.state == "not-answering"}
     # A GPU that does not answer at all is reported by the error of its status.
-    blind = [fault for fault in _unlisted(query, chosen) if fault.uuid not in silent]
+    blind = [each for each in _unlisted(query, chosen) if not each.uuid or each.uuid not in silent]
     _warn(blind, chosen)
     status = exit_status(chosen, with_topology=False)
     if status or not blind:
@@ -100,11 +100,21 @@ def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:
 
 
 def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
-    """Return why process lists are unavailable, if asked for: no row does not mean no process."""
+    """Return why process lists are unavailable, if asked for: no row does not mean no process.
+
+    A query of GPUs shows in its row that one is lost; here it has no row.
+    """
     if not query.app_fields:
         return ()
     # The host's own faults have no number: they are about hidden processes, not missing lists.
-    return [each for each in chosen.errors if each.source == "processes" and each.code]
+    unlisted = [each for each in chosen.errors if each.source == "processes" and each.code]
+    reported = {fault.uuid for fault in unlisted if fault.uuid is not None}
+    lost = [
+        device.fault
+        for device in chosen.devices
+        if device.fault is not None and device.state != "not-answering" and not device.is_mig
+    ]
+    return unlisted + [each for each in lost if each.code and each.uuid not in reported]
 
 
 def _warn(faults: Sequence[Fault], snapshot: Snapshot) -> None:

@@ -27,6 +27,9 @@ class ProcessDevice(Struct, frozen=True, kw_only=True):
     type: Annotated[str, _process(Unit.NONE,
         "C compute, G graphics, M client of an MPS server, or joined: C+G.",
         nvml="nvmlDeviceGetComputeRunningProcesses_v3")] = "C"
+    list_position: Annotated[Index | None, _process(Unit.NONE,
+        "Its position among the GPU's processes as the driver lists them, from 0.",
+        nvml="nvmlDeviceGetComputeRunningProcesses_v3")] = None
     used_gpu_memory_bytes: Annotated[Natural | None, _process(Unit.BYTE,
         "Device memory it holds, with its context.",
         nvml="nvmlDeviceGetComputeRunningProcesses_v3")] = None

@@ -7,6 +7,7 @@ computed, and how values are written.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -34,6 +35,8 @@ _DEAD = {
 _KNOWN_WITHOUT_THE_DRIVER = frozenset({"timestamp", "driver_version", "count", "index"})
 _MIB = 1 << 20
 _UNKNOWN_STATE = 32
+_FLOAT = struct.Struct("f")
+"""Single precision, in which nvidia-smi divides: of 20 values, one differs in its last digit."""
 _UNNAMED_BITS = re.compile(r"0x[0-9a-f]{1,16}")
 _REASON_BITS = {
     "gpu-idle": 0x1,
@@ -143,12 +146,15 @@ def _fields(names: str, known: Mapping[str, Field[Row]]) -> tuple[Field[Row], ..
 
 
 def _uses(gpus: Sequence[Device], processes: Sequence[Process]) -> Iterator[Use]:
-    """Yield compute processes in the order of the GPUs."""
+    """Yield compute processes in the order of the GPUs, of each in the driver's."""
     for device in gpus:
-        for process in processes:
-            for share in process.devices:
-                if share.index == device.index and "C" in share.type:
-                    yield Use(process, share, device)
+        uses = [
+            Use(process, share, device)
+            for process in processes
+            for share in process.devices
+            if share.index == device.index and "C" in share.type
+        ]
+        yield from sorted(uses, key=lambda use: use.share.list_position or 0)
 
 
 def _find(name: str, fields: Mapping[str, Field[Row]]) -> Field[Row]:
@@ -214,7 +220,7 @@ _UNITS = {Unit.BYTE: "MiB", Unit.MILLIWATT: "W", Unit.PERCENT: "%", Unit.MEGAHER
 """Units as nvidia-smi writes them; a temperature has none there."""
 _BY_UNIT: Mapping[Unit, Callable[[Any], str]] = {
     Unit.BYTE: _mebibytes,
-    Unit.MILLIWATT: lambda value: f"{value / 1000:.2f}",
+    Unit.MILLIWATT: lambda value: f"{_FLOAT.unpack(_FLOAT.pack(value / 1000))[0]:.2f}",
 }
 _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "performance_state": lambda value: None if value == _UNKNOWN_STATE else f"P{value}",

@@ -164,6 +164,13 @@ def test_a_lost_gpu_has_its_status_in_every_format(fakenvml: Path) -> None:
         assert run.stdout
 
 
+def test_a_lost_gpu_without_a_row_is_reported(fakenvml: Path) -> None:
+    words = ("--query-compute-apps=pid", "--format=csv,noheader")
+    run = gpudash(*words, library=fakenvml, DEVICES=2, LOST="1")
+    assert (run.status, run.stderr.count("\n")) == (15, 1)
+    assert run.stderr.startswith("gpudash: GPU 1 fell off the bus")
+
+
 def test_a_bare_json_swallows_no_command(fakenvml: Path) -> None:
     run = gpudash("--json", "topo", library=fakenvml, DEVICES=2)
     assert run.status == 0

@@ -40,6 +40,9 @@ def test_units_may_be_left_out() -> None:
         ("memory.used", {"memory_used_bytes": None}, "[N/A]"),
         ("temperature.memory", {"memory_temperature_celsius": None}, "N/A"),
         ("pstate", {"performance_state": 8}, "P8"),
+        # nvidia-smi divides in single precision: 50.014999 and 348.575012.
+        ("power.draw", {"power_usage_mw": 50_015}, "50.01 W"),
+        ("power.draw", {"power_usage_mw": 348_575}, "348.58 W"),
         ("compute_mode", {"compute_mode": "exclusive-process"}, "Exclusive_Process"),
         ("pci.bus", {"pci_bus_id": "00000001:AF:00.0"}, "0xAF"),
         ("pci.domain", {"pci_bus_id": "00000001:AF:00.0"}, "0x0001"),
@@ -93,6 +96,22 @@ def test_compute_processes_in_the_order_of_the_gpus() -> None:
         "7, [Not Found], 40960 MiB",
         "4242, /usr/bin/python3, 40960 MiB",
     ]
+
+
+def test_compute_processes_of_a_gpu_in_the_order_of_the_driver() -> None:
+    positions = {7: (2, 0), 8: (0, 1), 9: (1, 2)}
+    processes = tuple(
+        make_process(
+            pid=pid,
+            devices=tuple(
+                make_process_device(index=index, list_position=position)
+                for index, position in enumerate(on)
+            ),
+        )
+        for pid, on in positions.items()
+    )
+    snapshot = make_snapshot(2, processes=processes)
+    assert rows(snapshot, "pid", apps=True) == ["8", "9", "7", "7", "8", "9"]
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ class ProcessReader:
         busy = self._utilization(handle, {pid for pid, _, _ in rows})
         uuids = {(i.gpu_instance_id, i.compute_instance_id): i.uuid for i in instances}
         entries = tuple(
-            (key[0], _entry(index, gpu, key, row, uuids, busy.get(key[0])))
-            for key, row in rows.items()
+            (key[0], _entry(index, gpu, position, key, row, uuids, busy.get(key[0])))
+            for position, (key, row) in enumerate(rows.items())
         )
         return Listing(entries, codes.SUCCESS, _unaccounted(gpu, rows), listed_at)
 
@@ -146,6 +146,7 @@ def _highest(before: Utilization, sample: ProcessSample) -> Utilization:
 def _entry(
     index: int,
     gpu: Mapping[str, Any],
+    position: int,
     key: Key,
     row: tuple[str, int | None],
     uuids: Mapping[tuple[int | None, int | None], str | None],
@@ -161,6 +162,7 @@ def _entry(
         index=index,
         uuid=uuids.get((gpu_instance, compute_instance), uuid) if inside else uuid,
         type=types,
+        list_position=position,
         used_gpu_memory_bytes=memory,
         sm_utilization_percent=sm,
         memory_utilization_percent=bandwidth,

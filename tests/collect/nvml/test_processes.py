@@ -62,6 +62,13 @@ def test_a_pid_listed_twice_is_one_process() -> None:
     assert only(machine.read(), 7).used_gpu_memory_bytes == 400
 
 
+def test_processes_have_their_position_in_the_list_of_the_driver() -> None:
+    machine = make_machine()
+    list_processes(machine, "Compute", Entry(9, 300), Entry(7, 400), Entry(8, 100))
+    reading = machine.read()
+    assert [only(reading, pid).list_position for pid in (9, 7, 8)] == [0, 1, 2]
+
+
 def test_pid_0_is_dropped() -> None:
     machine = make_machine()
     list_processes(machine, "Compute", Entry(0, 300), Entry(7, 100))
