@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,4 +40,10 @@ def shown_pids(terminal: Terminal, held: Sequence[Holder]) -> set[int]:
 
 def collectors(terminal: Terminal) -> list[psutil.Process]:
     """Those that look at the driver."""
-    return [each for each in terminal.processes() if each.name() == "nvml-collector"]
+    found = []
+    for process in terminal.processes():
+        # One may end between being listed and being asked.
+        with suppress(psutil.NoSuchProcess):
+            if process.name() == "nvml-collector":
+                found.append(process)
+    return found

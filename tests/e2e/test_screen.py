@@ -80,7 +80,7 @@ def test_vanished_terminal_leaves_no_process(fakenvml: Path) -> None:
     with watching(fakenvml, DEVICES=2) as terminal:
         terminal.wait_for("A100")
         terminal.hang_up()
-        terminal.wait_until(lambda: not terminal.processes(), 5)
+        terminal.wait_until(lambda: not terminal.processes(), 30)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -97,7 +97,7 @@ def test_screen_that_is_killed_leaves_no_collector_that_hangs(
         # It would hear of the end of its reader only where it comes to write.
         collector.suspend()
         os.kill(terminal.pid, signal.SIGKILL)
-        terminal.wait_until(lambda: not terminal.processes(), 5)
+        terminal.wait_until(lambda: not terminal.processes(), 30)
 
 
 def test_collector_that_dies_is_replaced(fakenvml: Path) -> None:

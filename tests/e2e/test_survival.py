@@ -279,4 +279,4 @@ def test_vanished_terminal_ends_it_though_hang_ups_are_ignored(fakenvml: Path) -
     with in_shell(fakenvml, "trap '' HUP; exec {}") as terminal:
         terminal.wait_for("q quit")
         terminal.hang_up()
-        terminal.wait_until(lambda: not terminal.processes(), 5)
+        terminal.wait_until(lambda: not terminal.processes(), 30)
