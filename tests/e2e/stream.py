@@ -97,8 +97,11 @@ def uses(file: Path, *processes: psutil.Process) -> list[int]:
     """Return which of these processes have a file open."""
     found = []
     for process in processes:
-        for link in Path(f"/proc/{process.pid}/fd").iterdir():
-            # It may be closed at any time, and a pipe has no path.
+        links: list[Path] = []
+        # A process may end and a file be closed at any time, and a pipe has no path.
+        with suppress(OSError):
+            links = list(Path(f"/proc/{process.pid}/fd").iterdir())
+        for link in links:
             with suppress(OSError):
                 if os.path.samefile(link, file):
                     found.append(process.pid)
