@@ -118,7 +118,7 @@ SIZES = [(25, 4), (26, 5), (30, 7), (39, 13), (40, 14), (48, 20), (80, 24), (99,
 
 @pytest.mark.parametrize("with_tree", [False, True])
 async def test_what_is_answered_is_all_on_the_terminal(start: Start, with_tree: bool) -> None:
-    parent = start("sh", "-c", "sleep 600 & echo & wait")
+    parent = start("sh", "-c", "sleep 600 & echo; wait")
     assert parent.stdout is not None
     parent.stdout.readline()
     children = psutil.Process(parent.pid).children()
