@@ -49,10 +49,13 @@ class Stage:
         return " ".join(" ".join(screen_lines(self.app)[-2:]).split())
 
     async def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 10
+        """Wait for a condition, and until all that was drawn with it is laid out."""
+        deadline = time.monotonic() + 20
+        await self.pilot.pause()
         while not condition():
             assert time.monotonic() < deadline, self.text
             await self.pilot.pause(0.02)
+            await self.pilot.pause()
 
     async def shows(self, text: str) -> None:
         await self.until(lambda: text in self.text)
