@@ -6,10 +6,10 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.events import Resize
@@ -37,6 +37,8 @@ from gpudash.tui.widgets.lines import Footer, Lines
 from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
 
 if TYPE_CHECKING:
+    from textual.actions import ActionParseResult
+    from textual.dom import DOMNode
     from textual.driver import Driver
 
     from gpudash.model.snapshot import Snapshot
@@ -49,6 +51,10 @@ _WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
 
 class Overview(Screen[None], inherit_bindings=False):
     """The main screen, on which only the keys of the one table work."""
+
+    def on_screen_resume(self) -> None:
+        """Draw what changed while something was above."""
+        cast("GpudashApp", self.app).redraw()
 
 
 class GpudashApp(TerminalApp):
@@ -89,11 +95,11 @@ class GpudashApp(TerminalApp):
         self._heights = (0, 1)
         self._owes_draw = self._owes_save = self._awaits_tick = False
         self._terminal_size: Size | None = None
-        self._header = Lines(theme.header, id="header")
+        self._header = Lines(id="header")
         self._devices = DevicePanel(self.dashboard)
         self._processes = ProcessPanel(self.dashboard, self.panels.process_table)
         self.prompt = FilterPrompt(self.dashboard)
-        self._footer = Footer(theme.label, self.dashboard.keys, id="footer")
+        self._footer = Footer(id="footer")
         remap(self, self.preferences.current.keys)
         self._apply_textual_theme()
 
@@ -237,13 +243,13 @@ class GpudashApp(TerminalApp):
         if not self._header.size:
             # Not laid out yet: `on_ready` draws.
             return
-        panels = self.panels.draw()
+        panels, theme = self.panels.draw(), self.dashboard.theme
         with self.one_frame():
-            self._header.show(panels.header)
-            self._devices.show(panels.devices)
-            self._processes.show(panels.processes)
+            self._header.show(panels.header, theme.header)
+            self._devices.show(panels.devices, theme.base)
+            self._processes.show(panels.processes, theme.base)
             self._footer.take_keys(self.dashboard.keys_in_focus, self.dashboard.status_text)
-            self._footer.show(panels.footer)
+            self._footer.show(panels.footer, theme.label)
             if self.prompt.is_open:
                 self.prompt.draw()
         self.start_display()
@@ -268,6 +274,20 @@ class GpudashApp(TerminalApp):
         self.dashboard.status_message.show(message, stays=stays)
         self.redraw()
 
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Carry out the action of a key, then draw what it changed; the last message is over."""
+        if not self.screen.is_modal:
+            self.dashboard.message = ""
+        acted = await super().run_action(action, default_namespace, namespaces)
+        if not self.screen.is_modal:
+            self.redraw()
+        return acted
+
     # Settings
 
     def _load_theme(self) -> Theme:
@@ -277,16 +297,9 @@ class GpudashApp(TerminalApp):
 
     def apply_theme(self) -> None:
         """Show everything in the theme of the settings."""
-        theme = self._load_theme()
-        self.dashboard.set_theme(theme)
-        self._header.set_theme(theme.header)
-        self._devices.set_theme(theme.base)
-        self._processes.set_theme(theme.base)
-        self._footer.set_theme(theme.label)
-        for screen in self.screen_stack:
-            if isinstance(screen, View):
-                screen.set_theme(theme)
+        self.dashboard.theme = self._load_theme()
         self._apply_textual_theme()
+        self.redraw()
 
     def _apply_textual_theme(self) -> None:
         """Give Textual the same colours for what it draws by itself."""
@@ -349,7 +362,7 @@ class GpudashApp(TerminalApp):
         from gpudash.tui.dialogs.text import HelpScreen
 
         keys = self.dashboard.in_force(KEYS)
-        put_above(self, HelpScreen(self.dashboard.theme, keys), lambda _result: self.redraw())
+        put_above(self, HelpScreen(self.dashboard.theme, keys))
 
     action_palette = choices.choose_action
     action_choose_theme = choices.choose_theme
@@ -387,18 +400,15 @@ class GpudashApp(TerminalApp):
     def action_turn(self) -> None:
         """Give the focus to the devices, or back to the processes."""
         self.dashboard.toggle_focus()
-        self.show_message("")
 
     def action_enlarge(self) -> None:
         """Give the part in focus all the room, or share it out again."""
         self.dashboard.enlarged = not self.dashboard.enlarged
-        self.show_message("")
 
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
         self.dashboard.move(rows)
         self.prompt.follow_cursor()
-        self.show_message("")
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by what is in view."""
@@ -428,7 +438,6 @@ class GpudashApp(TerminalApp):
     def action_clear(self) -> None:
         """Go back to the present; from there, drop the tags, the filter, the choice of GPUs."""
         self.dashboard.clear()
-        self.show_message("")
 
     # Keys: the filter
 
@@ -445,7 +454,6 @@ class GpudashApp(TerminalApp):
 
     def action_filter(self) -> None:
         """Open the prompt with the filter in force."""
-        self.dashboard.message = ""
         self.prompt.open()
 
     def on_filter_prompt_changed(self, _message: FilterPrompt.Changed) -> None:

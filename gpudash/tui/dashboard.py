@@ -156,10 +156,6 @@ class DashboardModel:
 
     # How it is shown
 
-    def set_theme(self, theme: Theme) -> None:
-        """Show everything in another theme."""
-        self.theme = theme
-
     @property
     def value_theme(self) -> Theme:
         """The theme in which values are shown, which fades while they are no longer true."""

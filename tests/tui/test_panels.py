@@ -160,6 +160,6 @@ def test_gpu_that_is_held_and_idle_says_so() -> None:
 def test_ascii_look_draws_nothing_else() -> None:
     dashboard = make_dashboard(busy_snapshot(5))
     panels = DashboardPanels(dashboard)
-    dashboard.set_theme(THEME._replace(glyphs=ASCII))
+    dashboard.theme = THEME._replace(glyphs=ASCII)
     drawn = panels.draw()
     assert text_of(drawn.devices + drawn.processes).isascii()

@@ -57,7 +57,6 @@ def choose_action(app: GpudashApp) -> None:
     found = palette_entries(app.dashboard.keys, view.keys if view else ())
 
     async def chosen(id: str | None) -> None:
-        app.redraw()
         if id is not None:
             namespace = view if found[id].of_view else None
             await app.run_action(found[id].action, default_namespace=namespace)
@@ -74,7 +73,6 @@ def choose_theme(app: GpudashApp) -> None:
         if name != app.preferences.current.theme:
             app.preferences.try_out(theme=name)
             app.apply_theme()
-        app.redraw()
         return app.dashboard.theme
 
     def chosen(name: str | None) -> None:
@@ -83,7 +81,6 @@ def choose_theme(app: GpudashApp) -> None:
             return
         app.prefer(theme=name)
         app.apply_theme()
-        app.redraw()
 
     choices = [Choice(name, name, marked=name == current) for name in THEMES]
     theme = app.dashboard.theme
@@ -111,7 +108,6 @@ def choose_sort(app: GpudashApp) -> None:
         if key is not None and key != app.dashboard.listing.sort_key:
             sort_by(app, key)
             app.prefer(sort=key, reverse=app.preferences.current.reverse)
-        app.redraw()
 
     choices = [
         Choice(
@@ -140,7 +136,6 @@ def choose_metric(app: GpudashApp) -> None:
 
     def chosen(name: str | None) -> None:
         dashboard.metric = name or dashboard.metric
-        app.redraw()
 
     put_above(app, ChooseScreen("Chart", choices, dashboard.theme, current=current), chosen)
 
@@ -170,7 +165,7 @@ def choose_columns(app: GpudashApp) -> None:
 
     theme = app.dashboard.theme
     screen = ChooseScreen("Columns", choices(), theme, toggled=toggled, marks_only=True)
-    put_above(app, screen, lambda _value: app.redraw())
+    put_above(app, screen)
 
 
 _ALL = "all"
@@ -205,7 +200,6 @@ def choose_devices(app: GpudashApp) -> None:
                 devices.only(int(value))
 
         dashboard.hide_devices(change)
-        app.show_message("")
 
     put_above(
         app, ChooseScreen("Show only GPU", choices(), dashboard.theme, toggled=toggled), chosen
@@ -218,11 +212,9 @@ def toggle_device(app: GpudashApp, index: int) -> None:
         app.show_message(f"there is no GPU {index}")
         return
     app.dashboard.hide_devices(lambda devices: devices.toggle(index))
-    app.show_message("")
 
 
 def toggle_panel(app: GpudashApp, panel: str) -> None:
     """Hide a panel, or show it again."""
     app.dashboard.toggle_panel(panel)
     app.preferences.try_out(hidden_panels=tuple(sorted(app.dashboard.hidden)))
-    app.show_message("")

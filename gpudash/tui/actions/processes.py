@@ -24,13 +24,11 @@ def scroll_command(app: GpudashApp, steps: int) -> None:
         app.action_move(steps * layout.device_lines)
         return
     app.panels.scroll_command(steps * _COMMAND_STEP)
-    app.redraw()
 
 
 def scroll_command_to(app: GpudashApp, end: int) -> None:
     """Show the beginning of the command lines (0), or the end of the longest (-1)."""
     app.panels.scroll_command(_END if end else -_END)
-    app.redraw()
 
 
 def sort(app: GpudashApp, step: int) -> None:
@@ -52,7 +50,6 @@ def sort_by(app: GpudashApp, key: str) -> None:
     listing.sort_by(key)
     reverse = listing.descending is not starts_largest(listing.sort_key)
     app.preferences.try_out(sort=listing.sort_key, reverse=reverse)
-    app.show_message("")
 
 
 def tag(app: GpudashApp) -> None:
@@ -63,7 +60,8 @@ def tag(app: GpudashApp) -> None:
         return
     listing.tag()
     listing.move(1)
-    app.show_message("" if listing.rows else NONE_SELECTED)
+    if not listing.rows:
+        app.show_message(NONE_SELECTED)
 
 
 def copy_pid(app: GpudashApp) -> None:

@@ -24,7 +24,6 @@ def pause(app: GpudashApp) -> None:
         player.toggle()
     else:
         player.play_from(dashboard.snapshot.taken_at)
-    app.show_message("")
 
 
 def step(app: GpudashApp, samples: int) -> None:
@@ -36,10 +35,8 @@ def step(app: GpudashApp, samples: int) -> None:
         index = moments.index(shown) if shown in moments else len(moments) - 1
         if index + samples < 0 or (shown is None and samples > 0):
             player.step(samples, dashboard.snapshot.taken_at)
-            app.show_message("")
             return
     dashboard.step(samples)
-    app.show_message("")
 
 
 def change_interval(app: GpudashApp, step: int) -> None:
@@ -47,7 +44,6 @@ def change_interval(app: GpudashApp, step: int) -> None:
     feed, player, collector = app.feed, app.feed.player, app.feed.collector
     if player is not None:
         player.change_speed(step)
-        app.show_message("")
     if collector is None:
         return
     seconds = next_interval(feed.interval, step)
@@ -69,7 +65,6 @@ def seek(app: GpudashApp) -> None:
     def chosen(value: str | None) -> None:
         if value is not None:
             player.seek(datetime.fromisoformat(value))
-        app.show_message("")
 
     choices = times(*player.extent)
     now = app.dashboard.snapshot.taken_at
@@ -109,7 +104,6 @@ def release(app: GpudashApp) -> None:
         collector.resume()
     else:
         collector.release()
-    app.show_message("")
 
 
 def wake(app: GpudashApp) -> None:
@@ -121,4 +115,3 @@ def wake(app: GpudashApp) -> None:
         app.show_message("no GPU is known to be left alone on battery")
     else:
         collector.resume()
-        app.show_message("")

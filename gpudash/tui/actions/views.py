@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 def show_view(app: GpudashApp, view: View) -> None:
     """Show a view above the one that it was opened from; of each kind there is one at most."""
-    app.dashboard.message = ""
     while any(type(screen) is type(view) for screen in app.screen_stack):
         app.pop_screen()
-    app.push_screen(view, lambda _result: app.redraw())
+    app.push_screen(view)
 
 
 def view_class(name: str) -> type[View]:
@@ -59,6 +58,6 @@ def open_mistakes(app: GpudashApp) -> None:
 
     if app.preferences.mistakes:
         screen = MistakesScreen(app.dashboard.theme, app.preferences.mistakes)
-        put_above(app, screen, lambda _result: app.redraw())
+        put_above(app, screen)
     else:
         app.show_message("there is no mistake in the settings")

@@ -177,6 +177,7 @@ class FindingsView(View):
         if found and self.body.region.contains(event.screen_x, event.screen_y):
             self._move(found[-1])
             self.action_open()
+            self.draw()
 
     @property
     def _start(self) -> int | None:
@@ -187,7 +188,6 @@ class FindingsView(View):
     def _move(self, index: int) -> None:
         self._cursor.move_to(index, self._drawn)
         self._show()
-        self.draw()
 
     def _show(self) -> None:
         """Scroll so that the finding under the cursor is in view, its beginning above all."""

@@ -225,12 +225,11 @@ class LinksView(View):
 
     def action_matrix(self, step: int) -> None:
         """Show another matrix."""
-        self._show((self._tab + step) % len(_TABS))
+        self._tab = (self._tab + step) % len(_TABS)
 
     def action_scroll_columns(self, columns: int) -> None:
         """Show other columns where not all fit."""
         self._column += columns
-        self.draw()
 
     def on_click(self, event: Click) -> None:
         """Show the matrix whose name was clicked."""
@@ -238,12 +237,9 @@ class LinksView(View):
             return
         for number in range(self._first_tab, len(_TABS)):
             if event.screen_x < self._end_of(number, self._first_tab):
-                self._show(number)
+                self._tab = number
+                self.draw()
                 return
-
-    def _show(self, tab: int) -> None:
-        self._tab = tab
-        self.draw()
 
     def _fit(
         self, matrix: Matrix, topology: Topology, rows: Sequence[GpuAffinity], cells: int

@@ -119,7 +119,6 @@ class UsersView(View):
     def action_scroll_lines(self, lines: int) -> None:
         """Move the cursor; the users in view follow it."""
         self._ranking.move_to(self._ranking.cursor + lines)
-        self.draw()
 
     def action_scroll_pages(self, pages: int) -> None:
         """Move the cursor by what is in view."""
@@ -128,7 +127,6 @@ class UsersView(View):
     def action_scroll_ends(self, end: int) -> None:
         """Move the cursor to the first (0) or the last (1) user."""
         self._ranking.move_to(len(self._ranking.rows) * end)
-        self.draw()
 
     def action_sort(self, step: int) -> None:
         """Sort by a neighbour of the column in force."""
@@ -136,23 +134,18 @@ class UsersView(View):
         if keys:
             index = keys.index(self._ranking.sort_key) if self._ranking.sort_key in keys else 0
             self._ranking.sort_by(keys[(index + step) % len(keys)])
-        self.draw()
 
     def action_reverse(self) -> None:
         """Turn the order around."""
         self._ranking.reverse()
-        self.draw()
 
     def action_choose(self) -> None:
         """Ask for the processes of the user under the cursor."""
         user = self._ranking.selected
-        if user is None:
-            return
-        if not user.name:
+        if user is not None and user.name:
+            self.post_message(self.Filter(f"user={quoted(user.name)}"))
+        elif user is not None:
             self.dashboard.message = "the owner of these processes is unknown"
-            self.draw()
-            return
-        self.post_message(self.Filter(f"user={quoted(user.name)}"))
 
     def on_click(self, event: Click) -> None:
         """Sort by a heading, or choose the user who was clicked."""
@@ -166,8 +159,8 @@ class UsersView(View):
         index = self._table.top + line - 1
         if 0 < line <= self._page and index < len(self._ranking.rows):
             self._ranking.move_to(index)
-            self.draw()
             self.action_choose()
+            self.draw()
 
     def _count(self, snapshot: Snapshot) -> None:
         """Add a snapshot up once."""

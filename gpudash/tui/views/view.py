@@ -18,7 +18,6 @@ from gpudash.tui.draw.header import footer
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import VIEW_KEYS, Key
 from gpudash.tui.panels import header_line
-from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.lines import Footer, Lines, Wheel
 
 
@@ -35,7 +34,7 @@ class Closing(Screen[ScreenResultType]):
 def put_above(
     app: App[Any],
     dialog: ModalScreen[ScreenResultType],
-    answered: Callable[[ScreenResultType | None], Any],
+    answered: Callable[[ScreenResultType | None], Any] | None = None,
 ) -> bool:
     """Put a dialog in front; return False, and leave it, if there is one of its kind already."""
     if any(type(screen) is type(dialog) for screen in app.screen_stack):
@@ -83,9 +82,8 @@ class View(Wheel, Closing[None]):
         self._total = self._room = 0
         self._footer_lines = 1
         """Lines of the footer, more than one for a long message."""
-        self._top = Lines(dashboard.theme.header, id="header")
-        self.body = Lines(dashboard.theme.base, id="body")
-        self._bottom = Footer(dashboard.theme.label, self.keys, id="footer")
+        self._top, self.body = Lines(id="header"), Lines(id="body")
+        self._bottom = Footer(id="footer")
 
     def compose(self) -> ComposeResult:
         """Stack the panels."""
@@ -119,8 +117,8 @@ class View(Wheel, Closing[None]):
             return
         top = self.pinned(cells, height)
         lines = self.lines(cells, height)
-        message, keys = self.dashboard.status_text, self.keys_in_force
-        bottom = footer(keys, message, self.dashboard.theme, cells)
+        message, keys, theme = self.dashboard.status_text, self.keys_in_force, self.dashboard.theme
+        bottom = footer(keys, message, theme, cells)
         if self._footer_lines != len(bottom):
             self._bottom.styles.height = self._footer_lines = len(bottom)
             self.call_after_refresh(self.draw)
@@ -128,16 +126,10 @@ class View(Wheel, Closing[None]):
         self._room = room = max(0, height - len(top))
         self._total = len(lines)
         self.first = max(0, min(self.first, self._total - room))
-        self._top.show([header_line(self.dashboard)])
-        self.body.show([*top, *lines[self.first : self.first + room]])
+        self._top.show([header_line(self.dashboard)], theme.header)
+        self.body.show([*top, *lines[self.first : self.first + room]], theme.base)
         self._bottom.take_keys(keys, message)
-        self._bottom.show(bottom)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Draw with another theme from now on."""
-        self._top.set_theme(theme.header)
-        self.body.set_theme(theme.base)
-        self._bottom.set_theme(theme.label)
+        self._bottom.show(bottom, theme.label)
 
     def on_screen_resume(self) -> None:
         """Draw when it is first shown or uncovered."""
@@ -168,7 +160,6 @@ class View(Wheel, Closing[None]):
     def action_scroll_lines(self, lines: int) -> None:
         """Scroll by lines."""
         self.first += lines
-        self.draw()
 
     def action_scroll_pages(self, pages: int) -> None:
         """Scroll by what is in view."""
@@ -186,3 +177,4 @@ class View(Wheel, Closing[None]):
     def turned(self, lines: int) -> None:
         """Scroll by the wheel."""
         self.action_scroll_lines(lines)
+        self.draw()

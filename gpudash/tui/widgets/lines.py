@@ -29,24 +29,23 @@ class Lines(Widget):
     Lines { width: 1fr; height: 1; }
     """
 
-    def __init__(self, blank: Style, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._blank = blank
+        self._blank = Style()
         self._lines: Sequence[Line] = ()
         self._shown: list[Line] = []
-        self._drawn_for = -1
+        self._drawn_for: tuple[int, Style] | None = None
 
-    def set_theme(self, blank: Style) -> None:
-        """Use another style for what no line covers."""
-        self._blank = blank
-        self._drawn_for = -1
+    def show(self, lines: Sequence[Line], blank: Style) -> None:
+        """Replace the lines; `blank` is the style of what none of them covers.
 
-    def show(self, lines: Sequence[Line]) -> None:
-        """Replace the lines; those beyond the panel's height are not drawn."""
+        Those beyond the panel's height are not drawn.
+        """
         width, height = self.size
-        before = self._shown if self._drawn_for == width else []
+        before = self._shown if self._drawn_for == (width, blank) else []
         shown = [*lines[:height], *[[]] * (height - len(lines))]
-        self._lines, self._shown, self._drawn_for = lines, shown, width
+        self._lines, self._shown, self._blank = lines, shown, blank
+        self._drawn_for = width, blank
         changed = {
             y: line
             for y, line in enumerate(shown)
@@ -59,7 +58,7 @@ class Lines(Widget):
 
     def on_resize(self) -> None:
         """Fit the same lines to the new size."""
-        self.show(self._lines)
+        self.show(self._lines, self._blank)
 
     def render_line(self, y: int) -> Strip:
         """Return one line as it was given, or blank."""
@@ -103,9 +102,9 @@ class Footer(Lines):
             super().__init__()
             self.action = action
 
-    def __init__(self, blank: Style, keys: Iterable[Key], *, id: str | None = None) -> None:
-        super().__init__(blank, id=id)
-        self._keys = tuple(keys)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._keys: tuple[Key, ...] = ()
         self._notice = ""
 
     def take_keys(self, keys: Iterable[Key], notice: str) -> None:

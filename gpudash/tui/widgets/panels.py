@@ -21,7 +21,7 @@ class Panel(Wheel, Lines):
         """What is under the cursor is to be opened."""
 
     def __init__(self, dashboard: DashboardModel, *, id: str) -> None:
-        super().__init__(dashboard.theme.base, id=id)
+        super().__init__(id=id)
         self.dashboard = dashboard
 
     def clicked(self, identity: object, *, was_selected: bool) -> None:

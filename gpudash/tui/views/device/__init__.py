@@ -238,7 +238,6 @@ class DeviceView(View):
         """Chart a metric by its name; None leaves it as it is."""
         if name is not None:
             self.charting.wanted = name
-        self.draw()
 
     # Keys
 
@@ -247,7 +246,6 @@ class DeviceView(View):
         row = self.row()
         if row is not None:
             self.charting.step_field(row.device, step)
-            self._changed()
 
     def action_list_metrics(self) -> None:
         """Choose the metric from a list."""
@@ -266,44 +264,35 @@ class DeviceView(View):
     def action_range(self) -> None:
         """Show the next range of time."""
         self.charting.step_range()
-        self._changed()
 
     def action_zoom(self, step: int) -> None:
         """Show a longer or a shorter time."""
         self.charting.zoom(step)
-        self._changed()
 
     def action_overlay_all(self) -> None:
         """Show the curves of all devices, or of one alone again."""
         self.charting.toggle(row.device.key for row in self.rows())
-        self._changed()
 
     def action_overlay(self, index: int) -> None:
         """Show the curve of a GPU beside the one looked at."""
         found = [d for d in self.dashboard.snapshot.devices if d.index == index and not d.is_mig]
         self.charting.toggle(device.key for device in found)
-        self._changed("" if found else f"there is no GPU {index}")
+        if not found:
+            self.dashboard.message = f"there is no GPU {index}"
 
     def action_large(self) -> None:
         """Show the chart alone, or with everything else."""
         self.large = not self.large
-        self._changed()
-
-    def _changed(self, notice: str = "") -> None:
-        """Draw, with a message if a key did nothing else."""
-        self.dashboard.message = notice
-        self.draw()
 
     def action_turn(self, step: int) -> None:
         """Show another device."""
         rows = self.rows()
         if rows:
-            self._show(rows[(self.index + step) % len(rows)].device.key)
+            self.key = rows[(self.index + step) % len(rows)].device.key
 
     def action_explain(self) -> None:
         """Show what each metric means, or only its value."""
         self.explained = not self.explained
-        self.draw()
 
     def on_click(self, event: Click) -> None:
         """Turn to the device that was clicked, or chart the metric."""
@@ -314,16 +303,13 @@ class DeviceView(View):
         if y == 0:
             key = self._tabs.key_at(x)
             if key is not None:
-                self._show(key)
+                self.key = key
         elif y in self._chart_lines:
             self.action_list_metrics()
         else:
             name = self._sheet.field_at(x, y - self._pinned + self.first - self._sheet_line)
             if y >= self._pinned and name is not None:
                 self.chart_metric(name)
-
-    def _show(self, key: str) -> None:
-        self.key = key
         self.draw()
 
 

@@ -146,7 +146,6 @@ class ProcessView(View):
         if self._asked_from is None:
             self._asked_from = self.first
         self._section = section
-        self.draw()
 
     def action_scroll_lines(self, lines: int) -> None:
         """Scroll by lines, away from a section that was asked for."""
@@ -165,7 +164,6 @@ class ProcessView(View):
     def action_reveal(self) -> None:
         """Show the secret values, or hide them again."""
         self._shows_secrets = not self._shows_secrets
-        self.draw()
 
     @property
     def keys_in_force(self) -> tuple[Key, ...]:
