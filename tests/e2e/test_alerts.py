@@ -39,7 +39,7 @@ def test_a_recording_runs_it_too(fakenvml: Path, tmp_path: Path) -> None:
         argv, env=environment(fakenvml, DEVICES=1), stderr=subprocess.DEVNULL
     ) as recorder:
         deadline = time.monotonic() + 60
-        while not out.exists():
+        while not (out.exists() and out.read_text().endswith("\n")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         recorder.terminate()

@@ -15,7 +15,7 @@ import pytest
 
 from gpudash.model.errors import ExitStatus
 from tests.actions.kill.family import Family
-from tests.e2e.killing import IMPATIENT, PATIENT, Holders, command, kill
+from tests.e2e.killing import PATIENT, Holders, command, kill
 from tests.e2e.run import tell
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -50,7 +50,7 @@ def test_a_job_is_shown_ended_and_what_it_freed(
 ) -> None:
     (job,) = holders(1)
     with forgotten_after(job, tmp_path / "control") as settings:
-        run = kill(job.pid, library=fakenvml, settings=settings, yes=True)
+        run = kill(job.pid, library=fakenvml, settings=settings, first=PATIENT, yes=True)
         assert not job.alive
     assert (run.returncode, run.stderr) == (0, "")
     asked, *_, told = run.stdout.splitlines()
@@ -151,9 +151,7 @@ def test_a_gpu_that_fails_meanwhile_is_not_said_to_be_free(
     watcher = threading.Thread(target=fail)
     watcher.start()
     settings: dict[str, object] = {"CONTROL": control, "PIDS": job.pid}
-    # A GPU that hangs is shown as it was for longer than the others.
-    first = PATIENT if "HANG" in fault else IMPATIENT
-    run = kill(job.pid, library=fakenvml, settings=settings, first=first, yes=True)
+    run = kill(job.pid, library=fakenvml, settings=settings, first=PATIENT, yes=True)
     watcher.join()
     assert run.returncode == 0
     assert "freed on GPU 0\nunknown whether memory was freed on GPU 1" in run.stdout
