@@ -1,13 +1,18 @@
 """Processes that have a GPU open but are not in the driver's list: orphaned workers.
 
-A scan of 1,600 processes takes 27 ms: it is made in slices, so that no tick is held up.
+A scan of 1,600 processes takes 27 ms: it is made in slices, so that no tick is held up. Any user
+may open the nodes in any number of processes: users take turns in what is shown, so that
+processes of one hide none of another's.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain, islice, zip_longest
 from time import monotonic
+from typing import NamedTuple
 
 from gpudash.collect.source import Holders
 from gpudash.model.process import Holder
@@ -29,8 +34,17 @@ _NODE = "/dev/nvidia"
 _UVM = "/dev/nvidia-uvm"
 """Open in every program that uses CUDA, and in no monitor, which holds no memory."""
 
-Opened = frozenset[int]
-"""Minor numbers of the GPUs that a process has open."""
+Opened = Mapping[int, int]
+"""How often a process has GPUs open, by their minor numbers."""
+
+
+class _Found(NamedTuple):
+    opened: Opened
+    holder: Holder
+
+    def rank(self, minor: int) -> tuple[int, int]:
+        """Return what sorts a CUDA context, which opens the node many times, and age first."""
+        return -self.opened[minor], self.holder.start_ticks or 0
 
 
 class _Scan:
@@ -38,7 +52,7 @@ class _Scan:
 
     def __init__(self, minors: Collection[int]) -> None:
         self.covers = set(minors)
-        self.found: list[tuple[Opened, Holder]] = []
+        self.found: list[_Found] = []
         self.missed = not processes.in_first_pid_namespace() or _hides_processes()
         self.left = iter(processes.pids())
 
@@ -101,28 +115,25 @@ class HolderSearch:
 
     def _known(self, scan: _Scan, passed_over: Collection[int]) -> dict[int, Holders]:
         """Return what a scan found; an unfinished one leaves out GPUs without holders."""
-        present = [
-            (opened, holder)
-            for opened, holder in scan.found
-            if holder.pid not in passed_over and _is_running(holder)
-        ]
         is_whole = scan is self._last
-        of_minor = {
-            minor: tuple(holder for opened, holder in present if minor in opened)[:_MAX_HOLDERS]
-            for minor in scan.covers
-        }
-        return {
-            minor: Holders(holders, complete=is_whole and not scan.missed)
-            for minor, holders in of_minor.items()
-            if holders or is_whole
-        }
+        unlisted = [each for each in scan.found if each.holder.pid not in passed_over]
+        known = {}
+        for minor in scan.covers:
+            present = [each for each in unlisted if minor in each.opened]
+            running = filter(_is_running, _by_user_in_turn(present, minor))
+            shown = tuple(islice(running, _MAX_HOLDERS))
+            if shown or is_whole:
+                # Whether the others still run is not asked of thousands at every tick.
+                left_out = len(present) - len(shown) if len(shown) == _MAX_HOLDERS else 0
+                known[minor] = Holders(shown, is_whole and not scan.missed, left_out)
+        return known
 
     def _continue(self, scan: _Scan, until: float) -> None:
         for pid in scan.left:
             opened = self._opened(scan, pid)
             holder = self._holder(pid) if opened else None
             if holder is not None:
-                scan.found.append((opened, holder))
+                scan.found.append(_Found(opened, holder))
             if self._clock() >= until:
                 return
         self._scan, self._last, self._ended = None, scan, self._clock()
@@ -131,19 +142,21 @@ class HolderSearch:
         """Return the GPUs that a process has open, none if it does not use CUDA."""
         folder = f"/proc/{pid}/fd"
         try:
-            descriptors = os.listdir(folder)
+            # A process may have a million: no more are listed than are read.
+            with os.scandir(folder) as entries:
+                descriptors = [each.name for each in islice(entries, _MAX_DESCRIPTORS + 1)]
         except PermissionError:
             scan.missed = True
-            return frozenset()
+            return {}
         except OSError:  # it has ended
-            return frozenset()
+            return {}
         scan.missed = scan.missed or len(descriptors) > _MAX_DESCRIPTORS
-        paths = {read_link(f"{folder}/{each}") for each in descriptors[:_MAX_DESCRIPTORS]}
+        paths = [read_link(f"{folder}/{each}") for each in descriptors[:_MAX_DESCRIPTORS]]
         if self._uvm_node not in paths:
-            return frozenset()
+            return {}
         nodes = (path for path in paths if path.startswith(self._node_prefix))
         numbers = (path.removeprefix(self._node_prefix) for path in nodes)
-        return frozenset(int(number) for number in numbers if number.isdecimal())
+        return Counter(int(number) for number in numbers if number.isdecimal())
 
     def _holder(self, pid: int) -> Holder | None:
         stat = processes.read_stat(pid)
@@ -156,6 +169,20 @@ class HolderSearch:
             username=facts.username,
             command_line=facts.command_line and bound_all(facts.command_line, NAME_BYTES),
         )
+
+
+def _by_user_in_turn(found: Collection[_Found], minor: int) -> Iterator[Holder]:
+    """Yield one process of each user, the caller first, then the next of each, and so on.
+
+    User ids without a name count as one user: anybody may have a range of them.
+    """
+    of_user: dict[str, list[_Found]] = {}
+    for each in sorted(found, key=lambda each: each.rank(minor)):
+        name = each.holder.username or ""
+        of_user.setdefault("" if name.isdecimal() else name, []).append(each)
+    own = of_user.pop(processes.username(os.getuid()), [])
+    turns = zip_longest(own, *of_user.values())
+    return (each.holder for each in chain.from_iterable(turns) if each is not None)
 
 
 def _hides_processes() -> bool:

@@ -262,7 +262,12 @@ def _with_holders(device: Device, holders: Mapping[int, Holders]) -> Device:
     known = None if device.minor_number is None else holders.get(device.minor_number)
     if known is None or not _is_unexplained(device):
         return device
-    return replace(device, holders=known.found, holders_complete=known.complete)
+    return replace(
+        device,
+        holders=known.found,
+        holder_count=len(known.found) + known.left_out,
+        holders_complete=known.complete,
+    )
 
 
 def _with_host_memory(device: Device, host: Host) -> Device:

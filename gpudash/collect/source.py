@@ -35,6 +35,8 @@ class Holders(Struct, frozen=True):
     found: tuple[Holder, ...]
     complete: bool
     """Whether all processes of the host were scanned."""
+    left_out: int = 0
+    """How many more there are."""
 
 
 class HostReader(Protocol):

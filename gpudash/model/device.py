@@ -114,8 +114,11 @@ class Device(Struct, frozen=True, kw_only=True):
         "How the GPU reaches what programs allocate on the host: none, hmm or ats.",
         nvml="nvmlDeviceGetAddressingMode")] = None
     holders: Annotated[tuple[Holder, ...] | None, _memory(Unit.NONE,
-        "Processes that have its node open although the driver lists them on no GPU; searched "
-        "only while much of its memory is unaccounted for.")] = None
+        "Processes that have its node open although the driver lists them on no GPU, 64 at most, "
+        "of each user in turn; searched only while much of its memory is unaccounted "
+        "for.")] = None
+    holder_count: Annotated[Natural | None, _memory(Unit.COUNT,
+        "How many such processes there are.")] = None
     holders_complete: Annotated[bool | None, _memory(Unit.NONE,
         "Whether all processes of the host could be searched for holders, which takes root "
         "outside of containers.")] = None

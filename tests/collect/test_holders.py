@@ -12,7 +12,7 @@ import pytest
 from gpudash.collect.holders import HolderSearch
 from gpudash.collect.source import Holders
 from gpudash.model.text import clean
-from gpudash.system.processes import Facts
+from gpudash.system.processes import Facts, ProcStat
 
 HOLD = "import sys; files = [open(path) for path in sys.argv[1:]]; print(flush=True); input()"
 
@@ -53,9 +53,16 @@ class Clock:
         return self.now
 
 
-def search(nodes: Path, clock: Callable[[], float] = lambda: 0.0) -> HolderSearch:
-    facts = Facts(username=clean("erin"), command_line=(clean("python"), clean("worker.py")))
-    return HolderSearch(lambda _pid, _stat: facts, f"{nodes}/nvidia", f"{nodes}/nvidia-uvm", clock)
+def search(
+    nodes: Path,
+    clock: Callable[[], float] = lambda: 0.0,
+    user: Callable[[int], str] = lambda _pid: "erin",
+) -> HolderSearch:
+    def facts(pid: int, _stat: ProcStat) -> Facts:
+        line = clean("python"), clean("worker.py")
+        return Facts(username=clean(user(pid)), command_line=line)
+
+    return HolderSearch(facts, f"{nodes}/nvidia", f"{nodes}/nvidia-uvm", clock)
 
 
 def found(looking: HolderSearch, *minors: int, listed: tuple[int, ...] = ()) -> dict[int, Holders]:
@@ -80,6 +87,39 @@ def test_a_program_that_has_the_gpu_open_is_found(nodes: Path) -> None:
 def test_a_monitor_that_uses_no_cuda_is_none(nodes: Path) -> None:
     with holding(nodes / "nvidia0", nodes / "nvidiactl"):
         assert pids(found(search(nodes), 0), 0) == set()
+
+
+def test_many_processes_of_one_user_hide_none_of_another(nodes: Path) -> None:
+    script = f"""
+        exec 10<{nodes}/nvidia0 11<{nodes}/nvidia-uvm 12<&10 13<&10
+        for each in $(seq 70); do read line <&0 & done
+        echo; wait
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["bash", "-c", script], stdin=pipe, stdout=pipe) as decoys:
+        assert decoys.stdout is not None
+        decoys.stdout.readline()
+        with holding(nodes / "nvidia0", nodes / "nvidia-uvm") as pid:
+            known = found(search(nodes, user=lambda each: "erin" if each == pid else "mallory"), 0)
+        decoys.communicate(b"")
+    holders = known[0]
+    assert len(holders.found) + holders.left_out == 72
+    assert pid in {holder.pid for holder in holders.found[:2]}
+
+
+def test_of_one_user_what_has_a_context_comes_first(nodes: Path) -> None:
+    gpu, uvm = nodes / "nvidia0", nodes / "nvidia-uvm"
+    with holding(gpu, uvm) as first, holding(gpu, gpu, uvm) as context, holding(gpu, uvm) as last:
+        shown = [holder.pid for holder in found(search(nodes), 0)[0].found]
+    assert shown == [context, first, last]
+
+
+def test_user_ids_without_a_name_take_the_turns_of_one_user(nodes: Path) -> None:
+    gpu, uvm = nodes / "nvidia0", nodes / "nvidia-uvm"
+    with holding(gpu, uvm) as one, holding(gpu, uvm) as two, holding(gpu, uvm) as named:
+        users = {one: "100001", two: "100002", named: "erin"}
+        known = found(search(nodes, user=lambda pid: users[pid]), 0)[0].found
+    assert {holder.pid for holder in known[:2]} == {one, named}
 
 
 def test_what_the_driver_lists_and_the_search_itself_are_left_out(nodes: Path) -> None:

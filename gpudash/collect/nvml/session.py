@@ -16,7 +16,7 @@ from gpudash.collect.nvml.worker import DriverWorker, Task, timeout_fault
 from gpudash.model.device import Device
 from gpudash.model.errors import DriverError
 from gpudash.model.fault import Fault
-from gpudash.model.text import SafeText, clean
+from gpudash.model.text import NAME_BYTES, SafeText, bound, clean
 
 _MAX_GPUS = 1024
 
@@ -37,8 +37,8 @@ def read_versions(library: Library) -> Versions:
     nvml, _ = library.call("nvmlSystemGetNVMLVersion")
     cuda, _ = library.call("nvmlSystemGetCudaDriverVersion_v2")
     return Versions(
-        driver_version=clean(driver) if driver else None,
-        nvml_version=clean(nvml) if nvml else None,
+        driver_version=bound(clean(driver), NAME_BYTES) if driver else None,
+        nvml_version=bound(clean(nvml), NAME_BYTES) if nvml else None,
         cuda_driver_version=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
     )
 

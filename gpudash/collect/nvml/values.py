@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 from typing import Any
 
-from gpudash.model.text import clean, clean_bytes
+from gpudash.model.text import NAME_BYTES, bound, clean, clean_bytes
 
 Convert = Callable[[Any], Any]
 
@@ -93,9 +93,9 @@ def flag(value: Any) -> bool | None:
 
 
 def string(value: Any) -> str | None:
-    """Return a driver's string made harmless; empty is unknown."""
+    """Return a driver's string made harmless and short; empty is unknown."""
     text = clean_bytes(value) if isinstance(value, bytes) else clean(value)
-    return text.strip() or None
+    return bound(text, NAME_BYTES).strip() or None
 
 
 def attribute(name: str, convert: Convert) -> Convert:

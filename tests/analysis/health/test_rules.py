@@ -314,6 +314,8 @@ def test_many_holders_are_counted_and_what_is_not_known_is_left_out() -> None:
     finding = found(of_device(**ORPHAN, holders=holders), "memory-unaccounted")
     assert "open in process (PID 1), process (PID 2), " in finding.sentence
     assert finding.sentence.endswith("process (PID 4) and 16 more")
+    finding = found(of_device(**ORPHAN, holders=holders, holder_count=500), "memory-unaccounted")
+    assert finding.sentence.endswith("process (PID 4) and 496 more")
 
 
 def test_unowned_memory_names_the_node_to_ask_unless_all_were_asked() -> None:

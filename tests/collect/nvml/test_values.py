@@ -51,3 +51,10 @@ def test_a_short_list_leaves_the_missing_item_none() -> None:
 )
 def test_strings_are_made_harmless(raw: object, clean: str | None) -> None:
     assert values.string(raw) == clean
+
+
+@pytest.mark.parametrize("raw", [b"\xff" * 5000, "A" * 5000, "\x1b" * 5000])
+def test_a_string_without_end_is_short(raw: object) -> None:
+    text = values.string(raw)
+    assert text is not None
+    assert len(text.encode()) <= 256

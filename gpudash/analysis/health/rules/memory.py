@@ -69,10 +69,11 @@ def unaccounted(context: RuleContext) -> Iterator[Symptom]:
             continue
         label = context.labels[gpu.key]
         holders = gpu.holders or ()
+        count = max(gpu.holder_count or 0, len(holders))
         sentence = f"GPU {label}: {size(amount)} held by no listed process"
         if holders:
             names = ", ".join(_who(holder) for holder in holders[:_MAX_NAMED])
-            more = f" and {len(holders) - _MAX_NAMED} more" if holders[_MAX_NAMED:] else ""
+            more = f" and {count - _MAX_NAMED} more" if count > _MAX_NAMED else ""
             sentence += f"; its device node is open in {names}{more}"
         of = context.name(gpu)
         is_normal = not holders and (hides or gpu.addressing_mode == _PART_OF_HOST)
@@ -80,7 +81,7 @@ def unaccounted(context: RuleContext) -> Iterator[Symptom]:
             UNACCOUNTED,
             gpu.key,
             "info" if is_normal else "warn",
-            _advice(gpu, len(holders), hides=hides),
+            _advice(gpu, count, hides=hides),
             sentence=sentence,
             devices=(gpu,),
             evidence=(
