@@ -49,7 +49,7 @@ MEANINGS: dict[int, str] = {
     ExitStatus.NO_GPU: "there is no GPU",
     9: "the driver is not loaded",
     ExitStatus.NO_ANSWER: "the driver or a GPU did not answer within `--timeout`; the values "
-    "of other GPUs are complete",
+    "of other GPUs are complete; `record` got no sample",
     12: "libnvidia-ml.so.1 was not found",
     ExitStatus.GPU_IS_LOST: "a GPU is lost; the output is still complete",
     ExitStatus.RESET_REQUIRED: "a GPU needs a reset; the output is still complete",

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import pytest
 from gpudash.feed.recording.reader import Recording
 from gpudash.model import wire
 from gpudash.model.text import wire_size
-from tests.e2e.run import GPUDASH, gpudash
+from tests.e2e.run import GPUDASH, Result, gpudash
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 
@@ -37,7 +37,7 @@ DEADLINE = 60.0
 
 
 @contextmanager
-def crowd(count: int) -> Iterator[set[int]]:
+def crowd(count: int) -> Iterator[dict[int, subprocess.Popen[bytes]]]:
     """Start processes with long command lines, which end with the pipe that they read."""
     read, write = os.pipe()
     started: list[subprocess.Popen[bytes]] = []
@@ -45,7 +45,7 @@ def crowd(count: int) -> Iterator[set[int]]:
         for _ in range(count):
             argv = [b"sh", b"-c", b"read line", b"sh", *ARGUMENTS]
             started.append(subprocess.Popen(argv, stdin=read))
-        yield {process.pid for process in started}
+        yield {process.pid: process for process in started}
     finally:
         os.close(read)
         os.close(write)
@@ -54,7 +54,7 @@ def crowd(count: int) -> Iterator[set[int]]:
             process.wait()
 
 
-def settings(pids: set[int]) -> dict[str, object]:
+def settings(pids: Collection[int]) -> dict[str, object]:
     """What makes all of them use the only GPU of the stand-in."""
     return {"DEVICES": 1, "PROCS_PER_DEVICE": len(pids), "PIDS": ",".join(map(str, sorted(pids)))}
 
@@ -84,7 +84,8 @@ def test_every_output_names_processes_with_long_arguments(
     naming: list[list[str]],
     counting: list[list[str]],
 ) -> None:
-    with crowd(count) as pids:
+    with crowd(count) as started:
+        pids = set(started)
 
         def output(*words: str) -> bytes:
             run = gpudash(*words, library=fakenvml, timeout=DEADLINE, **settings(pids))
@@ -110,6 +111,36 @@ def test_every_output_names_processes_with_long_arguments(
             rows=50,
         ) as terminal:
             terminal.wait_until(lambda: any(str(pid) in terminal.text for pid in pids), DEADLINE)
+
+
+@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.sweep)])
+def test_verbs_do_their_work_under_processes_with_long_arguments(
+    fakenvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setenv("GPUDASH_LOCK_DIR", str(tmp_path))
+    with crowd(count) as started:
+
+        def verb(*words: str) -> Result:
+            return gpudash(*words, library=fakenvml, timeout=DEADLINE, **settings(started))
+
+        few = ("--for", "0.1s")
+        shared = verb("pick", "--share", "--max-util", "100", *few)
+        assert (shared.status, shared.text[:4]) == (0, "GPU-")
+        (tmp_path / shared.text.strip()).touch()
+        for words in (["pick"], ["wait", "--timeout", "0.1s"], ["run"]):
+            command = ["--", "true"] if words == ["run"] else []
+            refused = verb(*words, *few, *command)
+            assert (refused.status, refused.stdout) == (75, b"")
+            assert re.search(rf"PID ({'|'.join(map(str, started))})\b", refused.stderr)
+            assert len(refused.stderr) < 1000
+        pid, victim = max(started.items())
+        argv = [*GPUDASH, "kill", str(pid), "--yes", "--no-config"]
+        env = environment(fakenvml, **settings(started))
+        with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as kill:
+            assert victim.wait(DEADLINE) == -signal.SIGTERM
+            out, _ = kill.communicate(timeout=DEADLINE)
+        assert kill.returncode == 0
+        assert len(out) < 10_000
 
 
 def test_processes_that_merely_hold_the_nodes_do_not_swell_every_gpu(fakenvml: Path) -> None:
