@@ -1,11 +1,40 @@
 from __future__ import annotations
 
+import asyncio
+import math
 import subprocess
 from collections.abc import Iterator
 
 import pytest
+from textual import app, pilot
 
 from tests.tui.kill_stage import Start
+
+_SOON_SECONDS = 1 / 50
+"""Longer than the pause of Textual between two pictures."""
+_LIMIT_SECONDS = 10.0
+
+
+async def _wait_for_idle(_min_sleep: float = 0.0, _max_sleep: float = 0.0) -> None:
+    """Wait until the event loop has nothing to do, now or soon.
+
+    Textual's own takes a process that gets no CPU for one that has nothing to do.
+    """
+    loop = asyncio.get_running_loop()
+    end, idle_rounds = loop.time() + _LIMIT_SECONDS, 0
+    while idle_rounds < 2 and loop.time() < end:
+        scheduled = (each.when() for each in loop._scheduled if not each.cancelled())  # type: ignore[attr-defined]
+        due = min(scheduled, default=math.inf) - loop.time()
+        await asyncio.sleep(max(0.0, due) if due < _SOON_SECONDS else 0.0)
+        is_busy = due < _SOON_SECONDS or loop._ready  # type: ignore[attr-defined]
+        idle_rounds = 0 if is_busy else idle_rounds + 1
+
+
+@pytest.fixture(autouse=True)
+def deterministic_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a pause of the pilot end only when all that was begun is done."""
+    monkeypatch.setattr(pilot, "wait_for_idle", _wait_for_idle)
+    monkeypatch.setattr(app, "wait_for_idle", _wait_for_idle)
 
 
 @pytest.fixture

@@ -301,7 +301,7 @@ async def test_what_is_held_back_is_drawn_once_when_its_turn_comes() -> None:
         driver = app.terminal
         assert isinstance(driver, CaptureDriver)
         now = [0.0]
-        driver.limiter = FrameLimiter(burst=1, per_second=1000, clock=lambda: now[0])
+        driver.limiter = FrameLimiter(burst=1, per_second=20, clock=lambda: now[0])
         driver.take()
         for key in "jjj":
             await pilot.press(key)
