@@ -22,7 +22,7 @@ _PAGE = """\
   gpudash doctor         why GPUs or processes are missing, and what to do
   gpudash help TOPIC     reference: keys, filter, settings, findings, ...
 
-Other commands: {others}.
+Others: {others}.
 Options of each: gpudash COMMAND --help
 
   --gpu LIST             only these GPUs: 0,2-3, UUID prefixes, PCI bus ids

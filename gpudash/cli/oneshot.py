@@ -93,7 +93,7 @@ def with_source(
         if options.format == "prometheus" and not terminal.has_written():
             from gpudash.output import prometheus
 
-            terminal.write(prometheus.DOWN.encode())
+            terminal.write(prometheus.down().encode())
         raise
 
 

@@ -84,19 +84,20 @@ class Device(Struct, frozen=True, kw_only=True):
         "Why the state is not ok, null if it is or if asleep.")] = None
 
     memory_total_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
-        "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2", smi="memory.total")] = None
+        "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2", smi="memory.total",
+        dcgm="DCGM_FI_DEV_FB_TOTAL DCGM_FI_DEV_FB_CAPACITY_BYTES")] = None
     memory_reserved_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Memory reserved by driver and firmware.",
         nvml="nvmlDeviceGetMemoryInfo_v2",
-        smi="memory.reserved", dcgm="DCGM_FI_DEV_FB_RESERVED")] = None
+        smi="memory.reserved", dcgm="DCGM_FI_DEV_FB_RESERVED DCGM_FI_DEV_FB_RESERVED_BYTES")] = None
     memory_used_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Allocated memory; without the reserved part where the driver reports it.",
         nvml="nvmlDeviceGetMemoryInfo_v2",
         chart=True, limit="memory_total_bytes", smi="memory.used",
-        dcgm="DCGM_FI_DEV_FB_USED")] = None
+        dcgm="DCGM_FI_DEV_FB_USED DCGM_FI_DEV_FB_USED_BYTES")] = None
     memory_free_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Unallocated memory.", nvml="nvmlDeviceGetMemoryInfo_v2",
-        smi="memory.free", dcgm="DCGM_FI_DEV_FB_FREE")] = None
+        smi="memory.free", dcgm="DCGM_FI_DEV_FB_FREE DCGM_FI_DEV_FB_FREE_BYTES")] = None
     memory_unaccounted_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Used memory that no listed process owns: contexts, other namespaces, orphans; null if "
         "the processes, their shares or the reserved part are not known.",
@@ -129,54 +130,68 @@ class Device(Struct, frozen=True, kw_only=True):
     gpu_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which at least one kernel ran; 100 % may be one "
         "block on one SM.", nvml="nvmlDeviceGetUtilizationRates",
-        chart=True, smi="utilization.gpu", dcgm="DCGM_FI_DEV_GPU_UTIL")] = None
+        chart=True, smi="utilization.gpu",
+        dcgm="DCGM_FI_DEV_GPU_UTIL DCGM_FI_DEV_GPU_UTIL_RATIO")] = None
     memory_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Share of the last sample period in which memory was read or written: bandwidth, not "
         "space.", nvml="nvmlDeviceGetUtilizationRates",
-        chart=True, smi="utilization.memory", dcgm="DCGM_FI_DEV_MEM_COPY_UTIL")] = None
+        chart=True, smi="utilization.memory",
+        dcgm="DCGM_FI_DEV_MEM_COPY_UTIL DCGM_FI_DEV_MEMORY_UTIL_RATIO")] = None
     encoder_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Utilization of the video encoder.", nvml="nvmlDeviceGetEncoderUtilization",
-        chart=True, smi="utilization.encoder", dcgm="DCGM_FI_DEV_ENC_UTIL")] = None
+        chart=True, smi="utilization.encoder",
+        dcgm="DCGM_FI_DEV_ENC_UTIL DCGM_FI_DEV_ENC_UTIL_RATIO")] = None
     decoder_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Utilization of the video decoder.", nvml="nvmlDeviceGetDecoderUtilization",
-        chart=True, smi="utilization.decoder", dcgm="DCGM_FI_DEV_DEC_UTIL")] = None
+        chart=True, smi="utilization.decoder",
+        dcgm="DCGM_FI_DEV_DEC_UTIL DCGM_FI_DEV_DEC_UTIL_RATIO")] = None
     jpeg_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Utilization of the JPEG decoder.",
         nvml="nvmlDeviceGetJpgUtilization", smi="utilization.jpeg")] = None
     ofa_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Utilization of the optical flow accelerator.", nvml="nvmlDeviceGetOfaUtilization",
         smi="utilization.ofa")] = None
+    graphics_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
+        "Share of time in which any engine for graphics or compute was busy.",
+        nvml="NVML_GPM_METRIC_GRAPHICS_UTIL", chart=True,
+        dcgm="DCGM_FI_PROF_GR_ENGINE_ACTIVE DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO")] = None
     sm_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of the SMs that were active, averaged since the last sample (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_SM_UTIL", chart=True, dcgm="DCGM_FI_PROF_SM_ACTIVE")] = None
+        nvml="NVML_GPM_METRIC_SM_UTIL", chart=True,
+        dcgm="DCGM_FI_PROF_SM_ACTIVE DCGM_FI_PROF_SM_UTIL_RATIO")] = None
     sm_occupancy_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Resident warps on the SMs, as a share of the maximum (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_SM_OCCUPANCY", chart=True, dcgm="DCGM_FI_PROF_SM_OCCUPANCY")] = None
+        nvml="NVML_GPM_METRIC_SM_OCCUPANCY", chart=True,
+        dcgm="DCGM_FI_PROF_SM_OCCUPANCY DCGM_FI_PROF_SM_OCCUPANCY_RATIO")] = None
     tensor_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which the tensor cores were active (Hopper and newer).",
         nvml="NVML_GPM_METRIC_ANY_TENSOR_UTIL",
-        chart=True, dcgm="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE")] = None
+        chart=True, dcgm="DCGM_FI_PROF_PIPE_TENSOR_ACTIVE DCGM_FI_PROF_TENSOR_UTIL_RATIO")] = None
     dram_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of the peak memory bandwidth in use (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_DRAM_BW_UTIL", chart=True, dcgm="DCGM_FI_PROF_DRAM_ACTIVE")] = None
+        nvml="NVML_GPM_METRIC_DRAM_BW_UTIL", chart=True,
+        dcgm="DCGM_FI_PROF_DRAM_ACTIVE DCGM_FI_PROF_DRAM_UTIL_RATIO")] = None
     fp64_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which the FP64 pipe was active (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_FP64_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP64_ACTIVE")] = None
+        nvml="NVML_GPM_METRIC_FP64_UTIL", chart=True,
+        dcgm="DCGM_FI_PROF_PIPE_FP64_ACTIVE DCGM_FI_PROF_FP64_UTIL_RATIO")] = None
     fp32_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which the FP32 pipe was active (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_FP32_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP32_ACTIVE")] = None
+        nvml="NVML_GPM_METRIC_FP32_UTIL", chart=True,
+        dcgm="DCGM_FI_PROF_PIPE_FP32_ACTIVE DCGM_FI_PROF_FP32_UTIL_RATIO")] = None
     fp16_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which the FP16 pipe was active (Hopper and newer).",
-        nvml="NVML_GPM_METRIC_FP16_UTIL", chart=True, dcgm="DCGM_FI_PROF_PIPE_FP16_ACTIVE")] = None
+        nvml="NVML_GPM_METRIC_FP16_UTIL", chart=True,
+        dcgm="DCGM_FI_PROF_PIPE_FP16_ACTIVE DCGM_FI_PROF_FP16_UTIL_RATIO")] = None
 
     temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Temperature of the GPU die.", nvml="nvmlDeviceGetTemperatureV",
         chart=True, limit="shutdown_temperature_celsius", smi="temperature.gpu",
-        dcgm="DCGM_FI_DEV_GPU_TEMP")] = None
+        dcgm="DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_GPU_TEMP_CELSIUS")] = None
     memory_temperature_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Temperature of the memory, on boards that measure it.", nvml="NVML_FI_DEV_MEMORY_TEMP",
         chart=True, limit="max_memory_temperature_celsius", smi="temperature.memory",
-        dcgm="DCGM_FI_DEV_MEMORY_TEMP")] = None
+        dcgm="DCGM_FI_DEV_MEMORY_TEMP DCGM_FI_DEV_MEMORY_TEMP_CELSIUS")] = None
     temperature_margin_celsius: Annotated[Celsius | None, _temperature(Unit.CELSIUS,
         "Degrees left before the chip slows itself down (Ada and newer).",
         nvml="nvmlDeviceGetMarginTemperature", smi="temperature.gpu.tlimit")] = None
@@ -215,7 +230,7 @@ class Device(Struct, frozen=True, kw_only=True):
         "Board power as nvidia-smi prints it: an average over 1 s since Ampere, else instant.",
         nvml="nvmlDeviceGetPowerUsage",
         chart=True, limit="enforced_power_limit_mw", smi="power.draw",
-        dcgm="DCGM_FI_DEV_POWER_USAGE")] = None
+        dcgm="DCGM_FI_DEV_POWER_USAGE DCGM_FI_DEV_BOARD_POWER_WATTS")] = None
     power_instant_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power at this instant.", nvml="NVML_FI_DEV_POWER_INSTANT",
         chart=True, limit="enforced_power_limit_mw", smi="power.draw.instant")] = None
@@ -239,7 +254,8 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetPowerManagementLimitConstraints", smi="power.max_limit")] = None
     total_energy_mj: Annotated[Natural | None, _power(Unit.MILLIJOULE,
         "Energy since the driver was loaded.", nvml="nvmlDeviceGetTotalEnergyConsumption",
-        counter=True, dcgm="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")] = None
+        counter=True,
+        dcgm="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL")] = None
 
     graphics_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Graphics clock.", nvml="nvmlDeviceGetClockInfo",
@@ -247,11 +263,11 @@ class Device(Struct, frozen=True, kw_only=True):
     sm_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "SM clock.", nvml="nvmlDeviceGetClockInfo",
         chart=True, limit="max_sm_clock_mhz", smi="clocks.current.sm clocks.sm",
-        dcgm="DCGM_FI_DEV_SM_CLOCK")] = None
+        dcgm="DCGM_FI_DEV_SM_CLOCK DCGM_FI_DEV_SM_CLOCK_HERTZ")] = None
     memory_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Memory clock.", nvml="nvmlDeviceGetClockInfo",
         chart=True, limit="max_memory_clock_mhz", smi="clocks.current.memory clocks.mem",
-        dcgm="DCGM_FI_DEV_MEM_CLOCK")] = None
+        dcgm="DCGM_FI_DEV_MEM_CLOCK DCGM_FI_DEV_MEMORY_CLOCK_HERTZ")] = None
     video_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Video encoder and decoder clock.", nvml="nvmlDeviceGetClockInfo",
         chart=True, limit="max_video_clock_mhz", smi="clocks.current.video clocks.video")] = None
@@ -310,7 +326,7 @@ class Device(Struct, frozen=True, kw_only=True):
     pcie_replay_count: Annotated[Natural | None, _pcie(Unit.COUNT,
         "PCIe packets retransmitted since the driver was loaded.",
         nvml="nvmlDeviceGetPcieReplayCounter",
-        counter=True, dcgm="DCGM_FI_DEV_PCIE_REPLAY_COUNTER")] = None
+        counter=True, dcgm="DCGM_FI_DEV_PCIE_REPLAY_COUNTER DCGM_FI_DEV_PCIE_REPLAY_TOTAL")] = None
     pcie_replays_per_second: Annotated[Amount | None, _pcie(Unit.PER_SECOND,
         "PCIe packets retransmitted over the last seconds.",
         nvml="nvmlDeviceGetPcieReplayCounter")] = None
@@ -318,12 +334,12 @@ class Device(Struct, frozen=True, kw_only=True):
         "Data that the GPU sent over PCIe since the last sample; null in the first one, or where "
         "a 32-bit counter may have wrapped more than once.",
         nvml="NVML_FI_DEV_PCIE_COUNT_TX_BYTES, NVML_GPM_METRIC_PCIE_TX_PER_SEC, "
-        "nvmlDeviceGetPcieThroughput", chart=True)] = None
+        "nvmlDeviceGetPcieThroughput", chart=True, dcgm="DCGM_FI_PROF_PCIE_TX_BYTES")] = None
     pcie_rx_bytes_per_second: Annotated[Natural | None, _pcie(Unit.BYTE_PER_SECOND,
         "Data that the GPU received over PCIe since the last sample; null in the first one, or "
         "where a 32-bit counter may have wrapped more than once.",
         nvml="NVML_FI_DEV_PCIE_COUNT_RX_BYTES, NVML_GPM_METRIC_PCIE_RX_PER_SEC, "
-        "nvmlDeviceGetPcieThroughput", chart=True)] = None
+        "nvmlDeviceGetPcieThroughput", chart=True, dcgm="DCGM_FI_PROF_PCIE_RX_BYTES")] = None
 
     nvlink_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "NVLinks that are up; null on boards that have none.",
@@ -338,11 +354,13 @@ class Device(Struct, frozen=True, kw_only=True):
     nvlink_tx_bytes_per_second: Annotated[Natural | None, _nvlink(Unit.BYTE_PER_SECOND,
         "Payload sent over all NVLinks since the last sample; null in the first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "
-        "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", chart=True)] = None
+        "NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", chart=True,
+        dcgm="DCGM_FI_PROF_NVLINK_TX_BYTES")] = None
     nvlink_rx_bytes_per_second: Annotated[Natural | None, _nvlink(Unit.BYTE_PER_SECOND,
         "Payload received over all NVLinks since the last sample; null in the first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, "
-        "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", chart=True)] = None
+        "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", chart=True,
+        dcgm="DCGM_FI_PROF_NVLINK_RX_BYTES")] = None
     nvlink_crc_error_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
         "Packets that arrived damaged since the driver was loaded, over all NVLinks that are up.",
         nvml="NVML_FI_DEV_NVLINK_ERROR_DL_CRC, "
@@ -430,17 +448,22 @@ class Device(Struct, frozen=True, kw_only=True):
     remapped_rows_corrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for corrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
-        counter=True, dcgm="DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS")] = None
+        counter=True,
+        dcgm="DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS "
+        "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL")] = None
     remapped_rows_uncorrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for uncorrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
-        counter=True, dcgm="DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS")] = None
+        counter=True,
+        dcgm="DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS "
+        "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL")] = None
     remapped_rows_pending: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether rows wait for a GPU reset to be replaced.",
         nvml="nvmlDeviceGetRemappedRows")] = None
     remapped_rows_failed: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether replacing a row has failed: the board is worn out.",
-        nvml="nvmlDeviceGetRemappedRows", dcgm="DCGM_FI_DEV_ROW_REMAP_FAILURE")] = None
+        nvml="nvmlDeviceGetRemappedRows",
+        dcgm="DCGM_FI_DEV_ROW_REMAP_FAILURE DCGM_FI_DEV_ROW_REMAP_FAILED")] = None
     recovery_action: Annotated[str | None, _reliability(Unit.NONE,
         "What the driver requests to recover the GPU: none, gpu-reset, node-reboot, drain-p2p, "
         "drain-and-reset, recover-imex-domain, bus-reset or system-reboot.",

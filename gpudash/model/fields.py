@@ -91,8 +91,8 @@ class Field(NamedTuple):
     """Whether it only rises until the driver is loaded again: a counter for Prometheus."""
     smi: tuple[str, ...]
     """Its names in nvidia-smi's --query-gpu, the one of the heading first."""
-    dcgm: str | None
-    """Its name in DCGM's exporter."""
+    dcgm: tuple[str, ...]
+    """Its names in DCGM's exporter: up to 4.8, and since 4.9 if that is another."""
 
 
 def metric(
@@ -106,12 +106,12 @@ def metric(
     limit: str | int | None = None,
     counter: bool = False,
     smi: str = "",
-    dcgm: str | None = None,
+    dcgm: str = "",
 ) -> Meta:
     """Declare a field: `field: Annotated[int | None, metric(Group.POWER, Unit.MILLIWATT, ...)]`.
 
     The parameters are those of `Field`. A label is only given where the one derived from the
-    name is wrong, and the names of nvidia-smi are separated by spaces.
+    name is wrong, and the names of nvidia-smi and of DCGM are separated by spaces.
     """
     schema: dict[str, str] = {"x-group": group.value}
     if unit is not Unit.NONE:
@@ -127,7 +127,7 @@ def metric(
         "limit": limit,
         "counter": counter,
         "smi": tuple(smi.split()),
-        "dcgm": dcgm,
+        "dcgm": tuple(dcgm.split()),
     }
     return Meta(description=help, extra_json_schema=schema, extra=declared)
 

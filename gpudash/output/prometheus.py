@@ -1,80 +1,174 @@
 """A snapshot in Prometheus' text format: every metric by gpudash's name, the usual ones by DCGM's.
 
-Meant for node_exporter's textfile collector, so there is no port and no listener. Dashboards made
-for dcgm-exporter read the DCGM names. Processes are left out: their labels would never end.
+For `gpudash serve`, and for node_exporter's textfile collector. Dashboards made for dcgm-exporter
+read the DCGM names. Processes are left out: their labels would never end. Their totals per user
+are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, get_args
 
+from gpudash.analysis.health.engine import findings
+from gpudash.analysis.labels import short_name
+from gpudash.analysis.usage import users
 from gpudash.model.device import Device, DeviceState, device_fields
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import Unit
 
+DcgmNames = Literal["legacy", "4.9", "both"]
+"""Names and units as dcgm-exporter has them: up to 4.8, since 4.9, or both."""
+
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _IDENTITY = frozenset({"index", "minor_number", "gpu_instance_id", "compute_instance_id"})
-_DCGM_UNITS = {Unit.BYTE: (1 << 20, "in MiB"), Unit.MILLIWATT: (1000, "in W")}
-"""What a value is divided by for DCGM, which has units of its own, and the note in its help."""
-_DCGM_RATIO = (100, "as a ratio")
+_XID = {"legacy": "DCGM_FI_DEV_XID_ERRORS", "4.9": "DCGM_FI_DEV_XID_ERROR"}
+_LEGACY_UNITS = {Unit.BYTE: (1 / (1 << 20), "in MiB"), Unit.MILLIWATT: (1e-3, "in W")}
+"""What a value is multiplied by for DCGM up to 4.8, and the note in its help."""
+_RATIO = (0.01, "as a ratio")
 """The same for what DCGM profiles: percentages here, 0 to 1 there."""
-_UP = "# HELP gpudash_up Whether the driver answered.\n# TYPE gpudash_up gauge\ngpudash_up "
+_NEW_UNITS = {
+    Unit.PERCENT: _RATIO,
+    Unit.MEGAHERTZ: (1e6, "in Hz"),
+    Unit.MILLIWATT: (1e-3, "in W"),
+    Unit.MILLIJOULE: (1e-3, "in J"),
+}
+"""The same since 4.9, which has base units only."""
 
-DOWN = f"{_UP}0\n"
-"""The document of a host whose driver does not answer."""
+Labels = Mapping[str, str | None]
 
 
-def render(snapshot: Snapshot) -> str:
+class _Metric(NamedTuple):
+    """A name with its samples: labels and a value."""
+
+    name: str
+    help: str
+    samples: Sequence[tuple[str, float]]
+    type: str = "gauge"
+
+    def lines(self) -> Iterator[str]:
+        """Yield help and type, then a line a sample; nothing without any."""
+        if self.samples:
+            yield f"# HELP {self.name} {self.help.translate(_ESCAPES)}"
+            yield f"# TYPE {self.name} {self.type}"
+        for labels, value in self.samples:
+            braces = f"{{{labels}}}" if labels else ""
+            yield f"{self.name}{braces} {value:.17g}"
+
+
+def down() -> str:
+    """Return the document of a host whose driver does not answer."""
+    return _text([_up(False)])
+
+
+def render(snapshot: Snapshot, names: DcgmNames = "legacy") -> str:
     """Return all metrics, each under its help and type; what is not known is left out."""
-    labels = {device.key: _labels(device, snapshot) for device in snapshot.devices}
+    labels = {device.key: _labels(device, snapshot, "gpudash") for device in snapshot.devices}
     codes = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
-    lines = [f"{_UP}{int(codes <= {ExitStatus.NO_GPU})}", *_states(snapshot, labels)]
-    for field in device_fields().values():
-        lines += _native(field, snapshot, labels)
-        lines += _dcgm(field, snapshot, labels)
-    return "".join(f"{line}\n" for line in lines)
+    metrics: list[_Metric] = [
+        _up(codes <= {ExitStatus.NO_GPU}),
+        _Metric(
+            "gpudash_sample_timestamp_seconds",
+            "When these values were read, Unix time.",
+            [("", snapshot.taken_at.timestamp())],
+        ),
+        _states(snapshot, labels),
+        *(_native(field, snapshot, labels) for field in device_fields().values()),
+        _findings(snapshot),
+        *_users(snapshot),
+    ]
+    if names != "4.9":
+        metrics += _dcgm(snapshot, "legacy")
+    if names != "legacy":
+        # What is called the same in both may stand there once only.
+        known = {metric.name for metric in metrics}
+        metrics += (each for each in _dcgm(snapshot, "4.9") if each.name not in known)
+    return _text(metrics)
 
 
-def _states(snapshot: Snapshot, labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield one line per state of each device: a GPU that hangs must not look like an idle one."""
-    yield "# HELP gpudash_gpu_state Whether the device is in this state."
-    yield "# TYPE gpudash_gpu_state gauge"
-    for device in snapshot.devices:
-        for state in get_args(DeviceState):
-            is_in = int(device.state == state)
-            yield f'gpudash_gpu_state{{{labels[device.key]},state="{state}"}} {is_in}'
+def _text(metrics: Iterable[_Metric]) -> str:
+    return "".join(f"{line}\n" for metric in metrics for line in metric.lines())
 
 
-def _native(field: Field, snapshot: Snapshot, labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield a metric under gpudash's own name, in its own unit.
+def _up(answered: bool) -> _Metric:
+    return _Metric("gpudash_up", "Whether the driver answered.", [("", answered)])
+
+
+def _states(snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
+    """Return a sample per state of each device: a GPU that hangs must not look like an idle one."""
+    samples = [
+        (f'{labels[device.key]},state="{state}"', device.state == state)
+        for device in snapshot.devices
+        for state in get_args(DeviceState)
+    ]
+    return _Metric("gpudash_gpu_state", "Whether the device is in this state.", samples)
+
+
+def _native(field: Field, snapshot: Snapshot, labels: Mapping[str, str]) -> _Metric:
+    """Return a metric under gpudash's own name, in its own unit.
 
     What counts up is a gauge too: the name of a counter has to end in `_total`, and some readers
     append that where it is missing.
     """
-    values = _values(field, snapshot)
-    if values and field.name not in _IDENTITY:
-        name = f"gpudash_{field.name}"
-        yield from _heading(name, field.help, "gauge")
-        for device, value in values:
-            yield f"{name}{{{labels[device.key]}}} {value:.17g}"
+    values = [] if field.name in _IDENTITY else _values(field, snapshot)
+    samples = [(labels[device.key], value) for device, value in values]
+    return _Metric(f"gpudash_{field.name}", field.help, samples)
 
 
-def _dcgm(field: Field, snapshot: Snapshot, labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield a metric as dcgm-exporter does, in DCGM's unit; nothing if DCGM has no such metric."""
-    name, values = field.dcgm, _values(field, snapshot)
-    if name is None or not values:
-        return
-    is_profiled = name.startswith("DCGM_FI_PROF_")
-    divisor, unit = _DCGM_RATIO if is_profiled else _DCGM_UNITS.get(field.unit, (1, ""))
-    note = f" ({unit})" if unit else ""
-    yield from _heading(
-        name, field.help.removesuffix(".") + note + ".", "counter" if field.counter else "gauge"
-    )
-    for device, value in values:
-        yield f"{name}{{{labels[device.key]}}} {value / divisor:.17g}"
+def _findings(snapshot: Snapshot) -> _Metric:
+    """Return what is wrong, by rule and GPU; without a GPU where it concerns the host."""
+    samples = {
+        _joined({"rule": found.rule, "level": found.level, "gpu": str(index)}): 1.0
+        for found in findings(snapshot)
+        for index in found.indices or ("",)
+    }
+    text = "What is wrong, a sample for each GPU that it concerns."
+    return _Metric("gpudash_finding", text, list(samples.items()))
+
+
+def _users(snapshot: Snapshot) -> Iterator[_Metric]:
+    """Yield what each user holds; one sample is for all whose name is not known."""
+    found = [
+        (_joined({"user": user.name or ""}), user)
+        for user in users(snapshot, lambda _process: None)
+    ]
+    totals = {
+        "gpudash_user_gpus": ("GPUs that processes of this user are on.", "gpu_count"),
+        "gpudash_user_memory_bytes": ("GPU memory that they hold.", "gpu_memory_bytes"),
+        "gpudash_user_idle_memory_bytes": (
+            "The part of it that is held by processes that run nothing.",
+            "idle_memory_bytes",
+        ),
+    }
+    for name, (text, attribute) in totals.items():
+        values = [(labels, getattr(user, attribute)) for labels, user in found]
+        yield _Metric(name, text, [each for each in values if each[1] is not None])
+
+
+def _dcgm(snapshot: Snapshot, dialect: str) -> Iterator[_Metric]:
+    """Yield metrics as dcgm-exporter does, in its units."""
+    labels = {device.key: _labels(device, snapshot, dialect) for device in snapshot.devices}
+    for field in device_fields().values():
+        if not field.dcgm:
+            continue
+        name = field.dcgm[-1 if dialect == "4.9" else 0]
+        units = _NEW_UNITS if dialect == "4.9" else _LEGACY_UNITS
+        is_profiled = name.startswith("DCGM_FI_PROF_") and field.unit is Unit.PERCENT
+        factor, unit = _RATIO if is_profiled else units.get(field.unit, (1, ""))
+        note = f" ({unit})" if unit else ""
+        samples = [
+            (labels[device.key], value * factor) for device, value in _values(field, snapshot)
+        ]
+        text = f"{field.help.removesuffix('.')}{note}."
+        yield _Metric(name, text, samples, "counter" if field.counter else "gauge")
+    samples = []
+    for device in snapshot.devices:
+        if device.xid_events is not None and not device.is_mig:
+            code = next((event.code for event in reversed(device.xid_events) if event.code), 0)
+            samples.append((f'{labels[device.key]},err_code="{code}"', float(code)))
+    yield _Metric(_XID[dialect], "The last XID error since gpudash started, 0 for none.", samples)
 
 
 def _values(field: Field, snapshot: Snapshot) -> list[tuple[Device, float]]:
@@ -83,20 +177,31 @@ def _values(field: Field, snapshot: Snapshot) -> list[tuple[Device, float]]:
     return [(device, float(value)) for device, value in values if isinstance(value, int | float)]
 
 
-def _heading(name: str, help: str, type: str) -> tuple[str, str]:
-    return f"# HELP {name} {help.translate(_ESCAPES)}", f"# TYPE {name} {type}"
+def _labels(device: Device, snapshot: Snapshot, dialect: str) -> str:
+    """Return the labels of a device; those of a MIG instance name its GPU, as DCGM's do."""
+    indices = {gpu.uuid: gpu.index for gpu in snapshot.devices if not gpu.is_mig}
+    gpu = indices.get(device.parent_uuid, device.index) if device.is_mig else device.index
+    minor = device.minor_number
+    instance = device.gpu_instance_id
+    version = "DCGM_FI_SYSTEM_DRIVER_VERSION" if dialect == "4.9" else "DCGM_FI_DRIVER_VERSION"
+    return _joined(
+        {
+            "gpu": str(gpu),
+            "UUID": device.uuid,
+            "pci_bus_id": device.pci_bus_id,
+            "device": None if minor is None else f"nvidia{minor}",
+            "modelName": device.name,
+            "Hostname" if dialect == "legacy" else "hostname": snapshot.host.hostname,
+            "GPU_I_PROFILE": short_name(device).removeprefix("MIG ") if device.is_mig else None,
+            "GPU_I_ID": None if instance is None else str(instance),
+            version: snapshot.host.driver_version,
+        }
+    )
 
 
-def _labels(device: Device, snapshot: Snapshot) -> str:
-    pairs = {
-        "gpu": str(device.index),
-        "UUID": device.uuid,
-        "pci_bus_id": device.pci_bus_id,
-        "modelName": device.name,
-        "hostname": snapshot.host.hostname,
-        "GPU_I_ID": None if device.gpu_instance_id is None else str(device.gpu_instance_id),
-        "DCGM_FI_DRIVER_VERSION": snapshot.host.driver_version,
-    }
+def _joined(labels: Labels) -> str:
     return ",".join(
-        f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs.items() if value
+        f'{name}="{value.translate(_ESCAPES)}"'
+        for name, value in labels.items()
+        if value is not None
     )

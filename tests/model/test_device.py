@@ -37,7 +37,7 @@ def test_labels_leave_the_unit_out_and_spell_short_words() -> None:
 def test_the_names_elsewhere_are_unique() -> None:
     fields = device_fields().values()
     smi = [name for field in fields for name in field.smi]
-    dcgm = [field.dcgm for field in fields if field.dcgm]
+    dcgm = [name for field in fields for name in field.dcgm]
     assert len(set(smi)) == len(smi)
     assert len(set(dcgm)) == len(dcgm)
 

@@ -1,18 +1,25 @@
+from typing import get_args
+
+import pytest
 from hypothesis import given
+from hypothesis.strategies import sampled_from
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpudash.analysis.usage import users
 from gpudash.model.device import Device, device_fields
-from gpudash.model.fault import Fault
+from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.snapshot import Snapshot
-from gpudash.output.prometheus import render
+from gpudash.output.prometheus import DcgmNames, render
 from tests.factories import gpu_uuid, make_device, make_snapshot
 from tests.strategies import snapshots
 
 
-def read(snapshot: Snapshot) -> dict[str, list[tuple[dict[str, str], float]]]:
+def read(
+    snapshot: Snapshot, names: DcgmNames = "legacy"
+) -> dict[str, list[tuple[dict[str, str], float]]]:
     """Samples by metric, as Prometheus' own parser reads them."""
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families(render(snapshot)):
+    for family in text_string_to_metric_families(render(snapshot, names)):
         for sample in family.samples:
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
     return found
@@ -22,7 +29,7 @@ def test_names_of_dcgm_and_our_own() -> None:
     found = read(make_snapshot(2))
     labels, value = found["DCGM_FI_DEV_FB_USED"][1]
     assert value == 40960
-    assert (labels["gpu"], labels["UUID"], labels["hostname"]) == ("1", gpu_uuid(1), "node7")
+    assert (labels["gpu"], labels["UUID"], labels["Hostname"]) == ("1", gpu_uuid(1), "node7")
     assert found["DCGM_FI_DEV_POWER_USAGE"][0][1] == 412.3
     assert found["gpudash_power_usage_mw"][0][1] == 412_300
     assert found["gpudash_up"] == [({}, 1)]
@@ -54,20 +61,28 @@ def test_hostile_labels_stay_labels() -> None:
     assert labels["modelName"] == 'x"} evil 1\n# HELP \\'
 
 
-@given(snapshots())
-def test_any_snapshot_can_be_scraped(snapshot: Snapshot) -> None:
-    assert "gpudash_up" in read(snapshot)
+@given(snapshots(), sampled_from(get_args(DcgmNames)))
+def test_any_snapshot_can_be_scraped(snapshot: Snapshot, names: DcgmNames) -> None:
+    assert "gpudash_up" in read(snapshot, names)
 
 
-def test_every_declared_name_of_dcgm_is_exported_with_its_type() -> None:
+@pytest.mark.parametrize(
+    ("names", "versions"), [("legacy", (0,)), ("4.9", (-1,)), ("both", (0, -1))]
+)
+def test_every_declared_name_of_dcgm_is_exported_with_its_type(
+    names: DcgmNames, versions: tuple[int, ...]
+) -> None:
     known = {field.name: 7 for field in device_fields().values() if field.dcgm}
-    lines = render(make_snapshot(devices=(Device(index=0, **known),))).splitlines()
+    device = Device(index=0, xid_events=(), **known)
+    lines = render(make_snapshot(devices=(device,)), names).splitlines()
+    xid = {0: "DCGM_FI_DEV_XID_ERRORS", -1: "DCGM_FI_DEV_XID_ERROR"}
+    declared = {xid[which]: "gauge" for which in versions}
     for field in device_fields().values():
-        if field.dcgm is not None:
-            kind = "counter" if field.counter else "gauge"
-            assert f"# TYPE {field.dcgm} {kind}" in lines
-    exported = {line.split()[2] for line in lines if line.startswith("# TYPE DCGM")}
-    assert exported == {field.dcgm for field in device_fields().values() if field.dcgm}
+        for which in versions if field.dcgm else ():
+            declared[field.dcgm[which]] = "counter" if field.counter else "gauge"
+    exported = [line.split()[2:] for line in lines if line.startswith("# TYPE DCGM")]
+    assert dict(exported) == declared
+    assert len(exported) == len(declared)
 
 
 def test_dcgm_has_units_of_its_own() -> None:
@@ -76,3 +91,59 @@ def test_dcgm_has_units_of_its_own() -> None:
     assert found["DCGM_FI_DEV_POWER_USAGE"][0][1] == 412.3
     assert found["DCGM_FI_DEV_FB_USED"][0][1] == 3
     assert found["DCGM_FI_PROF_SM_ACTIVE"][0][1] == 0.5
+
+
+def test_since_4_9_dcgm_has_base_units() -> None:
+    device = make_device(
+        power_usage_mw=412_300,
+        memory_used_bytes=3 << 20,
+        gpu_utilization_percent=37,
+        sm_clock_mhz=1755,
+        total_energy_mj=5_000,
+        pcie_tx_bytes_per_second=1 << 20,
+    )
+    found = read(make_snapshot(devices=(device,)), "4.9")
+    assert {name: found[name][0][1] for name in found if name in EXPECTED} == EXPECTED
+    assert "DCGM_FI_DEV_GPU_UTIL" not in found
+
+
+EXPECTED = {
+    "DCGM_FI_DEV_BOARD_POWER_WATTS": 412.3,
+    "DCGM_FI_DEV_FB_USED_BYTES": 3 << 20,
+    "DCGM_FI_DEV_GPU_UTIL_RATIO": 0.37,
+    "DCGM_FI_DEV_SM_CLOCK_HERTZ": 1_755_000_000,
+    # The parser appends the ending that it wants of counters.
+    "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL_total": 5,
+    "DCGM_FI_PROF_PCIE_TX_BYTES": 1 << 20,
+}
+
+
+def test_a_mig_instance_is_named_by_its_gpu_and_profile() -> None:
+    gpu = make_device(index=3, mig_mode=True)
+    instance = make_device(
+        uuid="MIG-1",
+        parent_uuid=gpu.uuid,
+        name="NVIDIA A100 MIG 1g.5gb",
+        gpu_instance_id=9,
+        minor_number=3,
+    )
+    found = read(make_snapshot(devices=(gpu, instance)))
+    labels = found["DCGM_FI_DEV_FB_USED"][1][0]
+    named = [labels[name] for name in ("gpu", "device", "GPU_I_PROFILE", "GPU_I_ID")]
+    assert named == ["3", "nvidia3", "1g.5gb", "9"]
+
+
+def test_the_last_xid_is_exported() -> None:
+    events = (XidEvent(code=31, seen_at=1.0), XidEvent(code=79, seen_at=2.0))
+    devices = make_device(xid_events=()), make_device(index=1, xid_events=events)
+    found = read(make_snapshot(devices=devices))["DCGM_FI_DEV_XID_ERRORS"]
+    assert [(labels["err_code"], value) for labels, value in found] == [("0", 0), ("79", 79)]
+
+
+def test_users_have_totals_and_no_processes() -> None:
+    snapshot = make_snapshot(2)
+    found = read(snapshot)
+    held = {labels["user"]: value for labels, value in found["gpudash_user_memory_bytes"]}
+    for user in users(snapshot, lambda _process: None):
+        assert held[user.name or ""] == user.gpu_memory_bytes
+    assert not {"pid", "command"} & {key for s in found.values() for each, _ in s for key in each}

@@ -12,6 +12,7 @@ from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.library import Library
 
 METRICS = {
+    1: "graphics_active_percent",
     2: "sm_active_percent",
     3: "sm_occupancy_percent",
     5: "tensor_active_percent",

@@ -1,0 +1,289 @@
+"""`gpudash serve`: the metrics of this host for Prometheus, over HTTP.
+
+The server is the standard library's: prometheus_client would append `_total` to DCGM's counters,
+which no dashboard made for dcgm-exporter finds, and has no second page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import shlex
+import signal
+import socket
+import ssl
+import sys
+import threading
+import time
+from argparse import ArgumentTypeError
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.options import collector_command
+from gpudash.cli.signals import EndSignals, SignalToggle
+from gpudash.cli.values import seconds
+from gpudash.cli.verbs import Verb
+from gpudash.feed.supervisor import Supervisor
+from gpudash.model.errors import GpudashError, UsageError
+from gpudash.output import prometheus
+from gpudash.output.prometheus import DcgmNames
+from gpudash.system import terminal
+
+if TYPE_CHECKING:
+    from gpudash.model.snapshot import Snapshot
+
+_DEFAULT_LISTEN = "127.0.0.1:9836"
+_DEFAULT_INTERVAL = 5.0
+_MAX_CLIENTS = 40
+_CLIENT_SECONDS = 10.0
+_WAIT_SECONDS = 1.0
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_INDEX = b"gpudash: /metrics, and /healthz, which is 503 while the driver does not answer\n"
+
+_UNIT = """\
+[Unit]
+Description=gpudash: NVIDIA GPU metrics for Prometheus
+After=network.target
+
+[Service]
+ExecStart={command}
+Restart=always
+RestartSec=5
+MemoryMax=256M
+DynamicUser=yes
+DevicePolicy=closed
+DeviceAllow=char-nvidia* rw
+CapabilityBoundingSet=
+LockPersonality=yes
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHome=read-only
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectSystem=strict
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class Address(NamedTuple):
+    """Where to listen: a host as it is resolved, and a port."""
+
+    host: str
+    port: int
+
+
+def address(text: str) -> Address:
+    """Return the parts of `127.0.0.1:9836`, `[::1]:9836`, or `:9836` for all interfaces."""
+    host, colon, port = text.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    is_port = port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 1 << 16
+    if not colon or not is_port or (":" in host and not is_bracketed):
+        raise ArgumentTypeError(f"{text!r} is not an address: expected HOST:PORT or :PORT")
+    return Address(host.strip("[]") or "::", int(port))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash serve` takes."""
+    add = parser.add_argument
+    text = f"address and port ({_DEFAULT_LISTEN}); :9836 listens on all interfaces"
+    add("--listen", type=address, default=address(_DEFAULT_LISTEN), metavar="ADDR", help=text)
+    text = f"seconds between samples ({_DEFAULT_INTERVAL:g}); a scrape gets the last one"
+    add("--interval", type=seconds, default=argparse.SUPPRESS, metavar="S", help=text)
+    text = "names and units of dcgm-exporter up to 4.8 (legacy, the default), of 4.9, or both"
+    add("--dcgm-names", choices=get_args(DcgmNames), default="legacy", metavar="NAMES", help=text)
+    add("--tls-cert", metavar="FILE", help="serve HTTPS with this certificate (PEM)")
+    add("--tls-key", metavar="FILE", help="its private key, if it is not in the same file")
+    text = "require certificates of clients, signed by this authority"
+    add("--client-ca", metavar="FILE", help=text)
+    text = "print a systemd unit that runs this command, and exit"
+    add("--print-unit", action="store_true", help=text)
+    add_shared(parser, "gpu", "pcie-throughput", "demo")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until a signal, whose status it then has; SIGUSR1 releases the GPUs until the next.
+
+    Raises UsageError for certificates that cannot be used, and GpudashError where the address
+    cannot be listened on.
+    """
+    if options.print_unit:
+        terminal.write(_unit(sys.argv).encode())
+        return 0
+    interval = options.interval or _DEFAULT_INTERVAL
+    toggle, end = SignalToggle(signal.SIGUSR1), EndSignals()
+    collector = Supervisor(collector_command(options), interval)
+    exporter = Exporter(options.dcgm_names, collector.stale_after)
+    with Server(options.listen, exporter, _tls(options)) as server, closing(collector):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        terminal.write_message(f"gpudash: serving {server.url}\n")
+        collector.start()
+        while end.status is None:
+            collector.wait(_WAIT_SECONDS, toggle.descriptor)
+            toggle.drain()
+            if toggle.is_on is not collector.is_released:
+                collector.release() if toggle.is_on else collector.resume()
+            for sample in collector.advance():
+                exporter.take(sample.snapshot)
+            exporter.note("released" if collector.is_released else str(collector.failure or ""))
+        server.shutdown()
+    return end.status
+
+
+def _unit(argv: list[str]) -> str:
+    """Return a systemd unit that runs this command line without --print-unit."""
+    program = str(Path(argv[0]).resolve())
+    words = [program if program.endswith("gpudash") else f"{sys.executable} -m gpudash"]
+    words += (shlex.quote(word) for word in argv[1:] if word != "--print-unit")
+    # systemd expands both.
+    return _UNIT.format(command=" ".join(words).replace("%", "%%").replace("$", "$$"))
+
+
+def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
+    """Return how to encrypt, None for not at all; raises UsageError."""
+    if options.tls_cert is None:
+        if options.tls_key or options.client_ca:
+            raise UsageError("--tls-key and --client-ca go with --tls-cert FILE")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(options.tls_cert, options.tls_key)
+        if options.client_ca is not None:
+            context.load_verify_locations(options.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the certificates cannot be used: {error}") from None
+    return context
+
+
+class Exporter:
+    """The last sample as a document; once it is too old, that the host is down."""
+
+    def __init__(self, names: DcgmNames, stale_after_seconds: float) -> None:
+        self._names, self._stale_after = names, stale_after_seconds
+        self._document, self._sampled_at = b"", -float("inf")
+        self._problem = ""
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Take a sample, which is drawn up once however often it is scraped."""
+        document = prometheus.render(snapshot, self._names).encode()
+        self._document, self._sampled_at = document, time.monotonic()
+
+    def note(self, problem: str) -> None:
+        """Take why there are no samples, empty while there are."""
+        self._problem = problem
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the last sample is the present state of the host."""
+        return time.monotonic() - self._sampled_at < self._stale_after
+
+    def page(self, path: str) -> tuple[int, bytes]:
+        """Return the status and the body of a page."""
+        if path == "/metrics":
+            return 200, self._document if self.is_fresh else prometheus.down().encode()
+        if path == "/healthz":
+            problem = self._problem or "no answer of the driver"
+            return (200, b"ok\n") if self.is_fresh else (503, f"{problem}\n".encode())
+        return (200, _INDEX) if path == "/" else (404, b"not found; there is /metrics\n")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    timeout = _CLIENT_SECONDS
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "gpudash", ""
+
+    def do_GET(self) -> None:
+        """Answer with a page, compressed for those who take that."""
+        status, body = self.server.exporter.page(self.path.partition("?")[0])
+        self.send_response(status)
+        if "gzip" in self.headers.get("Accept-Encoding", ""):
+            body = gzip.compress(body, 1)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Type", _TEXT)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Write nothing: scrapes come every few seconds."""
+
+
+class Server(ThreadingHTTPServer):
+    """Serves an exporter's pages to a limited number of clients at once."""
+
+    daemon_threads = True
+
+    def __init__(self, where: Address, exporter: Exporter, tls: ssl.SSLContext | None) -> None:
+        """Raises GpudashError where the address cannot be listened on."""
+        self.exporter, self._tls = exporter, tls
+        self._free = threading.BoundedSemaphore(_MAX_CLIENTS)
+        try:
+            found = socket.getaddrinfo(*where, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            self.address_family = found[0][0]
+            super().__init__(where, _Handler)
+        except OSError as error:
+            raise GpudashError(f"cannot listen on {_shown(where)}: {error.strerror}") from None
+
+    @property
+    def url(self) -> str:
+        """Where it is scraped."""
+        scheme = "http" if self._tls is None else "https"
+        host, port = self.socket.getsockname()[:2]
+        return f"{scheme}://{_shown(Address(host, port))}/metrics"
+
+    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
+        """Accept a client; the handshake is left to its own thread, which it cannot hold long."""
+        connection, client = super().get_request()
+        connection.settimeout(_CLIENT_SECONDS)
+        if self._tls is not None:
+            connection = self._tls.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
+        return connection, client
+
+    def process_request(self, request: Any, client_address: object) -> None:
+        """Handle a client in a thread of its own, unless there are too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: object) -> None:
+        """Let the next client in when this one has gone."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Write nothing: a client that goes away is no error of ours."""
+
+
+def _shown(where: Address) -> str:
+    return f"[{where.host}]:{where.port}" if ":" in where.host else f"{where.host}:{where.port}"
+
+
+VERB = Verb(
+    "serve metrics for Prometheus, under gpudash's names and DCGM's",
+    add_arguments,
+    run,
+    "Scrapes never touch the driver. Users have totals; processes and command lines are not "
+    "served. A sample that is too old is left out, and gpudash_up is 0.",
+)

@@ -1,0 +1,255 @@
+"""`gpudash serve` as a real process that is scraped over real connections."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.run import GPUDASH, gpudash, tell
+from tests.fakenvml.build import environment
+from tests.holders import Holder
+
+pytestmark = pytest.mark.e2e
+
+DEADLINE = 60.0
+
+Metrics = dict[str, list[tuple[dict[str, str], float]]]
+
+
+class Exporter:
+    """A running server, which is asked over a connection of its own each time."""
+
+    def __init__(self, process: subprocess.Popen[str], tls: ssl.SSLContext | None) -> None:
+        assert process.stderr is not None
+        self.process, self._tls = process, tls
+        line = process.stderr.readline()
+        assert line.startswith("gpudash: serving http"), line
+        self.where = urlsplit(line.split()[-1])
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
+        """Return status and body of an answer."""
+        host, port = self.where.hostname or "", self.where.port
+        if self._tls is None:
+            connection = http.client.HTTPConnection(host, port, timeout=DEADLINE)
+        else:
+            connection = http.client.HTTPSConnection(
+                host, port, timeout=DEADLINE, context=self._tls
+            )
+        try:
+            connection.request(method, path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def until(self, condition: Callable[[Metrics], object]) -> Metrics:
+        """Scrape until something holds."""
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            status, body = self.ask("/metrics")
+            assert status == 200
+            found = parsed(body)
+            if condition(found):
+                return found
+            assert time.monotonic() < deadline, body[:500]
+            time.sleep(0.05)
+
+
+def parsed(body: bytes) -> Metrics:
+    """Samples by name, as Prometheus' own parser reads them."""
+    found: Metrics = {}
+    for family in text_string_to_metric_families(body.decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+@contextmanager
+def serving(
+    library: Path, *words: str, tls: ssl.SSLContext | None = None, **told: object
+) -> Iterator[Exporter]:
+    """A server at a free port."""
+    argv = [*GPUDASH, "serve", "--listen", "127.0.0.1:0", "--interval", "0.2", *words]
+    env = environment(library, **told)
+    with subprocess.Popen(argv, env=env, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield Exporter(process, tls)
+        finally:
+            process.kill()
+
+
+def is_up(found: Metrics) -> bool:
+    return found["gpudash_up"] == [({}, 1)]
+
+
+def test_a_scrape_has_every_gpu_and_totals_of_users(
+    fakenvml: Path, holders: Callable[..., list[Holder]]
+) -> None:
+    (holder,) = holders(1, ("sleep", "4242"))
+    told = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    with serving(fakenvml, **told) as exporter:
+        assert exporter.ask("/metrics")[0] == 200
+        found = exporter.until(is_up)
+        assert [each["device"] for each, _ in found["DCGM_FI_DEV_FB_USED"]] == [
+            "nvidia0",
+            "nvidia1",
+        ]
+        assert [value for _, value in found["gpudash_user_gpus"]] == [2]
+        age = time.time() - found["gpudash_sample_timestamp_seconds"][0][1]
+        assert -1 < age < DEADLINE
+        plain = exporter.ask("/metrics")[1]
+        assert b"4242" not in plain
+        assert exporter.ask("/metrics", **{"Accept-Encoding": "gzip"})[1][:2] == b"\x1f\x8b"
+        assert exporter.ask("/metrics", "HEAD") == (200, b"")
+        assert exporter.ask("/healthz") == (200, b"ok\n")
+        assert exporter.ask("/secret")[0] == 404
+        assert exporter.ask("/metrics", "POST")[0] == 501
+        exporter.process.send_signal(signal.SIGTERM)
+        assert exporter.process.wait(DEADLINE) == 143
+
+
+def test_a_driver_that_was_let_go_of_is_down_and_comes_back(fakenvml: Path, tmp_path: Path) -> None:
+    control = tmp_path / "control"
+    tell(control)
+    with serving(fakenvml, DEVICES=1, CONTROL=control) as exporter:
+        exporter.until(is_up)
+        exporter.process.send_signal(signal.SIGUSR1)
+        gone = exporter.until(lambda found: not is_up(found))
+        assert gone.keys() == {"gpudash_up"}
+        assert exporter.ask("/healthz") == (503, b"released\n")
+        exporter.process.send_signal(signal.SIGUSR1)
+        exporter.until(is_up)
+        tell(control, HANG="nvmlDeviceGetMemoryInfo:0:inf")
+        hung = exporter.until(lambda found: state_of(found) == "not-answering")
+        assert "DCGM_FI_DEV_GPU_UTIL" not in hung
+
+
+def state_of(found: Metrics) -> str | None:
+    return next(
+        (each["state"] for each, value in found.get("gpudash_gpu_state", ()) if value), None
+    )
+
+
+def test_there_may_be_no_driver_at_first(fakenvml: Path) -> None:
+    with serving(fakenvml, INIT_ERR=9) as exporter:
+        assert parsed(exporter.ask("/metrics")[1]) == {"gpudash_up": [({}, 0)]}
+        deadline = time.monotonic() + DEADLINE
+        while b"not loaded" not in (answer := exporter.ask("/healthz"))[1]:
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.05)
+        assert answer[0] == 503
+        assert exporter.process.poll() is None
+
+
+def test_silent_clients_do_not_keep_others_out_for_ever(fakenvml: Path) -> None:
+    with serving(fakenvml, DEVICES=1) as exporter, ExitStack() as silent:
+        where = exporter.where.hostname or "", exporter.where.port or 0
+        opened = [silent.enter_context(socket.create_connection(where)) for _ in range(40)]
+        with socket.create_connection(where) as one_too_many:
+            one_too_many.settimeout(DEADLINE)
+            assert one_too_many.recv(1) == b""
+        opened[0].close()
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            assert time.monotonic() < deadline
+            try:
+                assert exporter.ask("/metrics")[0] == 200
+                break
+            except (OSError, http.client.HTTPException):
+                time.sleep(0.05)
+
+
+def certificate(folder: Path, name: str, issuer: str | None = None) -> Path:
+    """Make a certificate, signed by another one or by itself; the key is in the same file."""
+    file, key = folder / f"{name}.pem", folder / f"{name}.key"
+    argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    argv += ["-nodes", "-keyout", str(key), "-out", str(file), "-subj", f"/CN={name}"]
+    if issuer is None:
+        argv += ["-addext", "basicConstraints=critical,CA:TRUE"]
+    else:
+        argv += ["-addext", "subjectAltName=IP:127.0.0.1", "-CA", str(folder / f"{issuer}.pem")]
+        argv += ["-CAkey", str(folder / f"{issuer}.key")]
+    subprocess.run(argv, check=True, capture_output=True)
+    file.write_bytes(file.read_bytes() + key.read_bytes())
+    return file
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+def test_only_clients_with_a_certificate_are_served(fakenvml: Path, tmp_path: Path) -> None:
+    authority = certificate(tmp_path, "authority")
+    own = certificate(tmp_path, "server", "authority")
+    known = ssl.create_default_context(cafile=str(authority))
+    known.load_cert_chain(certificate(tmp_path, "client", "authority"))
+    words = ("--tls-cert", str(own), "--client-ca", str(authority))
+    with serving(fakenvml, *words, tls=known, DEVICES=1) as exporter:
+        assert exporter.where.scheme == "https"
+        exporter.until(is_up)
+        exporter._tls = ssl.create_default_context(cafile=str(authority))
+        with pytest.raises((OSError, http.client.HTTPException)):
+            exporter.ask("/metrics")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--listen", "9836"), "expected HOST:PORT or :PORT"),
+        (("--listen", "::1:9836"), "expected HOST:PORT or :PORT"),
+        (("--listen", "127.0.0.1:65536"), "expected HOST:PORT or :PORT"),
+        (("--listen", "no.such.host.invalid:9836"), "cannot listen on no.such.host.invalid:9836"),
+        (("--client-ca", "x"), "go with --tls-cert"),
+        (("--tls-cert", "/dev/null"), "the certificates cannot be used"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(
+    fakenvml: Path, words: tuple[str, ...], reason: str
+) -> None:
+    run = gpudash("serve", *words, library=fakenvml)
+    assert run.status in (1, 2)
+    assert reason in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_named(fakenvml: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        run = gpudash("serve", "--listen", where, library=fakenvml)
+    assert (run.status, run.stderr) == (
+        1,
+        f"gpudash: cannot listen on {where}: Address already in use\n",
+    )
+
+
+def test_the_unit_runs_the_same_command(fakenvml: Path) -> None:
+    unit = gpudash("serve", "--listen", ":9400", "--print-unit", "--gpu", "0 1", library=fakenvml)
+    (line,) = (line for line in unit.text.splitlines() if line.startswith("ExecStart="))
+    assert line.endswith("serve --listen :9400 --gpu '0 1'")
+
+
+GRAFANA_12239 = [
+    ("DCGM_FI_DEV_GPU_TEMP", "gpu"),
+    ("DCGM_FI_DEV_POWER_USAGE", "gpu"),
+    ("DCGM_FI_DEV_SM_CLOCK", "gpu"),
+    ("DCGM_FI_DEV_GPU_UTIL", "gpu"),
+    ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gpu"),
+    ("DCGM_FI_DEV_FB_USED", "gpu"),
+]
+"""The metrics of the panels of NVIDIA's dashboard; `instance` is a label of Prometheus' own."""
+
+
+def test_the_dashboard_of_dcgm_exporter_finds_its_metrics(fakenvml: Path) -> None:
+    with serving(fakenvml, "--demo=dgx-h100") as exporter:
+        found = exporter.until(lambda found: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in found)
+        for name, label in GRAFANA_12239:
+            assert sorted(labels[label] for labels, _ in found[name]) == [*"01234567"], name
