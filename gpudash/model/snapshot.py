@@ -187,6 +187,9 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     # fmt: on
 
 
+_MAX_LISTED = Meta(max_length=1 << 14)
+"""More than a host has: a few bytes of a compressed recording could name millions."""
+
 SCHEMA = 1
 """Version of the document; it only grows: fields are added, never renamed or removed."""
 
@@ -200,17 +203,17 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     taken_at: Annotated[datetime, Meta(tz=True), _document(Unit.NONE,
         "When it was taken, RFC 3339 in UTC.")]
     host: Annotated[Host, _document(Unit.NONE, "The machine and its driver.")]
-    devices: Annotated[tuple[Device, ...], _document(Unit.NONE,
+    devices: Annotated[tuple[Device, ...], _MAX_LISTED, _document(Unit.NONE,
         "GPUs by index, each followed by its MIG instances.")] = ()
     processes: Annotated[tuple[Process, ...], _document(Unit.NONE,
         "Processes on any device, the largest holder first.")] = ()
     topology: Annotated[Topology | None, _document(Unit.NONE,
         "Links between the GPUs, null where NVML cannot report them.")] = None
-    errors: Annotated[tuple[Fault, ...], _document(Unit.NONE,
+    errors: Annotated[tuple[Fault, ...], _MAX_LISTED, _document(Unit.NONE,
         "What could not be read, apart from single devices.")] = ()
-    findings: Annotated[tuple[Finding, ...] | None, _document(Unit.NONE,
+    findings: Annotated[Annotated[tuple[Finding, ...], _MAX_LISTED] | None, _document(Unit.NONE,
         "What is wrong or wasteful, the worst first; null if it was not examined.")] = None
-    leases: Annotated[tuple[Lease, ...], _document(Unit.NONE,
+    leases: Annotated[tuple[Lease, ...], _MAX_LISTED, _document(Unit.NONE,
         "GPUs leased with `gpudash run`.")] = ()
     left_out: Annotated[LeftOut | None, _document(Unit.NONE,
         "What is missing because the document would exceed 8 MiB, null for nothing.")] = None

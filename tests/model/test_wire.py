@@ -77,6 +77,9 @@ def test_unknown_fields_of_a_newer_schema_are_ignored() -> None:
             None,
         ),
         (r"\$\.taken_at", ("taken_at",), "yesterday"),
+        (r"\$\.devices", ("devices",), [{"index": 0}] * 20_000),
+        (r"\$\.errors", ("errors",), [{"source": "nvml", "message": ""}] * 20_000),
+        (r"\$\.leases", ("leases",), [{"uuid": "", "index": 0}] * 20_000),
     ],
 )
 def test_wrong_value_is_one_line_that_names_its_path(

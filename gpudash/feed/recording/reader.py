@@ -35,6 +35,8 @@ class Chunks(Protocol):
     """The lines of a file in pieces small enough to be read at once."""
 
     count: int
+    max_empty: int
+    """How many in a row may hold no line of a recording."""
 
     def read(self, number: int) -> bytes:
         """Return the lines of a chunk."""
@@ -50,6 +52,7 @@ class PlainChunks:
         self._bytes = chunk_bytes
         self._size = os.fstat(descriptor).st_size
         self.count = -(-self._size // chunk_bytes)
+        self.max_empty = LINE_LIMIT // chunk_bytes + 1
 
     def read(self, number: int) -> bytes:
         """Return the lines that begin in a piece; none where one longer than it goes on."""
@@ -83,16 +86,16 @@ def open_chunks(path: str) -> Chunks:
     """Open a recording, whatever its name; raises UsageError where there is no such file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise UsageError(f"{path}: not a regular file")
-    if os.pread(descriptor, len(ZSTD_MAGIC), 0) != ZSTD_MAGIC:
-        return PlainChunks(descriptor)
-    from gpudash.feed.recording.zstd import ZstdChunks
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise UsageError(f"{path}: not a regular file")
+        if os.pread(descriptor, len(ZSTD_MAGIC), 0) != ZSTD_MAGIC:
+            return PlainChunks(descriptor)
+        from gpudash.feed.recording.zstd import ZstdChunks
 
-    return ZstdChunks(descriptor)
+        return ZstdChunks(descriptor)
+    except OSError as error:
+        raise UsageError(f"{path or repr(path)}: {error.strerror}") from None
 
 
 class _Stamp(msgspec.Struct):
@@ -140,7 +143,7 @@ class Recording:
         self.path = path
         self._chunks = chunks(path)
         self._kept: dict[int, list[Sample]] = {}
-        self._unreadable_chunks = 0
+        self._unreadable_chunks = self._empty_chunks = 0
         first = next(self._forward(0), None)
         if first is None:
             raise WireError(f"{path}: {self._why_empty()}")
@@ -207,6 +210,8 @@ class Recording:
             data = self._chunks.read(number)
         except WireError as error:
             raise WireError(f"{self.path}: {error}") from None
+        except OSError as error:
+            raise WireError(f"{self.path}: {error.strerror}") from None
         for row, match in enumerate(_LINE.finditer(data)):
             stamp = _stamp(match[0])
             unreadable = 0 if stamp else unreadable + 1
@@ -214,8 +219,16 @@ class Recording:
                 raise WireError(f"{self.path}: {unreadable} lines in a row are no samples: {_HINT}")
             if stamp is not None:
                 found.append(Sample(number, row, stamp.taken_at, stamp.schema, match[0]))
-        self._unreadable_chunks = 0 if found else self._unreadable_chunks + bool(data)
-        if self._unreadable_chunks > _MAX_UNREADABLE_CHUNKS:
+        if found:
+            self._unreadable_chunks = self._empty_chunks = 0
+        elif data:
+            self._unreadable_chunks += 1
+        else:
+            self._empty_chunks += 1
+        if (
+            self._unreadable_chunks > _MAX_UNREADABLE_CHUNKS
+            or self._empty_chunks > self._chunks.max_empty
+        ):
             raise WireError(f"{self.path}: several MiB in a row hold no sample: {_HINT}")
         return found
 

@@ -54,6 +54,7 @@ class ZstdChunks:
         self._size = os.fstat(descriptor).st_size
         self._ends = self._walk()
         self.count = len(self._ends)
+        self.max_empty = 8
 
     def read(self, number: int) -> bytes:
         """Return the lines of a frame; raises WireError for one that is too large."""

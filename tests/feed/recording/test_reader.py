@@ -1,3 +1,4 @@
+import errno
 import os
 import time
 from datetime import timedelta
@@ -26,6 +27,30 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def times(recording: Recording) -> list[float]:
     samples = [recording.first, *recording.after(recording.first)]
     return [(sample.taken_at - START).total_seconds() for sample in samples]
+
+
+class Failing(Chunks):
+    """A file of a disk that fails."""
+
+    count = max_empty = 1
+
+    def read(self, number: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_disk_that_fails_is_one_line() -> None:
+    with pytest.raises(UsageError, match=r"mem: Input/output error"):
+        open_chunks("/proc/self/mem")
+    with pytest.raises(WireError, match=r"node7: Input/output error"):
+        Recording("node7", lambda _path: Failing())
+
+
+def test_a_file_that_is_nearly_a_hole_is_given_up_early(tmp_path: Path) -> None:
+    hole = tmp_path / "hole"
+    with hole.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(WireError, match="not a recording"):
+        Recording(str(hole))
 
 
 @given(st.lists(snapshots(), min_size=1, max_size=4), st.sampled_from(NAMES))
