@@ -9,7 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.events import Resize
@@ -52,10 +52,6 @@ _WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
 class Overview(Screen[None], inherit_bindings=False):
     """The main screen, on which only the keys of the one table work."""
 
-    def on_screen_resume(self) -> None:
-        """Draw what changed while something was above."""
-        cast("GpudashApp", self.app).redraw()
-
 
 class GpudashApp(TerminalApp):
     """Shows the snapshots of a feed until its user leaves."""
@@ -93,7 +89,6 @@ class GpudashApp(TerminalApp):
         self.preferences.arrange(self.dashboard)
         self.panels = DashboardPanels(self.dashboard, self.preferences.current.columns)
         self._heights = (0, 1)
-        self._owes_draw = self._owes_save = self._awaits_tick = False
         self._terminal_size: Size | None = None
         self._header = Lines(id="header")
         self._devices = DevicePanel(self.dashboard)
@@ -128,6 +123,8 @@ class GpudashApp(TerminalApp):
         # Held back since before there was a loop whose tasks an exit would leave behind.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [*leaving, signal.SIGUSR1])
         self.dashboard.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
+        self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
+        self._saves = self.set_interval(_SAVE_SECONDS, self._save, pause=True)
         self._lay_out()
         self.dashboard.begin()
         self._fit_panels()
@@ -158,13 +155,13 @@ class GpudashApp(TerminalApp):
         """Take what the feed brings; while a live screen is paused it is only kept for later."""
         if self.feed.player is not None:
             self.dashboard.replay(received, after_jump)
-            self.redraw()
+            self.outdated = True
             return
         if self.preferences.current.bell:
             for snapshot, _ in received:
                 self._ring(snapshot)
         if self.dashboard.receive(*received[-1]):
-            self.redraw()
+            self.outdated = True
 
     def _ring(self, snapshot: Snapshot) -> None:
         """Ring the terminal for critical findings that appear, also while it is paused."""
@@ -175,7 +172,7 @@ class GpudashApp(TerminalApp):
     def _feed_changed(self) -> None:
         """Show a change of a recording at once, as its snapshots do not age."""
         if self.feed.player is not None:
-            self.redraw()
+            self.outdated = True
         else:
             self._tick()
 
@@ -187,23 +184,12 @@ class GpudashApp(TerminalApp):
             self.failure = feed.error
             self._leave_with(feed.exit_status or ExitStatus.FAILURE)
         elif self._is_aging:
-            self.redraw()
+            self.outdated = True
 
     @property
     def _is_aging(self) -> bool:
         """Whether the age of what is shown is on screen."""
         return self.dashboard.playhead.paused or self.feed.state is not FeedState.LIVE
-
-    def _tick_while_aging(self) -> None:
-        """Draw again in a second if ages are shown: no snapshot may come that does."""
-
-        def tick() -> None:
-            self._awaits_tick = False
-            self._tick()
-
-        if self._is_aging and not self._awaits_tick:
-            self._awaits_tick = True
-            self.set_timer(_TICK_SECONDS, tick)
 
     # Drawing
 
@@ -211,7 +197,7 @@ class GpudashApp(TerminalApp):
         """Lay the panels out for the new size."""
         self._terminal_size = event.size
         self._lay_out()
-        self.redraw()
+        self.outdated = True
 
     def _lay_out(self) -> None:
         """Give the dashboard the terminal, less the prompt, which is a line higher than keys."""
@@ -227,11 +213,13 @@ class GpudashApp(TerminalApp):
         """
         if not self.is_running:
             return
-        self._tick_while_aging()
+        # While ages are shown, no snapshot may come that keeps them true.
+        self._ticks.resume() if self._is_aging else self._ticks.pause()
         if self.held_back():
             # A frame that is not on screen yet is not worth its drawing.
-            self._owes_draw = True
+            self.outdated = True
             return
+        self.outdated = False
         front = next(screen for screen in reversed(self.screen_stack) if not screen.is_modal)
         if isinstance(front, View):
             with self.one_frame():
@@ -254,12 +242,6 @@ class GpudashApp(TerminalApp):
                 self.prompt.draw()
         self.start_display()
 
-    def draw_owed(self) -> None:
-        """Draw what was not drawn while the link was busy."""
-        if self._owes_draw:
-            self._owes_draw = False
-            self.redraw()
-
     def _fit_panels(self) -> bool:
         """Give the panels the heights of what they show; return whether that is a change."""
         heights = self.dashboard.layout.upper, len(self.panels.footer())
@@ -272,7 +254,7 @@ class GpudashApp(TerminalApp):
     def show_message(self, message: str, *, stays: bool = False) -> None:
         """Show what an action led to in the footer, for some seconds unless it `stays`."""
         self.dashboard.status_message.show(message, stays=stays)
-        self.redraw()
+        self.outdated = True
 
     async def run_action(
         self,
@@ -299,7 +281,6 @@ class GpudashApp(TerminalApp):
         """Show everything in the theme of the settings."""
         self.dashboard.theme = self._load_theme()
         self._apply_textual_theme()
-        self.redraw()
 
     def _apply_textual_theme(self) -> None:
         """Give Textual the same colours for what it draws by itself."""
@@ -310,16 +291,15 @@ class GpudashApp(TerminalApp):
     def watch_theme(self) -> None:
         """Pass the terminal's own colours on as they are where the theme has them."""
         self.ansi_color = self.dashboard.theme.is_ansi
+        self.outdated = True
 
     def prefer(self, **fields: object) -> None:
         """Note a setting that the user changed, to be saved a little later."""
         self.preferences.change(**fields)
-        if not self._owes_save and not self.preferences.is_saved:
-            self._owes_save = True
-            self.set_timer(_SAVE_SECONDS, self._save)
+        self._saves.reset()
 
     def _save(self) -> None:
-        self._owes_save = False
+        self._saves.pause()
         loop = asyncio.get_running_loop()
 
         def failed(reason: str) -> None:
@@ -458,7 +438,7 @@ class GpudashApp(TerminalApp):
 
     def on_filter_prompt_changed(self, _message: FilterPrompt.Changed) -> None:
         """Show what fits so far."""
-        self.redraw()
+        self.outdated = True
 
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
         """Give the prompt its lines, or the panels theirs back."""
@@ -476,16 +456,17 @@ class GpudashApp(TerminalApp):
 
     def on_panel_changed(self, _message: Panel.Changed) -> None:
         """Draw what a click or the wheel led to."""
-        self.redraw()
+        self.show_message("")
 
-    def on_panel_opened(self, _message: Panel.Opened) -> None:
+    async def on_panel_opened(self, _message: Panel.Opened) -> None:
         """Open what was clicked twice."""
-        self.action_open()
+        await self.run_action("open")
 
-    def on_device_panel_findings_opened(self, _message: DevicePanel.FindingsOpened) -> None:
+    async def on_device_panel_findings_opened(self, _message: DevicePanel.FindingsOpened) -> None:
         """Show what is wrong."""
-        self.action_view("findings")
+        await self.run_action("view('findings')")
 
     def on_process_panel_heading_clicked(self, message: ProcessPanel.HeadingClicked) -> None:
         """Sort by the column."""
         processes.sort_by(self, message.key)
+        self.show_message("")

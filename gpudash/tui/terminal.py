@@ -30,6 +30,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.errors import NoWidget
 from textual.events import Event, InputEvent, Key, Paste, Resize
+from textual.reactive import var
 
 from gpudash.model.errors import ExitStatus, is_exhausted
 from gpudash.model.text import clean
@@ -152,7 +153,8 @@ class Terminal(LinuxDriver):
         if self._frame_timer is not None:
             self._frame_timer.cancel()
             self._frame_timer = None
-        self.owner.draw_owed()
+        if self.owner.outdated:
+            self.owner.redraw()
         self.send()
 
     def _put(self, data: str) -> None:
@@ -366,6 +368,8 @@ class TerminalApp(App[int]):
     arrived earlier was not meant for it and is discarded, whatever way it takes.
     """
 
+    outdated = var(False, init=False)
+    """Whether what is shown has changed since it was drawn: whatever changes it sets this."""
     terminal: Terminal | None = None
     refusal: Exception | None = None
     """What ended the app, if the system did: no files, threads or memory."""
@@ -409,7 +413,7 @@ class TerminalApp(App[int]):
         self.refresh(layout=True)
 
     def held_back(self) -> bool:
-        """Whether no frame may be sent now; `draw_owed` is called when one may."""
+        """Whether no frame may be sent now; what is outdated is drawn when one may."""
         return self.terminal is not None and not self.terminal.may_send()
 
     def ring(self, notice: str) -> None:
@@ -417,8 +421,13 @@ class TerminalApp(App[int]):
         if self.terminal is not None:
             self.terminal.write(f"\a\x1b]9;{clean(notice)}\x1b\\")
 
-    def draw_owed(self) -> None:
-        """Draw what was not drawn while frames were held back; for who draws."""
+    def redraw(self) -> None:
+        """Draw, and mark what is shown as up to date; for who draws."""
+
+    def watch_outdated(self, outdated: bool) -> None:
+        """Draw at once, unless frames are held back: then it is done when one may be sent."""
+        if outdated:
+            self.redraw()
 
     @contextmanager
     def one_frame(self) -> Iterator[None]:

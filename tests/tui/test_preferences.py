@@ -206,15 +206,16 @@ async def test_a_save_that_fails_after_the_screen_has_gone_is_quiet(
     preferences = Preferences(str(path))
     app = GpudashApp(HandFeed(), preferences=preferences)
     path.mkdir()
+    async with app.run_test():
+        app.prefer(sort="pid")
 
     def leave() -> None:
         loop = asyncio.new_event_loop()
 
-        async def change() -> None:
-            app.prefer(sort="pid")
+        async def save() -> None:
             app._save()
 
-        loop.run_until_complete(change())
+        loop.run_until_complete(save())
         loop.close()
 
     leaving = threading.Thread(target=leave)

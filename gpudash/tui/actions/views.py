@@ -17,7 +17,7 @@ def show_view(app: GpudashApp, view: View) -> None:
     """Show a view above the one that it was opened from; of each kind there is one at most."""
     while any(type(screen) is type(view) for screen in app.screen_stack):
         app.pop_screen()
-    app.push_screen(view)
+    put_above(app, view)
 
 
 def view_class(name: str) -> type[View]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.message import Message
-from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.screen import Screen, ScreenResultType
 
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
@@ -18,6 +18,7 @@ from gpudash.tui.draw.header import footer
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import VIEW_KEYS, Key
 from gpudash.tui.panels import header_line
+from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.widgets.lines import Footer, Lines, Wheel
 
 
@@ -33,13 +34,23 @@ class Closing(Screen[ScreenResultType]):
 
 def put_above(
     app: App[Any],
-    dialog: ModalScreen[ScreenResultType],
-    answered: Callable[[ScreenResultType | None], Any] | None = None,
+    screen: Screen[ScreenResultType],
+    answered: Callable[[ScreenResultType | None], Any] = lambda _result: None,
 ) -> bool:
-    """Put a dialog in front; return False, and leave it, if there is one of its kind already."""
-    if any(type(screen) is type(dialog) for screen in app.screen_stack):
+    """Put a screen in front; return False, and leave it, if there is one of its kind already.
+
+    What its answer changes is drawn when it has gone.
+    """
+    if any(type(each) is type(screen) for each in app.screen_stack):
         return False
-    app.push_screen(dialog, answered)
+
+    def closed(result: ScreenResultType | None) -> Any:
+        awaited = answered(result)
+        if isinstance(app, TerminalApp):
+            app.outdated = True
+        return awaited
+
+    app.push_screen(screen, closed)
     return True
 
 

@@ -26,7 +26,6 @@ class Panel(Wheel, Lines):
 
     def clicked(self, identity: object, *, was_selected: bool) -> None:
         """Post what a click on something leads to, whether it was under the cursor or not."""
-        self.dashboard.message = ""
         again = self.dashboard.is_second_click(identity) and was_selected
         self.post_message(self.Opened() if again else self.Changed())
 
@@ -103,5 +102,4 @@ class ProcessPanel(Panel):
     def turned(self, lines: int) -> None:
         """Move the cursor."""
         self.dashboard.move(lines)
-        self.dashboard.message = ""
         self.post_message(self.Changed())
