@@ -1,23 +1,23 @@
-"""A process that gets the PID of one that ended, as happens on a busy machine."""
+"""A process that gets the PID of one that ended, as happens on a busy machine.
+
+By clone3: /proc/sys/kernel/ns_last_pid would have what other tests start meanwhile reuse PIDs, too.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import TracebackType
 
 import pytest
 
-# CONFIG_CHECKPOINT_RESTORE and CAP_CHECKPOINT_RESTORE: the next fork takes the number after it.
-_LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
-_ATTEMPTS = 50
-
 # A process of one thread, since what clone3 makes without the C library knows nothing of others.
-_CLONER = """
-import ctypes, os, signal, sys, time
-CLONE3, SIGCHLD = 435, 17
+_CLONE = """
+import ctypes, os, signal, sys
+CLONE3, CLONE_PARENT, SIGCHLD = 435, 0x8000, 17
 
 class Arguments(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in (
@@ -25,14 +25,23 @@ class Arguments(ctypes.Structure):
         "set_tid", "set_tid_size", "cgroup")]
 
 system = ctypes.PyDLL(None, use_errno=True)
+
+def clone(pid, **how):
+    wanted = (ctypes.c_int32 * 1)(pid)
+    how = Arguments(set_tid=ctypes.addressof(wanted), set_tid_size=1, **how)
+    made = system.syscall(CLONE3, ctypes.byref(how), ctypes.sizeof(how))
+    return -ctypes.get_errno() if made < 0 else made
+"""
+
+_CLONER = (
+    _CLONE
+    + """
 for line in sys.stdin:
-    wanted = (ctypes.c_int32 * 1)(int(line))
-    how = Arguments(exit_signal=SIGCHLD, set_tid=ctypes.addressof(wanted), set_tid_size=1)
-    pid = system.syscall(CLONE3, ctypes.byref(how), ctypes.sizeof(how))
+    pid = clone(int(line), exit_signal=SIGCHLD)
     if pid == 0:
         signal.pause()
         os._exit(0)
-    print(pid if pid > 0 else -ctypes.get_errno(), flush=True)
+    print(pid, flush=True)
     sys.stdin.readline()
     if pid > 0:
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -41,10 +50,23 @@ for line in sys.stdin:
             status = os.waitpid(pid, 0)[1]
         print(os.waitstatus_to_exitcode(status), flush=True)
 """
+)
+
+_STARTER = (
+    _CLONE
+    + """
+pid = clone(int(sys.argv[1]), flags=CLONE_PARENT)
+if pid == 0:
+    os.closerange(0, 3)
+    os.open(os.devnull, os.O_RDWR), os.dup(0), os.dup(0)
+    os.execvp(sys.argv[2], sys.argv[2:])
+print(pid, flush=True)
+"""
+)
 
 
 class Cloner:
-    """Starts innocent processes under PIDs of choice by clone3, at once and for sure."""
+    """Starts innocent processes under PIDs of choice, at once and for sure."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -57,10 +79,7 @@ class Cloner:
 
     def start(self, pid: int) -> None:
         """Start one under a PID that is free; skips the test where that needs more rights."""
-        answer = int(self._ask(pid))
-        if answer < 0:
-            pytest.skip(f"PIDs can not be chosen here: clone3 with set_tid: errno {-answer}")
-        assert answer == pid
+        _require(int(self._ask(pid)), pid)
 
     def end(self) -> int:
         """End it and return its exit status: -SIGTERM unless somebody else was faster."""
@@ -85,16 +104,54 @@ class Cloner:
             self._process.kill()
 
 
-def start_as(pid: int, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+class Child:
+    """A child of ours that has the PID of an earlier one."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._status: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int | None:
+        """Wait for its end and return its exit status."""
+        return self._wait(0)
+
+    def kill(self) -> None:
+        """Kill it unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _wait(self, options: int) -> int | None:
+        if self._status is None:
+            ended, status = os.waitpid(self.pid, options)
+            self._status = os.waitstatus_to_exitcode(status) if ended else None
+        return self._status
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self.wait()
+
+
+def start_as(pid: int, argv: Sequence[str]) -> Child:
     """Start `argv` under a PID that is free; skips the test where that needs more rights."""
-    for _ in range(_ATTEMPTS):
-        try:
-            _LAST_PID.write_text(str(pid - 1))
-        except OSError as error:
-            pytest.skip(f"a PID can not be chosen here: {_LAST_PID}: {error.strerror}")
-        process = subprocess.Popen(argv)
-        if process.pid == pid:
-            return process
-        process.kill()
-        process.wait()
-    pytest.skip(f"others forked first in {_ATTEMPTS} attempts to reuse a PID")
+    starter = (sys.executable, "-S", "-c", _STARTER, str(pid), *argv)
+    run = subprocess.run(starter, stdout=subprocess.PIPE, check=True)
+    _require(int(run.stdout), pid)
+    return Child(pid)
+
+
+def _require(pid: int, wanted: int) -> None:
+    if pid < 0:
+        pytest.skip(f"PIDs can not be chosen here: clone3 with set_tid: errno {-pid}")
+    assert pid == wanted

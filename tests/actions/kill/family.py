@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import psutil
 
+from tests import waiting
+
 _MARK = "GPUDASH_TEST_FAMILY"
-_WAIT_SECONDS = 10
 
 
 class Family:
@@ -35,15 +35,15 @@ class Family:
 
     def until(self, condition: Callable[[set[int]], bool]) -> set[int]:
         """Wait until those that run are as they should be, and return them."""
-        deadline = time.monotonic() + _WAIT_SECONDS
-        while not condition(alive := self.alive()):
-            assert time.monotonic() < deadline, alive
-            time.sleep(0.01)
-        return alive
+
+        def alive() -> set[int] | None:
+            return found if condition(found := self.alive()) else None
+
+        return waiting.until(alive, self.alive) or set()
 
     def reap(self) -> None:
         """Free the PID of the root after its end."""
-        self._root.wait(_WAIT_SECONDS)
+        self._root.wait(waiting.LIMIT_SECONDS)
 
     def __enter__(self) -> Family:
         return self

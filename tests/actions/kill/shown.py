@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import psutil
 
@@ -11,10 +10,10 @@ from gpudash.actions.kill.pin import Target, pin
 from gpudash.model.process import Process
 from gpudash.model.text import clean
 from gpudash.system import processes as proc_stat
+from tests import waiting
 from tests.factories import make_host, make_process
 
 HERE = make_host(hostname=clean(os.uname().nodename))
-WAIT_SECONDS = 10
 
 
 def shown(pid: int, **overrides: object) -> Process:
@@ -32,7 +31,4 @@ def pinned(pid: int, **overrides: object) -> Target:
 
 def wait_for_end(*targets: Target) -> None:
     """Wait until all have ended."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while any(target.alive() for target in targets):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    waiting.until(lambda: not any(target.alive() for target in targets))

@@ -101,7 +101,7 @@ def test_a_home_that_hangs_holds_up_nothing(holders: Holders) -> None:
     is_back = threading.Event()
 
     def write(_: object) -> None:
-        is_back.wait(10)
+        is_back.wait(60)
 
     trail = AuditTrail(write)
     with pinned(job.pid) as target:

@@ -26,7 +26,7 @@ from tests.factories import make_snapshot
 from tests.holders import Holder
 from tests.pid_reuse import Cloner
 
-ROUNDS = 200
+ROUNDS = 40
 KILL = find_signal("KILL")
 
 Holders = Callable[..., list[Holder]]

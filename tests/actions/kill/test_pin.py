@@ -5,7 +5,6 @@ import platform
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -18,9 +17,11 @@ from gpudash.model.snapshot import Host
 from gpudash.system import processes
 from gpudash.system import processes as proc_stat
 from gpudash.system.fork import ForkedProcess
-from tests.actions.kill.shown import HERE, WAIT_SECONDS, pinned, shown, wait_for_end
+from tests import waiting
+from tests.actions.kill.shown import HERE, pinned, shown, wait_for_end
 from tests.factories import make_host, make_process
 from tests.holders import Holder
+from tests.waiting import child_of, has_ended, open_descriptors
 
 NOBODY = 65534
 
@@ -77,8 +78,7 @@ def test_kill_ends_the_process_and_its_end_is_seen(victim: Holder) -> None:
 
 def test_a_signal_that_is_ignored_leaves_it_alive(holders: Holders) -> None:
     (deaf,) = holders(1, ("sh", "-c", "trap '' TERM; exec sleep 600"))
-    while psutil.Process(deaf.pid).name() != "sleep":
-        os.sched_yield()
+    waiting.until(lambda: psutil.Process(deaf.pid).name() == "sleep")
     with pin(shown(deaf.pid), HERE) as target:
         target.send(signal.SIGTERM)
         assert target.alive()
@@ -87,11 +87,11 @@ def test_a_signal_that_is_ignored_leaves_it_alive(holders: Holders) -> None:
 
 
 def test_pinning_alone_does_nothing(victim: Holder) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     pin(shown(victim.pid), HERE).close()
     refusal(shown(victim.pid, start_ticks=1))
     assert victim.alive
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before
 
 
 def test_nothing_can_be_sent_once_it_is_closed(victim: Holder) -> None:
@@ -140,7 +140,7 @@ def test_a_zombie_has_exited() -> None:
         with pin(process, HERE) as target:
             target.send(signal.SIGKILL)
             wait_for_end(target)
-        assert psutil.Process(child.pid).status() == "zombie"
+        waiting.until(lambda: has_ended(child.pid))
         parent = f"{os.getpid()} ({psutil.Process().name()})"
         assert refusal(process) == (
             f"PID {child.pid} already exited, zombie: parent {parent} must reap it; "
@@ -175,8 +175,6 @@ def test_the_collector_of_gpudash_is_refused(holders: Holders, words: tuple[str,
     sleep = "import time; time.sleep(600)"
     comment, *others = words
     (collector,) = holders(1, (sys.executable, "-c", sleep + comment, *others))
-    while not psutil.Process(collector.pid).cmdline():  # in the midst of exec
-        os.sched_yield()
     assert "own collector" in refusal(shown(collector.pid))
     (job,) = holders(1, (sys.executable, "-c", sleep, "--out", "/data/gpudash"))
     pin(shown(job.pid), HERE).close()
@@ -211,13 +209,13 @@ def test_a_pid_of_the_driver_that_holds_no_device_in_a_namespace_is_refused(
     victim: Holder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "in_first_pid_namespace", lambda: False)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     reason = refusal(shown(victim.pid))
     assert reason == (
         f"PID {victim.pid} has no NVIDIA device open here: the driver means another process, "
         "outside this PID namespace"
     )
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_descriptors() == before
     # A launcher that a person names is no PID of the driver's.
     pin(shown(victim.pid, devices=()), HERE).close()
 
@@ -264,10 +262,12 @@ ctypes.CDLL(None).syscall(int(sys.argv[1]), 0x4000 | 17, 0, 0, 0, 0) or time.sle
 
 def until(target: Target, state: StateName) -> ProcessState:
     """Wait for a state and return it."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while (found := target.state()).name != state:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.01)
+
+    def reached() -> ProcessState | None:
+        return found if (found := target.state()).name == state else None
+
+    found = waiting.until(reached, target.state)
+    assert found is not None
     return found
 
 
@@ -293,14 +293,11 @@ def test_a_system_call_that_no_signal_interrupts_is_reported(holders: Holders) -
     if number is None:
         pytest.skip(f"the number of clone on {platform.machine()} is not known")
     (holder,) = holders(1, (sys.executable, "-c", VFORK, str(number)))
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not (children := psutil.Process(holder.pid).children()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    child = child_of(holder.pid)
     with pinned(holder.pid) as target:
         until(target, "uninterruptible")
         assert target.alive()
-        children[0].kill()
+        os.kill(child, signal.SIGKILL)
 
 
 def test_a_process_whose_first_thread_ended_lives_on(holders: Holders) -> None:
@@ -311,10 +308,7 @@ def test_a_process_whose_first_thread_ended_lives_on(holders: Holders) -> None:
     (holder,) = holders(1, (sys.executable, "-c", script))
     process = shown(holder.pid)
     with pinned(holder.pid) as target, Target(process, None) as unpinned:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while psutil.Process(holder.pid).status() != "zombie":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        waiting.until(lambda: has_ended(holder.pid))
         assert target.alive()
         assert unpinned.alive()
         assert target.state().name == "alive"
@@ -328,7 +322,7 @@ def test_one_known_by_its_start_time_is_pinned_to_send(holders: Holders) -> None
         assert holder.alive
     with Target(shown(holder.pid), None) as target:
         assert not target.protected
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_descriptors()
         target.send(signal.SIGKILL)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert open_descriptors() == before
         wait_for_end(target)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -18,10 +18,12 @@ from gpudash.actions.kill.tree import Tree
 from gpudash.model.process import Holder as Unlisted
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
+from tests import waiting
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import HERE, pinned, shown
 from tests.factories import GIB, make_device, make_process_device, make_snapshot
 from tests.holders import Holder
+from tests.waiting import child_of, has_ended
 
 KILL, TERM, STOP = find_signal("KILL"), find_signal("TERM"), find_signal("STOP")
 LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
@@ -30,7 +32,10 @@ DEAF = "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"
 Holders = Callable[..., list[Holder]]
 
 
-SHORT = Timeouts(end=0.5, root_first=0.2, reap=0.0, release=0.2, release_max=0.5)
+PATIENT = Timeouts(kill=60.0, end=60.0, root_first=0.2, reap=0.0, release=0.0, release_max=0.2)
+"""For processes that end, however busy the machine is."""
+IGNORED = PATIENT._replace(end=0.5)
+RELEASED = PATIENT._replace(release=60.0, release_max=60.0)
 
 
 def holding(pid: int) -> Process:
@@ -46,7 +51,7 @@ def carried_out(
     chosen: Signal = KILL,
     later: Iterable[Snapshot] = (),
     record: Callable[[Sequence[Sending]], None] = lambda _: None,
-    timeouts: Timeouts = SHORT,
+    timeouts: Timeouts = PATIENT,
 ) -> tuple[Report, list[str]]:
     """What came of it, and what was said on the way."""
     before = host(*(request.target.process for request in requests))
@@ -70,8 +75,10 @@ def text(report: Report) -> str:
 def test_it_tells_what_was_sent_and_what_came_of_it(holders: Holders) -> None:
     (job,) = holders(1)
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
-        report, said = carried_out([KillRequest(target, None, False)], later=[host()])
-        assert said[0] == f"SIGKILL sent to {job.pid} (alice), waiting up to 5 s for its end"
+        report, said = carried_out(
+            [KillRequest(target, None, False)], later=[host()], timeouts=RELEASED
+        )
+        assert said[0] == f"SIGKILL sent to {job.pid} (alice), waiting up to 60 s for its end"
         assert said[1].endswith("waiting for the driver to release the memory")
         assert text(report).startswith(f"killed {job.pid} (alice): 8.0 GiB freed on GPU 0")
         assert report.done
@@ -84,7 +91,7 @@ def test_a_zombie_is_reported_only_once_it_has_lasted(holders: Holders) -> None:
         report, _ = carried_out([KillRequest(target, None, False)])
         assert text(report).startswith(f"killed {job.pid} (alice); zombie: parent ")
     with pinned(other.pid, devices=()) as target:
-        patient = SHORT._replace(reap=3600.0)
+        patient = PATIENT._replace(reap=3600.0)
         report, _ = carried_out([KillRequest(target, None, False)], timeouts=patient)
         assert text(report) == f"killed {other.pid} (alice)"
         assert text(report.refreshed()) == text(report)
@@ -95,7 +102,8 @@ def test_a_later_sample_corrects_what_is_reported_memory(holders: Holders) -> No
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         still = host(target.process)
         report, _ = carried_out(
-            [KillRequest(target, None, False)], later=[still, replace(still)] * 5
+            [KillRequest(target, None, False)],
+            later=[still, replace(still)] * 5,
         )
         assert "still counts 8.0 GiB on GPU 0" in text(report)
         assert "still counts 8.0 GiB on GPU 0" in text(report.refreshed(replace(still)))
@@ -114,17 +122,18 @@ def test_a_sample_that_cannot_tell_is_followed_by_one_that_can(holders: Holders)
     (job,) = holders(1)
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         report, _ = carried_out(
-            [KillRequest(target, None, False)], later=[host(state="lost"), host()]
+            [KillRequest(target, None, False)],
+            later=[host(state="lost"), host()],
+            timeouts=RELEASED,
         )
         assert "8.0 GiB freed on GPU 0" in text(report)
 
 
 def test_an_ignored_signal_leaves_it_stubborn(holders: Holders) -> None:
     (deaf,) = holders(1, (sys.executable, "-c", DEAF))
-    while signal.SIGTERM not in _ignored(deaf.pid):
-        time.sleep(0.01)
+    waiting.until(lambda: signal.SIGTERM in _ignored(deaf.pid))
     with pinned(deaf.pid) as target:
-        report, _ = carried_out([KillRequest(target, None, False)], TERM)
+        report, _ = carried_out([KillRequest(target, None, False)], TERM, timeouts=IGNORED)
         assert report.stubborn == (target,)
         assert not report.done
         assert deaf.alive
@@ -148,11 +157,16 @@ def test_a_signal_that_ends_nothing_waits_for_nothing(holders: Holders) -> None:
 @pytest.mark.parametrize("whole", [False, True])
 def test_each_sending_is_recorded(whole: bool) -> None:
     recorded: list[Sending] = []
+
+    def record(sendings: Sequence[Sending]) -> None:
+        recorded.extend(sendings)
+        waiting.until(lambda: has_ended(family.pid))
+
     with Family(("sh", "-c", LAUNCHER)) as family:
         alive = family.until(lambda alive: len(alive) == 2)
         with pinned(family.pid) as root:
             tree = Tree(root)
-            carried_out([KillRequest(root, tree, whole)], TERM, record=recorded.extend)
+            carried_out([KillRequest(root, tree, whole)], TERM, record=record)
             tree.close()
         pids = {sending.target.process.pid for sending in recorded}
         assert pids == (alive if whole else {family.pid})
@@ -187,7 +201,7 @@ def test_members_that_got_no_signal_have_not_ignored_it() -> None:
         (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
         with pinned(family.pid) as root:
             tree = Tree(root)
-            report, _ = carried_out([KillRequest(root, tree, True)], TERM)
+            report, _ = carried_out([KillRequest(root, tree, True)], TERM, timeouts=IGNORED)
             tree.close()
     assert f"{family.pid} (alice) ignored SIGTERM" in text(report)
     assert f"{worker} (root) still runs: SIGTERM was not sent to it" in text(report)
@@ -226,21 +240,22 @@ def test_spared_children_that_keep_memory_are_named_and_can_be_ended(
     gpu_holder: Callable[..., Holder],
 ) -> None:
     job = gpu_holder("(sleep 600 & exec sleep 600)")
-    (child,) = psutil.Process(job.pid).children()
+    child = child_of(job.pid)
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         tree = Tree(target)
         still = host(target.process)
         report, _ = carried_out(
-            [KillRequest(target, tree, False)], later=[still, replace(still)] * 5
+            [KillRequest(target, tree, False)],
+            later=[still, replace(still)] * 5,
         )
-        assert [each.process.pid for each in report.survivors] == [child.pid]
+        assert [each.process.pid for each in report.survivors] == [child]
         assert report.stubborn == report.survivors
         assert text(report) == (
             f"killed {job.pid} (alice): the driver still counts 8.0 GiB on GPU 0; its child "
-            f"{child.pid} still runs and has a GPU open; zombie: parent "
+            f"{child} still runs and has a GPU open; zombie: parent "
             f"{psutil.Process().pid} ({psutil.Process().name()}) must reap it"
         )
-        child.kill()
+        os.kill(child, signal.SIGKILL)
         tree.close()
 
 
@@ -251,7 +266,8 @@ def test_children_without_a_gpu_are_left_alone() -> None:
             tree = Tree(root)
             still = host(root.process)
             report, _ = carried_out(
-                [KillRequest(root, tree, False)], later=[still, replace(still)] * 5
+                [KillRequest(root, tree, False)],
+                later=[still, replace(still)] * 5,
             )
             assert "still counts" in text(report)
             assert not report.stubborn
@@ -264,6 +280,7 @@ def test_holders_that_the_driver_does_not_list_are_named(holders: Holders) -> No
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
         still = host(target.process, holders=(unlisted,))
         report, _ = carried_out(
-            [KillRequest(target, None, False)], later=[still, replace(still)] * 5
+            [KillRequest(target, None, False)],
+            later=[still, replace(still)] * 5,
         )
         assert "; 4300 bob python has a GPU open without being listed" in text(report)

@@ -13,6 +13,7 @@ from tests.actions.kill.family import Family
 from tests.actions.kill.shown import HERE, pinned, shown, wait_for_end
 from tests.factories import make_process, make_process_device
 from tests.holders import Holder
+from tests.waiting import open_descriptors
 
 Holders = Callable[..., list[Holder]]
 
@@ -41,7 +42,9 @@ def refused(attempts: list[Attempt]) -> list[str]:
 
 
 def _sleepers(pids: set[int]) -> int:
-    return sum((kin.process_of(pid) or make_process()).name == "sleep" for pid in pids)
+    """How many are done with their exec, in the midst of which a process has no arguments."""
+    found = (kin.process_of(pid) or make_process() for pid in pids)
+    return sum(process.command_line == ("sleep", "600") for process in found)
 
 
 def test_members_are_children_and_theirs_in_any_session(family: Family) -> None:
@@ -126,14 +129,14 @@ def test_many_members_take_few_descriptors() -> None:
     with Family((sys.executable, "-c", many)) as family:
         family.until(lambda alive: len(alive) == 151)
         with pinned(family.pid) as root:
-            before = len(os.listdir("/proc/self/fd"))
+            before = open_descriptors()
             whole = Tree(root)
             assert len(whole.members) == 150
-            assert 0 < len(os.listdir("/proc/self/fd")) - before <= 128
+            assert 0 < open_descriptors() - before <= 128
             whole.send(signal.SIGKILL)
             wait_for_end(*whole.targets)
             whole.close()
-            assert len(os.listdir("/proc/self/fd")) == before
+            assert open_descriptors() == before
         assert family.alive() == set()
 
 

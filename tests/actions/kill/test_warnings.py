@@ -4,10 +4,8 @@ import os
 import pty
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
-import psutil
 import pytest
 
 from gpudash.actions.kill.pin import Target
@@ -15,7 +13,8 @@ from gpudash.actions.kill.warnings import warnings
 from gpudash.model.process import Job
 from gpudash.system import processes
 from gpudash.system import processes as proc_stat
-from tests.actions.kill.shown import WAIT_SECONDS, pinned, shown
+from tests import waiting
+from tests.actions.kill.shown import pinned, shown
 from tests.factories import make_process_device
 from tests.holders import Holder
 
@@ -35,10 +34,7 @@ def warned(pid: int, **overrides: object) -> str:
 
 
 def until(pid: int, condition: Callable[[proc_stat.ProcStat], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not ((stat := proc_stat.read_stat(pid)) and condition(stat)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    waiting.until(lambda: (stat := proc_stat.read_stat(pid)) and condition(stat))
 
 
 def test_a_plain_job_of_the_viewer_has_none(plain: Holder) -> None:
@@ -117,11 +113,7 @@ def test_the_init_of_a_container_is_reported(holders: Holders) -> None:
     if subprocess.run((*namespace, "true"), capture_output=True).returncode:
         pytest.skip("no PID namespace can be made here")
     (outside,) = holders(1, (*namespace, "sleep", "600"))
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not (children := psutil.Process(outside.pid).children()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert "init of a container" in warned(children[0].pid)
+    assert "init of a container" in warned(waiting.child_of(outside.pid))
 
 
 def test_figures_within_a_namespace_are_doubted(

@@ -1,0 +1,49 @@
+"""Waiting for what other processes and threads do, however busy the machine is."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import psutil
+
+from gpudash.system import processes
+
+LIMIT_SECONDS = 60.0
+"""Of every wait: it only ends a test that would hang for ever."""
+
+Value = TypeVar("Value")
+
+
+def until(condition: Callable[[], Value], about: Callable[[], object] = lambda: "") -> Value:
+    """Wait until a condition holds, and return what it returned then."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while not (value := condition()):
+        assert time.monotonic() < deadline, about()
+        time.sleep(0.005)
+    return value
+
+
+def child_of(pid: int) -> int:
+    """Wait until a process has one child, and return its PID."""
+
+    def children() -> list[int]:
+        return [each.pid for each in psutil.Process(pid).children()]
+
+    (child,) = until(lambda: (found := children()) and len(found) == 1 and found)
+    return child
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone or a zombie; its PID must not be another's meanwhile."""
+    stat = processes.read_stat(pid)
+    return stat is None or stat.status in ("zombie", "dead")
+
+
+def open_descriptors() -> int:
+    """Return how many files are open here, without those that only garbage keeps open."""
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
