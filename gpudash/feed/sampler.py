@@ -162,9 +162,9 @@ class LineStream:
             return f"no sample for {duration(silence)}: {collector.failure}"
         return f"no sample for {duration(silence)}: the driver does not answer"
 
-    def wait(self, seconds: float, descriptor: int) -> None:
-        """Wait for lines, or until `descriptor` can be read, `seconds` at most."""
-        self._collector.wait(seconds, descriptor)
+    def wait(self, seconds: float, *descriptors: int) -> None:
+        """Wait for lines, or until one of `descriptors` can be read, `seconds` at most."""
+        self._collector.wait(seconds, *descriptors)
 
     def take(self) -> list[bytes]:
         """Return the lines that have arrived; start another collector when it is time."""

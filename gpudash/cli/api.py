@@ -1,0 +1,131 @@
+"""gpudash from Python: `import gpudash` offers these functions, and nothing else is public."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from gpudash.cli.options import DEFAULT_TIMEOUT, collector_command
+from gpudash.model import wire
+from gpudash.model.errors import ExitStatus, GpudashError
+
+if TYPE_CHECKING:
+    from gpudash.model.snapshot import Snapshot
+
+Gpus = str | Iterable[int | str] | None
+"""Which GPUs: `"0,2-3"`, or indices, UUID prefixes and PCI bus ids one by one; None for all."""
+
+_WAIT_SECONDS = 1.0
+
+
+def snapshot(
+    demo: str | None = None, gpus: Gpus = None, timeout: float = DEFAULT_TIMEOUT
+) -> Snapshot:
+    """Return the state of this host's GPUs and their processes, as `gpudash --once --json` does.
+
+    It is read in a child: a driver that hangs costs `timeout` seconds of silence, and a GPU that
+    does not answer is in the result with that state. `demo` names a simulated host. Raises
+    GpudashError, with an `exit_status`, where there is no answer at all.
+    """
+    run = subprocess.run(
+        [*_command(demo, gpus), "--once", "--timeout", f"{timeout:g}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if run.stdout:
+        return wire.decode(run.stdout)
+    raise _error(run.stderr.decode(errors="backslashreplace"), run.returncode)
+
+
+def stream(interval: float = 1.0, demo: str | None = None, gpus: Gpus = None) -> Iterator[Snapshot]:
+    """Yield a snapshot every `interval` seconds, as `gpudash --json` prints them.
+
+    The collector, a child, ends with the iterator, and is replaced should it end or hang before:
+    meanwhile nothing is yielded. Raises GpudashError where it never gives a snapshot.
+    """
+    from gpudash.feed.sampler import LineStream
+
+    with closing(LineStream(_command(demo, gpus), interval)) as lines:
+        while True:
+            lines.wait(_WAIT_SECONDS)
+            for line in lines.take():
+                yield wire.decode(line)
+
+
+def pick(
+    count: int = 1,
+    min_free: int | str = 0,
+    max_util: float = 10.0,
+    model: str | None = None,
+    linked: bool = False,
+    gpus: Gpus = None,
+    demo: str | None = None,
+) -> tuple[str, ...]:
+    """Return the UUIDs of `count` free GPUs, as `gpudash pick` finds them in two seconds.
+
+    `min_free` is free memory in bytes or as `"20GiB"`, `max_util` a percentage, `model` part of
+    the product name; `linked` GPUs are all connected by NVLink. It takes no lease: another
+    program may pick the same. Raises GpudashError, `exit_status` 75, where there are too few.
+    """
+    from gpudash.actions.lease.acquire import own_leases
+    from gpudash.actions.lease.choose import choose
+    from gpudash.actions.lease.request import GpuRequest
+    from gpudash.cli.values import size, window
+    from gpudash.feed.sampler import open_sampler
+
+    try:
+        min_free_bytes = size(min_free) if isinstance(min_free, str) else min_free
+    except ArgumentTypeError as error:
+        raise ValueError(f"min_free: {error}") from None
+    request = GpuRequest(
+        count=count,
+        min_free_bytes=min_free_bytes,
+        max_utilization_percent=max_util,
+        model=model,
+        linked=linked,
+        share=False,
+    )
+    with closing(open_sampler(_command(demo, gpus), window("2s"))) as sampler:
+        sampler.fill()
+        samples = tuple(sampler.samples)
+    choice = choose(samples, request, os.environ, own=own_leases(samples[-1]))
+    if not choice.devices:
+        raise _error(choice.shortage, ExitStatus.TOO_FEW_GPUS)
+    return tuple(device.uuid or "" for device in choice.devices)
+
+
+def load(path: str | os.PathLike[str]) -> Iterator[Snapshot]:
+    """Yield the snapshots of a recording, oldest first; lines that are none are left out.
+
+    Raises GpudashError where the file cannot be read or holds none.
+    """
+    from gpudash.feed.recording.reader import Recording
+
+    recording = Recording(os.fspath(path))
+    yield recording.first.snapshot()
+    for sample in recording.after(recording.first):
+        yield sample.snapshot()
+
+
+def _command(demo: str | None, gpus: Gpus) -> list[str]:
+    """Return the command that prints snapshots."""
+    if gpus is not None and not isinstance(gpus, str):
+        gpus = ",".join(map(str, gpus))
+    options = Namespace(demo=demo, gpu=gpus, show_secrets=False, pcie_throughput=False)
+    return collector_command(options)
+
+
+def _error(text: str, status: int) -> GpudashError:
+    """Return an error of a child that ended with a status, negative for a signal."""
+    message = text.strip().rpartition("\n")[2].removeprefix("gpudash: ")
+    if status < 0:
+        message = message or f"the child ended by {signal.Signals(-status).name}"
+    error = GpudashError(message or f"the child ended with status {status}")
+    error.exit_status = status if status > 0 else 128 - status
+    return error

@@ -1,0 +1,114 @@
+"""The functions of `import gpudash`, in this interpreter, on the stand-in library."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+import gpudash
+from gpudash.model.errors import GpudashError
+from tests.factories import make_snapshot, received
+from tests.fakenvml.build import environment
+
+
+@pytest.fixture
+def driver(fakenvml: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets the stand-in that children of this process find."""
+
+    def use(**settings: object) -> None:
+        for name, value in environment(fakenvml, **settings).items():
+            monkeypatch.setenv(name, value)
+
+    return use
+
+
+def test_a_snapshot_is_what_once_prints(driver: Callable[..., None]) -> None:
+    driver(DEVICES=3)
+    taken = gpudash.snapshot()
+    assert [device.index for device in taken.devices] == [0, 1, 2]
+    assert taken.devices[0].memory_used_bytes
+    assert [device.index for device in gpudash.snapshot(gpus=[0, 2]).devices] == [0, 2]
+    assert len(gpudash.snapshot(gpus="1").devices) == 1
+
+
+def test_a_demo_needs_no_driver() -> None:
+    assert gpudash.snapshot(demo="pcie-1080ti").host.simulated
+
+
+def test_a_driver_that_hangs_is_an_error_and_a_gpu_that_hangs_a_state(
+    driver: Callable[..., None],
+) -> None:
+    driver(DEVICES=2, HANG="nvmlInitWithFlags:*:inf")
+    with pytest.raises(GpudashError, match="not answering") as caught:
+        gpudash.snapshot(timeout=0.5)
+    assert caught.value.exit_status == 10
+    driver(DEVICES=2, HANG="nvmlDeviceGetPowerUsage:1:inf")
+    states = [device.state for device in gpudash.snapshot(timeout=0.5).devices]
+    assert states == ["ok", "not-answering"]
+
+
+def test_a_driver_that_is_not_loaded_is_one_error(driver: Callable[..., None]) -> None:
+    driver(INIT_ERR=9)
+    with pytest.raises(GpudashError, match=r"^the NVIDIA driver is not loaded") as caught:
+        gpudash.snapshot()
+    assert caught.value.exit_status == 9
+    with pytest.raises(GpudashError, match="not loaded"):
+        next(gpudash.stream())
+
+
+def test_a_stream_ends_with_its_collector(driver: Callable[..., None]) -> None:
+    driver(DEVICES=1)
+    stream = gpudash.stream(interval=0.1)
+    first, second = next(stream), next(stream)
+    assert first.taken_at < second.taken_at
+    collectors = psutil.Process().children()
+    assert collectors
+    stream.close()  # type: ignore[attr-defined]
+    _, alive = psutil.wait_procs(collectors, timeout=30)
+    assert not alive
+
+
+def test_free_gpus_are_picked_and_who_holds_the_others_is_said(
+    driver: Callable[..., None],
+) -> None:
+    driver(DEVICES=2, LOAD="idle")
+    free = {device.uuid for device in gpudash.snapshot().devices}
+    assert set(gpudash.pick(2, min_free="1GiB")) == free
+    with pytest.raises(GpudashError, match="3 GPUs wanted, 2 free") as caught:
+        gpudash.pick(3, min_free=1 << 30)
+    assert caught.value.exit_status == 75
+    with pytest.raises(ValueError, match="min_free"):
+        gpudash.pick(min_free="much")
+
+
+def test_a_recording_is_read_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "two.jsonl"
+    lines = [received(make_snapshot(count)).line for count in (1, 2)]
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    assert [len(each.devices) for each in gpudash.load(file)] == [1, 2]
+    with pytest.raises(GpudashError):
+        next(gpudash.load(tmp_path / "none"))
+
+
+def test_the_import_loads_nothing() -> None:
+    code = "import sys; old = set(sys.modules); import gpudash; print(set(sys.modules) - old)"
+    shown = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={**os.environ, "PYTHONPATH": str(Path(gpudash.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout == "{'gpudash'}\n"
+
+
+def test_only_the_functions_are_public() -> None:
+    assert dir(gpudash) == ["__version__", "load", "pick", "snapshot", "stream"]
+    with pytest.raises(AttributeError):
+        gpudash.cells  # type: ignore[attr-defined] # noqa: B018
