@@ -25,6 +25,9 @@ MASKED = "Names of users and hosts, UUIDs, serial numbers, arguments and secrets
 _VARIABLES = re.compile(
     r"(TERM|TERM_PROGRAM|COLORTERM|NO_COLOR|LANG|LC_\w+|TMUX|STY)$|(GPUDASH|CUDA|NVIDIA)_"
 )
+_HOME = re.compile(r"(/home/)(?!user\b)[^/\s\"',:]+")
+_UUID = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{4}[0-9a-fA-F-]*")
+"""Also the beginning of one, as CUDA_VISIBLE_DEVICES takes it."""
 _Runs = TypeVar("_Runs", Process, Holder)
 _MIN_NAME = 2
 _WELL_KNOWN = frozenset({"root", "nobody", "localhost"})
@@ -88,6 +91,7 @@ def _own_names() -> dict[str, str]:
     names = {os.path.expanduser("~"): "~"}
     host = platform.node()
     names |= dict.fromkeys((host, host.partition(".")[0]), "host")
+    names |= {os.environ[name]: "user" for name in ("SUDO_USER", "LOGNAME") if name in os.environ}
     with suppress(KeyError):
         names[pwd.getpwuid(os.getuid()).pw_name] = "user"
     return names
@@ -131,7 +135,9 @@ def _brief(process: _Runs) -> _Runs:
     if not process.command_line:
         return process
     program, *arguments = process.command_line
-    kept = SafeText(program.rpartition("/")[2]), SafeText(f"({len(arguments)} arguments)")
+    # A title that a process gives itself is all in its first argument, options and paths too.
+    name = program.partition(" ")[0].rpartition("/")[2]
+    kept = SafeText(name), SafeText(f"({len(arguments)} arguments)")
     return replace(process, command_line=kept)
 
 
@@ -142,4 +148,5 @@ def _masked(text: str, names: Mapping[str, str]) -> str:
     if known:
         words = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
         text = re.sub(rf"(?<![\w-])(?:{words})(?![\w-])", lambda match: names[match[0]], text)
+    text = _UUID.sub(r"\1-?", _HOME.sub(r"\1user", text))
     return mask_text(text)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from gpudash.doctor.bundle import render, sections
 from gpudash.doctor.checks import Machine
 from gpudash.model.process import Holder, Job, Lease
@@ -11,6 +13,8 @@ ENVIRON = {
     "TERM": "xterm",
     "GPUDASH_LOCK_DIR": "/srv/x",
     "CUDA_VISIBLE_DEVICES": gpu_uuid(0),
+    "NVIDIA_VISIBLE_DEVICES": "GPU-6f9ac0de",
+    "GPUDASH_CONFIG": "/home/mallory/.config/gpudash.toml",
     "AWS_SECRET_ACCESS_KEY": "aws-secret",
     "MY_TOKEN": "my-token",
 }
@@ -30,21 +34,28 @@ def report() -> str:
                 command_line=tuple(map(clean, ("/home/alice/bin/train", secret, "x"))),
                 job=Job(kind="slurm", id=clean("job-991")),
             ),
-            make_process(pid=11, username=clean("bob")),
+            make_process(
+                pid=11,
+                username=clean("bob"),
+                command_line=(clean("serve: /models/unannounced 10.1.2.3"),),
+            ),
         ),
         leases=(Lease(uuid=gpu_uuid(0), index=0, username=clean("dave")),),
         findings=(Finding(rule="r", level="warn", sentence="alice and bob share node7, alices"),),
     )
     checks = f"PASS  GPUs  {gpu_uuid(0)} of node7"
-    settings = 'theme = "dark"\n# password = hunter2\n'
+    settings = 'theme = "dark"\n# of erin\n# password = hunter2\n'
     return render(sections(Machine("/nonexistent", ENVIRON), checks, settings, snapshot))
 
 
-def test_no_name_of_a_person_host_or_board_is_left() -> None:
+def test_no_name_of_a_person_host_or_board_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "erin")
     text = report()
     for name in ("node7", "example.org", "bob", "carol", "dave", "S123456", "job-991", gpu_uuid(0)):
         assert name not in text
-    for secret in ("secret-project", "aws-secret", "my-token", "hunter2", "/opt/x"):
+    for name in ("6f9ac0de", "mallory", "erin"):
+        assert name not in text
+    for secret in ("secret-project", "aws-secret", "my-token", "hunter2", "/opt/x", "unannounced"):
         assert secret not in text
     assert "user-1 and user-2 share host, alices" in text
 
