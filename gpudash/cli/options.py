@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from gpudash.model.errors import SettingsError
@@ -69,16 +68,20 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
 
 def forbids_signals() -> str | None:
     """Return the file or the variable that forbids signals whatever a user sets, None for none."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        os.lstat(ADMINISTRATOR_FILE)
-        if _is_read_only(ADMINISTRATOR_FILE):
-            return ADMINISTRATOR_FILE
+    if _is_read_only(ADMINISTRATOR_FILE):
+        return ADMINISTRATOR_FILE
     variable = "GPUDASH_READ_ONLY"
     return None if os.environ.get(variable, "0") in ("", "0") else variable
 
 
 def _is_read_only(path: str) -> bool:
-    """Whether a file forbids signals; one that is not understood does."""
+    """Whether a file forbids signals; one that cannot be read or is not understood does."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
     from gpudash.config import is_read_only
 
     try:

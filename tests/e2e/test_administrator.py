@@ -51,6 +51,15 @@ def test_no_user_undoes_it(etc: Path, tmp_path: Path, text: str) -> None:
         assert ended.stderr.count("\n") == 1
 
 
+def test_a_folder_that_cannot_be_read_forbids_signals(etc: Path) -> None:
+    (etc / "gpudash").rmdir()
+    (etc / "gpudash").symlink_to("gpudash")
+    argv = inside(etc, *GPUDASH, "kill", "4194304", "--yes", "--demo")
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert "read-only (/etc/gpudash/config.toml): nothing was sent" in ended.stderr
+
+
 def test_the_screen_offers_no_kill(etc: Path) -> None:
     write(etc, "read_only = true\n")
     argv = inside(etc, *GPUDASH, "--demo", "--no-config")
