@@ -86,6 +86,8 @@ class ScreenBuffer:
         """
         self.width = _UNLIMITED
         """Columns of the terminal; what is put beyond them is dropped."""
+        self.size = 0
+        """Bytes of the last picture that was taken."""
         self._colors, self._erases = colors, erases
         self._rows: dict[int, list[Cell]] = {}
         self._wanted: dict[int, list[Cell]] = {}
@@ -190,7 +192,9 @@ class ScreenBuffer:
         self._cursor = self._cursor_wanted
         if self._cursor != (0, 0):
             out.append("\x1b[{};{}H".format(*(each + 1 for each in self._cursor)))
-        return "".join(out)
+        data = "".join(out)
+        self.size = len(data.encode())
+        return data
 
     def _erased(self, text: str, end: int) -> tuple[str, int]:
         """Return a text that ends before a column, with blanks erased, and where that ends."""

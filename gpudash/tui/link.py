@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import time
+from collections import deque
 from collections.abc import Callable
 
 QUESTION = "\x1b[?2026$p"
 """Whether the terminal knows synchronized output, which Textual wants to know too."""
-ANSWER = b"\x1b[?2026;"
 PARTING_SECONDS = 2.0
 """How long the terminal may take for the last bytes, and for the last answer."""
-_ASK_BYTES = 2048
-_MAX_UNSEEN_BYTES = 4096
-"""What may be on its way while more is sent: 0.4 s of a link with 10 KB/s."""
+_MODE = b"2026"
+_REPORT = re.compile(rb"\x1b\[\?(\d+);\d*\$y")
+_CUT_REPORT = re.compile(rb"\x1b(?:\[(?:\?[\d;]*\$?)?)?\Z")
+_ASK_BYTES = 1024
+_MAX_UNSEEN_BYTES = 3072
+"""What may be on its way while more is sent: 0.3 s of a link with 10 KB/s."""
+_SLOWEST_LINK = 10_000
+"""Bytes per second, for which a terminal is waited for before it is known whether it answers."""
 _PATIENCE_SECONDS = 3.0
-"""After which frames are sent again; no question is, until the last one is answered."""
+"""How long an answer may take before it is given up: a terminal that is attached elsewhere
+never gives it."""
 
 
 class FrameLimiter:
@@ -48,46 +55,81 @@ class FrameLimiter:
         self._credit -= 1.0
 
 
+class Reports:
+    """Counts a terminal's answers to questions for modes (DECRPM), wherever a read cut them."""
+
+    def __init__(self) -> None:
+        self.due = 0
+        """Questions without an answer."""
+        self._cut = b""
+
+    def count(self, data: bytes) -> int:
+        """Take what was read; return how many answers to `QUESTION` are in it."""
+        data = self._cut + data
+        cut = _CUT_REPORT.search(data)
+        self._cut = cut[0] if cut else b""
+        modes: list[bytes] = _REPORT.findall(data)
+        self.due -= len(modes)
+        return modes.count(_MODE)
+
+
 class Backlog:
     """What a terminal that answers questions was sent and has not shown yet.
 
     That a write succeeds does not mean that it is seen; the answer to a question behind it does.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, sent: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with bytes that were sent before the first question."""
         self._clock = clock
-        self._unseen = self._behind_question = 0
+        self._sent, self._seen = sent, 0
+        self._questions: deque[int] = deque()
+        """The bytes that were sent before each question that is not answered yet."""
+        self._heard_at = clock()
+        """When the last answer came, or the question that is due was asked."""
         self._answers = False
-        self._asked_at: float | None = None
 
     @property
     def is_asked(self) -> bool:
-        """Whether an answer is due."""
-        return self._asked_at is not None
+        """Whether an answer is due that will come."""
+        return self._answers and bool(self._questions)
 
-    def sent(self, size: int) -> bool:
-        """Count bytes; return whether a question is to follow them."""
-        self._unseen += size
-        self._behind_question += size
-        return self._ask()
+    @property
+    def wants_question(self) -> bool:
+        """Whether enough was sent since the last question for another one."""
+        known = self._questions[-1] if self._questions else self._seen
+        return self._answers and self._sent - known >= _ASK_BYTES
 
-    def answered(self) -> bool:
-        """Take an answer: all before its question is shown; return whether another is to follow."""
-        self._answers = True
-        self._unseen, self._asked_at = self._behind_question, None
-        return self._ask()
+    def sent(self, size: int) -> None:
+        """Count bytes."""
+        self._sent += size
+
+    def asked(self) -> None:
+        """Count a question behind all that was sent."""
+        if not self._questions:
+            self._heard_at = self._clock()
+        self._questions.append(self._sent)
+
+    def answered(self) -> None:
+        """Take an answer: all before the first question is shown."""
+        self._answers, self._heard_at = True, self._clock()
+        if self._questions:
+            self._seen = self._questions.popleft()
 
     def delay(self) -> float:
         """Return the seconds for which an answer is waited for, 0 if a frame may be sent now."""
-        if self._asked_at is None or self._unseen < _MAX_UNSEEN_BYTES:
+        unseen = self._sent - self._seen
+        if not self._questions or unseen < _MAX_UNSEEN_BYTES:
             return 0.0
-        return max(0.0, self._asked_at + _PATIENCE_SECONDS - self._clock())
-
-    def _ask(self) -> bool:
-        if not self._answers or self.is_asked or self._unseen < _ASK_BYTES:
-            return False
-        self._asked_at, self._behind_question = self._clock(), 0
-        return True
+        seconds = _PATIENCE_SECONDS
+        if not self._answers:
+            seconds = min(seconds, self._questions[0] / _SLOWEST_LINK)
+        delay = self._heard_at + seconds - self._clock()
+        if delay > 0:
+            return delay
+        self._questions.clear()
+        self._seen = self._sent
+        return 0.0
 
 
 class NonBlockingWriter:

@@ -37,12 +37,12 @@ from gpudash.model.text import clean
 from gpudash.tui.cells import ScreenBuffer, erases
 from gpudash.tui.draw.line import Line
 from gpudash.tui.link import (
-    ANSWER,
     PARTING_SECONDS,
     QUESTION,
     Backlog,
     FrameLimiter,
     NonBlockingWriter,
+    Reports,
 )
 
 try:
@@ -93,7 +93,7 @@ class Terminal(LinuxDriver):
         self.output: NonBlockingWriter | None = None
         self._early: list[Message] = []
         self._sync = self._keyboard_pushed = self._is_again = False
-        self._questions = self._replies = 0
+        self._reports = Reports()
         self._frame_timer: asyncio.TimerHandle | None = None
         self._keys: KeyReader | None = None
         self._events = asyncio.get_running_loop()
@@ -118,7 +118,10 @@ class Terminal(LinuxDriver):
             self._put(data * self._keyboard_pushed)
             self._keyboard_pushed = False
         else:
-            self._questions += data.endswith("$p")
+            if data.endswith("$p"):
+                self._reports.due += 1
+            if data == QUESTION:
+                self.backlog.asked()
             if not _HARMLESS(data):
                 self.buffer.forget()
             self._put(_MOUSE.get(data, data))
@@ -138,7 +141,8 @@ class Terminal(LinuxDriver):
             if data:
                 self.limiter.spend()
                 self._put(f"{_SYNC_START}{data}{_SYNC_END}" if self._sync else data)
-                self._ask(self.backlog.sent(len(data.encode())))
+                self.backlog.sent(self.buffer.size)
+                self._ask()
 
     def may_send(self) -> bool:
         """Whether a frame may be sent now; if not, the app is told to draw when it may."""
@@ -169,8 +173,8 @@ class Terminal(LinuxDriver):
         self.taken_over_at = time.monotonic()
         # After a SIGSTOP nothing was given back.
         found = self.owner.found_attributes or (self.attrs_before if self.output else None)
-        self._questions = self._replies = 0
-        self.backlog = Backlog()
+        self._reports = Reports()
+        self.backlog = Backlog(0 if self._is_again else self.buffer.size)
         if self._is_again:
             self.buffer.forget()
         self._is_again = True
@@ -222,24 +226,23 @@ class Terminal(LinuxDriver):
         if self.backlog.is_asked and self.output is not None:
             end = time.monotonic() + PARTING_SECONDS
             self.output.drain(end)
-        while self._replies < self._questions and (left := end - time.monotonic()) > 0:
+        while self._reports.due > 0 and (left := end - time.monotonic()) > 0:
             if not select.select([self.fileno], [], [], left)[0]:
                 return
             data = read(self.fileno)
             if not data:
                 return
-            self._replies += data.count(b"$y")
+            self._reports.count(data)
 
-    def _ask(self, due: bool) -> None:
-        if due:
-            self._questions += 1
-            self._put(QUESTION)
+    def _ask(self) -> None:
+        if self.backlog.wants_question:
+            self.write(QUESTION)
 
     def take_replies(self, data: bytes) -> None:
         """Count the answers in what was read, and send what was held back for them."""
-        self._replies += data.count(b"$y")
-        for _ in range(data.count(ANSWER)):
-            self._ask(self.backlog.answered())
+        for _ in range(self._reports.count(data)):
+            self.backlog.answered()
+            self._ask()
             if self._frame_timer is not None:
                 self._send_late()
 

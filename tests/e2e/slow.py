@@ -43,13 +43,17 @@ class SlowTerminal(Terminal):
 
     @property
     def age(self) -> float:
-        """Seconds since the instant that a clock in the first line tells; 0 without one."""
+        """Seconds since the instant that a clock in the first line tells; 0 without one.
+
+        A clock of which only the first of two changed digits has arrived is ahead: 0.
+        """
         shown = _CLOCK.search(self.lines[0])
         if shown is None:
             return 0.0
         now = datetime.now()
         then = datetime.strptime(shown[1], "%H:%M:%S").replace(now.year, now.month, now.day)
-        return (now - then).total_seconds() % _DAY_SECONDS
+        age = (now - then).total_seconds() % _DAY_SECONDS
+        return age if age < _DAY_SECONDS / 2 else 0.0
 
     def oldest(self, seconds: float) -> float:
         """Watch the picture for so many seconds and return its greatest age."""

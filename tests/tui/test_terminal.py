@@ -25,7 +25,7 @@ from textual.widgets import Static
 from gpudash import tui
 from gpudash.feed.protocol import FeedState
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.link import Backlog, FrameLimiter, NonBlockingWriter
+from gpudash.tui.link import Backlog, FrameLimiter, NonBlockingWriter, Reports
 from gpudash.tui.terminal import Pastes, TerminalApp
 from gpudash.tui.views.view import View
 from tests.factories import make_snapshot
@@ -274,22 +274,66 @@ def test_frames_that_follow_each_other_fast_wait_for_their_turn() -> None:
 def test_frames_wait_for_the_answer_that_says_the_earlier_ones_are_seen() -> None:
     now = [0.0]
     backlog = Backlog(clock=lambda: now[0])
-    assert not backlog.sent(100_000)
-    assert backlog.delay() == 0, "a terminal that never answered is not waited for"
+    backlog.asked()
+    backlog.answered()
+    backlog.sent(500)
+    assert not backlog.wants_question
+    backlog.sent(1000)
+    assert backlog.wants_question
+    backlog.asked()
+    assert not backlog.wants_question
+    assert backlog.delay() == 0
+    backlog.sent(2000)
+    assert backlog.wants_question
+    backlog.asked()
+    assert backlog.delay() > 0
+    backlog.answered()
+    assert backlog.delay() == 0, "what is behind the first question alone is unseen"
+    backlog.sent(2000)
+    assert backlog.delay() > 0
+    backlog.answered()
+    assert backlog.delay() == 0
+
+
+def test_an_answer_that_never_comes_is_waited_for_once() -> None:
+    now = [0.0]
     backlog = Backlog(clock=lambda: now[0])
-    assert not backlog.answered()
-    assert not backlog.sent(1000)
-    assert backlog.sent(1500)
+    backlog.asked()
+    backlog.answered()
+    backlog.sent(9000)
+    backlog.asked()
+    now[0] = backlog.delay()
+    assert 1 < now[0] < 10
     assert backlog.delay() == 0
-    assert not backlog.sent(3000), "one question at a time"
-    assert backlog.delay() > 0
-    assert backlog.answered()
+    assert not backlog.is_asked
+    backlog.sent(2000)
+    assert backlog.wants_question, "the next answer counts again"
+
+
+def test_what_was_sent_before_the_first_answer_is_waited_for_as_a_slow_link_takes() -> None:
+    now = [0.0]
+    backlog = Backlog(13_000, clock=lambda: now[0])
+    backlog.asked()
+    assert 1 < backlog.delay() < 2
+    backlog.answered()
     assert backlog.delay() == 0
-    assert not backlog.sent(2000)
-    assert backlog.delay() > 0
-    now[0] = 60.0
-    assert backlog.delay() == 0, "nor is one that stopped to answer"
-    assert not backlog.sent(5000)
+    backlog = Backlog(13_000, clock=lambda: now[0])
+    backlog.asked()
+    assert not backlog.is_asked, "a terminal that never answered is not waited for at the end"
+    now[0] += backlog.delay()
+    backlog.sent(100_000)
+    assert backlog.delay() == 0
+    assert not backlog.wants_question
+
+
+@pytest.mark.parametrize("cut", range(1, 10))
+def test_an_answer_counts_however_it_is_cut(cut: int) -> None:
+    reports, answer = Reports(), b"\x1b[?2026;2$y"
+    reports.due = 3
+    assert reports.count(b"j" + answer[:cut]) == 0
+    assert reports.count(answer[cut:] + b"\x1b[?2048;0$yk") == 1
+    assert reports.count(b"\x1b[A" + answer) == 1
+    assert reports.due == 0
 
 
 async def test_what_is_held_back_is_drawn_once_when_its_turn_comes() -> None:
