@@ -1,6 +1,6 @@
 """Leases under contention: `python -m tests.benchmarks.leases`, as root, on the stand-in.
 
-Rounds of eight concurrent `gpudash run -n 1 --no-wait` on eight GPUs must get eight distinct ones
+Rounds of eight concurrent `gpudash run -n 1` on eight GPUs must get eight distinct ones
 each time; jobs of one to three GPUs that wait, half of them another user's where that user may run
 this Python, must never overlap.
 """
@@ -39,7 +39,7 @@ def _rounds(environ: dict[str, str], rounds: int) -> int:
     begin, failures = time.monotonic(), 0
     script = ("--for", "0", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 600")
     for number in range(rounds):
-        holders = [start(environ, "run", "--no-wait", *script) for _ in range(8)]
+        holders = [start(environ, "run", *script) for _ in range(8)]
         found = {_line(holder) for holder in holders}
         for holder in holders:
             holder.kill()

@@ -82,7 +82,7 @@ def test_a_command_that_cannot_be_run(environ: dict[str, str], command: str, sta
 
 
 def test_eight_at_once_get_eight_distinct_ones(environ: dict[str, str]) -> None:
-    holders = [start(environ, "run", "--no-wait", *HOLD) for _ in range(8)]
+    holders = [start(environ, "run", *HOLD) for _ in range(8)]
     try:
         found = [_line(holder) for holder in holders]
         assert len(set(found)) == 8
@@ -244,7 +244,7 @@ def test_what_is_free_is_kept_for_who_has_waited_long_enough(environ: dict[str, 
     _line(holder)
     big = _waiting(environ, "-n", "8", rules=rules)
     try:
-        for words in (("--no-wait",), ("--wait", "--timeout", "1s")):
+        for words in ((), ("--wait", "--timeout", "1s")):
             job = start_with(rules, environ, *words, "--for", "0", "--", "true")
             status, out, err = finish(job)
             assert (status, out) == (75, "")
@@ -375,12 +375,12 @@ def nested(*words: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("closes", [False, True])
-@pytest.mark.parametrize("wait", ["--wait", "--no-wait"])
+@pytest.mark.parametrize("wait", [("--wait",), ()])
 def test_a_run_inside_a_lease_uses_its_gpus(
-    environ: dict[str, str], wait: str, closes: bool
+    environ: dict[str, str], wait: tuple[str, ...], closes: bool
 ) -> None:
     job = ("-n", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 7")
-    words = (wait, *job)
+    words = (*wait, *job)
     inner = nested(*words) if closes else (sys.executable, "-m", "gpudash", "run", *words)
     other = start(environ, "run", "-n", "6", *HOLD)
     try:

@@ -34,14 +34,8 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash run` takes."""
     add_request(parser)
-    waits = parser.add_mutually_exclusive_group().add_argument
-    waits("--wait", action="store_true", help="wait for them, in a queue with others")
-    waits(
-        "--no-wait",
-        action="store_false",
-        dest="wait",
-        help="exit with 75 if too few are free (default)",
-    )
+    text = "wait for them, in a queue with others; otherwise exit with 75 if too few are free"
+    parser.add_argument("--wait", action="store_true", help=text)
     text = "with --wait: give up after this time: 2h"
     parser.add_argument("--timeout", type=span, dest="give_up", metavar="T", help=text)
     text = "the command to run, and its arguments"
