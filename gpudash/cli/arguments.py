@@ -60,7 +60,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "level": {
         "choices": ("info", "warn", "critical"),
         "metavar": "LEVEL",
-        "help": "with --on-finding: the least level that counts: info, warn (default) or critical",
+        "help": "with --on-finding: minimum level, info, warn (default) or critical",
     },
     "gpu": {"metavar": "LIST", "help": "only these GPUs: 0,2-3, UUID prefixes, PCI bus ids"},
     "demo": {

@@ -57,6 +57,16 @@ class Parser(argparse.ArgumentParser):
         """Print what --help prints; raises OutputError."""
         terminal.write(self.format_help().encode())
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise UsageError for a value that is none of an argument's choices."""
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        hint = did_you_mean(str(value), known)
+        name = action.option_strings[-1] if action.option_strings else f"unknown {action.dest}"
+        choices = ", ".join(known)
+        raise UsageError(f"{name} {value!r}: {hint and f'{hint} '}choose from {choices}")
+
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
         raise UsageError(f"{message}; see {self.prog} --help")

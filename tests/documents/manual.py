@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -39,7 +40,14 @@ def written() -> str:
     )
     page.add_section("environment", ">", _listed(ENVIRONMENT))
     page.add_section("files", ">", _FILES)
-    return str(page)
+    return _with_plain_headings(str(page))
+
+
+def _with_plain_headings(page: str) -> str:
+    """Return the page with each command as it is typed, and its options below it."""
+    page = re.sub(r"^\.SH COMMAND \\fI\\,'(.+)'\\/\\fR$", r".SH \1", page, flags=re.M)
+    page = re.sub(r"^\.SH OPTIONS \\fI.+$", ".SS Options", page, flags=re.M)
+    return page.replace(".SH COMMENTS\n", ".SH NOTES\n")
 
 
 def _listed(terms: dict[str, str]) -> str:

@@ -1,7 +1,11 @@
-"""The pictures in screenshots/, from the simulated hosts: python -m tests.documents.screenshots."""
+"""Takes the pictures in screenshots/, from the simulated hosts, or only those that are named.
+
+python -m tests.documents.screenshots [NAME ...]
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -130,9 +134,15 @@ def _picture(shot: Shot, terminal: Terminal) -> str:
 
 def main() -> Iterator[Path]:
     """Take all pictures, or those named on the command line, and yield their files."""
+    parser = argparse.ArgumentParser(prog="python -m tests.documents.screenshots")
+    names = [shot.name for shot in SHOTS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
+    wanted = parser.parse_args().names or names
+    if unknown := set(wanted) - set(names):
+        parser.error(f"no picture is called {', '.join(sorted(unknown))}")
     FOLDER.mkdir(exist_ok=True)
     for shot in SHOTS:
-        if not sys.argv[1:] or shot.name in sys.argv[1:]:
+        if shot.name in wanted:
             path = FOLDER / f"{shot.name}.svg"
             path.write_text(take(shot), encoding="utf-8")
             yield path

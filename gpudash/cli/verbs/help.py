@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpudash.output.smi import Field
 
 _MAX_WIDTH = 100
-_MAX_TERM = 24
+_MAX_TERM = 26
 _ASCII = {"⏎": "Enter", "↓": "Down", "↑": "Up", "→": "Right", "←": "Left", "…": "..."}
 
 
@@ -30,8 +30,6 @@ ENVIRONMENT = {
     "GPUDASH_READ_ONLY": "If set to anything but 0, nothing can be signalled.",
     "GPUDASH_LOCK_DIR": "Folder for leases that containers share, with a file for each UUID.",
     "GPUDASH_LEASE": "Set for the command of gpudash run: the GPUs leased for it.",
-    "GPUDASH_CONTROLLED": "Set for the collector of a screen, which takes intervals from stdin.",
-    "GPUDASH_XID_HANDOVER": "Set for a collector that is restarted: the XIDs seen before.",
     "CUDA_VISIBLE_DEVICES": "If set, what pick, wait and run choose from; run sets it.",
     "NO_COLOR": "If set, no colours are used.",
 }

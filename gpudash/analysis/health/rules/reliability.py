@@ -107,32 +107,38 @@ def meaning(code: int | None) -> Meaning:
 
 @check
 def memory_errors(context: RuleContext) -> Iterator[Symptom]:
-    """GPUs whose memory had uncorrectable errors or waits to be repaired."""
+    """GPUs whose memory had uncorrectable errors."""
     for gpu in context.gpus:
-        if not (
-            gpu.ecc_uncorrected_volatile_count
-            or gpu.remapped_rows_failed
-            or gpu.remapped_rows_pending
-            or gpu.retired_pages_pending
-        ):
+        if not gpu.ecc_uncorrected_volatile_count:
+            continue
+        fact = (
+            "had memory errors that could not be corrected",
+            "had memory errors that could not be corrected",
+        )
+        evidence = proof(
+            context.name(gpu),
+            gpu,
+            "ecc_uncorrected_volatile_count",
+            "ecc_uncorrected_aggregate_count",
+        )
+        advice = (
+            "Jobs that ran then have failed or may have computed wrong results. If the errors "
+            f"recur, have the board replaced. {_RESET}"
+        )
+        yield Symptom(ECC, gpu.key, "critical", advice, fact, "", (gpu,), evidence)
+
+
+@check
+def memory_repairs(context: RuleContext) -> Iterator[Symptom]:
+    """GPUs whose memory waits to be repaired, or no longer can be."""
+    for gpu in context.gpus:
+        if not (gpu.remapped_rows_failed or gpu.remapped_rows_pending or gpu.retired_pages_pending):
             continue
         of = context.name(gpu)
-        if gpu.ecc_uncorrected_volatile_count:
-            fact = (
-                "had memory errors that could not be corrected",
-                "had memory errors that could not be corrected",
-            )
-            evidence = proof(
-                of, gpu, "ecc_uncorrected_volatile_count", "ecc_uncorrected_aggregate_count"
-            )
-            advice = (
-                "Jobs that ran then have failed or may have computed wrong results. If the errors "
-                f"recur, have the board replaced. {_RESET}"
-            )
-            yield Symptom(ECC, gpu.key, "critical", advice, fact, "", (gpu,), evidence)
         remapped = proof(
             of, gpu, "remapped_rows_corrected_count", "remapped_rows_uncorrected_count"
         )
+        retired = proof(of, gpu, "retired_pages_single_bit_count", "retired_pages_double_bit_count")
         if gpu.remapped_rows_failed:
             fact = ("has no spare memory rows left", "have no spare memory rows left")
             advice = "The board is worn out: have it replaced."
@@ -148,11 +154,8 @@ def memory_errors(context: RuleContext) -> Iterator[Symptom]:
                 "needs a reboot to retire bad memory pages",
                 "need a reboot to retire bad memory pages",
             )
-            evidence = proof(
-                of, gpu, "retired_pages_single_bit_count", "retired_pages_double_bit_count"
-            )
             advice = "Reboot the host when its jobs have ended."
-            yield Symptom(RETIREMENT_PENDING, gpu.key, "warn", advice, fact, "", (gpu,), evidence)
+            yield Symptom(RETIREMENT_PENDING, gpu.key, "warn", advice, fact, "", (gpu,), retired)
 
 
 @check
