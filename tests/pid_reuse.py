@@ -57,8 +57,9 @@ _STARTER = (
     + """
 pid = clone(int(sys.argv[1]), flags=CLONE_PARENT)
 if pid == 0:
-    os.closerange(0, 3)
-    os.open(os.devnull, os.O_RDWR), os.dup(0), os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for each in range(3):
+        os.dup2(nothing, each)
     os.execvp(sys.argv[2], sys.argv[2:])
 print(pid, flush=True)
 """

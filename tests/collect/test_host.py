@@ -16,12 +16,12 @@ from gpudash.model.snapshot import Host
 from gpudash.model.text import clean, wire_size
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import TICK_SECONDS, in_first_pid_namespace
+from tests import waiting
 from tests.holders import Holder
 from tests.pid_reuse import start_as
 
 ME = os.getpid()
 GONE = "exited" if in_first_pid_namespace() else "belongs to another PID namespace"
-DEADLINE_SECONDS = 10
 
 Holders = Callable[..., list[Holder]]
 
@@ -35,10 +35,12 @@ def until(
 ) -> Process:
     """Sample until the process is as it should be."""
     reader = reader or LinuxReader()
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition(process := read(pid, reader)):
-        assert time.monotonic() < deadline, process
-        time.sleep(0.01)
+
+    def found() -> Process | None:
+        return process if condition(process := read(pid, reader)) else None
+
+    process = waiting.until(found, lambda: read(pid, reader))
+    assert process is not None
     return process
 
 
@@ -67,21 +69,27 @@ def test_the_host_has_its_memory_and_its_load() -> None:
     assert host.memory_total_bytes is not None
     assert host.memory_available_bytes is not None
     assert host.memory_used_bytes == host.memory_total_bytes - host.memory_available_bytes
-    assert host.uptime_seconds == pytest.approx(time.time() - psutil.boot_time(), abs=2)
+    assert host.uptime_seconds == pytest.approx(time.time() - psutil.boot_time(), abs=60)
     assert host.load_average is not None
     assert host.driver_version is None
 
 
 def test_cpu_of_the_host_is_that_since_boot_and_then_since_the_last_sample() -> None:
+    def idle_and_all() -> tuple[float, float]:
+        times = psutil.cpu_times()
+        return times.idle + times.iowait, sum(times) - times.guest - times.guest_nice
+
     reader = LinuxReader()
-    times = psutil.cpu_times()
+    idle, total = idle_and_all()
     since_boot = reader.host().cpu_percent
-    idle = (times.idle + times.iowait) / (sum(times) - times.guest - times.guest_nice)
-    assert since_boot == pytest.approx(100 * (1 - idle), abs=0.2)
+    later_idle, later_total = idle_and_all()
+    assert since_boot is not None
+    assert 100 * (1 - later_idle / total) - 0.1 <= since_boot
+    assert since_boot <= 100 * (1 - idle / later_total) + 0.1
     spend(0.2)
     since_then = reader.host().cpu_percent
     assert since_then is not None
-    assert since_then > 50 / (os.cpu_count() or 1)
+    assert since_then > 10 / (os.cpu_count() or 1)
 
 
 def test_two_samples_at_once_give_the_same_share() -> None:
@@ -99,38 +107,52 @@ def test_two_samples_at_once_give_the_same_share() -> None:
 def test_tells_everything_about_an_own_process(holders: Holders) -> None:
     (holder,) = holders(1)
     process = until(
-        lambda process: process.status == "sleeping" and process.cpu_percent is not None, holder.pid
+        lambda process: process.status == "sleeping" and process.cpu_percent == 0, holder.pid
     )
     oracle = psutil.Process(holder.pid)
     assert process.devices == ()
     assert process.username == pwd.getpwuid(os.getuid()).pw_name
     assert process.name == "sleep"
     assert process.command_line == ("sleep", "600")
-    assert process.cpu_percent == pytest.approx(0, abs=10)
-    assert process.resident_memory_bytes == oracle.memory_info().rss
+    assert process.resident_memory_bytes == pytest.approx(oracle.memory_info().rss, rel=0.5)
     assert process.create_time == pytest.approx(oracle.create_time(), abs=0.001)
     assert process.parent_pid == ME
     assert process.hidden_reason is None
 
 
 def test_a_first_share_of_cpu_is_that_over_the_life(holders: Holders) -> None:
-    before = time.monotonic()
     (holder,) = holders(1, ("sh", "-c", "while :; do :; done"))
-    until(lambda _: psutil.Process(holder.pid).cpu_times().user > 0.1, holder.pid)
-    process = read(holder.pid)
-    times = psutil.Process(holder.pid).cpu_times()
-    share = 100 * (times.user + times.system) / (time.monotonic() - before)
-    assert process.cpu_percent == pytest.approx(share, rel=0.3)
+
+    def used_and_age() -> tuple[float, float]:
+        stat = proc_stat.read_stat(holder.pid)
+        assert stat is not None
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        return stat.cpu_seconds, now - stat.started_seconds
+
+    used, age = waiting.until(lambda: (found := used_and_age())[0] > 0.1 and found)  # type: ignore[misc]
+    cpu_percent = read(holder.pid).cpu_percent
+    later_used, later_age = used_and_age()
+    assert cpu_percent is not None
+    assert 100 * used / later_age - 0.1 <= cpu_percent <= 100 * later_used / age + 0.1
 
 
 def test_a_later_share_of_cpu_is_that_since_the_last_sample() -> None:
-    reader = LinuxReader()
+    def used_and_now() -> tuple[float, float]:
+        return time.process_time(), time.monotonic()
+
+    reader, outer = LinuxReader(), used_and_now()
     read(ME, reader)
-    before, used_before = time.monotonic(), time.process_time()
+    inner = used_and_now()
     spend(0.2)
+    used, passed = (after - before for after, before in zip(used_and_now(), inner, strict=True))
     cpu_percent = read(ME, reader).cpu_percent
-    used, elapsed = time.process_time() - used_before, time.monotonic() - before
-    assert cpu_percent == pytest.approx(100 * used / elapsed, rel=0.3)
+    max_used, max_passed = (
+        after - before for after, before in zip(used_and_now(), outer, strict=True)
+    )
+    assert cpu_percent is not None
+    # Its time is counted in ticks.
+    assert 100 * (used - 2 * TICK_SECONDS) / max_passed <= cpu_percent
+    assert cpu_percent <= 100 * (max_used + 2 * TICK_SECONDS) / passed
 
 
 def test_every_pid_has_one_entry(holders: Holders) -> None:

@@ -11,6 +11,7 @@ from gpudash.collect.processes import ProcessTable
 from gpudash.model.process import Process
 from gpudash.system import processes as proc_stat
 from gpudash.system.processes import Facts, ProcStat
+from tests import waiting
 from tests.holders import Holder
 
 ME = os.getpid()
@@ -121,13 +122,13 @@ def sample(table: ProcessTable, holder: Holder) -> Process:
 def test_a_process_at_rest_is_reported_as_before(holders: Callable[[int], list[Holder]]) -> None:
     (holder,) = holders(1)
     table = ProcessTable(Asked())
-    deadline = time.monotonic() + 10
-    before = sample(table, holder)
-    # Until it has begun to sleep, it may be told as running twice.
-    while (process := sample(table, holder)) is not before or process.status != "sleeping":
-        assert time.monotonic() < deadline
-        before = process
-    assert process.cpu_percent == 0.0
+
+    def rests() -> bool:
+        process = sample(table, holder)
+        return process.status == "sleeping" and process.cpu_percent == 0.0
+
+    waiting.until(rests)
+    waiting.until(lambda: sample(table, holder) is sample(table, holder))
 
 
 def test_memory_that_a_process_takes_is_reported_at_the_next_sample() -> None:

@@ -57,10 +57,15 @@ def test_why_the_driver_is_silent_is_the_message() -> None:
     fault = Fault(source="nvml", code=10, message=clean("driver not answering 5 s, in nvmlInit"))
     silent = encode(make_snapshot(0, errors=(fault,))).decode()
     script = f"print({silent!r}, flush=True); time.sleep(600)"
-    sampler = Sampler(collector(script), interval=0.1, keep=1, limits=Limits(answer=2))
-    with pytest.raises(SilenceError, match=r"^driver not answering 5 s, in nvmlInit; sudo"):
-        sampler.fill()
-    sampler.close()
+    for seconds in (0.5, 5, 60):
+        limits = Limits(answer=seconds)
+        sampler = Sampler(collector(script), interval=0.1, keep=1, limits=limits)
+        with pytest.raises(SilenceError) as caught:
+            sampler.fill()
+        sampler.close()
+        if "nvmlInit" in str(caught.value):  # else the machine is too busy for that
+            break
+    assert str(caught.value).startswith("driver not answering 5 s, in nvmlInit; sudo")
 
 
 def test_retrying_starts_the_collector_again(tmp_path: Path) -> None:
@@ -146,7 +151,7 @@ def host(name: str) -> str:
 def received(stream: LineStream, silent: int, condition: Callable[[list[str]], bool]) -> list[str]:
     """Take lines until something holds of all that came."""
     found: list[str] = []
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition(found):
         assert time.monotonic() < deadline, f"only {found}"
         stream.wait(0.05, silent)

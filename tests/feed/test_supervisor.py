@@ -1,12 +1,11 @@
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
 
 from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
-from gpudash.model.wire import encode
+from gpudash.model.wire import Received, encode
 from tests.factories import make_snapshot
 
 LINE = encode(make_snapshot(1)).decode()
@@ -43,10 +42,8 @@ def collectors() -> Iterator[Collectors]:
 
 
 def until_down(supervisor: Supervisor) -> None:
-    deadline = time.monotonic() + 10
     while supervisor.is_running:
-        assert time.monotonic() < deadline
-        supervisor.wait(1.0)
+        supervisor.wait(60.0)
         supervisor.advance()
 
 
@@ -91,10 +88,8 @@ def test_a_sample_is_the_end_of_all_trouble(collectors: Collectors, clock: Clock
     supervisor.advance()
     assert supervisor.failure
     supervisor.change_interval(2.0)
-    deadline = time.monotonic() + 10
     while not (samples := supervisor.advance()):
-        assert time.monotonic() < deadline
-        supervisor.wait(1.0)
+        supervisor.wait(60.0)
     assert [sample.line.decode() for sample in samples] == [LINE]
     assert (supervisor.failure, supervisor.is_restarting, supervisor.age) == (None, False, 0)
     assert supervisor.stale_after == 6
@@ -105,10 +100,8 @@ BRIEF = encode(replace(make_snapshot(1), brief=True)).decode()
 
 def test_a_brief_snapshot_is_no_sample(collectors: Collectors, clock: Clock) -> None:
     supervisor = collectors.start(f"print({BRIEF!r}, flush=True); time.sleep(60)", clock)
-    deadline = time.monotonic() + 10
     while supervisor.brief is None:
-        assert time.monotonic() < deadline
-        supervisor.wait(1.0)
+        supervisor.wait(60.0)
         assert supervisor.advance() == []
     assert supervisor.latest is None
     assert supervisor.latest_line == b""
@@ -119,10 +112,9 @@ def test_a_brief_snapshot_gives_way_to_the_first_whole_one(
 ) -> None:
     script = f"print({BRIEF!r}); print(LINE); print({BRIEF!r}, flush=True); time.sleep(60)"
     supervisor = collectors.start(script, clock)
-    deadline, samples = time.monotonic() + 10, []
+    samples: list[Received] = []
     while not samples:
-        assert time.monotonic() < deadline
-        supervisor.wait(1.0)
+        supervisor.wait(60.0)
         samples += supervisor.advance()
     assert [sample.snapshot.brief for sample in samples] == [False]
     assert supervisor.brief is None

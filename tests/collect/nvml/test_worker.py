@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml.worker import CallTimeouts, DriverWorker, Task, one_shot_timeouts
+from tests import waiting
 from tests.collect.nvml.tampering import System
 
-QUICK = CallTimeouts(turn_seconds=0.05, call_seconds=0.1, first_call_seconds=0.2)
-CALM = CallTimeouts(turn_seconds=0.5, call_seconds=1.0, first_call_seconds=1.0)
+QUICK = CallTimeouts(turn_seconds=0.1, call_seconds=0.3, first_call_seconds=0.3)
+CALM = CallTimeouts(turn_seconds=30.0, call_seconds=60.0, first_call_seconds=60.0)
 """Long enough for a busy machine not to take a task that comes back for one that hangs."""
-LIMIT_SECONDS = 10.0
 
 
 @pytest.fixture
@@ -39,9 +39,7 @@ def hung(gate: threading.Event) -> Task[bool]:
 
 def back(task: Task[Any]) -> None:
     """Wait until a task is back."""
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while task.is_pending:
-        assert time.monotonic() < deadline
+    waiting.until(lambda: not task.is_pending)
 
 
 def test_all_come_back_on_one_thread() -> None:
@@ -58,17 +56,21 @@ def test_without_timeouts_tasks_run_here() -> None:
 
 
 def test_one_that_hangs_does_not_hold_the_others(gate: threading.Event) -> None:
-    tasks = [Task(lambda: True), hung(gate), *(Task(lambda: True) for _ in range(6))]
-    run(tasks, CALM)
+    for seconds in (0.2, 2.0, 20.0):
+        tasks = [Task(lambda: True), hung(gate), *(Task(lambda: True) for _ in range(6))]
+        run(tasks, CallTimeouts(seconds / 2, seconds, seconds))
+        assert tasks[1].is_pending
+        assert tasks[1].seconds >= seconds
+        if sum(task.is_pending for task in tasks) == 1:  # else the machine is too busy for that
+            break
     assert [task.is_pending for task in tasks] == [False, True, *[False] * 6]
-    assert tasks[1].seconds >= CALM.call_seconds
 
 
 def test_several_that_hang_have_their_time_at_once(gate: threading.Event) -> None:
-    tasks = [hung(gate) for _ in range(8)]
+    tasks = [hung(gate) for _ in range(60)]
     start = time.monotonic()
-    run(tasks, one_shot_timeouts(1.0), first=True)
-    assert time.monotonic() - start < 8 * 1.0
+    run(tasks, one_shot_timeouts(0.5), first=True)
+    assert time.monotonic() - start < 60 * 0.5
     assert all(task.is_pending for task in tasks)
 
 
@@ -103,9 +105,7 @@ class Driver:
             self._now += self._seconds
             self.calls_left -= 1
             self._turns.release()
-            deadline = time.monotonic() + LIMIT_SECONDS
             while self._answers + self.calls_left < self._calls:
-                assert time.monotonic() < deadline
                 returned.wait(0.01)
         else:
             self._now += seconds
@@ -145,7 +145,7 @@ def test_what_the_work_raised_is_raised_where_it_is_asked_for() -> None:
 def test_every_return_is_news() -> None:
     news: list[None] = []
     tasks = [Task(lambda: None) for _ in range(3)]
-    run(tasks, one_shot_timeouts(1, lambda: news.append(None)), first=True)
+    run(tasks, one_shot_timeouts(60, lambda: news.append(None)), first=True)
     assert len(news) == 3
 
 
@@ -159,13 +159,14 @@ def test_one_thread_is_kept_for_a_system_that_gives_no_more() -> None:
     worker.close()
 
 
-def threads() -> int:
-    return len(os.listdir("/proc/self/task"))
+def threads() -> set[str]:
+    """By number: those of earlier tests may end meanwhile."""
+    return set(os.listdir("/proc/self/task"))
 
 
 def test_one_thread_waits_for_the_first_tasks_once_prestarted() -> None:
     system = System(threads=2)
-    worker = DriverWorker(one_shot_timeouts(1.0), start=system.start)
+    worker = DriverWorker(one_shot_timeouts(60.0), start=system.start)
     worker.prestart()
     worker.prestart()
     assert system.left == 1
@@ -181,9 +182,7 @@ def test_a_thread_prestarted_after_the_end_ends() -> None:
     worker = DriverWorker(CALM)
     worker.close()
     worker.prestart()
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while threads() > before:
-        assert time.monotonic() < deadline
+    waiting.until(lambda: threads() <= before)
 
 
 def test_without_timeouts_no_thread_is_prestarted() -> None:
@@ -196,12 +195,10 @@ def test_what_is_closed_leaves_no_thread_behind(gate: threading.Event) -> None:
     before = threads()
     worker = DriverWorker(QUICK)
     worker.run([hung(gate), hung(gate), Task(lambda: True)], first=False)
-    assert threads() > before
+    assert threads() - before
     worker.close()
     gate.set()
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while threads() > before:
-        assert time.monotonic() < deadline
+    waiting.until(lambda: threads() <= before)
 
 
 def test_one_that_was_closed_works_again() -> None:
@@ -229,9 +226,7 @@ def test_what_a_thread_is_missing_for_is_taken_back_and_can_be_done_later(
     gate.set()
     back(stuck)
     done = Task(lambda: True, retry_of=again)
-    deadline = time.monotonic() + LIMIT_SECONDS
     while not done.is_done:
-        assert time.monotonic() < deadline
         done = Task(lambda: True, retry_of=done)
         worker.run([done], first=False)
     worker.close()
@@ -258,5 +253,5 @@ def test_without_any_thread_nothing_is_asked_where_nobody_limits_how_long() -> N
 
 def test_without_any_thread_a_single_sample_asks_here() -> None:
     tasks = [Task(threading.get_ident) for _ in range(3)]
-    DriverWorker(one_shot_timeouts(1.0), start=System(threads=0).start).run(tasks, first=True)
+    DriverWorker(one_shot_timeouts(60.0), start=System(threads=0).start).run(tasks, first=True)
     assert {task.result() for task in tasks} == {threading.get_ident()}
