@@ -68,6 +68,12 @@ class GpudashApp(TerminalApp):
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
 
+    guard_seconds = 0.3, 1.0
+    """For which a question about a signal ignores input once it is on the terminal: a held key's.
+
+    One that a key has asked for, and one that opens unasked; tests, whose keys are meant, set 0.
+    """
+
     def __init__(
         self,
         feed: SnapshotFeed,

@@ -31,6 +31,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.errors import NoWidget
 from textual.events import Event, InputEvent, Key, Paste, Resize
 from textual.reactive import var
+from textual.widgets import Input
 
 from gpudash.model.errors import ExitStatus, is_exhausted
 from gpudash.model.text import clean
@@ -94,6 +95,7 @@ class Terminal(LinuxDriver):
         self._early: list[Message] = []
         self._sync = self._keyboard_pushed = self._is_again = False
         self._reports = Reports()
+        self._when_sent: list[Callable[[], object]] = []
         self._frame_timer: asyncio.TimerHandle | None = None
         self._keys: KeyReader | None = None
         self._events = asyncio.get_running_loop()
@@ -143,6 +145,15 @@ class Terminal(LinuxDriver):
                 self._put(f"{_SYNC_START}{data}{_SYNC_END}" if self._sync else data)
                 self.backlog.sent(self.buffer.size)
                 self._ask()
+            if self.output is not None and not self.output.busy:
+                waiting, self._when_sent = self._when_sent, []
+                for callback in waiting:
+                    callback()
+
+    def call_when_sent(self, callback: Callable[[], object]) -> None:
+        """Call back once all that is drawn by now has been written to the terminal."""
+        self._when_sent.append(callback)
+        self.send()
 
     def may_send(self) -> bool:
         """Whether a frame may be sent now; if not, the app is told to draw when it may."""
@@ -267,12 +278,20 @@ class Terminal(LinuxDriver):
         self.owner.post_message(message)
 
 
+_ESCAPE = "\x1b"
+_LONE_ESCAPE = re.compile(r"(\x1b)(?![\[\]OP^_]|\x1b[\[O])")
+"""Matches the key before another one, typed faster than they are read; not what begins a sequence.
+
+Textual takes both for Alt with the other key, which gpudash has no use for outside of text.
+"""
+
+
 class KeyReader:
     """Reads a terminal on the event loop and turns it into messages."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._parser, self._pastes = XTermParser(), Pastes()
+        self._parser, self._pastes, self._held = XTermParser(), Pastes(), ""
         self._decode = getincrementaldecoder("utf-8")(errors="replace").decode
         self._timer: asyncio.TimerHandle | None = None
 
@@ -284,9 +303,10 @@ class KeyReader:
             self._terminal.owner.hang_up()
             os._exit(ExitStatus.HANGUP)
         self._terminal.take_replies(data)
-        for part in self._pastes.feed(self._decode(data)):
-            for message in (part,) if isinstance(part, Paste) else self._parser.feed(part):
-                self._terminal.process_message(message)
+        text = self._held + self._decode(data)
+        self._held = _ESCAPE * text.endswith(_ESCAPE)
+        for message in self._messages(text.removesuffix(_ESCAPE)):
+            self._terminal.process_message(message)
         if self._timer is not None or b"\x1b" in data:
             # An escape that nothing follows is the key of that name.
             self.stop()
@@ -299,9 +319,23 @@ class KeyReader:
             self._timer.cancel()
 
     def _end_escape(self) -> None:
-        self._timer = None
-        for message in self._parser.tick():
+        held, self._held, self._timer = self._held, "", None
+        for message in (*self._parser.tick(), *self._messages(held)):
             self._terminal.process_message(message)
+
+    def _messages(self, text: str) -> Iterator[Message]:
+        """Yield what text stands for; it ends in an Escape only if that is the key."""
+        for part in self._pastes.feed(text):
+            if isinstance(part, Paste):
+                yield part
+                continue
+            # Where text is typed, Alt with a letter is a key that edits it.
+            typing = isinstance(self._terminal.owner.focused, Input)
+            for keys in [part] if typing else _LONE_ESCAPE.split(part):
+                if keys == _ESCAPE:
+                    yield Key("escape", _ESCAPE)
+                elif keys:
+                    yield from self._parser.feed(keys)
 
 
 def read(descriptor: int) -> bytes:
@@ -418,6 +452,13 @@ class TerminalApp(App[int]):
     def held_back(self) -> bool:
         """Whether no frame may be sent now; what is outdated is drawn when one may."""
         return self.terminal is not None and not self.terminal.may_send()
+
+    def call_when_sent(self, callback: Callable[[], object]) -> None:
+        """Call back once all that is drawn by now has been written to the terminal, if any."""
+        if self.terminal is None:
+            callback()
+        else:
+            self.terminal.call_when_sent(callback)
 
     def ring(self, notice: str) -> None:
         """Ring the bell and show a notice, where the terminal has notices (OSC 9)."""

@@ -219,3 +219,23 @@ def test_text_pasted_right_behind_the_key_that_asks_for_it_is_taken() -> None:
         terminal.send("/\x1b[200~user:carol\x1b[201~")
         terminal.wait_for("/ user:carol")
         terminal.wait_for("2 of 8")
+
+
+def test_escape_and_a_key_typed_in_one_go_are_two_keys() -> None:
+    with demo() as terminal:
+        terminal.wait_for("vllm")
+        terminal.send("d")
+        terminal.wait_for("Encoder utilization")
+        terminal.send("\x1bu")
+        terminal.wait_for("IDLE-MEM")
+        terminal.send("\x1b\x1b[B\x1bq")
+        assert terminal.wait_exit() == 0
+
+
+def test_alt_with_a_letter_leaves_what_is_typed_alone() -> None:
+    with demo() as terminal:
+        terminal.wait_for("vllm")
+        terminal.send("/", *"user:ali")
+        terminal.wait_for("user:ali")
+        terminal.send("\x1bq", "ce")
+        terminal.wait_for("user:alice")

@@ -70,9 +70,13 @@ class Stage:
         await self.until(lambda: isinstance(self.app.screen, KillScreen))
         screen = self.app.screen
         assert isinstance(screen, KillScreen)
-        await self.until(lambda: screen._seen is not None)
-        screen.asked_at = screen._guard = 0.0
+        await self.until(lambda: time.monotonic() > screen.obeys_from or self.is_guarded)
         return screen
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether its questions ignore what comes early."""
+        return any(self.app.guard_seconds)
 
     async def ask(self, *processes: Process, key: str = "K") -> KillScreen:
         self.feed.give(host_of(*processes))
@@ -100,8 +104,13 @@ class ImpatientApp(GpudashApp):
 
 
 @asynccontextmanager
-async def stage(size: tuple[int, int] = (120, 36), timeouts: Timeouts | None = None) -> Any:
+async def stage(
+    size: tuple[int, int] = (120, 36),
+    timeouts: Timeouts | None = None,
+    guard_seconds: float = 0.0,
+) -> Any:
     feed = HandFeed()
     app = GpudashApp(feed) if timeouts is None else ImpatientApp(feed, timeouts)
+    app.guard_seconds = guard_seconds, guard_seconds
     async with app.run_test(size=size) as pilot:
         yield Stage(app, pilot, feed)

@@ -61,7 +61,14 @@ class _Flow:
 
     def ask(self, signal: Signal, *, result: str = "", offer: str = "") -> None:
         """Ask; `result`, of the signal before, is what stays in view if nothing is sent."""
-        dialog = KillScreen(self._selection, signal, self._app.dashboard.theme, offer=offer)
+        asked, unasked = self._app.guard_seconds
+        dialog = KillScreen(
+            self._selection,
+            signal,
+            self._app.dashboard.theme,
+            guard_seconds=unasked if offer else asked,
+            offer=offer,
+        )
         if not put_above(self._app, dialog, partial(self._answered, result)):
             self._selection.close()
 

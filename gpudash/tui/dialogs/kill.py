@@ -27,12 +27,6 @@ from gpudash.tui.views.view import put_above
 from gpudash.tui.widgets.edit import content
 
 _POLL_SECONDS = 0.1
-_GUARD_SECONDS = 0.3
-"""Keys are ignored for so long after opening, or back from a stop: no held key must answer."""
-
-_OFFER_GUARD_SECONDS = 1.0
-"""The same for a question that opens unasked: keys may be meant for what was there before."""
-
 _OWN = frozenset(
     ("answer", "cancel", "press", "turn", "signal", "next_signal", "choose_signal", "tree")
 )
@@ -80,15 +74,24 @@ class KillScreen(Dialog["Answer | None"]):
     """Whether this is the second question, about what is not a plain job."""
 
     def __init__(
-        self, selection: KillSelection, signal: Signal, theme: Theme, *, offer: str = ""
+        self,
+        selection: KillSelection,
+        signal: Signal,
+        theme: Theme,
+        *,
+        guard_seconds: float,
+        offer: str = "",
     ) -> None:
-        """Ask about a selection; `offer` is the question after a signal that was ignored."""
+        """Ask about a selection; `offer` is the question after a signal that was ignored.
+
+        For `guard_seconds` after it can be read it ignores keys and clicks.
+        """
         super().__init__(theme)
         self.set_reactive(KillScreen.signal, signal)
         self._selection, self._offer = selection, offer
-        self._guard = _OFFER_GUARD_SECONDS if offer else _GUARD_SECONDS
-        self.asked_at = time.monotonic()
-        """When what is asked could first be read."""
+        self._guard_seconds = guard_seconds
+        self._asked_at = math.inf
+        """When what is asked now was first on the terminal, on the monotonic clock."""
         self._readable = False
         self._width = 0
         """Of the question, which does not shrink while it is open."""
@@ -130,7 +133,7 @@ class KillScreen(Dialog["Answer | None"]):
         What was typed to a shell must not answer either.
         """
         back = self.app.taken_over_at if isinstance(self.app, TerminalApp) else -math.inf
-        return max(self.asked_at, back) + self._guard
+        return max(self._asked_at, back) + self._guard_seconds
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse what comes too early, and `yes` unless the question is readable."""
@@ -149,8 +152,7 @@ class KillScreen(Dialog["Answer | None"]):
         """Close with the selected signal, after a second question unless it is for plain jobs."""
         if self._selection.is_dangerous and not self.again:
             self.set_focus(self._cancel)
-            self.asked_at, self._guard = time.monotonic(), _GUARD_SECONDS
-            self.again = True
+            self._asked_at, self.again = math.inf, True
             return
         self.dismiss(Answer(self.signal, self.with_tree))
 
@@ -262,7 +264,16 @@ class KillScreen(Dialog["Answer | None"]):
         box.styles.width = self._width + edges
         box.styles.height = shown.height + edges
         self._describe()
-        self.call_after_refresh(self._describe)
+        self.call_after_refresh(self._drawn)
+
+    def _drawn(self) -> None:
+        """Describe what was laid out, and note when the question has reached the terminal."""
+        self._describe()
+        if self._asked_at == math.inf and isinstance(self.app, TerminalApp):
+            self.app.call_when_sent(self._sent)
+
+    def _sent(self) -> None:
+        self._asked_at = min(self._asked_at, time.monotonic())
 
     def _show_buttons(self, action: str | None, *, acts: bool) -> None:
         """Name the buttons; without colours only brackets mark the one that Enter presses."""

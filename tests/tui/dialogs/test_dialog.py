@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.dialogs.kill import KillScreen
 from gpudash.tui.preferences import Preferences
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines, text_of
 
@@ -43,6 +42,7 @@ async def test_dialogs_have_an_edge_whatever_the_terminal_shows(
 async def test_dialogs_fit_terminals_of_every_size(key: str, size: tuple[int, int]) -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
+    app.guard_seconds = 0.0, 0.0
     async with app.run_test(size=(120, 40)) as pilot:
         feed.give(busy_snapshot())
         await pilot.press(key)
@@ -50,8 +50,6 @@ async def test_dialogs_fit_terminals_of_every_size(key: str, size: tuple[int, in
         await pilot.pause()
         (box,) = app.screen.children
         assert app.screen.region.contains_region(box.region)
-        if isinstance(app.screen, KillScreen):
-            app.screen.asked_at = 0.0
         await pilot.press("escape")
         await pilot.pause()
         assert not app.screen.is_modal

@@ -4,17 +4,18 @@ import os
 import re
 import subprocess
 import sys
-import time
 from typing import Any
 
 import psutil
 import pytest
 from textual.events import Key
 
+from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.choose import ChooseScreen
+from gpudash.tui.link import FrameLimiter
 from tests.factories import make_host
-from tests.tui.kill_stage import Start, host_of, process_for, stage
-from tests.tui.stage import process_of
+from tests.tui.kill_stage import Stage, Start, host_of, process_for, stage
+from tests.tui.stage import CaptureDriver, HandFeed, process_of
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[/x][@click=app.bell]\n"
 
@@ -182,16 +183,35 @@ async def test_enter_acts_only_from_the_button_that_acts(victim: Any) -> None:
 
 
 async def test_keys_and_clicks_that_come_too_early_do_not_answer(victim: Any) -> None:
-    async with stage() as on:
+    async with stage(guard_seconds=3600.0) as on:
         screen = await on.ask(process_for(victim.pid))
-        screen.asked_at = time.monotonic() + 3600
+        await on.shows("Kill  y")
         await on.pilot.press("y", "n", "tab", "enter")
         await on.click("Kill  y")
         assert on.app.screen is screen
         assert victim.poll() is None
-        screen.asked_at = 0.0
-        await on.pilot.press("n")
-        await on.closed()
+
+
+async def test_keys_do_not_answer_what_has_not_reached_the_terminal(victim: Any) -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    app.guard_seconds = 0.0, 0.0
+    async with app.run_test(headless=False, size=(120, 36)) as pilot:
+        on = Stage(app, pilot, feed)
+        feed.give(host_of(process_for(victim.pid)))
+        await pilot.pause()
+        assert app.terminal is not None
+        app.terminal.limiter = FrameLimiter(burst=0.0, per_second=1e-6)
+        await pilot.press("K")
+        await on.shows("Kill  y")
+        screen = app.screen
+        await pilot.press("y", "n", "tab", "enter")
+        assert app.screen is screen
+        app.terminal.limiter = FrameLimiter(burst=1e9)
+        app.terminal.send()
+        assert await on.asked() is screen
+        await pilot.press("y")
+        assert victim.wait(20) == -9
 
 
 @pytest.mark.parametrize("name", ["sleep", "nv-fabricmanager"])
@@ -201,7 +221,6 @@ async def test_a_key_that_was_typed_too_early_does_not_answer_however_late_it_co
     async with stage() as on:
         early = [Key(key, key) for key in ("tab", "enter", "y", "y", "n")]
         screen = await on.ask(process_for(victim.pid, name=name))
-        screen.asked_at = time.monotonic()
         for event in early:
             on.app.post_message(event)
         await on.pilot.press("pagedown")
@@ -257,19 +276,21 @@ async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> Non
     async with stage() as on:
         screen = await on.ask(process_for(victim.pid, name="nv-fabricmanager"))
         assert "it runs the NVLink fabric" in on.text
+        held = Key("y", "y")
         await on.pilot.press("y")
         await on.shows("This is not a plain job. Kill anyway?")
-        await on.pilot.press("y")
+        on.app.post_message(held)
+        await on.pilot.press("pagedown")
         assert on.app.screen is screen, "a key that is held down must not answer twice"
         assert victim.poll() is None
-        screen.asked_at = screen._guard = 0.0
+        await on.asked()
         await on.pilot.press("s", "t", "right", "enter")
         await on.closed()
         assert victim.poll() is None
         await on.pilot.press("K")
         screen = await on.asked()
         await on.pilot.press("y")
-        screen._guard = 0.0
+        await on.asked()
         await on.pilot.press("y")
         await on.reports("killed")
         assert victim.wait(5) == -9
