@@ -3,12 +3,15 @@
 The real screen runs in a terminal over its real collector, on the stand-in driver. Every two
 seconds, which is as often as the collector asks, all PIDs on all GPUs are others: some are
 processes that live for two such turns, the rest are made up and belong to nobody. Views are opened
-and left all the while. Memory is judged once the past that the screen keeps is full.
+and left all the while, by a tour or, with --keys, by random keys. Memory is judged once the past
+that the screen keeps is full.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
+import string
 import sys
 import tempfile
 import time
@@ -32,6 +35,13 @@ _GROWTH = 1.05
 _DOWN, _ESCAPE = b"\x1b[B", b"\x1b"
 _KEYS = (_DOWN, b"\r", _ESCAPE, b"d", _ESCAPE, b"m", _ESCAPE, b"u", _ESCAPE, b" ", b"p", b"p")
 """A tour: the views of a process, a GPU, the links and the users, a tag and a pause."""
+_RANDOM_KEYS = (
+    *(key.encode() for key in string.printable if key > " " and key not in "qQKTIXSW:+=-"),
+    *(_DOWN, b"\x1b[A", b"\x1b[C", b"\x1b[D", b"\x1b[5~", b"\x1b[6~", b"\r", b"\t", b" "),
+    *(_ESCAPE,) * 8,
+)
+"""All but those that quit, signal, write files, let go of the GPUs or change the interval, or
+choose among these."""
 _PROCESSES = ("screen", "collector")
 
 Sample = tuple[float, tuple[Vitals, ...]]
@@ -80,10 +90,11 @@ def _watch(terminal: PseudoTerminal, churn: Churn, options: argparse.Namespace) 
     keys, turns, due, sent = cycle(_KEYS), 0, start, 0
     while now < start + 60 * options.minutes:
         turns += 1
+        _press_random_keys(terminal, start + (turns - 1) * _TURN_SECONDS, options.keys)
         if not terminal.drain(start + turns * _TURN_SECONDS):
             raise ProcessLookupError(terminal.pid)
         churn.turn()
-        if turns % _KEY_TURNS == 0:
+        if turns % _KEY_TURNS == 0 and not options.keys:
             terminal.send(next(keys))
         now = time.monotonic()
         if now < due + options.every:
@@ -94,6 +105,14 @@ def _watch(terminal: PseudoTerminal, churn: Churn, options: argparse.Namespace) 
         due, sent = now, terminal.received
         _tell(sample, f"{churn.listed:>7} ({churn.started}) {rate:9.1f}")
         yield sample
+
+
+def _press_random_keys(terminal: PseudoTerminal, start: float, per_second: float) -> None:
+    """Press keys of a turn that began at an instant, evenly."""
+    count = int(per_second * _TURN_SECONDS)
+    for number in range(count):
+        terminal.drain(start + number * _TURN_SECONDS / count)
+        terminal.send(random.choice(_RANDOM_KEYS))
 
 
 def _tell(sample: Sample, traffic: str) -> None:
@@ -147,6 +166,9 @@ def _options() -> argparse.Namespace:
         help="PIDs that are replaced every two seconds (112: 100000 in half an hour)",
     )
     parser.add_argument("--real", type=int, default=16, help="of them, how many are processes (16)")
+    parser.add_argument(
+        "--keys", type=float, default=0, metavar="N", help="random keys a second (0: a tour)"
+    )
     parser.add_argument("--every", type=float, default=60, help="seconds between two lines (60)")
     options = parser.parse_args()
     if not 0 < options.churn <= 4096 or options.real < 0 or options.minutes <= 0:
