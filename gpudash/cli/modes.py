@@ -125,7 +125,10 @@ MODES = (
         _stream,
     ),
     Mode(
-        "the screen", lambda _: True, _COLLECTS | {"interval", "theme", "replay", "bell"}, _screen
+        "the screen",
+        lambda _: True,
+        _COLLECTS | {"interval", "theme", "replay", "at", "bell"},
+        _screen,
     ),
 )
 """All modes; the first that is selected runs."""

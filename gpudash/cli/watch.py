@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Show the host until the user leaves; raises UsageError as `show` does."""
-    if options.replay is not None:
-        raise UsageError(f"the screen of a recording is gpudash replay {options.replay}")
+    if options.replay is not None or options.at is not None:
+        import shlex
+
+        at = "" if options.at is None else f" --at {shlex.quote(options.at)}"
+        file = "FILE" if options.replay is None else shlex.quote(options.replay)
+        raise UsageError(f"the screen of a recording is gpudash replay {file}{at}")
     config, for_this_run = not options.no_config, overrides(options)
     argv, parent = collector_command(options), os.getpid()
 

@@ -136,6 +136,8 @@ def test_ascii_where_the_locale_is_not_utf_8() -> None:
         (["-L", "topo"], "-L does not go with gpudash topo"),
         (["--demo", "doctor"], "--demo does not go with gpudash doctor"),
         (["run", "--timeout", "3s", "--", "true"], "--timeout goes with --wait"),
+        (["--replay", "a b", "--at", "-1s"], "is gpudash replay 'a b' --at -1s"),
+        (["--at", "-1s"], "is gpudash replay FILE --at -1s"),
         (["completion", "tcsh"], "unknown shell 'tcsh': choose from bash, zsh, fish"),
         (["config", "validat"], "unknown action 'validat': did you mean validate? choose from"),
         (["pick", "--format", "xml"], "--format 'xml': choose from uuid, index"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 
 from gpudash.cli.arguments import complete_parser
@@ -33,8 +34,18 @@ def run(options: argparse.Namespace) -> int:
         elif action.choices is None and action.dest in values:
             # Checked later, by what takes time to import.
             action.choices = values[action.dest]
-    terminal.write(shtab.complete(whole, shell=options.shell).encode() + b"\n")
+    text = shtab.complete(whole, shell=options.shell)
+    if options.shell == "zsh":
+        text = _with_joined_values(text)
+    terminal.write(text.encode() + b"\n")
     return ExitStatus.OK
+
+
+def _with_joined_values(script: str) -> str:
+    """Return zsh's completions with those of `--name=value`, too."""
+    about = r"\[(?:[^\]\\]|\\.)*\]:"
+    script = re.sub(rf'^(\s*"--[\w-]+)(?={about})', r"\1=", script, flags=re.M)
+    return re.sub(rf'^(\s*\{{[^}}]*--[\w-]+)(?=\}}"{about})', r"\1=", script, flags=re.M)
 
 
 def _values() -> dict[str, tuple[str, ...]]:
