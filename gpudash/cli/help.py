@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ _PAGE = """\
   gpudash doctor         why GPUs or processes are missing, and what to do
   gpudash help TOPIC     reference: keys, filter, settings, findings, ...
 
-Others: {others}.
+{others}
 Options of each: gpudash COMMAND --help
 
   --gpu LIST             only these GPUs: 0,2-3, UUID prefixes, PCI bus ids
@@ -54,7 +55,8 @@ class ShortHelp(Parser):
     def format_help(self) -> str:
         """Return the page."""
         names = [] if self.commands is None else self.commands.names
-        others = ", ".join(name for name in names if name not in _SHOWN)
+        listed = ", ".join(name for name in names if name not in _SHOWN)
+        others = textwrap.fill(f"Other commands: {listed}.", 78)
         return _PAGE.format(about=ABOUT, formats=formats_help(), others=others)
 
     def format_complete_help(self) -> str:

@@ -1,0 +1,70 @@
+"""What `dmon` and `pmon` share: their options, and lines that roll until somebody ends them."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterable
+from contextlib import closing
+
+from gpudash.cli.arguments import add_shared
+from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
+from gpudash.cli.signals import exit_on_ctrl_c
+from gpudash.cli.values import count, seconds
+from gpudash.feed.sampler import LineStream
+from gpudash.model import wire
+from gpudash.model.errors import ExitStatus
+from gpudash.model.snapshot import Snapshot
+from gpudash.system import terminal
+
+_WAIT_SECONDS = 1.0
+_MAX_COUNT = 999_999
+
+
+def letters(known: str) -> Callable[[str], str]:
+    """Return the type of an argument that is some of these letters, in any order."""
+
+    def some(text: str) -> str:
+        if not text or not set(text) <= set(known):
+            raise ArgumentTypeError(f"{text!r}: expected letters of {known}")
+        return "".join(dict.fromkeys(text))
+
+    return some
+
+
+def add_rolling(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that both have, as nvidia-smi spells them."""
+    add = parser.add_argument
+    text = "only these GPUs: indices, UUIDs or PCI bus ids"
+    add("-i", "--id", dest="gpu", default=argparse.SUPPRESS, metavar="LIST", help=text)
+    text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
+    add("-d", "--delay", type=seconds, default=DEFAULT_INTERVAL, metavar="S", help=text)
+    text = "end after this many samples"
+    add("-c", "--count", type=count(_MAX_COUNT), metavar="N", help=text)
+    text = "put the date (D), the time (T) or both before each line"
+    add("-o", "--options", type=letters("DT"), default=(), dest="stamp", metavar="DT", help=text)
+    text = "write to a file"
+    add("-f", "--filename", default=argparse.SUPPRESS, metavar="FILE", help=text)
+    add_shared(parser, "demo")
+
+
+def roll(
+    options: argparse.Namespace, headings: str, lines: Callable[[Snapshot], Iterable[str]]
+) -> int:
+    """Print headings once and the lines of each sample.
+
+    The first sample is not printed: its rates are not known.
+    """
+    exit_on_ctrl_c()
+    printed = -1
+    with closing(LineStream(collector_command(options), options.delay)) as stream:
+        while options.count is None or printed < options.count:
+            stream.wait(_WAIT_SECONDS)
+            for line in stream.take():
+                if printed == 0:
+                    terminal.write(headings.encode())
+                if printed >= 0 and printed != options.count:
+                    text = "".join(lines(wire.decode(line)))
+                    terminal.write(text.encode("utf-8", "backslashreplace"))
+                printed += 1
+    return ExitStatus.OK

@@ -1,0 +1,45 @@
+"""`gpudash dmon`: a line a GPU and second, in the columns of `nvidia-smi dmon`."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from functools import partial
+
+from gpudash.cli.rolling import add_rolling, letters, roll
+from gpudash.cli.verbs import Verb
+from gpudash.output import monitor
+
+
+def gpm_metrics(text: str) -> Sequence[int]:
+    """Return the numbers of `1,2,20`."""
+    known = monitor.gpm_ids()
+    words = [word.strip() for word in text.split(",")]
+    if not all(word in map(str, known) for word in words):
+        raise ArgumentTypeError(f"{text!r}: expected numbers of {', '.join(map(str, known))}")
+    return [int(word) for word in words]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash dmon` takes."""
+    add_rolling(parser)
+    text = (
+        "p power and temperature, u utilization, c clocks, v violations, m memory, e errors, t PCIe"
+    )
+    known = monitor.DEVICE_COLUMNS
+    select = letters("".join(known))
+    parser.add_argument("-s", "--select", type=select, default="puc", metavar="LETTERS", help=text)
+    text = "metrics of performance monitoring by their numbers: 1,2,5 (Hopper and newer)"
+    parser.add_argument("--gpm-metrics", type=gpm_metrics, default=(), metavar="LIST", help=text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print lines until the count, or a signal, is reached."""
+    columns = [column for letter in options.select for column in monitor.DEVICE_COLUMNS[letter]]
+    columns += map(monitor.gpm_column, options.gpm_metrics)
+    lines = partial(monitor.device_lines, columns=columns, stamp=options.stamp)
+    return roll(options, monitor.headings(columns, options.stamp), lines)
+
+
+VERB = Verb("print a line per GPU and second, as nvidia-smi dmon", add_arguments, run)

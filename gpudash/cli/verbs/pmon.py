@@ -1,0 +1,29 @@
+"""`gpudash pmon`: a line a process, GPU and second, in the columns of `nvidia-smi pmon`."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from gpudash.cli.rolling import add_rolling, letters, roll
+from gpudash.cli.verbs import Verb
+from gpudash.output import monitor
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `gpudash pmon` takes."""
+    add_rolling(parser)
+    text = "u utilization, m memory (u)"
+    select = letters("um")
+    parser.add_argument("-s", "--select", type=select, default="u", metavar="LETTERS", help=text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print lines until the count, or a signal, is reached."""
+    known = monitor.PROCESS_COLUMNS
+    columns = [column for letter in ("", *options.select) for column in known[letter]]
+    lines = partial(monitor.process_lines, columns=columns, stamp=options.stamp)
+    return roll(options, monitor.headings(columns, options.stamp, last="command"), lines)
+
+
+VERB = Verb("print a line per process and second, as nvidia-smi pmon", add_arguments, run)

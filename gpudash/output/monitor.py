@@ -1,0 +1,184 @@
+"""Rolling lines in the columns of `nvidia-smi dmon` and `nvidia-smi pmon`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gpudash.model.device import Device, device_fields
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.snapshot import Snapshot
+
+_MIB = 1 << 20
+_MB = 10**6
+_NAME_CELLS = 15
+
+_STAMPS = (("D", "Date", "YYYYMMDD"), ("T", "Time", "HH:MM:SS"))
+
+Share = tuple[Process, ProcessDevice]
+
+
+class Column(NamedTuple):
+    """A heading of two lines, and the value below it; None is what is not known."""
+
+    header: str
+    unit: str
+    value: Callable[[Any], object]
+    cells: int = 6
+    header_cells: int = 6
+
+
+def _scaled(value: float | None, divisor: float) -> int | None:
+    return None if value is None else int(value / divisor)
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+DEVICE_COLUMNS: Mapping[str, Sequence[Column]] = {
+    "p": (
+        Column("pwr", "W", lambda gpu: _scaled(gpu.power_usage_mw, 1000)),
+        Column("gtemp", "C", lambda gpu: gpu.temperature_celsius),
+        Column("mtemp", "C", lambda gpu: gpu.memory_temperature_celsius),
+    ),
+    "u": (
+        Column("sm", "%", lambda gpu: gpu.gpu_utilization_percent),
+        Column("mem", "%", lambda gpu: gpu.memory_utilization_percent),
+        Column("enc", "%", lambda gpu: gpu.encoder_utilization_percent),
+        Column("dec", "%", lambda gpu: gpu.decoder_utilization_percent),
+        Column("jpg", "%", lambda gpu: gpu.jpeg_utilization_percent),
+        Column("ofa", "%", lambda gpu: gpu.ofa_utilization_percent),
+    ),
+    "c": (
+        Column("mclk", "MHz", lambda gpu: gpu.memory_clock_mhz),
+        Column("pclk", "MHz", lambda gpu: gpu.sm_clock_mhz),
+    ),
+    "v": (
+        Column("pviol", "%", lambda gpu: _rounded(gpu.throttled_sw_power_cap_percent)),
+        Column("tviol", "bool", lambda gpu: _is_some(gpu.throttled_thermal_percent)),
+    ),
+    "m": (
+        Column("fb", "MB", lambda gpu: _scaled(gpu.memory_used_bytes, _MIB)),
+        Column("bar1", "MB", lambda gpu: _scaled(gpu.bar1_used_bytes, _MIB)),
+        # Protected memory, which no call tells that gpudash makes.
+        Column("ccpm", "MB", lambda _gpu: None),
+    ),
+    "e": (
+        Column("sbecc", "errs", lambda gpu: gpu.ecc_corrected_volatile_count),
+        Column("dbecc", "errs", lambda gpu: gpu.ecc_uncorrected_volatile_count),
+        Column("pci", "errs", lambda gpu: gpu.pcie_replay_count),
+    ),
+    "t": (
+        Column("rxpci", "MB/s", lambda gpu: _scaled(gpu.pcie_rx_bytes_per_second, _MB)),
+        Column("txpci", "MB/s", lambda gpu: _scaled(gpu.pcie_tx_bytes_per_second, _MB)),
+    ),
+}
+"""The columns of dmon by the letters of -s."""
+
+_GPM_FIELDS = {
+    1: "graphics_active_percent",
+    2: "sm_active_percent",
+    3: "sm_occupancy_percent",
+    5: "tensor_active_percent",
+    10: "dram_active_percent",
+    11: "fp64_active_percent",
+    12: "fp32_active_percent",
+    13: "fp16_active_percent",
+    20: "pcie_tx_bytes_per_second",
+    21: "pcie_rx_bytes_per_second",
+    60: "nvlink_rx_bytes_per_second",
+    61: "nvlink_tx_bytes_per_second",
+}
+"""NVML_GPM_METRIC_* and the fields that hold them."""
+
+
+def gpm_ids() -> list[int]:
+    """Return the numbers of GPM metrics that have a column."""
+    return list(_GPM_FIELDS)
+
+
+def gpm_column(number: int) -> Column:
+    """Return the column of a GPM metric: percent, or MiB/s."""
+    field = device_fields()[_GPM_FIELDS[number]]
+    divisor = 1 if field.name.endswith("_percent") else _MIB
+
+    def value(gpu: Device) -> str | None:
+        found = getattr(gpu, field.name)
+        return None if found is None else f"{found / divisor:.2f}"
+
+    return Column(f"id={number}", "GPM", value, 10, 10)
+
+
+PROCESS_COLUMNS: Mapping[str, Sequence[Column]] = {
+    "": (
+        Column("pid", "#", lambda share: share[0].pid, 10, 11),
+        Column("type", "C/G", lambda share: share[1].type, 5, 5),
+    ),
+    "u": (
+        Column("sm", "%", lambda share: share[1].sm_utilization_percent, 6, 5),
+        Column("mem", "%", lambda share: share[1].memory_utilization_percent),
+        Column("enc", "%", lambda share: share[1].encoder_utilization_percent),
+        Column("dec", "%", lambda share: share[1].decoder_utilization_percent),
+    ),
+    "m": (
+        Column("fb", "MB", lambda share: _scaled(share[1].used_gpu_memory_bytes, _MIB)),
+        Column("ccpm", "MB", lambda _share: None),
+    ),
+}
+"""The columns of pmon: those that are always there, and by the letters of -s."""
+
+
+def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
+    """Return the two lines above the columns; `stamp` are the letters of -o, D and T."""
+    cells = [(f"{word:<11}", f"{form:<11}") for key, word, form in _STAMPS if key in stamp]
+    cells.append((" gpu", " Idx"))
+    for column in columns:
+        width = column.header_cells
+        cells.append((f" {column.header:>{width}}", f" {column.unit:>{width}}"))
+    cells.append((f"    {last}", "    name") if last else (" ", " "))
+    return "".join(f"#{''.join(parts)}\n" for parts in zip(*cells, strict=True))
+
+
+def device_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
+    """Yield a line for each GPU that is not divided further."""
+    for gpu in snapshot.devices:
+        if not gpu.is_mig:
+            values = "".join(_cell(column.value(gpu), column.cells) for column in columns)
+            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{values} \n"
+
+
+def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
+    """Yield a line for each process on each GPU, and one for a GPU without any."""
+    for gpu in snapshot.devices:
+        if gpu.is_mig:
+            continue
+        shares = [
+            (process, share)
+            for process in snapshot.processes
+            for share in process.devices
+            if share.index == gpu.index
+        ]
+        shares.sort(key=lambda each: (each[1].list_position is None, each[1].list_position or 0))
+        for share in shares:
+            values = "".join(_cell(column.value(share), column.cells) for column in columns)
+            name = (share[0].name or "-").replace("\n", " ")[:_NAME_CELLS]
+            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{values}    {name:<{_NAME_CELLS}}\n"
+        if not shares:
+            values = "".join(_cell(None, column.cells) for column in columns)
+            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{values}    {'-':<{_NAME_CELLS}}\n"
+
+
+def _cell(value: object, cells: int) -> str:
+    return f" {'-' if value is None else value:>{cells}}"
+
+
+def _is_some(percent: float | None) -> int | None:
+    return None if percent is None else int(percent > 0)
+
+
+def _stamped(snapshot: Snapshot, stamp: str) -> str:
+    """Return date and time of a sample, local time."""
+    taken = snapshot.taken_at.astimezone()
+    parts = [f" {taken:%Y%m%d}  "] * ("D" in stamp) + [f" {taken:%H:%M:%S}  "] * ("T" in stamp)
+    return "".join(parts)

@@ -1,0 +1,69 @@
+"""`gpudash dmon` and `gpudash pmon` beside nvidia-smi's on one library."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import gpudash
+from tests.fakenvml.build import environment
+from tests.holders import Holder
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dmon", "-c", "1", "-s", "pucmet", "-o", "DT"),
+        ("dmon", "-c", "1", "-i", "1,0", "-s", "ev"),
+        ("pmon", "-c", "1", "-s", "um", "-o", "T"),
+    ],
+)
+def test_the_lines_are_those_of_nvidia_smi(
+    fakenvml: Path, holders: Callable[..., list[Holder]], words: tuple[str, ...]
+) -> None:
+    if shutil.which("nvidia-smi") is None:
+        pytest.skip("nvidia-smi is not installed")
+    (holder,) = holders(1)
+    told = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    env = environment(fakenvml, **told)
+    theirs = subprocess.run(
+        ["nvidia-smi", *words], env=env, capture_output=True, text=True, timeout=60
+    ).stdout
+    ours = gpudash(*words, library=fakenvml, timeout=60, **told).text
+    assert ours.splitlines()[:2] == theirs.splitlines()[:2]
+    # Values differ from instant to instant, but not where they stand.
+    assert [len(line) for line in ours.splitlines()] == [len(line) for line in theirs.splitlines()]
+    assert [len(line.split()) for line in ours.splitlines()] == [
+        len(line.split()) for line in theirs.splitlines()
+    ]
+
+
+def test_they_end_at_the_count_and_write_to_a_file(fakenvml: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rolling.txt"
+    words = ("-d", "0.1", "-c", "3", "-f", str(file))
+    run = gpudash("dmon", *words, library=fakenvml, DEVICES=2)
+    assert (run.status, run.stdout, run.stderr) == (0, b"", "")
+    assert len(file.read_text().splitlines()) == 2 + 3 * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("dmon", "-s", "x"), "expected letters of pucvmet"),
+        (("pmon", "-s", "c"), "expected letters of um"),
+        (("dmon", "-o", "X"), "expected letters of DT"),
+        (("dmon", "--gpm-metrics", "99"), "expected numbers of 1, 2"),
+        (("dmon", "-c", "0"), "1 to 999999"),
+    ],
+)
+def test_bad_arguments_are_one_line(fakenvml: Path, words: tuple[str, ...], reason: str) -> None:
+    run = gpudash(*words, library=fakenvml)
+    assert run.status == 2
+    assert reason in run.stderr
+    assert run.stderr.count("\n") == 1

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from gpudash.model.process import Process
+from gpudash.output.monitor import (
+    DEVICE_COLUMNS,
+    PROCESS_COLUMNS,
+    Column,
+    device_lines,
+    gpm_column,
+    gpm_ids,
+    headings,
+    process_lines,
+)
+from tests.factories import make_device, make_process, make_process_device, make_snapshot
+
+CAPTURED = (
+    "#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa"
+    "   mclk   pclk  pviol  tviol     fb   bar1   ccpm  sbecc  dbecc    pci  rxpci  txpci \n"
+    "#YYYYMMDD   HH:MM:SS    Idx      W      C      C      %      %      %      %      %      %"
+    "    MHz    MHz      %   bool     MB     MB     MB   errs   errs   errs   MB/s   MB/s \n"
+)
+"""What nvidia-smi 535 prints above `dmon -s pucvmet -o DT`."""
+
+
+def columns(letters: str) -> list[Column]:
+    return [column for letter in letters for column in DEVICE_COLUMNS[letter]]
+
+
+def test_the_headings_are_those_of_nvidia_smi() -> None:
+    assert headings(columns("pucvmet"), "DT") == CAPTURED
+    assert headings(columns("e"), "").startswith("# gpu  sbecc  dbecc    pci \n# Idx   errs")
+    assert headings(columns("p"), "D").startswith("#Date        gpu    pwr")
+    assert headings(columns("p"), "T").startswith("#Time        gpu    pwr")
+    shown = headings([*PROCESS_COLUMNS[""], *PROCESS_COLUMNS["u"]], "", last="command")
+    assert shown == (
+        "# gpu         pid  type    sm    mem    enc    dec    command\n"
+        "# Idx           #   C/G     %      %      %      %    name\n"
+    )
+
+
+@pytest.mark.parametrize("letters", ["p", "u", "c", "v", "m", "e", "t", "pucvmet"])
+@pytest.mark.parametrize("stamp", ["", "D", "T", "DT"])
+def test_values_stand_below_their_headings(letters: str, stamp: str) -> None:
+    snapshot = make_snapshot(2)
+    shown = headings(columns(letters), stamp).splitlines()
+    shown += "".join(device_lines(snapshot, columns(letters), stamp)).splitlines()
+    assert len({len(line) for line in shown}) == 1
+
+
+def test_a_line_of_a_gpu() -> None:
+    (line,) = device_lines(make_snapshot(1), columns("pm"), "")
+    assert line == "    0    412     62     70  40960      -      - \n"
+
+
+def test_instances_have_no_line_of_their_own() -> None:
+    gpu = make_device()
+    instance = make_device(uuid="MIG-1", parent_uuid=gpu.uuid)
+    assert len([*device_lines(make_snapshot(devices=(gpu, instance)), columns("p"), "")]) == 1
+
+
+def processes(*found: Process) -> list[str]:
+    chosen = [*PROCESS_COLUMNS[""], *PROCESS_COLUMNS["u"], *PROCESS_COLUMNS["m"]]
+    return [*process_lines(make_snapshot(1, processes=found), chosen, "")]
+
+
+def test_processes_stand_in_the_drivers_order() -> None:
+    first = make_process_device(list_position=0)
+    second = make_process_device(list_position=1)
+    lines = processes(
+        make_process(pid=7, devices=(second,)), make_process(pid=12345, devices=(first,))
+    )
+    assert lines == [
+        "    0      12345     C     85     40      -      -  40960      -    python         \n",
+        "    0          7     C     85     40      -      -  40960      -    python         \n",
+    ]
+
+
+def test_a_gpu_without_processes_has_a_line() -> None:
+    (line,) = processes()
+    assert line.split() == ["0", *["-"] * 9]
+
+
+def test_what_performance_monitoring_measures_is_a_column_by_its_number() -> None:
+    device = make_device(sm_active_percent=87.654, pcie_tx_bytes_per_second=3 << 20)
+    (line,) = device_lines(make_snapshot(devices=(device,)), [*map(gpm_column, (2, 20, 1))], "")
+    assert line == "    0      87.65       3.00          - \n"
+    assert all(gpm_column(number).header == f"id={number}" for number in gpm_ids())
