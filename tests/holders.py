@@ -17,7 +17,7 @@ class Holder:
         )
         self.pid = self._process.pid
         # Its arguments and environment are there a little after the call that starts it.
-        command_line, deadline = Path(f"/proc/{self.pid}/cmdline"), time.monotonic() + 10
+        command_line, deadline = Path(f"/proc/{self.pid}/cmdline"), time.monotonic() + 60
         while self.alive and not command_line.read_bytes():
             assert time.monotonic() < deadline
             time.sleep(0.001)

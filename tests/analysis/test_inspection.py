@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -13,8 +12,9 @@ import pytest
 from gpudash.analysis.inspection import Inspection, inspect, io_rates
 from gpudash.model.process import Process
 from gpudash.system.processes import Usage
+from tests import waiting
 from tests.actions.kill.family import Family
-from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
+from tests.actions.kill.shown import HERE, shown
 from tests.factories import make_host, make_snapshot
 from tests.holders import Holder
 
@@ -44,10 +44,7 @@ def opened(pid: int) -> list[str]:
 @pytest.fixture
 def job() -> Iterator[int]:
     with subprocess.Popen((sys.executable, "-c", JOB), env=ENVIRONMENT, cwd="/usr") as child:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while opened(child.pid) != ["/dev/null"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        waiting.until(lambda: opened(child.pid) == ["/dev/null"])
         yield child.pid
         child.kill()
 
@@ -86,7 +83,7 @@ def test_visible_devices_are_those_of_the_snapshot(job: int) -> None:
 
 def test_descendants_are_below_it() -> None:
     with Family(("sh", "-c", "sleep 600 & setsid sleep 600 & wait")) as family:
-        family.until(lambda alive: len(alive) == 3)
+        family.started(3, sleepers=2)
         seen = look(shown(family.pid))
         pids = {relative.process.pid for relative in seen.descendants}
         assert pids == family.alive() - {family.pid}
@@ -165,9 +162,7 @@ def test_a_zombie_has_exited() -> None:
 def test_a_huge_environment_is_bounded() -> None:
     huge = {f"V{n}": "x" * 1000 for n in range(500)}
     with subprocess.Popen(("/bin/sleep", "600"), env=huge) as child:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not psutil.Process(child.pid).environ():
-            assert time.monotonic() < deadline
+        waiting.until(lambda: psutil.Process(child.pid).environ())
         environment = look(shown(child.pid)).environment
         child.kill()
     assert environment is not None

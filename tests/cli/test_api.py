@@ -49,7 +49,10 @@ def test_a_driver_that_hangs_is_an_error_and_a_gpu_that_hangs_a_state(
         gpudash.snapshot(timeout=0.5)
     assert caught.value.exit_status == 10
     driver(DEVICES=2, HANG="nvmlDeviceGetPowerUsage:1:inf")
-    states = [device.state for device in gpudash.snapshot(timeout=0.5).devices]
+    for seconds in (0.5, 5, 50):
+        states = [device.state for device in gpudash.snapshot(timeout=seconds).devices]
+        if states[0] == "ok":  # else the machine is too busy for that
+            break
     assert states == ["ok", "not-answering"]
 
 

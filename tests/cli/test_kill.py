@@ -83,7 +83,7 @@ def interrupt():
 
 def run(code: str) -> tuple[int, bytes, bytes]:
     argv = [sys.executable, "-c", DEFERRED + code]
-    done = subprocess.run(argv, capture_output=True, timeout=30)
+    done = subprocess.run(argv, capture_output=True, timeout=120)
     return done.returncode, done.stdout, done.stderr
 
 

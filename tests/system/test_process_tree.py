@@ -16,14 +16,8 @@ SCRIPT = "sleep 600 & sh -c 'setsid sleep 600 & wait' & wait"
 @pytest.fixture(scope="module")
 def family() -> Iterator[Family]:
     with Family(("sh", "-c", SCRIPT)) as family:
-        family.until(lambda alive: len(alive) == 4 and _sleepers(alive) == 2)
+        family.started(4, sleepers=2)
         yield family
-
-
-def _sleepers(pids: set[int]) -> int:
-    """How many are done with their exec, in the midst of which a process has no environment."""
-    found = (process_tree.process_of(pid) for pid in pids)
-    return sum(each is not None and each.command_line == ("sleep", "600") for each in found)
 
 
 def test_agrees_with_psutil() -> None:

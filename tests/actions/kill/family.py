@@ -10,6 +10,7 @@ from types import TracebackType
 
 import psutil
 
+from gpudash.system import process_tree
 from tests import waiting
 
 _MARK = "GPUDASH_TEST_FAMILY"
@@ -40,6 +41,21 @@ class Family:
             return found if condition(found := self.alive()) else None
 
         return waiting.until(alive, self.alive) or set()
+
+    def started(self, count: int, sleepers: int) -> set[int]:
+        """Wait until so many run, so many of them as `sleep 600`, and return them.
+
+        In the midst of exec a process has neither arguments nor the mark.
+        """
+
+        def settled(alive: set[int]) -> bool:
+            relatives = map(process_tree.process_of, alive)
+            lines = [each.command_line for each in relatives if each is not None]
+            return (
+                len(alive) == count and sum(line == ("sleep", "600") for line in lines) == sleepers
+            )
+
+        return self.until(settled)
 
     def reap(self) -> None:
         """Free the PID of the root after its end."""

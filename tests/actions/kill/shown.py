@@ -14,6 +14,7 @@ from tests import waiting
 from tests.factories import make_host, make_process
 
 HERE = make_host(hostname=clean(os.uname().nodename))
+WAIT_SECONDS = waiting.LIMIT_SECONDS
 
 
 def shown(pid: int, **overrides: object) -> Process:

@@ -11,7 +11,7 @@ from gpudash.actions.kill.tree import Attempt, Tree, pin_all, send_all
 from gpudash.system import process_tree as kin
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import HERE, pinned, shown, wait_for_end
-from tests.factories import make_process, make_process_device
+from tests.factories import make_process_device
 from tests.holders import Holder
 from tests.waiting import open_descriptors
 
@@ -33,18 +33,12 @@ DEAF_CHILD = "sh -c 'trap \"\" TERM; sleep 600 & sleep 600' & trap 'exit 0' TERM
 def family() -> Iterator[Family]:
     """A shell, two children, one in a session of its own, and a third with a child."""
     with Family(("sh", "-c", GRANDPARENT)) as family:
-        family.until(lambda alive: len(alive) == 5 and _sleepers(alive) == 3)
+        family.started(5, sleepers=3)
         yield family
 
 
 def refused(attempts: list[Attempt]) -> list[str]:
     return [each.refusal for each in attempts if each.refusal is not None]
-
-
-def _sleepers(pids: set[int]) -> int:
-    """How many are done with their exec, in the midst of which a process has no arguments."""
-    found = (kin.process_of(pid) or make_process() for pid in pids)
-    return sum(process.command_line == ("sleep", "600") for process in found)
 
 
 def test_members_are_children_and_theirs_in_any_session(family: Family) -> None:
