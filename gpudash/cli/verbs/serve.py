@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from argparse import ArgumentTypeError
-from contextlib import closing
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -233,7 +233,8 @@ class Server(ThreadingHTTPServer):
     def __init__(self, where: Address, exporter: Exporter, tls: ssl.SSLContext | None) -> None:
         """Raises GpudashError where the address cannot be listened on."""
         self.exporter, self._tls = exporter, tls
-        self._free = threading.BoundedSemaphore(_MAX_CLIENTS)
+        self._clients: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
         try:
             found = socket.getaddrinfo(*where, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             self.address_family = found[0][0]
@@ -259,18 +260,24 @@ class Server(ThreadingHTTPServer):
         return connection, client
 
     def process_request(self, request: Any, client_address: object) -> None:
-        """Handle a client in a thread of its own, unless there are too many."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        """Handle a client in a thread of its own; of too many the oldest has to go.
 
-    def process_request_thread(self, request: Any, client_address: object) -> None:
-        """Let the next client in when this one has gone."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
+        A scrape takes milliseconds, and who trickles a request would else keep others out.
+        """
+        with self._lock:
+            oldest = next(iter(self._clients)) if len(self._clients) >= _MAX_CLIENTS else None
+            self._clients[request] = None
+            if oldest is not None:
+                del self._clients[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a client, which is forgotten before its descriptor may be another's."""
+        with self._lock:
+            self._clients.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Write nothing: a client that goes away is no error of ours."""
