@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from operator import attrgetter
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from gpudash.collect.nvml.worker import (
 from gpudash.collect.source import Holders, HostReader, Source
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
-from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.process import LastRead, Process, ProcessDevice
 from gpudash.model.snapshot import Host, Snapshot
 
 _MIN_UNACCOUNTED_BYTES = 256 << 20
@@ -177,14 +177,18 @@ class LocalSource:
             cuda_driver_version=nvml.versions.cuda_driver_version,
         )
         unread = {pid: Process(pid=pid, devices=()) for pid in nvml.processes} if brief else {}
-        processes = self._join({**unread, **half.processes}, nvml.processes)
+        known = {**unread, **half.processes}
+        processes = self._join(
+            {pid: known[pid] for pid in known if pid in nvml.processes}, nvml.processes
+        )
+        devices = name_last_processes(nvml.devices, half.processes)
         leases = self._host.leases(nvml.devices, processes, unlisted_uuids(nvml.faults))
         # Who holds memory unlisted is searched for, which takes time.
         reader = None if brief else self._host
         return Snapshot(
             taken_at=taken_at,
             host=host,
-            devices=explain_memory(nvml.devices, nvml.processes.keys(), host, reader),
+            devices=explain_memory(devices, nvml.processes.keys(), host, reader),
             processes=processes,
             topology=nvml.topology,
             errors=nvml.faults + self._host.faults(),
@@ -201,9 +205,11 @@ class LocalSource:
         before, now = self._half, time.monotonic()
         if before is not None and now - before.read_at >= _KEPT_SECONDS:
             before = None
-        pids: Collection[int] = nvml.processes
+        pids: Collection[int] = {*nvml.processes, *_last_pids(nvml.devices)}
         if brief:
-            pids = sorted(pids, key=lambda pid: -_used_bytes(nvml.processes[pid]))[:_MAX_BRIEF]
+            pids = sorted(nvml.processes, key=lambda pid: -_used_bytes(nvml.processes[pid]))[
+                :_MAX_BRIEF
+            ]
         host = self._host.host() if before is None else before.host
         processes = self._host.processes(pids, nvml.listed_at)
         for pid, process in (before.processes if before else {}).items():
@@ -233,6 +239,42 @@ class LocalSource:
             joined[pid] = known
         self._joined = joined
         return tuple([each.whole for each in sorted(joined.values(), key=_ORDER)])
+
+
+def _last_pids(devices: Iterable[Device]) -> Iterable[int]:
+    """Yield the processes of GPUs that do not answer, as they were last listed."""
+    for device in devices:
+        if device.last_read is not None:
+            yield from (each.pid for each in device.last_read.processes)
+
+
+def name_last_processes(
+    devices: tuple[Device, ...], running: Mapping[int, Process]
+) -> tuple[Device, ...]:
+    """Return the devices, the last processes of silent ones named; those that ended are left out.
+
+    A process that runs may be in the midst of a call that hangs: it is the one to look at.
+    """
+    if not any(device.last_read for device in devices):
+        return devices
+    return tuple(
+        replace(each, last_read=_named(each.last_read, running)) if each.last_read else each
+        for each in devices
+    )
+
+
+def _named(last: LastRead, running: Mapping[int, Process]) -> LastRead:
+    named = (
+        replace(
+            each,
+            start_ticks=running[each.pid].start_ticks,
+            username=running[each.pid].username,
+            name=running[each.pid].name,
+        )
+        for each in last.processes
+        if each.pid in running
+    )
+    return replace(last, processes=tuple(named))
 
 
 def explain_memory(

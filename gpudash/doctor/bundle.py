@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gpudash.doctor.checks import Machine
 from gpudash.model import wire
-from gpudash.model.process import Holder, Lease, Process
+from gpudash.model.process import Holder, LastProcess, Lease, Process
 from gpudash.model.secrets import mask_text
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import SafeText, clean
@@ -102,7 +102,18 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     host = snapshot.host.hostname
     names = dict.fromkeys((host, host.partition(".")[0]), "host")
     holders = [holder for device in snapshot.devices for holder in device.holders or ()]
-    people: list[Process | Holder | Lease] = [*snapshot.processes, *holders, *snapshot.leases]
+    last = [
+        each
+        for device in snapshot.devices
+        if device.last_read
+        for each in device.last_read.processes
+    ]
+    people: list[Process | Holder | LastProcess | Lease] = [
+        *snapshot.processes,
+        *holders,
+        *last,
+        *snapshot.leases,
+    ]
     jobs = [process.job for process in snapshot.processes if process.job is not None]
     kinds: dict[str, list[str | None]] = {
         "user": [each.username for each in people],

@@ -19,7 +19,7 @@ from gpudash.model.fields import (
     declared_fields,
     metric,
 )
-from gpudash.model.process import Holder
+from gpudash.model.process import Holder, LastRead
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 
@@ -82,6 +82,9 @@ class Device(Struct, frozen=True, kw_only=True):
         "reset-required, or failed (its calls fail for another reason).")] = "ok"
     fault: Annotated[Fault | None, _state(Unit.NONE,
         "Why the state is not ok, null if it is or if asleep.")] = None
+    last_read: Annotated[LastRead | None, _state(Unit.NONE,
+        "Of a GPU that does not answer, its memory and processes when it last did; null "
+        "otherwise.")] = None
 
     memory_total_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Physical device memory.", nvml="nvmlDeviceGetMemoryInfo_v2", smi="memory.total",

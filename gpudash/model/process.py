@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gpudash.model.fields import Amount, Group, Index, Natural, Seconds, metric
 from gpudash.model.text import SafeText
-from gpudash.model.units import Unit, sum_known
+from gpudash.model.units import ABSENT, Unit, duration, short_size, sum_known
 
 JobKind = Literal["container", "pod", "slurm", "unit"]
 
@@ -159,6 +159,56 @@ class Holder(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         program = (self.command_line or ("?",))[0].rpartition("/")[2]
         return f"{self.pid} {self.username or '?'} {program}"
+
+
+_state = partial(metric, Group.STATE)
+
+
+class LastProcess(Struct, frozen=True, kw_only=True):
+    """A process that used a GPU when it was last read, and that still runs."""
+
+    # fmt: off
+    pid: Annotated[Index, _state(Unit.NONE, "Process id.")]
+    start_ticks: Annotated[Natural | None, _state(Unit.COUNT,
+        "When it started in clock ticks since boot; with the PID its identity.")] = None
+    username: Annotated[SafeText | None, _state(Unit.NONE,
+        "Owner, or the uid if it has no name.")] = None
+    name: Annotated[SafeText | None, _state(Unit.NONE, "Name of the executable.")] = None
+    used_gpu_memory_bytes: Annotated[Natural | None, _state(Unit.BYTE,
+        "Memory of the GPU that it held then.")] = None
+    # fmt: on
+
+    def __str__(self) -> str:
+        size = short_size(self.used_gpu_memory_bytes)
+        return f"{self.username or ABSENT} {self.name or ABSENT} (PID {self.pid}, {size})"
+
+
+class LastRead(Struct, frozen=True, kw_only=True):
+    """The memory of a GPU that does not answer, and who held it, as they were last read."""
+
+    # fmt: off
+    age_seconds: Annotated[Seconds, _state(Unit.SECOND, "How long ago that was.")]
+    memory_used_bytes: Annotated[Natural | None, _state(Unit.BYTE,
+        "Allocated memory, then.")] = None
+    memory_total_bytes: Annotated[Natural | None, _state(Unit.BYTE,
+        "Physical device memory.")] = None
+    processes: Annotated[tuple[LastProcess, ...], _state(Unit.NONE,
+        "The processes that used it then and still run, the largest first, 16 at most.")] = ()
+    # fmt: on
+
+    @property
+    def ago(self) -> str:
+        """When it was read: `12s ago`."""
+        return f"{duration(self.age_seconds)} ago"
+
+    @property
+    def memory(self) -> str:
+        """The memory in use then: `32.2G/80.0G`."""
+        return f"{short_size(self.memory_used_bytes)}/{short_size(self.memory_total_bytes)}"
+
+    def __str__(self) -> str:
+        by = ", by " + ", ".join(map(str, self.processes)) if self.processes else ""
+        return f"{self.ago}: {self.memory} in use{by}"
 
 
 _lease = partial(metric, Group.LEASE)

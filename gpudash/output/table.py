@@ -156,6 +156,8 @@ def _unread(
     style: Style = "red" if status_level(row) == "critical" else "dim"
     message = fault.message if fault else row.state.reason
     words = _paragraph(f"{status(row)}: {message}", style, room - start, ascii=ascii)
+    if row.device.last_read is not None:
+        words += _paragraph(str(row.device.last_read), "dim", room - start, ascii=ascii)
     first = [*_body(identity, [row], ascii=ascii)[0], (" " * GAP, "plain"), *words[0]]
     return [first, *([(" " * start, "plain"), *line] for line in words[1:])]
 

@@ -4,7 +4,7 @@ import pytest
 
 from gpudash.doctor.bundle import render, sections
 from gpudash.doctor.checks import Machine
-from gpudash.model.process import Holder, Job, Lease
+from gpudash.model.process import Holder, Job, LastProcess, LastRead, Lease
 from gpudash.model.snapshot import Finding
 from gpudash.model.text import clean
 from tests.factories import gpu_uuid, make_device, make_host, make_process, make_snapshot
@@ -22,11 +22,12 @@ ENVIRON = {
 
 def report() -> str:
     holder = Holder(pid=7, username=clean("carol"), command_line=(clean("/opt/x/tool"),))
+    last = LastRead(age_seconds=3, processes=(LastProcess(pid=8, username=clean("erin")),))
     secret = "--data=/data/secret-project"
     snapshot = make_snapshot(
         1,
         host=make_host(hostname="node7.example.org"),
-        devices=(make_device(serial=clean("S123456"), holders=(holder,)),),
+        devices=(make_device(serial=clean("S123456"), holders=(holder,), last_read=last),),
         processes=(
             make_process(
                 pid=10,
@@ -51,7 +52,17 @@ def report() -> str:
 def test_no_name_of_a_person_host_or_board_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_USER", "erin")
     text = report()
-    for name in ("node7", "example.org", "bob", "carol", "dave", "S123456", "job-991", gpu_uuid(0)):
+    for name in (
+        "node7",
+        "example.org",
+        "bob",
+        "carol",
+        "dave",
+        "erin",
+        "S123456",
+        "job-991",
+        gpu_uuid(0),
+    ):
         assert name not in text
     for name in ("6f9ac0de", "mallory", "erin"):
         assert name not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,19 @@ def test_keys_chart_any_metric_of_any_gpu(fakenvml: Path) -> None:
         terminal.wait_for("COMMAND")
         terminal.send("q")
         assert terminal.wait_exit() == 0
+
+
+def test_a_gpu_that_does_not_answer_shows_who_held_it_and_when(fakenvml: Path) -> None:
+    argv = [*GPUDASH, "--no-config", "--interval", "0.2"]
+    hang = "nvmlDeviceGetPowerUsage:0:inf:3"
+    variables = environment(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=os.getpid(), HANG=hang)
+    with Terminal(argv, env=variables, columns=120, rows=40) as terminal:
+        terminal.wait_for(re.compile(r"NO ANSWER  [\d.]+G/80\.0G \d+s ago; driver not ans"))
+        terminal.send("d")
+        terminal.wait_for("[1]")
+        terminal.send("left")
+        terminal.wait_for(re.compile(r"\d+s ago: [\d.]+G/80\.0G in use, by"))
+        terminal.wait_for(f"(PID {os.getpid()}, ")
 
 
 def test_mouse_chooses_gpu_and_metric(fakenvml: Path) -> None:

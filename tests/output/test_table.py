@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
-from gpudash.model.process import Process
+from gpudash.model.process import LastProcess, LastRead, Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean, width
 from gpudash.output.table import painter, render, shown
@@ -197,3 +197,18 @@ def test_without_colour_text_stays_as_it_is() -> None:
 def test_shown_text_is_harmless() -> None:
     assert shown("\x1b]52;c;\x07名", ascii=False) == "\\x1b]52;c;\\x07名"
     assert shown("名", ascii=True) == "\\u540d"
+
+
+def test_a_gpu_that_does_not_answer_shows_what_it_held_with_its_age() -> None:
+    holder = LastProcess(
+        pid=4242, username=clean("alice"), name=clean("python"), used_gpu_memory_bytes=31 * GIB
+    )
+    last = LastRead(
+        age_seconds=12,
+        memory_used_bytes=32 * GIB,
+        memory_total_bytes=80 * GIB,
+        processes=(holder,),
+    )
+    device = Device(index=0, uuid=gpu_uuid(0), state="not-answering", last_read=last)
+    text = " ".join(render(make_snapshot(devices=(device,)), width=100).split())
+    assert "12s ago: 32.0G/80.0G in use, by alice python (PID 4242, 31.0G)" in text

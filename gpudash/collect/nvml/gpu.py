@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -18,8 +18,10 @@ from gpudash.collect.nvml.processes import Listing, ProcessReader
 from gpudash.collect.nvml.worker import Task
 from gpudash.model.device import Device, DeviceState
 from gpudash.model.fault import Fault, XidEvent
+from gpudash.model.process import LastProcess, LastRead
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import clean
+from gpudash.model.units import sum_known
 
 if TYPE_CHECKING:
     from gpudash.collect.nvml.xids import XidWatch
@@ -29,6 +31,8 @@ _UNANSWERED = Listing((), codes.TIMEOUT, None)
 """The processes of a GPU on which a call hangs."""
 _UNREAD = Listing((), codes.INSUFFICIENT_RESOURCES, None)
 """The processes of a GPU for which there was no thread."""
+
+_MAX_LAST_PROCESSES = 16
 
 _LEFT_ALONE = clean("left alone so that it can fall asleep: on battery, and nothing to do")
 _IDENTITY = frozenset(field for call in (*IDENTITY, *STATIC) for field, _ in call.fields)
@@ -51,6 +55,37 @@ class GpuSample(Struct, frozen=True):
     instances: tuple[Device, ...]
     listing: Listing
     brief: bool
+
+
+class LastSample(NamedTuple):
+    """What a GPU answered last, and when, in seconds of the reader's clock."""
+
+    sample: GpuSample
+    read_at: float
+
+    @property
+    def pids(self) -> dict[int, float]:
+        """The processes that were listed, and when."""
+        listing = self.sample.listing
+        return {pid: listing.listed_at for pid, _ in listing.entries}
+
+    def memory(self, now: float) -> LastRead:
+        """Return what helps of it now: the memory, and the processes by their PIDs alone."""
+        device, listing = self.sample.device, self.sample.listing
+        used: dict[int, int | None] = {}
+        for pid, entry in listing.entries:
+            used[pid] = sum_known((used.get(pid), entry.used_gpu_memory_bytes))
+        largest = sorted(used, key=lambda pid: (-(used[pid] or 0), pid))
+        read_at = min(self.read_at, listing.listed_at) if used else self.read_at
+        return LastRead(
+            age_seconds=max(0.0, now - read_at),
+            memory_used_bytes=device.memory_used_bytes,
+            memory_total_bytes=device.memory_total_bytes,
+            processes=tuple(
+                LastProcess(pid=pid, used_gpu_memory_bytes=used[pid])
+                for pid in largest[:_MAX_LAST_PROCESSES]
+            ),
+        )
 
 
 class GpuReader:
@@ -258,6 +293,9 @@ class Gpu:
         self.task: Task[GpuSample] | None = None
         self.is_known = False
         """Whether it was ever read in full."""
+        self.last: LastSample | None = None
+        """What it answered last, None if it was lost, asleep or its driver unloaded since."""
+        self._clock = clock
 
     @property
     def is_pending(self) -> bool:
@@ -294,6 +332,8 @@ class Gpu:
         """Show what the task read."""
         self.device, self.instances, self.listing = sample.device, sample.instances, sample.listing
         self.is_known |= not sample.brief
+        if not sample.brief:
+            self.last = LastSample(sample, self._clock()) if sample.device.state == "ok" else None
         if self.device.uuid not in (None, self.identity.uuid):
             self.identity = Identity(self.device.name, self.device.uuid)
         self.address = kernel_address(self.device.pci_bus_id) or self.address
@@ -312,7 +352,7 @@ class Gpu:
 
     def show_asleep(self, identity: Identity, *, resting: bool = False) -> None:
         """Show it asleep, or as falling asleep, without a call that would wake it."""
-        self.task = None
+        self.task = self.last = None
         known = {**self._identity(identity), **self.reader.identity()}
         self.reader.forget_handle()
         fault = Fault(source="nvml", uuid=known["uuid"], message=_LEFT_ALONE) if resting else None
@@ -320,10 +360,12 @@ class Gpu:
         self.listing = NO_PROCESSES
 
     def show_unanswered(self, identity: Identity, fault: Fault) -> None:
-        """Show no values: those of before are no longer true."""
+        """Show no values: those of before are no longer true, but its memory may still be held."""
         known = {**self._identity(identity), **self.reader.identity()}
         known["uuid"] = known["uuid"] or identity.uuid
         state = _state_by_fault(fault)
+        if state == "not-answering" and self.last is not None:
+            known["last_read"] = self.last.memory(self._clock())
         self._show_unread(known, state, replace(fault, uuid=known["uuid"]))
         self.listing = _UNANSWERED if state == "not-answering" else _UNREAD
 

@@ -184,7 +184,19 @@ class NvmlReader:
             return NvmlSample(devices=devices, processes={}, faults=(fault,))
         for gpu in self._registry.gpus:
             gpu.show_unanswered(gpu.identity, fault)
-        return NvmlSample(devices=self._devices(), processes={}, faults=(fault,))
+        listed_at = self._with_last_listed()
+        return NvmlSample(
+            devices=self._devices(), processes={}, listed_at=listed_at, faults=(fault,)
+        )
+
+    def _with_last_listed(self) -> Mapping[int, float]:
+        """Return when processes were listed, also those of GPUs that do not answer."""
+        silent = [gpu for gpu in self._registry.gpus if gpu.device.last_read is not None]
+        listed_at = dict(self._listed_at) if silent else self._listed_at
+        for gpu in silent:
+            for pid, moment in (gpu.last.pids if gpu.last else {}).items():
+                listed_at[pid] = min(moment, listed_at.get(pid, moment))
+        return listed_at
 
     def _sample(self, *, brief: bool) -> NvmlSample:
         self._join_processes()
@@ -193,7 +205,7 @@ class NvmlReader:
         return NvmlSample(
             devices=self._devices(),
             processes=self._processes,
-            listed_at=self._listed_at,
+            listed_at=self._with_last_listed(),
             topology=self._topology.topology,
             versions=self._session.versions,
             faults=tuple(self._faults()),

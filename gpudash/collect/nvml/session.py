@@ -266,6 +266,7 @@ class DeviceRegistry:
         """Take note that the driver was loaded again."""
         for gpu in self.gpus:
             gpu.reader.on_driver_reload()
+            gpu.last = None
 
     def close(self) -> None:
         """Free what NVML allocated for all, while it is still open."""

@@ -249,7 +249,11 @@ def _beside(lines: Sequence[Line | None], room: int, theme: Theme) -> Line:
 def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
     """Return why there are no values, shown instead of them."""
     word = f"  {status(row)}  "
-    reason = row.device.fault.message if row.device.fault else ""
+    reason: str = row.device.fault.message if row.device.fault else ""
+    last = row.device.last_read
+    if last is not None:
+        # The state is in the word: what it held is worth more than the call that hangs.
+        reason = f"{last.memory} {last.ago}; {reason}"
     return [
         Segment(word, theme.level(status_level(row))),
         Segment(cut(reason, max(0, room - width(word)), mark=theme.glyphs.ellipsis), theme.dim),

@@ -118,6 +118,31 @@ def test_processes_on_a_hung_gpu_are_unknown(machine: Machine) -> None:
     assert any("GPU 0: processes unknown" in fault.message for fault in reading.faults)
 
 
+def test_memory_and_processes_of_a_hung_gpu_are_kept_apart_with_their_age(
+    machine: Machine,
+) -> None:
+    before = machine.read()
+    Hanging(machine, "nvmlDeviceGetPowerUsage", 0)
+    silent = read_until_state(machine, 0, "not-answering").devices[0]
+    assert silent.memory_used_bytes is None
+    assert silent.last_read.memory_used_bytes == before.devices[0].memory_used_bytes
+    assert silent.last_read.memory_total_bytes == before.devices[0].memory_total_bytes
+    assert silent.last_read.age_seconds > 0
+    on_it = {pid for pid, shares in before.processes.items() if has_gpu(shares, 0)}
+    assert {each.pid for each in silent.last_read.processes} == on_it
+    later = machine.read().devices[0].last_read
+    assert later.age_seconds > silent.last_read.age_seconds
+    assert {device.last_read for device in machine.read().devices[1:]} == {None}
+
+
+def test_a_gpu_that_answers_again_has_no_last_values(machine: Machine) -> None:
+    machine.read()
+    hanging = Hanging(machine, "nvmlDeviceGetPowerUsage", 0)
+    assert read_until_state(machine, 0, "not-answering").devices[0].last_read is not None
+    hanging.gate.set()
+    assert read_until_state(machine, 0, "ok").devices[0].last_read is None
+
+
 def test_a_driver_that_cannot_be_opened_names_the_gpus_that_the_kernel_shows(
     machine: Machine,
 ) -> None:

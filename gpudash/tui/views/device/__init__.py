@@ -32,6 +32,7 @@ from gpudash.tui.views.device.details import (
     HolderTable,
     Sheet,
     holders,
+    last_lines,
     lease_lines,
     missing,
     no_processes_on,
@@ -189,8 +190,9 @@ class DeviceView(View):
         leased = lease_lines(self.dashboard.snapshot, row.device, theme, cells)
         few = _FEW if roomy else _MANY
         nothing = no_processes_on(row.device, self.dashboard.snapshot)
+        last = last_lines(row.device, theme, cells)
         listed = leased + self._table.lines(held, nothing, theme, cells, few)
-        before, after = (listed, []) if roomy else ([], listed)
+        before, after = ([*last, *listed], []) if roomy else (last, listed)
         self._sheet_line = len(before)
         return [
             *before,

@@ -131,7 +131,7 @@ _ORDER = (
     Group.IDENTITY,
 )
 """The groups, what changes and matters most first."""
-_SHOWN_ELSEWHERE = "fault"
+_SHOWN_ELSEWHERE = ("fault", "last_read")
 _OF_INSTANCES = "parent_uuid"
 """What no whole GPU has, so that it is not missed there."""
 _COLUMN, _EXPLAINED = 38, 76
@@ -158,7 +158,7 @@ def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
     """Return all metrics that a device has, its identity over the whole width, absent ones last."""
     least = _EXPLAINED if details.explained else _COLUMN
     across = max(1, cells // least)
-    shown = [field for field in device_fields().values() if field.name != _SHOWN_ELSEWHERE]
+    shown = [field for field in device_fields().values() if field.name not in _SHOWN_ELSEWHERE]
     if not details.explained:
         shown = [field for field in shown if getattr(details.device, field.name) is not None]
     room = cells // across - _GAP
@@ -175,7 +175,7 @@ def missing(details: Details, key: str, cells: int, theme: Theme) -> list[Line]:
     count = sum(
         getattr(details.device, field.name) is None
         for field in device_fields().values()
-        if field.name not in (_SHOWN_ELSEWHERE, _OF_INSTANCES)
+        if field.name not in (*_SHOWN_ELSEWHERE, _OF_INSTANCES)
     )
     if details.explained or not count:
         return []
@@ -242,6 +242,17 @@ def lease_lines(snapshot: Snapshot, device: Device, theme: Theme, cells: int) ->
     used = cut(_USED[lease.is_used], max(0, cells - len(text)), mark="")
     style = theme.level("warn") if lease.is_used is False else theme.base
     return [[Segment(text, theme.dim), Segment(used, style)]]
+
+
+def last_lines(device: Device, theme: Theme, cells: int) -> list[Line]:
+    """Return what a device that does not answer held when it last did, and who held it."""
+    last = device.last_read
+    if last is None:
+        return []
+    texts = [f"{last.ago}: {last.memory} in use, by" if last.processes else str(last)]
+    texts += [f"  {each}" for each in last.processes]
+    mark = theme.glyphs.ellipsis
+    return [[Segment(cut(f" {text}", cells, mark=mark), theme.dim)] for text in texts] + [[]]
 
 
 _HOLDER_ROLES = {"user": "owner", "type": "dim", "job": "dim"}
