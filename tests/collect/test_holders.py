@@ -197,8 +197,8 @@ from gpudash.collect.host import LinuxReader
 def complete():
     reader = LinuxReader()
     looks = (reader.holders({0}, ()).get(0) for _ in range(10_000))
-    told = [look.complete for look in looks if look is not None]
-    return told[-1]
+    known = [look.complete for look in looks if look is not None]
+    return known[-1]
 
 print(complete())
 os.setgroups([])

@@ -195,14 +195,14 @@ def test_a_gpu_that_is_out_of_order_may_be_in_use(places: Path, state: DeviceSta
 def test_a_gpu_whose_processes_are_not_known_may_be_in_use(
     places: Path, parent: str | None
 ) -> None:
-    told: Any = {
+    given: Any = {
         "devices": (make_device(parent_uuid=parent),),
         "unlisted": frozenset({parent or gpu_uuid(0)}),
     }
     with holding(places / gpu_uuid(0)) as holder:
-        assert [lease.is_used for lease in leases(LinuxReader(), **told)] == [None]
+        assert [lease.is_used for lease in leases(LinuxReader(), **given)] == [None]
         process = on_gpu(holder.pid)
-        assert [lease.is_used for lease in leases(LinuxReader(), process, **told)] == [True]
+        assert [lease.is_used for lease in leases(LinuxReader(), process, **given)] == [True]
 
 
 def test_who_works_on_an_instance_uses_its_gpu(places: Path) -> None:

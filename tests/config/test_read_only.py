@@ -1,4 +1,4 @@
-"""The setting that forbids signals: where it cannot be told, it holds."""
+"""The setting that forbids signals: where it cannot be read, it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Made-up machines to examine: files in a folder, symbolic links where a path is told to point."""
+"""Made-up machines to examine: files in a folder, symbolic links where a path points."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ def add_nodes(root: Path, *names: str) -> None:
         write(root, f"dev/{name}")
 
 
-def told(checks: list[Check]) -> dict[str, Check]:
+def by_topic(checks: list[Check]) -> dict[str, Check]:
     """The checks by topic."""
     return {check.topic: check for check in checks}

@@ -12,7 +12,7 @@ from gpudash.model.errors import DriverError
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
-from tests.doctor.machines import VERSION, add_gpu, add_module, add_nodes, machine, told, write
+from tests.doctor.machines import VERSION, add_gpu, add_module, add_nodes, by_topic, machine, write
 from tests.factories import gpu_uuid, make_device, make_snapshot
 
 
@@ -54,14 +54,14 @@ def test_a_gpu_without_its_node(tmp_path: Path, inside: bool) -> None:
     add_gpu(tmp_path, "0000:3b:00.0")
     if inside:
         write(tmp_path, ".dockerenv")
-    nodes = told(driver.kernel_checks(machine(tmp_path)))["device nodes"]
+    nodes = by_topic(driver.kernel_checks(machine(tmp_path)))["device nodes"]
     assert nodes.verdict == ("PASS" if inside else "WARN")
     assert inside or nodes.finding == "1 for 2 GPUs"
 
 
 def test_no_module_for_a_gpu(tmp_path: Path) -> None:
     add_gpu(tmp_path, driver=None)
-    module = told(driver.kernel_checks(machine(tmp_path)))["kernel module"]
+    module = by_topic(driver.kernel_checks(machine(tmp_path)))["kernel module"]
     assert module.verdict == "FAIL"
     assert "sudo modprobe nvidia" in (module.advice or "")
 
@@ -69,7 +69,7 @@ def test_no_module_for_a_gpu(tmp_path: Path) -> None:
 def test_nouveau_in_its_place(tmp_path: Path) -> None:
     add_gpu(tmp_path, driver="nouveau")
     write(tmp_path, "sys/module/nouveau/refcnt")
-    assert "nouveau" in told(driver.kernel_checks(machine(tmp_path)))["kernel module"].finding
+    assert "nouveau" in by_topic(driver.kernel_checks(machine(tmp_path)))["kernel module"].finding
 
 
 def test_a_gpu_given_to_a_virtual_machine(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_gpu_given_to_a_virtual_machine(tmp_path: Path) -> None:
     add_nodes(tmp_path, "nvidiactl", "nvidia0", "nvidia-uvm")
     add_gpu(tmp_path)
     add_gpu(tmp_path, "0000:3b:00.0", driver="vfio-pci")
-    bus = told(driver.kernel_checks(machine(tmp_path)))["PCI bus"]
+    bus = by_topic(driver.kernel_checks(machine(tmp_path)))["PCI bus"]
     assert bus.verdict == "WARN"
     assert "1 of 2 NVIDIA GPUs not driven by nvidia: 0000:3b:00.0" in bus.finding
 
@@ -86,14 +86,14 @@ def test_a_sleeping_gpu_is_no_fault(tmp_path: Path) -> None:
     add_module(tmp_path)
     add_gpu(tmp_path)
     write(tmp_path, "sys/bus/pci/devices/0000:1a:00.0/power/runtime_status", "suspended\n")
-    bus = told(driver.kernel_checks(machine(tmp_path)))["PCI bus"]
+    bus = by_topic(driver.kernel_checks(machine(tmp_path)))["PCI bus"]
     assert bus.verdict == "PASS"
     assert "1 asleep" in bus.finding
 
 
 def test_missing_nodes(tmp_path: Path) -> None:
     add_module(tmp_path)
-    nodes = told(driver.kernel_checks(machine(tmp_path)))["device nodes"]
+    nodes = by_topic(driver.kernel_checks(machine(tmp_path)))["device nodes"]
     assert nodes.verdict == "FAIL"
     assert "/dev/nvidiactl" in nodes.finding
 
@@ -105,7 +105,7 @@ def test_nodes_without_permission(tmp_path: Path) -> None:
 
     add_module(tmp_path)
     add_nodes(tmp_path, "nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm")
-    nodes = told(driver.kernel_checks(Closed(str(tmp_path), {})))["device nodes"]
+    nodes = by_topic(driver.kernel_checks(Closed(str(tmp_path), {})))["device nodes"]
     assert nodes.verdict == "FAIL"
     assert nodes.finding == "no permission on /dev/nvidia1"
 
@@ -123,7 +123,7 @@ def test_wsl(tmp_path: Path, has_node: bool) -> None:
     write(tmp_path, "proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2")
     if has_node:
         add_nodes(tmp_path, "dxg")
-    found = told(driver.kernel_checks(machine(tmp_path)))
+    found = by_topic(driver.kernel_checks(machine(tmp_path)))
     assert found["kernel module"].verdict == "PASS"
     assert found["device nodes"].verdict == ("PASS" if has_node else "FAIL")
 
@@ -136,7 +136,7 @@ def test_switches_need_their_manager(tmp_path: Path, runs: bool) -> None:
     write(tmp_path, "sys/bus/pci/devices/0000:85:00.0/class", "0x068000\n")
     if runs:
         write(tmp_path, "proc/812/comm", "nv-fabricmanage\n")
-    fabric = told(driver.kernel_checks(machine(tmp_path)))["fabric manager"]
+    fabric = by_topic(driver.kernel_checks(machine(tmp_path)))["fabric manager"]
     assert fabric.verdict == ("PASS" if runs else "WARN")
 
 
@@ -156,7 +156,7 @@ class Refusing:
 def refusal(root: Path, code: int) -> Check:
     answer = driver.answer(Refusing(code), machine(root))
     assert not answer.is_open
-    return told(answer.checks)["driver"]
+    return by_topic(answer.checks)["driver"]
 
 
 @pytest.mark.parametrize(("code", "advice"), [(9, "on the host"), (12, "--gpus all")])
@@ -190,7 +190,7 @@ def checked(
     *devices: Device, seconds: float = 0.02, root: Path = NOWHERE, **environ: str
 ) -> dict[str, Check]:
     machine = Machine(str(root), environ)
-    return told(driver.gpu_checks(make_snapshot(devices=devices), seconds, machine))
+    return by_topic(driver.gpu_checks(make_snapshot(devices=devices), seconds, machine))
 
 
 def out_of_order(index: int, state: DeviceState) -> Device:

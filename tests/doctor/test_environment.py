@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpudash.doctor import environment
-from tests.doctor.machines import machine, told, write
+from tests.doctor.machines import by_topic, machine, write
 
 HOST = {"proc/self/ns/pid": "pid:[4026531836]"}
 MOUNT = "proc /proc proc rw,nosuid,nodev,noexec,relatime{} 0 0\n"
@@ -28,7 +28,7 @@ def test_a_plain_host(tmp_path: Path) -> None:
 )
 def test_containers(tmp_path: Path, path: str, text: str, kind: str) -> None:
     write(tmp_path, path, text)
-    check = told(environment.checks(machine(tmp_path), uid=0))["container"]
+    check = by_topic(environment.checks(machine(tmp_path), uid=0))["container"]
     assert check.verdict == "PASS"
     assert kind in check.finding
 
@@ -36,14 +36,14 @@ def test_containers(tmp_path: Path, path: str, text: str, kind: str) -> None:
 def test_a_container_that_was_given_no_gpu(tmp_path: Path) -> None:
     write(tmp_path, ".dockerenv")
     given = machine(tmp_path, NVIDIA_VISIBLE_DEVICES="void")
-    check = told(environment.checks(given, uid=0))["container"]
+    check = by_topic(environment.checks(given, uid=0))["container"]
     assert check.verdict == "WARN"
     assert "--gpus all" in (check.advice or "")
 
 
 def test_a_pid_namespace_of_its_own(tmp_path: Path) -> None:
     inside = machine(tmp_path, links={"proc/self/ns/pid": "pid:[4026532444]"})
-    check = told(environment.checks(inside, uid=0))["PID namespace"]
+    check = by_topic(environment.checks(inside, uid=0))["PID namespace"]
     assert check.verdict == "WARN"
     assert "--pid=host" in (check.advice or "")
 
@@ -59,24 +59,24 @@ def test_a_pid_namespace_of_its_own(tmp_path: Path) -> None:
 )
 def test_hidden_processes(tmp_path: Path, options: str, uid: int, verdict: str) -> None:
     write(tmp_path, "proc/self/mounts", MOUNT.format(options))
-    check = told(environment.checks(machine(tmp_path), uid=uid))["/proc"]
+    check = by_topic(environment.checks(machine(tmp_path), uid=uid))["/proc"]
     assert check.verdict == verdict
 
 
 def test_no_proc_at_all(tmp_path: Path) -> None:
-    check = told(environment.checks(machine(tmp_path), uid=1000))["/proc"]
+    check = by_topic(environment.checks(machine(tmp_path), uid=1000))["/proc"]
     assert check.verdict == "WARN"
     assert "not mounted" in check.finding
 
 
 def test_leases_need_a_shared_folder_in_containers(tmp_path: Path) -> None:
     write(tmp_path, ".dockerenv")
-    check = told(environment.checks(machine(tmp_path), uid=0))["leases"]
+    check = by_topic(environment.checks(machine(tmp_path), uid=0))["leases"]
     assert check.verdict == "WARN"
     shared = machine(tmp_path, GPUDASH_LOCK_DIR="/run/gpudash")
-    assert told(environment.checks(shared, uid=0))["leases"].verdict == "WARN"
+    assert by_topic(environment.checks(shared, uid=0))["leases"].verdict == "WARN"
     write(tmp_path, "run/gpudash/GPU-1")
-    assert told(environment.checks(shared, uid=0))["leases"].verdict == "PASS"
+    assert by_topic(environment.checks(shared, uid=0))["leases"].verdict == "PASS"
 
 
 GOOD = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
@@ -97,18 +97,20 @@ def test_none_is_no_fault() -> None:
 
 @pytest.mark.parametrize("name", ["", "dumb"])
 def test_one_that_cannot_show_a_screen(name: str) -> None:
-    found = told(environment.terminal_checks({"TERM": name}, (80, 24), colors="16", utf8=True))
+    found = by_topic(environment.terminal_checks({"TERM": name}, (80, 24), colors="16", utf8=True))
     assert found["terminal"].verdict == "FAIL"
 
 
 def test_what_is_small_or_poor_is_reported() -> None:
-    found = told(environment.terminal_checks({"TERM": "xterm"}, (60, 20), colors="16", utf8=False))
+    found = by_topic(
+        environment.terminal_checks({"TERM": "xterm"}, (60, 20), colors="16", utf8=False)
+    )
     assert {check.verdict for check in found.values()} == {"WARN"}
     assert all(check.advice for check in found.values())
 
 
 def test_a_console_draws_ascii_by_choice() -> None:
-    found = told(
+    found = by_topic(
         environment.terminal_checks(
             {"TERM": "linux", "NO_COLOR": ""}, (80, 24), colors="16", utf8=True
         )

@@ -18,13 +18,13 @@ from tests.fakenvml.build import environment
 @contextmanager
 def places(library: Path, devices: int = 8) -> Iterator[dict[str, str]]:
     """Yield an environment in which idle GPUs can be leased; only root can make the places."""
-    told = {"DEVICES": devices, "LOAD": "idle", "TOPO": "islands"}
-    snapshot = gpudash("--once", "--json", library=library, **told).snapshot
+    settings = {"DEVICES": devices, "LOAD": "idle", "TOPO": "islands"}
+    snapshot = gpudash("--once", "--json", library=library, **settings).snapshot
     with tempfile.TemporaryDirectory(prefix="leases-", dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         for device in snapshot.devices:
             Path(folder, device.uuid or "").touch()
-        yield {**environment(library, **told), "GPUDASH_LOCK_DIR": folder}
+        yield {**environment(library, **settings), "GPUDASH_LOCK_DIR": folder}
 
 
 _RUN = """

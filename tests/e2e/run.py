@@ -48,16 +48,16 @@ def gpudash(
     *arguments: str,
     library: Path,
     timeout: float = 30,
-    **told: object,
+    **settings: object,
 ) -> Result:
-    """Run gpudash to its end; `told` are settings of the stand-in (DEVICES=8).
+    """Run gpudash to its end; `settings` are settings of the stand-in (DEVICES=8).
 
     Raises subprocess.TimeoutExpired, after killing it, when it takes longer than `timeout`.
     """
     start = time.monotonic()
     run = subprocess.run(
         [*GPUDASH, *arguments],
-        env=environment(library, **told),
+        env=environment(library, **settings),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout,

@@ -24,7 +24,7 @@ def seconds(call, *arguments):
     call(*arguments)
     return time.monotonic() - start
 
-def told(**settings):
+def configure(**settings):
     path = os.environ["FAKENVML_CONTROL"]
     with open(path + ".new", "w") as file:
         file.writelines(f"{key}={value}\\n" for key, value in settings.items())

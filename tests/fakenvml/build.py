@@ -56,8 +56,8 @@ def _compiler(directory: Path) -> list[str]:
 
 
 def environment(library: Path, **settings: object) -> dict[str, str]:
-    """Return this process's environment with the stand-in in front and its settings told."""
+    """Return this process's environment with the stand-in in front and its settings."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FAKENVML_")}
-    told = {f"FAKENVML_{key}": str(value) for key, value in settings.items()}
+    declared = {f"FAKENVML_{key}": str(value) for key, value in settings.items()}
     folders = [str(library.parent), os.environ.get("LD_LIBRARY_PATH", "")]
-    return {**kept, **told, "LD_LIBRARY_PATH": ":".join(filter(None, folders))}
+    return {**kept, **declared, "LD_LIBRARY_PATH": ":".join(filter(None, folders))}

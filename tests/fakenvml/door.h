@@ -1,4 +1,4 @@
-/* The door that every call goes through: counts it, checks its handle, plays the faults told. */
+/* The door that every call goes through: counts it, checks its handle, plays the faults that are set. */
 #include <sys/mman.h>
 
 static int inited;
@@ -108,7 +108,7 @@ static int names(const rule_t *r, const char *name) {
     return !name[n] || (name[n] == '_' && name[n + 1] == 'v' && name[n + 2] && !name[n + 3]);
 }
 
-/* Applies the faults that are told for a call: a return value, or seconds to hang. */
+/* Applies the faults that are set for a call: a return value, or seconds to hang. */
 static ret_t faults(const char *name, gpu_t *g, double *hangs) {
     for (int i = 0; i < nrules; i++) {
         rule_t *r = &rules[i];

@@ -1,4 +1,4 @@
-/* Event sets, in which the XIDs told by the settings arrive: each time that the control file is
+/* Event sets, in which the XIDs of the settings arrive: each time that the control file is
  * read anew, once in every set that its device was registered for before. */
 typedef struct { unsigned seen; int next; char registered[MAXDEV]; } set_t;
 

@@ -1,4 +1,4 @@
-/* What the stand-in is told: settings, faults, the control file.
+/* Settings of the stand-in: values, faults, the control file.
  * Every setting KEY is looked up in the control file first, then in FAKENVML_KEY. */
 #include <errno.h>
 #include <fcntl.h>

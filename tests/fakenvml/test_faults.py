@@ -105,9 +105,9 @@ def test_control_file_changes_the_world_while_it_runs(fakenvml: Path, tmp_path: 
         fakenvml,
         """
         code(N.nvmlDeviceGetIndex, D[2])
-        !told(LOST=2, INIT_ERR=9)
+        !configure(LOST=2, INIT_ERR=9)
         code(N.nvmlDeviceGetIndex, D[2]), code(N.nvmlDeviceGetIndex, D[1]), code(N.nvmlInit)
-        !told(PROCS_PER_DEVICE=1, PIDS="77")
+        !configure(PROCS_PER_DEVICE=1, PIDS="77")
         code(N.nvmlDeviceGetIndex, D[2]), code(N.nvmlInit)
         [p.pid for p in N.nvmlDeviceGetComputeRunningProcesses(D[2])]
         """,
@@ -124,10 +124,10 @@ def test_gpus_are_numbered_again_by_the_next_init_only(fakenvml: Path, tmp_path:
         !names = [N.nvmlDeviceGetUUID(d) for d in D]
         !found = lambda: [N.nvmlDeviceGetUUID(N.nvmlDeviceGetHandleByIndex(i)) for i in range(2)]
         !again = lambda: (N.nvmlShutdown(), N.nvmlInit(), N.nvmlDeviceGetCount())[-1]
-        !told(REMOVED=1)
+        !configure(REMOVED=1)
         N.nvmlDeviceGetCount(), code(N.nvmlDeviceGetName, D[1]), code(N.nvmlDeviceGetIndex, D[2])
         again(), found() == [names[0], names[2]], code(N.nvmlDeviceGetIndex, D[2])
-        !told()
+        !configure()
         N.nvmlDeviceGetCount(), code(N.nvmlDeviceGetName, D[1])
         again(), found() == names[:2], N.nvmlDeviceGetIndex(D[1])
         """,
@@ -144,7 +144,7 @@ def test_hang_ends_when_the_control_file_changes(fakenvml: Path, tmp_path: Path)
         fakenvml,
         """
         !import threading
-        !threading.Timer(0.1, told).start()
+        !threading.Timer(0.1, configure).start()
         0.05 < seconds(N.nvmlDeviceGetPowerUsage, D[0]) < 10
         """,
         CONTROL=control,

@@ -78,11 +78,11 @@ def test_xids_are_reported_once_each_time_the_settings_change(
         !sets = [N.nvmlEventSetCreate() for _ in D]
         ![N.nvmlDeviceRegisterEvents(d, 8, s) for d, s in zip(D, sets)]
         code(N.nvmlEventSetWait_v2, sets[1], 0)
-        !told(DEVICES=2, XID="1:79,1:31")
+        !configure(DEVICES=2, XID="1:79,1:31")
         [N.nvmlEventSetWait_v2(sets[1], 0).eventData for _ in range(2)]
         code(N.nvmlEventSetWait_v2, sets[1], 0)
         code(N.nvmlEventSetWait_v2, sets[0], 0)
-        !told(DEVICES=2, XID="0:13")
+        !configure(DEVICES=2, XID="0:13")
         N.nvmlEventSetWait_v2(sets[0], 0).eventData
         """,
         DEVICES=2,

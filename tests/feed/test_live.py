@@ -292,7 +292,7 @@ async def test_waiting_for_a_restart_is_not_taken_for_silence(tmp_path: Path) ->
 async def test_another_interval_is_asked_to_the_collector_that_runs() -> None:
     body = (
         'print(LINE.replace("node", "begun"), flush=True)\n'
-        'for told in sys.stdin: print(LINE.replace("node", told.strip()), flush=True)'
+        'for line in sys.stdin: print(LINE.replace("node", line.strip()), flush=True)'
     )
     async with Listener(body) as listener:
         await until(lambda: listener.snapshots)
@@ -322,31 +322,31 @@ async def test_one_that_is_started_later_has_the_interval_that_was_chosen() -> N
 async def fallen_silent(
     interval: float, *, stale_seconds: float
 ) -> tuple[LiveFeed, list[FeedState]]:
-    """A feed that has told one snapshot, and the states that it tells from then on."""
-    told: list[FeedState] = []
+    """A feed that has sent one snapshot, and its states from then on."""
+    states: list[FeedState] = []
     feed = LiveFeed(
         collector("print(LINE, flush=True)" + SLEEP), interval, limits=Limits(stale=stale_seconds)
     )
     feed.start()
     loop = asyncio.get_running_loop()
-    feed.attach(loop, lambda _new, _: None, lambda: told.append(feed.state))
+    feed.attach(loop, lambda _new, _: None, lambda: states.append(feed.state))
     await until(lambda: feed.latest)
-    return feed, told
+    return feed, states
 
 
 async def test_silence_is_noticed_by_the_interval_that_was_chosen() -> None:
-    feed, told = await fallen_silent(60.0, stale_seconds=0.05)
+    feed, states = await fallen_silent(60.0, stale_seconds=0.05)
     feed.change_interval(0.01)
-    await until(lambda: FeedState.STALE in told)
+    await until(lambda: FeedState.STALE in states)
     feed.stop()
 
 
 async def test_silence_is_noticed_however_often_the_interval_is_changed() -> None:
-    feed, told = await fallen_silent(0.01, stale_seconds=0.2)
+    feed, states = await fallen_silent(0.01, stale_seconds=0.2)
 
     def is_told() -> bool:
         feed.change_interval(0.03 - feed.interval)
-        return FeedState.STALE in told
+        return FeedState.STALE in states
 
     await until(is_told)
     feed.stop()

@@ -21,21 +21,21 @@ from tests.factories import GIB, make_device, make_snapshot
 
 
 @pytest.fixture
-def told(capfd: pytest.CaptureFixture[str]) -> Callable[[], str]:
+def written(capfd: pytest.CaptureFixture[str]) -> Callable[[], str]:
     """What went to stderr since it was asked for last."""
     return lambda: capfd.readouterr().err
 
 
-def test_no_time_at_all(told: Callable[[], str]) -> None:
+def test_no_time_at_all(written: Callable[[], str]) -> None:
     assert not Waiting(0, since=time.monotonic()).within_deadline("1 GPU wanted, 0 free")
-    assert told() == "gpudash: 1 GPU wanted, 0 free\n"
+    assert written() == "gpudash: 1 GPU wanted, 0 free\n"
 
 
-def test_a_line_a_minute_without_a_terminal(told: Callable[[], str]) -> None:
+def test_a_line_a_minute_without_a_terminal(written: Callable[[], str]) -> None:
     waiting = Waiting(None, since=time.monotonic() - 185)
     for _ in range(3):
         assert waiting.within_deadline("1 GPU wanted, 0 free")
-    assert re.fullmatch(r"gpudash: waiting 3m\d\ds: 1 GPU wanted, 0 free\n", told())
+    assert re.fullmatch(r"gpudash: waiting 3m\d\ds: 1 GPU wanted, 0 free\n", written())
 
 
 def test_a_line_that_is_replaced_on_a_terminal() -> None:
@@ -57,11 +57,11 @@ def test_a_line_that_is_replaced_on_a_terminal() -> None:
     assert "\n" not in text
 
 
-def test_time_that_is_over(told: Callable[[], str]) -> None:
+def test_time_that_is_over(written: Callable[[], str]) -> None:
     waiting = Waiting(5, since=time.monotonic() - 6)
     assert waiting.is_over
     assert not waiting.within_deadline("none")
-    assert told() == "gpudash: none\n"
+    assert written() == "gpudash: none\n"
 
 
 def test_what_can_never_be() -> None:
