@@ -1,6 +1,8 @@
+import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,12 +31,15 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def directory() -> str:
-    """A directory of sysfs, as that of a GPU is one."""
+def directory() -> Iterator[str]:
+    """A directory of sysfs, as that of a GPU is one; for one test of this machine at a time."""
     found = sorted(Path("/sys/bus/pci/devices").glob("*"))
     if not found:
         pytest.skip("this machine shows no PCI device, whose directory would be locked")
-    return str(found[0])
+    turn = os.open("/sys/bus/pci", os.O_RDONLY)
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    yield str(found[0])
+    os.close(turn)
 
 
 def start_ticks() -> int:

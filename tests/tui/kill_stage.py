@@ -8,12 +8,15 @@ from collections.abc import Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from gpudash.actions.kill.run import Timeouts
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.actions.kill import ask
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.kill import KillScreen
+from tests import waiting
 from tests.actions.kill.shown import HERE, shown
 from tests.factories import GIB, make_process_device, make_snapshot
 from tests.tui.stage import HandFeed, screen_lines
@@ -50,20 +53,32 @@ class Stage:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for a condition, and until all that was drawn with it is laid out."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + waiting.LIMIT_SECONDS
         await self.pilot.pause()
         while not condition():
             assert time.monotonic() < deadline, self.text
             await self.pilot.pause(0.02)
             await self.pilot.pause()
 
-    async def shows(self, text: str) -> None:
-        await self.until(lambda: text in self.text)
+    async def shows(self, *texts: str) -> None:
+        """Wait until all of it is on the screen, whose parts are drawn one after another."""
+        await self.until(lambda: all(text in self.text for text in texts))
 
     async def reports(self, text: str) -> None:
         """Wait for an outcome, of which the footer shows what there is room for."""
         await self.until(lambda: text in self.app.dashboard.message)
         await self.until(lambda: self.app.dashboard.message[:30] in self.footer)
+
+    async def repeats(self, snapshot: Snapshot, until: str) -> None:
+        """Give one that shows the same until an outcome is reported: it takes some samples."""
+
+        def is_reported() -> bool:
+            if until not in self.app.dashboard.message:
+                self.feed.give(replace(snapshot))
+            return until in self.app.dashboard.message
+
+        await self.until(is_reported)
+        await self.reports(until)
 
     async def asked(self) -> KillScreen:
         """The dialog, once it is open and obeys."""

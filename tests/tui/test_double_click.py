@@ -11,6 +11,7 @@ from gpudash.tui.app import GpudashApp
 from gpudash.tui.dialogs.choose import ChooseScreen
 from tests.tui.kill_stage import process_for, stage
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
+from tests.waiting import LIMIT_SECONDS
 
 _BESIDE = (1, 38)
 
@@ -68,7 +69,7 @@ async def test_on_a_button_answers_once(victim: Any, button: str, status: int | 
         assert on.app.screen is on.app.screen_stack[0]
         if status is not None:
             await on.reports("killed")
-            assert victim.wait(5) == status
+            assert victim.wait(LIMIT_SECONDS) == status
         assert victim.poll() == status
 
 

@@ -7,19 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from textual.events import Key
 
 from gpudash.actions.kill.run import TIMEOUTS, Timeouts
 from gpudash.tui import status
 from gpudash.tui.dialogs.kill import KillScreen
+from tests import waiting
 from tests.actions.kill.family import Family
 from tests.actions.kill.shown import shown
 from tests.factories import GIB, make_device, make_process_device
 from tests.holders import Holder
 from tests.tui.kill_stage import LAUNCHER, Start, host_of, process_for, stage
 from tests.tui.stage import process_of
+from tests.waiting import LIMIT_SECONDS
 
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); signal.pause()"
 
@@ -34,7 +35,7 @@ async def test_a_confirmed_kill_reports_the_memory_that_was_seen_to_be_freed(vic
         on.feed.give(host_of(process))
         on.feed.give(host_of())
         await on.reports(f"killed {victim.pid} (alice): 2.0 GiB freed on GPU 0-1")
-        assert victim.wait(5) == -9
+        assert victim.wait(LIMIT_SECONDS) == -9
 
 
 async def test_memory_that_the_driver_still_counts_is_not_called_freed(victim: Any) -> None:
@@ -43,22 +44,18 @@ async def test_memory_that_the_driver_still_counts_is_not_called_freed(victim: A
         await on.ask(process)
         await on.pilot.press("y")
         await on.reports(f"killed {victim.pid}")
-        for _ in range(3):
-            on.feed.give(host_of(process))
-            await on.pilot.pause(0.1)
-        await on.reports("the driver still counts 2.0 GiB on GPU 0-1")
+        await on.repeats(host_of(process), "the driver still counts 2.0 GiB on GPU 0-1")
         on.feed.give(host_of())
         await on.reports(f"killed {victim.pid} (alice): 2.0 GiB freed on GPU 0-1")
 
 
 async def test_a_zombie_is_reported_once_it_has_lasted_and_until_it_is_reaped(victim: Any) -> None:
     ended = f"killed {victim.pid} (alice)"
-    async with stage(timeouts=TIMEOUTS._replace(reap=1.0)) as on:
+    async with stage(timeouts=TIMEOUTS._replace(reap=0.1)) as on:
         await on.ask(process_for(victim.pid, devices=()))
         await on.pilot.press("y")
-        await on.until(lambda: on.app.dashboard.message == ended)
         await on.reports(f"{ended}; zombie: parent {os.getpid()} ")
-        victim.wait(5)
+        victim.wait(LIMIT_SECONDS)
         await on.until(lambda: on.app.dashboard.message == ended)
 
 
@@ -70,10 +67,7 @@ async def test_what_is_reported_next_ends_the_correction_of_what_was_configured_
         await on.ask(process)
         await on.pilot.press("y")
         await on.reports(f"killed {victim.pid}")
-        for _ in range(3):
-            on.feed.give(host_of(process))
-            await on.pilot.pause(0.1)
-        await on.reports("the driver still counts 2.0 GiB on GPU 0-1")
+        await on.repeats(host_of(process), "the driver still counts 2.0 GiB on GPU 0-1")
         on.app.show_message("")
         on.feed.give(host_of())
         await on.until(lambda: not on.app.workers)
@@ -111,7 +105,7 @@ async def test_an_ignored_sigterm_leads_to_the_offer_of_sigkill(start: Start) ->
         await on.asked()
         await on.pilot.press("y")
         await on.reports(f"killed {deaf.pid}")
-        assert deaf.wait(5) == -9
+        assert deaf.wait(LIMIT_SECONDS) == -9
 
 
 class HeldTimeouts(Timeouts):
@@ -121,7 +115,7 @@ class HeldTimeouts(Timeouts):
 
     @property
     def end(self) -> float:
-        assert self.is_released.wait(30)
+        assert self.is_released.wait(LIMIT_SECONDS)
         return 0.1
 
 
@@ -134,8 +128,7 @@ async def test_the_offer_waits_for_another_question_and_can_be_refused(start: St
         await on.ask(process_for(deaf.pid), key="T")
         await on.pilot.press("y")
         await on.pilot.press("h")
-        assert on.app.screen.is_modal
-        assert not isinstance(on.app.screen, KillScreen)
+        await on.until(lambda: on.app.screen.is_modal and type(on.app.screen) is not KillScreen)
         timeouts.is_released.set()
         await on.until(lambda: "ignored SIGTERM" in on.app.dashboard.message)
         await on.pilot.pause(0.3)
@@ -152,24 +145,27 @@ async def test_children_that_keep_the_memory_are_offered_to_be_killed(
     gpu_holder: Callable[..., Holder],
 ) -> None:
     job = gpu_holder("(sleep 600 & exec sleep 600)")
-    (child,) = psutil.Process(job.pid).children()
+    child = waiting.child_of(job.pid)
     async with stage(timeouts=TIMEOUTS._replace(release=0.0)) as on:
         process = process_for(job.pid)
         await on.ask(process)
         await on.shows("children  1, with no GPU memory: they stay")
         await on.pilot.press("y")
         await on.reports(f"killed {job.pid}")
-        for _ in range(3):
-            on.feed.give(host_of(process))
-            await on.pilot.pause(0.1)
+
+        def is_asked() -> bool:
+            if not on.app.screen.is_modal:
+                on.feed.give(host_of(process))
+            return bool(on.app.screen.is_modal)
+
+        await on.until(is_asked)
         screen = await on.asked()
-        await on.shows(f"its child {child.pid} still runs")
-        await on.shows("kill it, too?")
+        await on.shows(f"its child {child} still runs", "kill it, too?")
         assert "on GPU -" not in on.text
-        assert screen._selection.rows[0].process.pid == child.pid
+        assert screen._selection.rows[0].process.pid == child
         await on.pilot.press("y")
-        await on.reports(f"killed {child.pid}")
-        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+        await on.reports(f"killed {child}")
+        assert waiting.has_ended(child)
 
 
 async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(victim: Any) -> None:
@@ -178,10 +174,8 @@ async def test_a_gpu_that_is_lost_meanwhile_is_not_said_to_be_free(victim: Any) 
         await on.pilot.press("y")
         await on.reports(f"killed {victim.pid}")
         lost = (make_device(index=0), make_device(index=1, state="lost"))
-        for _ in range(3):
-            on.feed.give(host_of(devices=lost))
-            await on.pilot.pause(0.1)
-        await on.reports("1.0 GiB freed on GPU 0; unknown whether memory was freed on GPU 1")
+        freed = "1.0 GiB freed on GPU 0; unknown whether memory was freed on GPU 1"
+        await on.repeats(host_of(devices=lost), freed)
 
 
 async def test_what_is_sent_is_recorded(victim: Any, state: Path) -> None:
@@ -208,13 +202,12 @@ async def test_tagged_processes_are_one_question(start: Start) -> None:
         on.app.dashboard.listing.tagged = {each.key for each in processes[:2]}
         await on.pilot.press("K")
         await on.asked()
-        assert "Kill these 2 processes?" in on.text
-        assert "frees     4.0 GiB on GPU 0-1" in on.text
+        await on.shows("Kill these 2 processes?", "frees     4.0 GiB on GPU 0-1")
         await on.pilot.press("y")
         await on.reports("2 of 2 processes ended after SIGKILL")
         on.feed.give(host_of(processes[2]))
         await on.reports("ended after SIGKILL: 4.0 GiB freed on GPU 0-1")
-        assert (one.wait(5), two.wait(5)) == (-9, -9)
+        assert (one.wait(LIMIT_SECONDS), two.wait(LIMIT_SECONDS)) == (-9, -9)
         assert spared.poll() is None
 
 
@@ -228,7 +221,7 @@ async def test_one_refused_of_several_is_named_and_spares_no_other(start: Start)
         await on.asked()
         await on.shows("1 of 2 cannot be signalled: PID 1 is init")
         await on.pilot.press("y")
-        assert one.wait(5) == -9
+        assert one.wait(LIMIT_SECONDS) == -9
 
 
 async def test_one_of_several_that_ends_by_itself_is_marked(start: Start) -> None:
@@ -240,12 +233,14 @@ async def test_one_of_several_that_ends_by_itself_is_marked(start: Start) -> Non
         await on.asked()
         one.kill()
         one.wait()
-        await on.shows("1 of 2 has ended: nothing is sent there")
-        assert "Kill this process?" in on.text
-        assert "frees     2.0 GiB on GPU 0-1" in on.text
-        assert "it has ended by itself" in on.text
+        await on.shows(
+            "1 of 2 has ended: nothing is sent there",
+            "Kill this process?",
+            "frees     2.0 GiB on GPU 0-1",
+            "it has ended by itself",
+        )
         await on.pilot.press("y")
-        assert two.wait(5) == -9
+        assert two.wait(LIMIT_SECONDS) == -9
 
 
 async def test_one_that_ended_and_one_that_is_refused_have_labels_of_their_own(
@@ -259,8 +254,10 @@ async def test_one_that_ended_and_one_that_is_refused_have_labels_of_their_own(
         await on.asked()
         one.kill()
         one.wait()
-        await on.shows("ended     ! 1 of 2 has ended: nothing is sent there")
-        assert "refused   ✗ 1 of 3 cannot be signalled" in on.text
+        await on.shows(
+            "ended     ! 1 of 2 has ended: nothing is sent there",
+            "refused   ✗ 1 of 3 cannot be signalled",
+        )
 
 
 async def test_one_without_gpu_memory_is_not_given_a_gpu(start: Start) -> None:
@@ -282,8 +279,7 @@ async def test_a_tree_is_listed_and_goes_only_when_asked_for() -> None:
             await on.shows("children  1, with no GPU memory: they stay")
             assert f"+ {worker}" not in on.text
             await on.pilot.press("t")
-            await on.shows(f"+ {worker}")
-            assert "[x] with the children" in on.text
+            await on.shows(f"+ {worker}", "[x] with the children")
             await on.click("[x] with")
             await on.shows("[ ] with the children")
             await on.pilot.press("t", "y")
@@ -304,17 +300,15 @@ async def test_memory_of_children_counts_once_they_go_too() -> None:
             assert on.app.dashboard.listing.select(shown(family.pid).key)
             await on.pilot.press("K")
             await on.asked()
-            await on.shows("1, with 3.0 GiB on GPU 1: they stay")
-            assert "frees     2.0 GiB on GPU 0-1" in on.text
+            await on.shows("1, with 3.0 GiB on GPU 1: they stay", "frees     2.0 GiB on GPU 0-1")
             await on.pilot.press("t")
-            await on.shows("frees     5.0 GiB on GPU 0-1")
-            assert "GPU 1 4.0 GiB" in on.text
+            await on.shows("frees     5.0 GiB on GPU 0-1", "GPU 1 4.0 GiB")
 
 
 async def test_workers_that_outlive_their_launcher_get_the_signal_too() -> None:
     with Family(("sh", "-c", LAUNCHER)) as family:
         family.until(lambda alive: len(alive) == 2)
-        async with stage(timeouts=TIMEOUTS._replace(root_first=0.2)) as on:
+        async with stage(timeouts=TIMEOUTS._replace(root_first=1.0)) as on:
             await on.ask(process_for(family.pid), key="T")
             await on.shows("children  1")
             await on.pilot.press("t", "y")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -16,6 +17,7 @@ from gpudash.tui.link import FrameLimiter
 from tests.factories import make_host
 from tests.tui.kill_stage import Stage, Start, host_of, process_for, stage
 from tests.tui.stage import CaptureDriver, HandFeed, process_of
+from tests.waiting import LIMIT_SECONDS, child_of, until
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\u202e[/x][@click=app.bell]\n"
 
@@ -42,7 +44,7 @@ async def test_the_dialog_stays_with_its_process_when_the_list_changes(victim: A
         on.feed.give(host_of(process_of(1)))
         assert str(victim.pid) in on.text
         await on.pilot.press("y")
-        assert victim.wait(5) == -9
+        assert victim.wait(LIMIT_SECONDS) == -9
 
 
 async def test_a_long_command_scrolls_to_its_end_by_keys_and_wheel(victim: Any) -> None:
@@ -122,7 +124,7 @@ async def test_what_is_answered_is_all_on_the_terminal(start: Start, with_tree: 
     parent = start("sh", "-c", "sleep 600 & echo; wait")
     assert parent.stdout is not None
     parent.stdout.readline()
-    children = psutil.Process(parent.pid).children()
+    child = child_of(parent.pid)
     async with stage() as on:
         line = ("python", *(f"--option-{n}" for n in range(90)))
         screen = await on.ask(process_for(parent.pid, command_line=line))
@@ -140,8 +142,7 @@ async def test_what_is_answered_is_all_on_the_terminal(start: Start, with_tree: 
             assert not (seen and with_tree) or "tree [x]" in words
             assert screen._readable is (size in SIZES[with_tree:])
         await on.pilot.press("escape")
-    for child in children:
-        child.kill()
+    os.kill(child, signal.SIGKILL)
 
 
 async def test_enter_cancels_what_cannot_be_read(victim: Any) -> None:
@@ -162,7 +163,7 @@ async def test_what_just_fits_is_answered(victim: Any, size: tuple[int, int]) ->
         for text in ("Kill this process?", str(victim.pid), "Kill  y"):
             assert text in on.text
         await on.pilot.press("pagedown", "y")
-        assert victim.wait(5) == -9
+        assert victim.wait(LIMIT_SECONDS) == -9
 
 
 @pytest.mark.parametrize("key", ["escape", "n", "q", "enter"])
@@ -179,7 +180,7 @@ async def test_enter_acts_only_from_the_button_that_acts(victim: Any) -> None:
         await on.ask(process_for(victim.pid))
         await on.pilot.press("tab", "enter")
         await on.reports("killed")
-        assert victim.wait(5) == -9
+        assert victim.wait(LIMIT_SECONDS) == -9
 
 
 async def test_keys_and_clicks_that_come_too_early_do_not_answer(victim: Any) -> None:
@@ -241,7 +242,7 @@ async def test_each_key_presets_its_signal(victim: Any, key: str, verb: str, sta
         await on.ask(process_for(victim.pid), key=key)
         assert f"{verb} this process?" in on.text
         await on.click(f"{verb}  y")
-        assert victim.wait(5) == status
+        assert victim.wait(LIMIT_SECONDS) == status
 
 
 async def test_signals_can_be_cycled_clicked_and_named(victim: Any) -> None:
@@ -259,7 +260,7 @@ async def test_signals_can_be_cycled_clicked_and_named(victim: Any) -> None:
         await on.pilot.press("1", "2", "enter")
         await on.shows("Send SIGUSR2 to this process?")
         await on.pilot.press("y")
-        assert victim.wait(5) == -12
+        assert victim.wait(LIMIT_SECONDS) == -12
 
 
 async def test_a_signal_that_does_not_end_is_reported_as_sent(victim: Any) -> None:
@@ -269,7 +270,7 @@ async def test_a_signal_that_does_not_end_is_reported_as_sent(victim: Any) -> No
         await on.shows("holds     2.0 GiB")
         await on.pilot.press("y")
         await on.reports(f"SIGSTOP sent to {victim.pid} (alice)")
-        assert psutil.Process(victim.pid).status() == psutil.STATUS_STOPPED
+        until(lambda: psutil.Process(victim.pid).status() == psutil.STATUS_STOPPED)
 
 
 async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> None:
@@ -293,7 +294,7 @@ async def test_what_is_no_plain_job_is_asked_about_once_more(victim: Any) -> Non
         await on.asked()
         await on.pilot.press("y")
         await on.reports("killed")
-        assert victim.wait(5) == -9
+        assert victim.wait(LIMIT_SECONDS) == -9
 
 
 async def test_a_process_that_ends_by_itself_leaves_nothing_to_confirm(start: Start) -> None:

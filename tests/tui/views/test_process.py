@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import psutil
 import pytest
 from textual.pilot import Pilot
 
@@ -21,6 +22,7 @@ from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.views.process import Inspector, ProcessView
 from gpudash.tui.views.process.facts import Details
+from tests import waiting
 from tests.actions.kill.shown import HERE, WAIT_SECONDS, shown
 from tests.factories import make_host, make_process, make_snapshot
 from tests.holders import Holder
@@ -43,22 +45,11 @@ def job() -> Iterator[int]:
     """A real process with a child, a secret and hostile variables."""
     script = "import subprocess, time; subprocess.Popen(['sleep', '600']).wait()"
     with subprocess.Popen((sys.executable, "-c", script), env=ENVIRONMENT, cwd="/usr") as child:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not children(child.pid):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        below = children(child.pid)
+        below = waiting.child_of(child.pid)
+        waiting.until(lambda: psutil.Process(below).cmdline() == ["sleep", "600"])
         yield child.pid
-        for pid in (child.pid, *below):
+        for pid in (child.pid, below):
             os.kill(pid, 9)
-
-
-def children(pid: int) -> list[int]:
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except FileNotFoundError:
-        return []
 
 
 def host_of(*processes: Process, **overrides: Any) -> Snapshot:
@@ -395,10 +386,7 @@ def look(inspector: Inspector, told: Told, process: Process) -> None:
     """One look, waited for."""
     inspector.begin(process, SNAPSHOT)
     inspector.take(told.next())
-    deadline = time.monotonic() + WAIT_SECONDS
-    while inspector.is_reading:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    waiting.until(lambda: not inspector.is_reading)
 
 
 def test_looks_beside_the_caller() -> None:
@@ -430,6 +418,10 @@ def test_what_was_seen_outlasts_the_process(holders: Holders) -> None:
     assert not inspector.is_reading
 
 
+def inspections() -> int:
+    return [thread.name for thread in threading.enumerate()].count("inspection")
+
+
 def test_a_look_that_hangs_is_said_and_not_repeated() -> None:
     told, release = Told(), threading.Event()
 
@@ -440,12 +432,13 @@ def test_a_look_that_hangs_is_said_and_not_repeated() -> None:
 
     now = 100.0
     inspector = Inspector(hang, clock=lambda: now)
+    waiting.until(lambda: not inspections())  # of earlier tests
     inspector.begin(shown(os.getpid()), SNAPSHOT)
     seen = told.next()
     now += 12
     assert inspector.waiting == "/proc does not answer for 12s"
     inspector.begin(shown(os.getpid()), SNAPSHOT)
-    assert [thread.name for thread in threading.enumerate()].count("inspection") == 1
+    assert inspections() == 1
     release.set()
     inspector.take(seen)
     assert inspector.latest is seen
