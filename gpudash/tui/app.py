@@ -21,8 +21,14 @@ from gpudash.analysis.health.changes import FindingChanges
 from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.errors import ExitStatus, FilterError
 from gpudash.model.wire import Received
-from gpudash.tui.actions import choices, processes, time, views
-from gpudash.tui.bindings import ACTIONS_OF_OVERVIEW, ACTIONS_OF_SELECTION, bindings, remap
+from gpudash.tui.actions import choices, processes, screenshot, time, views
+from gpudash.tui.bindings import (
+    ACTIONS_OF_OVERVIEW,
+    ACTIONS_OF_PANELS,
+    ACTIONS_OF_SELECTION,
+    bindings,
+    remap,
+)
 from gpudash.tui.cells import color_system
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS
@@ -324,6 +330,8 @@ class GpudashApp(TerminalApp):
             return action == "suspend_process"
         if isinstance(self.focused, Edit) and action not in _WHILE_TYPING:
             return False
+        if self.dashboard.enlarged and action in ACTIONS_OF_PANELS:
+            return False
         if isinstance(self.screen, View) and (
             action in ACTIONS_OF_OVERVIEW
             or (action in ACTIONS_OF_SELECTION and not self.screen.may_signal)
@@ -353,6 +361,7 @@ class GpudashApp(TerminalApp):
     action_palette = choices.choose_action
     action_choose_theme = choices.choose_theme
     action_save_settings = choices.save_settings
+    action_save_screen = screenshot.save_screen
 
     # Keys: time and the driver
 

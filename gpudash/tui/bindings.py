@@ -178,6 +178,8 @@ ACTIONS_OF_OVERVIEW = _actions(
     if key.group in ("Move", "Sort", "Filter", "GPUs", "Panels") or key.id == "process.tag"
 )
 """What would change unseen while another view lies above the overview."""
+ACTIONS_OF_PANELS = frozenset({"toggle_panel", "choose_metric"})
+"""What would change unseen while one part has all the room."""
 ACTIONS_OF_SELECTION = _actions(
     key for key in OVERVIEW_KEYS if key.signals or key.action.startswith(("copy", "view_process"))
 )

@@ -68,6 +68,14 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "save what keys changed as settings",
         words="keep preferences config order panels",
     ),
+    Key(
+        "screen.picture",
+        "S",
+        "S",
+        "save_screen",
+        "save a picture of the screen (SVG)",
+        words="screenshot image export",
+    ),
     Key("screen.mistakes", "exclamation_mark", "!", "mistakes", "show mistakes in the settings"),
     Key(
         "screen.redraw", "ctrl+l,f5", "^L", "redraw", "redraw the screen (also F5)", words="refresh"

@@ -44,7 +44,7 @@ def error_text(feed: SnapshotFeed, device: Device | None) -> str:
     if feed.state is FeedState.RELEASED:
         if lingering():
             return "a collector hangs in the driver, which still has the GPUs"
-        return "GPUs released: X or kill -USR1 takes them back"
+        return "GPUs released: X takes them back"
     if feed.error is not None:
         return feed.error
     if feed.player is not None and feed.player.message:

@@ -151,7 +151,7 @@ def test_gpus_are_let_go_of_and_taken_back(fakenvml: Path, tmp_path: Path, way: 
         terminal.wait_for("A100")
         assert uses(device, *terminal.processes())
         release(terminal, way)
-        terminal.wait_for("GPUs released: X or kill -USR1 takes them back")
+        terminal.wait_for("GPUs released: X takes them back")
         terminal.wait_for("RELEASED")
         terminal.wait_until(lambda: not uses(device, *terminal.processes()))
         assert collectors(terminal) == []

@@ -51,3 +51,15 @@ async def test_a_gpu_that_is_left_alone_is_looked_at(state: str) -> None:
         await pilot.pause()
         assert feed.resumed == 1
         assert "left alone on battery" not in screen_lines(app)[-1]
+
+
+async def test_no_panel_is_changed_while_one_part_has_all_the_room() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press("z", "o", "c", "v", "M")
+        assert app.dashboard.hidden == frozenset()
+        assert not app.screen.is_modal
+        await pilot.press("z", "o")
+        assert app.dashboard.hidden == {"host"}

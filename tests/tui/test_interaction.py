@@ -166,7 +166,7 @@ async def test_enter_keeps_the_gpus_that_were_marked() -> None:
         feed.give(busy_snapshot(8))
         await pilot.press("g", "home", "down", "space")
         await pilot.pause()
-        assert "Enter closes" in text_of(app)
+        assert "Enter chooses" not in text_of(app)
         y = next(y for y, line in enumerate(screen_lines(app)) if " GPU 3 " in line)
         await pilot.click(offset=(20, y))
         await pilot.press("enter")

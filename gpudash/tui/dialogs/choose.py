@@ -246,7 +246,7 @@ class ChooseScreen(Dialog["str | None"]):
     def _describe(self) -> None:
         """Show the keys that do something, as many as fit, and where in the list the cursor is."""
         toggles = "" if self._toggled is None else "Space on or off  "
-        leaving = "Enter closes" if self._marking else "Enter chooses  Esc closes"
+        leaving = "Esc closes" if self._marking else "Enter chooses  Esc closes"
         place = f"{(self._list.highlighted or 0) + 1} of {len(self._shown)}" if self._shown else ""
         texts = (f"{toggles}{leaving}  {place}", f"{toggles}Esc closes", "Esc closes")
         fits = next((text for text in texts if len(text) + 4 <= self._cells), "")

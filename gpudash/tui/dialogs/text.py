@@ -83,7 +83,7 @@ class TextScreen(Dialog[None]):
     def _describe(self) -> None:
         """Show what closes it, and which part is in view if not all is."""
         room = self._box.size.height
-        keys = "Esc close"
+        keys = "Esc closes"
         if self._count > room > 0:
             first = round(self._box.scroll_y) + 1
             place = f"{first}-{min(first + room - 1, self._count)} of {self._count}"

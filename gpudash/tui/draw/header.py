@@ -66,8 +66,8 @@ def _fitting(
 ) -> tuple[Line, Line]:
     """Return the fullest left and right parts that fit beside each other.
 
-    The summary is whole as long as the pace and the clock can give way; then its words are
-    shortened, and only when the host's name has given way too, some are left out.
+    The summary is whole as long as the pace and the clock can give way; then what is fine is left
+    out, and only when the host's name has given way too, other states are.
     """
     host = snapshot.host
     name = ("gpudash", theme.header_strong)
@@ -82,7 +82,8 @@ def _fitting(
         return fitting
     texts = shorter_summaries(snapshot, theme.glyphs.ellipsis)
     brief, *shorter = [(text, theme.header) for text in texts]
-    briefs = ([known[0], brief], [known[1]], [brief], *([text] for text in shorter))
+    named = ([known[0], text] for text in (brief, *shorter[:1]))
+    briefs = (*named, [known[1]], [brief], *([text] for text in shorter))
     tries = [(parts, right) for parts in briefs for right in rights]
     if fitting := _first_fitting(tries, theme, cells):
         return fitting

@@ -71,6 +71,13 @@ def test_what_is_busy_gives_way_to_the_time_of_what_is_not_of_now() -> None:
     assert ":" in shown.rpartition("PAUSED")[2]
 
 
+def test_the_host_keeps_its_name_longer_than_the_pace_and_what_is_fine() -> None:
+    shown = text(82, marks=("PAUSED",))
+    assert "demo-of-eight-gpus" in shown
+    assert "every" not in shown
+    assert "1 hot, 1 held idle, 1 free" in shown
+
+
 @pytest.mark.parametrize("marks", [(), ("PAUSED",)])
 def test_uses_keep_their_order_and_commas_at_any_width(marks: tuple[str, ...]) -> None:
     order = ["1 hot", "5 busy", "1 held idle", "1 free"]

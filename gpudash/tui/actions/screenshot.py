@@ -1,0 +1,73 @@
+"""Saving the screen as an SVG file, for a report or a chat."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import threading
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpudash.tui.app import GpudashApp
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+_MAX_FILES = 1000
+"""Of one second that are tried before another folder is."""
+
+
+def save_screen(app: GpudashApp) -> None:
+    """Save what is shown to a file named after the host and the time of the sample.
+
+    It goes to the working directory, or home where that takes no file; the result is a message.
+    """
+    snapshot = app.dashboard.snapshot
+    host = _NOT_IN_NAMES.sub("-", snapshot.host.hostname or "").strip(".-")
+    time = f"{snapshot.taken_at.astimezone():%Y%m%d-%H%M%S}"
+    stem = "-".join(["gpudash", *filter(None, [host]), time])
+    picture = app.export_screenshot(title=stem)
+    loop = asyncio.get_running_loop()
+
+    def write() -> None:
+        message = save(picture, stem)
+        # The program may have ended meanwhile.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(partial(app.show_message, message))
+
+    # A daemon: a folder that does not answer must not keep the program from ending.
+    threading.Thread(target=write, daemon=True).start()
+
+
+def save(picture: str, stem: str) -> str:
+    """Write a picture to a new file that only its user can read; return where it is, or why not."""
+    reason = ""
+    for folder in (".", os.path.expanduser("~")):
+        try:
+            path = _write(picture, os.path.join(os.path.abspath(folder), stem))
+            return f"saved the screen to {path}"
+        except OSError as error:
+            reason = reason or f"{error.strerror or error}"
+    return f"the screen is not saved: {reason}; start gpudash in a folder that you can write to"
+
+
+def _write(picture: str, stem: str) -> str:
+    """Write a file that is not there yet, and return its path."""
+    for number in count(1):
+        path = f"{stem}.svg" if number == 1 else f"{stem}-{number}.svg"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            if number < _MAX_FILES:
+                continue
+            raise
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(picture)
+        except OSError:
+            os.unlink(path)
+            raise
+        break
+    return path

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from gpudash.tui.actions.screenshot import save
+from gpudash.tui.app import GpudashApp
+from tests.factories import make_host
+from tests.tui.kill_stage import Stage
+from tests.tui.stage import CaptureDriver, HandFeed, busy_snapshot
+
+
+def text_in(path: Path) -> str:
+    """The text of a picture."""
+    return "".join(ElementTree.parse(path).getroot().itertext()).replace("\xa0", " ")
+
+
+async def test_a_key_saves_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    feed = HandFeed()
+    app = GpudashApp(feed, driver_class=CaptureDriver)
+    async with app.run_test(headless=False, size=(100, 30)) as pilot:
+        feed.give(busy_snapshot(processes=1, host=make_host(hostname="../h\u00f6st")))
+        await pilot.pause()
+        feed.give(busy_snapshot(host=make_host(hostname="../h\u00f6st"), processes=5))
+        await pilot.press("j", "S", "S")
+        await Stage(app, pilot, feed).until(lambda: len(os.listdir(tmp_path)) == 2)
+        await Stage(app, pilot, feed).until(lambda: "saved the screen" in app.dashboard.message)
+        assert str(tmp_path) in app.dashboard.message
+    first, second = sorted(tmp_path.iterdir(), key=lambda path: len(path.name))
+    assert first.name.startswith("gpudash-h-st-")
+    assert second.stem == f"{first.stem}-2"
+    assert stat.S_IMODE(first.stat().st_mode) == 0o600
+    for command in ("job0.py", "job4.py", "GPU-MEM"):
+        assert command in text_in(first)
+
+
+def test_a_folder_that_takes_no_file_leaves_it_to_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert str(tmp_path / "name.svg") in save("<svg/>", "name")
+    assert (tmp_path / "name.svg").read_text() == "<svg/>"
+    monkeypatch.setenv("HOME", str(gone))
+    assert save("<svg/>", "name").startswith("the screen is not saved: No such file or directory")
