@@ -17,7 +17,7 @@ async def test_no_size_is_too_small_or_too_large() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
     async with app.run_test(size=(80, 24)) as pilot:
-        for devices, processes in [(0, 0), (1, 1), (8, 30), (64, 100)]:
+        for devices, processes in [(0, 0), (8, 30), (64, 100)]:
             feed.give(busy_snapshot(processes, devices))
             for size in SIZES:
                 await pilot.resize_terminal(*size)

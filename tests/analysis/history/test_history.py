@@ -69,7 +69,7 @@ def test_a_host_that_does_not_tell_its_uptime_is_timed_by_its_snapshots() -> Non
     assert history.series(GPU, "gpu_utilization_percent", 3, 3) == [0, 1, 2]
 
 
-@given(st.lists(snapshots(), max_size=4))
+@given(st.lists(snapshots(), max_size=2))
 def test_any_snapshots_can_be_kept_and_drawn(given_snapshots: list[Snapshot]) -> None:
     history = History()
     for each in given_snapshots:

@@ -225,9 +225,10 @@ async def test_any_size_and_back(keys: tuple[str, ...]) -> None:
             assert isinstance(app.screen, DeviceView)
             assert {len(line) for line in screen_lines(app)} == {size[0]}
         assert "[0]" in text_of(app)
-        await pilot.press(*["right"] * 60)
-        await pilot.pause()
-        assert "[60]" in screen_lines(app)[1]
+        if not keys:
+            await pilot.press(*["right"] * 60)
+            await pilot.pause()
+            assert "[60]" in screen_lines(app)[1]
 
 
 async def test_unchanged_sample_changes_no_line_but_the_clock() -> None:
