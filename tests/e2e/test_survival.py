@@ -20,7 +20,7 @@ from tests.undying import undying
 pytestmark = pytest.mark.e2e
 
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")
-SILENT = re.compile(r"(?m)^ *1 .*NO ANSWER +driver not answering (\d+) s")
+SILENT = re.compile(r"(?m)^ *1 .*NO ANSWER .*driver not answering (\d+) ")
 HANG = "nvmlDeviceGetUtilizationRates:1:600"
 
 

@@ -101,6 +101,7 @@ class KillScreen(Dialog["Answer | None"]):
         self._text, self._hint = Static(markup=False), Static(id="hint", markup=False)
         self._body = VerticalScroll(self._text, id="body", can_focus=False)
         self._choices = Static(markup=False)
+        # No Button: it takes Enter and clicks past `check_action`, and shows focus by colour only.
         self._cancel, self._act = Static(id="cancel", markup=False), Static(id="act", markup=False)
         self._cancel.can_focus = self._act.can_focus = True
         for clickable in (self._choices, self._cancel, self._act):

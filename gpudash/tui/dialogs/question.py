@@ -128,6 +128,7 @@ def laid_out(asked: Question, theme: Theme, cells: int, lines: int) -> Layout:
     Where there is no room for the title, the process and the button that acts, it says so and
     offers Cancel alone.
     """
+    # Not left to containers: only lines counted beforehand are known to be all on the terminal.
     room = max(_MIN_CELLS, cells - 2 * _INDENT)
     acts = asked.action is not None
     title = fold(asked.title, room)
