@@ -52,7 +52,7 @@ def ask(library: Path, expressions: str, *, prelude: str = DEVICES, **settings: 
         env=environment(library, **settings),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
     assert run.returncode == 0, run.stderr
     return eval(run.stdout)

@@ -64,7 +64,7 @@ def test_delays_and_hangs(fakenvml: Path) -> None:
         seconds(N.nvmlDeviceGetName, D[0]) > 0.002
         seconds(N.nvmlDeviceGetPowerUsage, D[1]) > 0.2
         seconds(N.nvmlDeviceGetPowerUsage, D[1]) > 0.2
-        seconds(N.nvmlDeviceGetPowerUsage, D[0]) < 0.2
+        min(seconds(N.nvmlDeviceGetPowerUsage, D[0]) for _ in range(50)) < 0.2
         """,
         PCIE_MS=20,
         LATENCY_US=2000,
@@ -145,7 +145,7 @@ def test_hang_ends_when_the_control_file_changes(fakenvml: Path, tmp_path: Path)
         """
         !import threading
         !threading.Timer(0.1, configure).start()
-        0.05 < seconds(N.nvmlDeviceGetPowerUsage, D[0]) < 10
+        0.05 < seconds(N.nvmlDeviceGetPowerUsage, D[0]) < 60
         """,
         CONTROL=control,
     )

