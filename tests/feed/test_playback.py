@@ -32,7 +32,7 @@ class Watcher:
         )
 
     async def until(self, condition: Callable[[], object]) -> None:
-        deadline = asyncio.get_running_loop().time() + 10
+        deadline = asyncio.get_running_loop().time() + 60
         while not condition():
             assert asyncio.get_running_loop().time() < deadline, self.seen[-3:]
             await asyncio.sleep(0.005)
@@ -123,7 +123,7 @@ async def test_a_gap_is_reported(tmp_path: Path) -> None:
 async def test_it_repeats(tmp_path: Path) -> None:
     watcher = Watcher(tmp_path / "a", map(line, range(5)), speed=100.0, repeats=True)
     watcher.begin()
-    await watcher.until(lambda: sum(after_jump for _, after_jump in watcher.seen) == 3)
+    await watcher.until(lambda: sum(after_jump for _, after_jump in watcher.seen) >= 3)
     assert not watcher.playback.ended
     watcher.playback.stop()
 
