@@ -248,15 +248,15 @@ def test_a_gpu_that_returns_where_no_bus_can_be_seen_is_found_through_pynvml(
         fakenvml,
         """
         states()
-        !told(REMOVED=1)
+        !configure(REMOVED=1)
         states()
-        !told()
+        !configure()
         states(1)
         states(10)
-        !told(REMOVED=1)
+        !configure(REMOVED=1)
         states()
         states(60)
-        !told()
+        !configure()
         states()
         states(60)
         """,
