@@ -111,19 +111,19 @@ def test_keys_right_behind_the_one_that_suspends_do_not_answer(
 
 def test_another_key_suspends_where_it_types_nothing(fakenvml: Path, tmp_path: Path) -> None:
     settings = tmp_path / "config.toml"
-    settings.write_text('[keys]\n"screen.suspend" = ["S", "f9"]\n"process.kill" = []\n')
+    settings.write_text('[keys]\n"screen.suspend" = ["B", "f9"]\n"process.kill" = []\n')
     with in_shell(fakenvml, config=settings) as terminal:
-        terminal.send("/", "S", "ctrl+z")
-        terminal.wait_for("/S")
+        terminal.send("/", "B", "ctrl+z")
+        terminal.wait_for("/B")
         stopped(terminal, "f9")
         terminal.send("fg\r")
-        terminal.wait_for("/S")
+        terminal.wait_for("/B")
         terminal.settle(0.5)
         terminal.send("escape")
         terminal.wait_for("q quit")
         terminal.send("h")
         terminal.wait_for("close")
-        stopped(terminal, "S")
+        stopped(terminal, "B")
         terminal.send("fg\r")
         terminal.wait_for("close")
 
