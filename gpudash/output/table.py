@@ -218,7 +218,7 @@ def _texts(fitted: FittedColumn[Row], rows: Sequence[Row], ascii: bool) -> list[
     texts = [shown(column.text(row), ascii) for row in rows]
     if column.short and any(width(text) > fitted.width for text in texts):
         texts = [shown(column.short(row), ascii) for row in rows]
-    return [pad(text, fitted.width, column.align, mark=_ellipsis(ascii)) for text in texts]
+    return [pad(text, fitted.width, column.align, mark=ellipsis(ascii)) for text in texts]
 
 
 def _bar_before(fitted: FittedColumn[Row], row: Row, ascii: bool) -> Line:
@@ -250,7 +250,7 @@ def _style(styles: dict[Level, Style], level: Callable[[Row], Level] | None, row
 
 def _paragraph(text: str, style: Style, room: int, *, ascii: bool, indent: int = 0) -> list[Line]:
     """Return text in words on as many lines as it takes, the later ones indented."""
-    first, *others = wrap(shown(text, ascii), room - indent, mark=_ellipsis(ascii))
+    first, *others = wrap(shown(text, ascii), room - indent, mark=ellipsis(ascii))
     return [[(first, style)], *([(" " * indent, "plain"), (line, style)] for line in others)]
 
 
@@ -280,7 +280,7 @@ def _local(moment: datetime) -> str:
     return moment.isoformat(" ", "seconds")[: len("2026-01-02 03:04:05")]
 
 
-def _ellipsis(ascii: bool) -> str:
+def ellipsis(ascii: bool) -> str:
     """Return the mark of a part left out."""
     return "..." if ascii else "…"
 

@@ -19,8 +19,8 @@ from gpudash.doctor.checks import Check, Machine, Verdict, failed, worst
 from gpudash.model import wire
 from gpudash.model.errors import ExitStatus, OutputError, UsageError
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.text import clean, pad, wrap
-from gpudash.output.table import Style, painter, shown
+from gpudash.model.text import clean, fold, pad, wrap
+from gpudash.output.table import Style, ellipsis, painter, shown
 from gpudash.system import terminal
 from gpudash.system.fork import Reply, call_isolated
 
@@ -200,7 +200,10 @@ def render_checks(checks: Sequence[Check], *, width: int, color: bool, ascii: bo
 
 
 def _wrapped(text: str, cells: int, ascii: bool) -> list[str]:
-    return wrap(shown(text, ascii), max(cells, 20), lines=_LINES)
+    """Return a text in lines; a path that is longer than one goes on in the next."""
+    safe, cells = shown(text, ascii), max(cells, 20)
+    lines = fold(safe, cells)
+    return lines if len(lines) <= _LINES else wrap(safe, cells, lines=_LINES, mark=ellipsis(ascii))
 
 
 def _count(checks: Sequence[Check]) -> str:

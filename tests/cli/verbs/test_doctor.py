@@ -1,3 +1,5 @@
+import pytest
+
 from gpudash.cli.verbs.doctor import render_checks
 from gpudash.doctor.checks import failed, passed, warned
 from gpudash.model.text import width
@@ -21,6 +23,14 @@ def test_foreign_text_is_harmless_and_ascii_is_ascii() -> None:
     text = render_checks(CHECKS, width=80, color=False, ascii=True)
     assert text.isascii()
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+def test_a_path_longer_than_a_line_is_shown_whole(ascii: bool) -> None:
+    path = "/usr/lib/x86_64-linux-gnu/nvidia/current/libnvidia-ml.so.550.163.01"
+    text = render_checks([passed("library", path)], width=60, color=False, ascii=ascii)
+    assert path in "".join(text.split())
+    assert max(map(width, text.splitlines())) <= 60
 
 
 def test_colour_only_on_demand() -> None:
