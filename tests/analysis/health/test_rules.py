@@ -309,6 +309,15 @@ def test_holders_of_memory_that_no_listed_process_owns_are_named() -> None:
     )
 
 
+def test_the_command_that_ends_all_holders_names_them_or_none() -> None:
+    few = tuple(Holder(pid=number) for number in (812, 813))
+    assert found(of_device(**ORPHAN, holders=few), "memory-unaccounted").advice.endswith(
+        "end them too: kill 812 813"
+    )
+    known = of_device(**ORPHAN, holders=few, holder_count=9)
+    assert found(known, "memory-unaccounted").advice.endswith("kill PID")
+
+
 def test_many_holders_are_counted_and_what_is_not_known_is_left_out() -> None:
     holders = tuple(Holder(pid=number) for number in range(1, 21))
     finding = found(of_device(**ORPHAN, holders=holders), "memory-unaccounted")

@@ -99,9 +99,11 @@ def _who(holder: Holder) -> str:
 def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
     """Return what to do, by which processes are known to have the GPU open."""
     if holder_count:
-        them = "it is" if holder_count == 1 else "they are"
-        end = "end it" if holder_count == 1 else "end them"
-        return f"If {them} left over from a job that has ended, {end} too: kill PID"
+        them, end = ("it is", "end it") if holder_count == 1 else ("they are", "end them")
+        # The list may be cut: a command that names some looks as if it named all.
+        known = [str(each.pid) for each in gpu.holders or ()]
+        pids = " ".join(known) if len(known) == holder_count <= _MAX_HOLDERS else "PID"
+        return f"If {them} left over from a job that has ended, {end} too: kill {pids}"
     if gpu.addressing_mode == _PART_OF_HOST:
         return "It is part of the host's memory and holds pages of other programs and files."
     if hides:
