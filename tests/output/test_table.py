@@ -212,3 +212,8 @@ def test_a_gpu_that_does_not_answer_shows_what_it_held_with_its_age() -> None:
     device = Device(index=0, uuid=gpu_uuid(0), state="not-answering", last_read=last)
     text = " ".join(render(make_snapshot(devices=(device,)), width=100).split())
     assert "12s ago: 32.0G/80.0G in use, by alice python (PID 4242, 31.0G)" in text
+
+
+def test_a_clock_of_five_digits_is_shown_whole() -> None:
+    device = make_device(memory_clock_mhz=10501, max_memory_clock_mhz=10501)
+    assert "10501/10501MHz" in render(make_snapshot(devices=(device,)), width=200)

@@ -214,7 +214,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         header="MEM CLK",
         text=lambda row: _of_max(row.device.memory_clock_mhz, row.device.max_memory_clock_mhz),
         sort_key=lambda row: number(row.device.memory_clock_mhz),
-        width=13,
+        width=14,
         align=">",
         priority=11,
     ),
