@@ -252,7 +252,7 @@ TERMINAL = Palette(
     critical="red",
     track="bright_black",
     utilization=("green",),
-    memory=("blue",),
+    memory=("bright_blue",),
 )
 """The terminal's own sixteen colours on its own background."""
 
