@@ -128,19 +128,27 @@ class View(Wheel, Closing[None]):
             return
         top = self.pinned(cells, height)
         lines = self.lines(cells, height)
-        message, keys, theme = self.dashboard.status_text, self.keys_in_force, self.dashboard.theme
+        self._room = room = max(0, height - len(top))
+        self._total = len(lines)
+        self.first = max(0, min(self.first, self._total - room))
+        keys, theme = self.keys_in_force, self.dashboard.theme
+        message = self.dashboard.status_text or self._position
         bottom = footer(keys, message, theme, cells)
         if self._footer_lines != len(bottom):
             self._bottom.styles.height = self._footer_lines = len(bottom)
             self.call_after_refresh(self.draw)
             return
-        self._room = room = max(0, height - len(top))
-        self._total = len(lines)
-        self.first = max(0, min(self.first, self._total - room))
         self._top.show([header_line(self.dashboard)], theme.header)
         self.body.show([*top, *lines[self.first : self.first + room]], theme.base)
         self._bottom.take_keys(keys, message)
         self._bottom.show(bottom, theme.label)
+
+    @property
+    def _position(self) -> str:
+        """Which lines are in view, empty where all are: `1-22 of 155`."""
+        if not 0 < self._room < self._total:
+            return ""
+        return f"{self.first + 1}-{self.first + self._room} of {self._total}"
 
     def on_screen_resume(self) -> None:
         """Draw when it is first shown or uncovered."""

@@ -74,7 +74,7 @@ async def test_line_says_how_many_more_there_are() -> None:
 
 
 async def test_larger_terminal_shows_several() -> None:
-    async with shown(trapped(**BAD_MEMORY), (120, 40)) as (app, _pilot, _feed):
+    async with shown(trapped(**BAD_MEMORY), (120, 44)) as (app, _pilot, _feed):
         assert line_of(app, "works on GPU 0 alone") == line_of(app, "GPU 0 had memory errors") + 1
 
 
@@ -314,3 +314,16 @@ def test_no_order_moves_it(chosen: Finding, orders: list[list[Finding]]) -> None
         cursor.follow(order)
         assert cursor.finding == chosen
         assert order[cursor.index] == chosen
+
+
+async def test_a_view_that_scrolls_shows_which_lines_are_in_view() -> None:
+    async with shown(trapped(**BAD_MEMORY), (80, 9)) as (app, pilot, _feed):
+        await pilot.press("w")
+        await pilot.pause()
+        ((first, last, total),) = re.findall(r"(\d+)-(\d+) of (\d+)", screen_lines(app)[-1])
+        assert first == "1"
+        assert int(last) < int(total)
+        await pilot.press("end")
+        await pilot.pause()
+        assert not screen_lines(app)[-1].strip().endswith(f" 1-{last} of {total}")
+        assert f" of {total}" in screen_lines(app)[-1]
