@@ -68,7 +68,7 @@ _TEXTS = {
 
 _DEVICE_TEXTS = {
     NO_PERMISSION: "may not be read: no permission on its device node",
-    GPU_IS_LOST: "fell off the bus; a reboot may bring it back, sudo dmesg | grep -i xid shows why",
+    GPU_IS_LOST: "fell off the bus: sudo dmesg | grep -i xid, then reboot",
     RESET_REQUIRED: "needs a reset: end its processes, then sudo nvidia-smi --gpu-reset -i {}",
 }
 
