@@ -18,7 +18,7 @@ _SPACE_FROM = 4
 _PROCESS_STEP = 4
 """Room for processes grows in such steps, so that one more does not move all the charts."""
 _MIN_CHARTS = 5
-_MAX_FINDINGS, _ROOM_FOR_FINDINGS = 3, 12
+_MAX_FINDINGS, _ROOM_FOR_FINDINGS = 2, 12
 
 _WIDE = 78
 """Cells that one of two columns of devices needs at least."""
@@ -94,7 +94,8 @@ def compute_layout(
     left -= host
     finding_lines = _finding_lines(left, findings)
     left -= finding_lines
-    spaces = int(left > _SPACE_FROM)
+    # A line that one finding has, or none, separates as a blank one does.
+    spaces = int(left > _SPACE_FROM and finding_lines != 1)
     left -= spaces
     charts = left + reserved - wanted - 1
     if charts < _MIN_CHARTS or "history" in hidden:
@@ -109,10 +110,13 @@ def compute_layout(
 
 
 def _finding_lines(left: int, findings: int) -> int:
-    """Return the lines of the findings: few steps, so that one more seldom moves all else."""
-    if not findings or left < 1:
-        return 0
-    return 1 if findings == 1 or left < _ROOM_FOR_FINDINGS else _MAX_FINDINGS
+    """Return the lines of the findings: where there is room as many with none as with many.
+
+    A finding that comes or goes then moves no row from under the mouse.
+    """
+    if left < _ROOM_FOR_FINDINGS:
+        return int(left > _SPACE_FROM or (findings > 0 and left > 0))
+    return _MAX_FINDINGS
 
 
 def _alone(cells: int, room: int, devices: int, part: str) -> Layout:

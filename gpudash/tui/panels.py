@@ -67,7 +67,7 @@ class DashboardPanels:
             dashboard.revision,
             dashboard.snapshot.host,
             devices.rows,
-            dashboard.wrong,
+            None if dashboard.snapshot.brief else dashboard.wrong,
             unread if dashboard.snapshot.brief else theme,
             dashboard.cells,
             dashboard.layout,

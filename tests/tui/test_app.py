@@ -276,8 +276,9 @@ async def test_processes_follow_at_once_where_there_is_nothing_to_chart() -> Non
             await pilot.pause()
         lines = screen_lines(app)
         gpu = next(y for y, line in enumerate(lines) if "asleep" in line and "GPU" not in line)
-        assert "GPU-MEM" in lines[gpu + 2]
-        assert "No running processes found" in lines[gpu + 3]
+        assert "No problem found" in lines[gpu + 1]
+        assert "GPU-MEM" in lines[gpu + 4]
+        assert "No running processes found" in lines[gpu + 5]
 
 
 async def test_nothing_is_claimed_before_the_first_snapshot() -> None:

@@ -39,12 +39,20 @@ def test_eight_gpus_leave_room_for_host_and_eight_processes() -> None:
     assert 24 - 3 - plan.upper >= 8
 
 
-def test_what_is_wrong_has_a_line_and_three_where_there_is_room() -> None:
+def test_what_is_wrong_has_a_line_and_two_where_there_is_room() -> None:
     assert compute_layout(80, 24, 8, 40, findings=5).findings == 1
-    assert compute_layout(120, 40, 8, 40, findings=5).findings == 3
-    assert compute_layout(120, 40, 8, 40, findings=1).findings == 1
-    assert compute_layout(80, 24, 8, 40).findings == 0
+    assert compute_layout(120, 40, 8, 40, findings=5).findings == 2
     assert 24 - 3 - compute_layout(80, 24, 8, 40, findings=5).upper >= 8
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("gpus", [1, 4, 8])
+@pytest.mark.parametrize("processes", [0, 3, 12, 40])
+def test_a_finding_that_comes_moves_no_row(
+    size: tuple[int, int], gpus: int, processes: int
+) -> None:
+    plans = {compute_layout(*size, gpus, processes, findings=count) for count in range(6)}
+    assert len(plans) == 1
 
 
 def test_few_processes_leave_the_room_to_charts_and_many_take_it() -> None:

@@ -250,6 +250,8 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
     """Return why there are no values, shown instead of them."""
     word = f"  {status(row)}  "
     reason: str = row.device.fault.message if row.device.fault else ""
+    # The row is the GPU's: what to do has to fit beside its name.
+    reason = reason.removeprefix(f"GPU {row.device.index} ")
     last = row.device.last_read
     if last is not None:
         # The state is in the word: what it held is worth more than the call that hangs.
@@ -298,7 +300,7 @@ class Upper:
         self,
         host: Host,
         rows: Sequence[DeviceRow],
-        wrong: Sequence[Finding],
+        wrong: Sequence[Finding] | None,
         theme: Theme,
         cells: int,
         plan: Layout,
@@ -309,7 +311,10 @@ class Upper:
         hidden: Collection[str],
         metric: str = "",
     ) -> list[Line]:
-        """Return as many lines as the plan has for it, devices from number `first` on."""
+        """Return as many lines as the plan has for it, devices from number `first` on.
+
+        What is `wrong` is None until it is known.
+        """
         # What has a chart below needs no curve beside it.
         curves, blank = "sparklines" not in hidden and not plan.charts, plan.spaces
         self._trends.show(moment)
@@ -329,7 +334,9 @@ class Upper:
         )
         lines += table + [[]] * (plan.headed - len(table))
         if plan.findings:
-            texts = worst(wrong, theme, cells, plan.findings)
+            texts = worst(wrong or (), theme, cells, plan.findings)
+            if wrong is not None and not wrong and rows:
+                texts = [[Segment(" No problem found", theme.dim)]]
             lines += texts + [[]] * (plan.findings - len(texts))
         if plan.charts:
             devices = [row.device for row in rows]
