@@ -154,6 +154,12 @@ def _notice_line(text: str, theme: Theme, cells: int) -> Line:
     return fitted([Segment(f" {text}", theme.notice)], cells, theme.notice)
 
 
+def has_room_beside(keys: Iterable[Key], notice: str, cells: int) -> bool:
+    """Whether a notice pushes no key out of the footer."""
+    keys = tuple(keys)
+    return len(_fitting_keys(keys, notice, cells)[0]) == len(_fitting_keys(keys, "", cells)[0])
+
+
 def action_at(keys: Iterable[Key], notice: str, x: int, cells: int) -> str | None:
     """Return the action of the key under cell `x`, None to the right of all keys."""
     right = 1

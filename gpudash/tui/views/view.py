@@ -14,7 +14,7 @@ from textual.screen import Screen, ScreenResultType
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw import chart
-from gpudash.tui.draw.header import footer
+from gpudash.tui.draw.header import footer, has_room_beside
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import VIEW_KEYS, Key
 from gpudash.tui.panels import header_line
@@ -132,7 +132,9 @@ class View(Wheel, Closing[None]):
         self._total = len(lines)
         self.first = max(0, min(self.first, self._total - room))
         keys, theme = self.keys_in_force, self.dashboard.theme
-        message = self.dashboard.status_text or self._position
+        message = self.dashboard.status_text
+        if not message and has_room_beside(keys, self._position, cells):
+            message = self._position
         bottom = footer(keys, message, theme, cells)
         if self._footer_lines != len(bottom):
             self._bottom.styles.height = self._footer_lines = len(bottom)
