@@ -51,7 +51,10 @@ async def shown(
     app = GpudashApp(feed)
     async with app.run_test(size=size) as pilot:
         feed.give(snapshot)
-        await pilot.pause()
+        for _ in range(100):
+            await pilot.pause()
+            if any("COMMAND" in line for line in screen_lines(app)):
+                break
         yield app, pilot, feed
 
 
