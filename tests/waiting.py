@@ -6,13 +6,14 @@ import gc
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import psutil
 
 from gpudash.system import processes
 
-LIMIT_SECONDS = 60.0
+LIMIT_SECONDS = 120.0
 """Of every wait: it only ends a test that would hang for ever."""
 
 Value = TypeVar("Value")
@@ -35,6 +36,35 @@ def child_of(pid: int) -> int:
 
     (child,) = until(lambda: (found := children()) and len(found) == 1 and found)
     return child
+
+
+def children_of(pid: int) -> list[psutil.Process]:
+    """Return the children that run: neither zombies nor those that have just ended."""
+    found = []
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(pid).children():
+            with suppress(psutil.NoSuchProcess):
+                if child.status() != psutil.STATUS_ZOMBIE:
+                    found.append(child)
+    return found
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process, empty once it is gone."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).name()
+    return ""
+
+
+def all_end(processes: list[psutil.Process]) -> bool:
+    """Wait for the end of processes that need not be ours; a zombie has ended."""
+    return until(lambda: not any(map(_runs, processes)))
+
+
+def _runs(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def has_ended(pid: int) -> bool:

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any
 from gpudash.model.errors import WireError
 from gpudash.model.wire import decode
 from tests.feed.recording.lines import line
+from tests.waiting import until
 
 MARKUP = "[/x][@click=app.leave]"
 ATTACK = (
@@ -121,7 +121,4 @@ def attacker(folder: Path) -> Iterator[int]:
 
 def _await_child(pid: int) -> None:
     children = Path(f"/proc/{pid}/task/{pid}/children")
-    deadline = time.monotonic() + 10
-    while not children.read_text():
-        assert time.monotonic() < deadline, "the hostile process has no child"
-        time.sleep(0.01)
+    until(children.read_text)

@@ -9,17 +9,28 @@ from pathlib import Path
 
 from tests.fakenvml.build import environment
 from tests.holders import Holder
+from tests.waiting import LIMIT_SECONDS
+
+ABSENT_PID = 1 << 22
+"""The first that Linux gives to no process."""
 
 Holders = Callable[..., list[Holder]]
 
-IMPATIENT = """
+_WITH_TIMEOUTS = """
 from functools import partial
 from gpudash.actions.kill.run import TIMEOUTS
 from gpudash.cli.verbs import kill
-short = TIMEOUTS._replace(end=1.0, root_first=0.5, release=2.5)
-kill.VERB = kill.VERB._replace(run=partial(kill.run, timeouts=short))
+kill.VERB = kill.VERB._replace(run=partial(kill.run, timeouts=TIMEOUTS._replace({})))
 """
-PATIENT = ""
+IMPATIENT = _WITH_TIMEOUTS.format("end=60, kill=60, root_first=0.5, release=1, release_samples=2")
+"""Waits but for a moment for the driver, which never frees the memory of what ended."""
+HASTY = _WITH_TIMEOUTS.format("end=1.0")
+"""Waits but for a moment for the end of what ignores a signal."""
+PATIENT = _WITH_TIMEOUTS.format("release=60, release_max=90")
+"""Waits longer for the memory than any driver that frees it takes to say so."""
+ENDLESS = _WITH_TIMEOUTS.format("end=600, kill=600, release=600, release_max=600")
+"""Waits until it is interrupted."""
+FIRM = ""
 """Waits as long as people do."""
 
 _KILL = """
@@ -50,7 +61,7 @@ def kill(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
     )
 
 

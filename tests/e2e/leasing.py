@@ -13,6 +13,7 @@ from pathlib import Path
 from gpudash.actions.lease.queue import Rules
 from tests.e2e.run import GPUDASH, gpudash
 from tests.fakenvml.build import environment
+from tests.waiting import LIMIT_SECONDS
 
 
 @contextmanager
@@ -66,5 +67,5 @@ def _start(environ: dict[str, str], argv: list[str]) -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Return status, output and errors of one that ends."""
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=3 * LIMIT_SECONDS)
     return process.returncode, out, err

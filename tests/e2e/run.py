@@ -14,6 +14,7 @@ from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import decode
 from tests.fakenvml.build import LIBRARY, environment
+from tests.waiting import LIMIT_SECONDS
 
 GPUDASH = (sys.executable, "-m", "gpudash")
 
@@ -47,7 +48,7 @@ class Result:
 def gpudash(
     *arguments: str,
     library: Path,
-    timeout: float = 30,
+    timeout: float = LIMIT_SECONDS,
     **settings: object,
 ) -> Result:
     """Run gpudash to its end; `settings` are settings of the stand-in (DEVICES=8).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,53 @@ def shown_pids(terminal: Terminal, held: Sequence[Holder]) -> set[int]:
     """The holders whose PIDs stand on the screen."""
     words = set(re.findall(r"\d+", terminal.text))
     return {holder.pid for holder in held if str(holder.pid) in words}
+
+
+GUARD_SECONDS = 0.5
+"""More than a question ignores keys for, which may be meant for what was there before."""
+RETRY_SECONDS = 5.0
+
+
+def press_until(
+    terminal: Terminal, key: str, condition: Callable[[], object], guard: float = GUARD_SECONDS
+) -> None:
+    """Answer the question on the screen by a key."""
+    answer_until(terminal, lambda: terminal.send(key), condition, guard)
+
+
+def answer_until(
+    terminal: Terminal,
+    answer: Callable[[], object],
+    condition: Callable[[], object],
+    guard: float = GUARD_SECONDS,
+) -> None:
+    """Answer the question on the screen, again if that was too early all the same.
+
+    Each answer has its time: behind the dialog it means something else.
+    """
+
+    def answered() -> object:
+        answer()
+        end = time.monotonic() + RETRY_SECONDS
+        while time.monotonic() < end and not condition():
+            terminal.pump(0.05)
+        return condition()
+
+    terminal.settle(0.05)
+    terminal.rest(guard)
+    terminal.wait_until(answered)
+
+
+def the_collector(terminal: Terminal) -> psutil.Process:
+    """Return the only process that looks at the driver, once it has its name."""
+    found: list[psutil.Process] = []
+
+    def is_one() -> bool:
+        found[:] = collectors(terminal)
+        return len(found) == 1
+
+    terminal.wait_until(is_one)
+    return found[0]
 
 
 def collectors(terminal: Terminal) -> list[psutil.Process]:

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 
 import psutil
@@ -21,11 +22,12 @@ import pyte
 
 from tests.e2e.emulation import Emulator
 from tests.e2e.keys import sequence
+from tests.waiting import LIMIT_SECONDS
 
 MARK = "GPUDASH_TEST_TERMINAL"
 """Environment variable by which every process of a terminal is found again, orphans too."""
 
-_FRAME, _FRAME_SECONDS = 2026, 0.2
+_FRAME, _FRAME_SECONDS = 2026, 10.0
 """The mode within which a terminal shows nothing yet, and for how long it obeys."""
 
 Condition = str | re.Pattern[str] | Callable[[str], object]
@@ -124,7 +126,7 @@ class Terminal:
         """All processes alive that the program started, itself and orphans included."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
-    def wait_for(self, condition: Condition, timeout: float = 15) -> str:
+    def wait_for(self, condition: Condition, timeout: float = LIMIT_SECONDS) -> str:
         """Read until a text, pattern or predicate holds on the screen, and return the screen.
 
         Raises AssertionError with the screen when it does not within `timeout` seconds.
@@ -140,7 +142,7 @@ class Terminal:
                 )
         return self.text
 
-    def wait_until(self, condition: Callable[[], object], timeout: float = 15) -> None:
+    def wait_until(self, condition: Callable[[], object], timeout: float = LIMIT_SECONDS) -> None:
         """Read until something beyond the screen holds, looking again every 50 ms."""
         deadline = time.monotonic() + timeout
         while not condition():
@@ -148,20 +150,53 @@ class Terminal:
                 raise AssertionError(f"{_name(condition)}: never held, screen:\n{self.text}")
             self.pump(0.05)
 
-    def wait_exit(self, timeout: float = 10) -> int:
+    def wait_exit(self, timeout: float = LIMIT_SECONDS) -> int:
         """Read until the program has ended and return its exit status."""
         self.wait_until(lambda: self.exit_status is not None, timeout)
         while self._open and self.wait_readable(0):
             self.pump(0)
         return self._process.wait()
 
-    def settle(self, quiet: float = 0.15, timeout: float = 15) -> str:
-        """Read until nothing came for `quiet` seconds, and return the screen."""
-        deadline = time.monotonic() + timeout
-        while self._open and self.wait_readable(quiet):
+    def settle(self, quiet: float = 0.15) -> str:
+        """Read until nothing came for `quiet` seconds, and return the screen.
+
+        On a busy machine nothing comes also because the program waits for a CPU: that is no quiet.
+        """
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while self._open and (self.wait_readable(quiet) or self.waits_for_a_cpu()):
             self.pump(0)
             assert time.monotonic() < deadline, f"never quiet for {quiet} s:\n{self.text}"
         return self.text
+
+    def rest(self, seconds: float) -> None:
+        """Read for so many seconds, as somebody does who reads a question before the answer."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.pump(left)
+
+    def idle(self) -> str:
+        """Read until nothing came, and no process wanted a CPU, for half a second."""
+        quiet, processes = 0, self.processes()
+        before = _work(processes)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while quiet < 5:
+            assert time.monotonic() < deadline, f"never idle:\n{self.text}"
+            came = self.pump(0.1)
+            while self.pump(0):
+                came = True
+            now = _work(processes)
+            quiet = 0 if came or now != before or now is None else quiet + 1
+            before = now
+        return self.text
+
+    def waits_for_a_cpu(self) -> bool:
+        """Whether a thread of the program in the foreground runs or could run."""
+        states = []
+        # It may end at any time, and so may its threads.
+        with suppress(OSError):
+            for stat in Path(f"/proc/{os.tcgetpgrp(self._master)}/task").glob("*/stat"):
+                states.append(stat.read_text().rpartition(") ")[2][:1])
+        return bool({"R", "D"} & set(states))
 
     def pump(self, timeout: float) -> bool:
         """Read what comes within `timeout` seconds, once; False when there was nothing.
@@ -204,7 +239,8 @@ class Terminal:
         self._write(f"\x1b[<{button};{x + 1};{y + 1}M\x1b[<{button};{x + 1};{y + 1}m".encode())
 
     def click_on(self, text: str) -> None:
-        """Click on the middle of the first place where a text stands."""
+        """Click on the middle of the first place where a text stands, once it does."""
+        self.wait_for(text)
         for y, line in enumerate(self.lines):
             if text in line:
                 return self.click(line.index(text) + len(text) // 2, y)
@@ -238,7 +274,7 @@ class Terminal:
 
     def _write(self, data: bytes) -> None:
         while data and self._open:
-            _, writable, _ = select.select([], [self._master], [], 5)
+            _, writable, _ = select.select([], [self._master], [], LIMIT_SECONDS)
             assert writable, "the program does not read its terminal"
             try:
                 data = data[os.write(self._master, data) :]
@@ -256,6 +292,18 @@ class Terminal:
             )
         except (psutil.Error, OSError):
             return False
+
+
+def _work(processes: Sequence[psutil.Process]) -> list[tuple[int, float]] | None:
+    """The CPU time of each process, None while one is at work."""
+    spent = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess), process.oneshot():
+            times = process.cpu_times()
+            if process.status() not in (psutil.STATUS_SLEEPING, psutil.STATUS_ZOMBIE):
+                return None
+            spent.append((process.pid, times.user + times.system))
+    return sorted(spent)
 
 
 def _take_terminal() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -45,7 +46,9 @@ def test_no_user_undoes_it(etc: Path, tmp_path: Path, text: str) -> None:
     environ = {**os.environ, "GPUDASH_CONFIG": str(own), "GPUDASH_READ_ONLY": "0"}
     for options in ([], ["--no-config"]):
         argv = inside(etc, *GPUDASH, "kill", "4194304", "--yes", "--demo", *options)
-        ended = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60)
+        ended = subprocess.run(
+            argv, env=environ, capture_output=True, text=True, timeout=LIMIT_SECONDS
+        )
         assert ended.returncode == 1
         assert "read-only (/etc/gpudash/config.toml): nothing was sent" in ended.stderr
         assert ended.stderr.count("\n") == 1
@@ -71,5 +74,5 @@ def test_the_screen_offers_no_kill(etc: Path) -> None:
 def test_without_a_word_of_the_administrator_signals_are_allowed(etc: Path) -> None:
     write(etc, "read_only = false\n")
     argv = inside(etc, *GPUDASH, "kill", "4194304", "--yes", "--demo", "--no-config")
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS)
     assert "read-only" not in ended.stderr

@@ -16,9 +16,11 @@ import pytest
 from gpudash.feed.recording.reader import Recording
 from gpudash.model import wire
 from gpudash.model.text import wire_size
+from tests.e2e.killing import command
 from tests.e2e.run import GPUDASH, Result, gpudash
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -33,7 +35,7 @@ FEW, MANY = 128, 512
 """The fewest whose arguments would exceed what a reader takes, if all were in a document."""
 ARGUMENTS = [b"\xff\x1b" * 2000 for _ in range(8)]
 """32 kB of bytes that take five times as much in JSON."""
-DEADLINE = 60.0
+DEADLINE = LIMIT_SECONDS
 
 
 @contextmanager
@@ -128,13 +130,13 @@ def test_verbs_do_their_work_under_processes_with_long_arguments(
         assert (shared.status, shared.text[:4]) == (0, "GPU-")
         (tmp_path / shared.text.strip()).touch()
         for words in (["pick"], ["wait", "--timeout", "0.1s"], ["run"]):
-            command = ["--", "true"] if words == ["run"] else []
-            refused = verb(*words, *few, *command)
+            job = ["--", "true"] if words == ["run"] else []
+            refused = verb(*words, *few, *job)
             assert (refused.status, refused.stdout) == (75, b"")
             assert re.search(rf"PID ({'|'.join(map(str, started))})\b", refused.stderr)
             assert len(refused.stderr) < 1000
         pid, victim = max(started.items())
-        argv = [*GPUDASH, "kill", str(pid), "--yes", "--no-config"]
+        argv = command(pid, yes=True, no_config=True)
         env = environment(fakenvml, **settings(started))
         with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE) as kill:
             assert victim.wait(DEADLINE) == -signal.SIGTERM

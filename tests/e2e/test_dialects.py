@@ -14,6 +14,7 @@ import pytest
 from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
 from tests.e2e.run import GPUDASH, gpudash
 from tests.fakenvml.build import environment
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -92,7 +93,7 @@ def test_gpus_of_one_reason_are_one_line(fakenvml: Path) -> None:
 
 
 def test_a_gpu_that_hangs_is_one_line(fakenvml: Path) -> None:
-    words = ("--query-compute-apps=pid", "--format=csv", "--timeout", "0.5")
+    words = ("--query-compute-apps=pid", "--format=csv", "--timeout", "2")
     hang = "nvmlDeviceGetComputeRunningProcesses:1:inf"
     run = gpudash(*words, library=fakenvml, DEVICES=2, HANG=hang)
     assert run.status == 10
@@ -103,7 +104,7 @@ def test_a_gpu_that_hangs_is_one_line(fakenvml: Path) -> None:
 @pytest.mark.parametrize("words", [("-L",), ("--query-gpu=index", "--format=csv")])
 def test_who_asks_for_no_topology_need_not_have_it(fakenvml: Path, words: tuple[str, ...]) -> None:
     hang = "nvmlDeviceGetCpuAffinity:*:inf"
-    run = gpudash(*words, "--timeout", "0.5", library=fakenvml, DEVICES=2, HANG=hang)
+    run = gpudash(*words, "--timeout", "60", library=fakenvml, DEVICES=2, HANG=hang)
     assert (run.status, run.stderr) == (0, "")
     assert gpudash("topo", "--timeout", "0.5", library=fakenvml, DEVICES=2, HANG=hang).status == 10
 
@@ -119,7 +120,7 @@ def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(7)]
     process.stdout.close()
-    assert process.wait(20) == 141
+    assert process.wait(LIMIT_SECONDS) == 141
     assert lines[0] == "index, uuid\n"
     assert [line[0] for line in lines[1:]] == ["0", "1"] * 3
 

@@ -23,6 +23,7 @@ from tests.e2e.terminal import Terminal
 from tests.e2e.unprivileged import Unprivileged
 from tests.fakenvml.build import environment
 from tests.holders import Holder
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -101,7 +102,7 @@ def test_one_look_in_odd_surroundings(fakenvml: Path, name: str) -> None:
         env={key: value for key, value in env.items() if key not in around.without},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
     )
     assert run.returncode == around.status
     assert time.monotonic() - start < BEYOND
@@ -150,7 +151,7 @@ def test_gpus_are_shown_without_proc(fakenvml: Path) -> None:
         [*with_proc("-t tmpfs"), sys.executable, "-m", "gpudash", "--once", "--json"],
         env=environment(fakenvml, DEVICES=DEVICES, PROCS_PER_DEVICE=1),
         capture_output=True,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
     )
     assert (run.returncode, run.stderr) == (0, b"")
     snapshot = decode(run.stdout)

@@ -31,14 +31,12 @@ def test_a_machine_in_trouble_is_reported_as_it_is(fakenvml: Path, tmp_path: Pat
         seen = stream.until(
             lambda snapshot: (
                 snapshot.devices[1].xid_events
-                and snapshot.devices[0].throttled_sw_power_cap_percent is not None
+                # A busy host reads late.
+                and abs((snapshot.devices[0].throttled_sw_power_cap_percent or 0) - 50) <= 20
             )
         )
     assert first.devices[0].throttled_sw_power_cap_percent is None
     healthy, broken = seen.devices
-    assert healthy.throttled_sw_power_cap_percent == pytest.approx(
-        50, abs=20
-    )  # a busy host reads late
     assert healthy.throttled_hw_power_brake_percent == 0
     assert healthy.xid_events == ()
     assert [event.code for event in broken.xid_events or ()] == [79]

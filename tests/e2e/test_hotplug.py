@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gpudash.model.device import Device
 from gpudash.model.snapshot import Snapshot
 from tests.e2e import leasing
 from tests.e2e.run import GPUDASH, complete, tell
@@ -34,6 +35,7 @@ class Slots:
 
     def __init__(self, folder: Path) -> None:
         self._drivers = folder / "drivers"
+        self._drivers.mkdir()
         self.control = folder / "control"
         self.control.touch()
         self._show(range(len(ADDRESSES)))
@@ -58,17 +60,16 @@ class Slots:
         (gpu / "power/runtime_status").write_text("suspended\n")
 
     def _show(self, places: Iterable[int]) -> None:
-        """Replace the folder of the driver as a whole, as its listing is read as a whole."""
-        fresh = self._drivers / "fresh"
+        """Replace the folder of the driver at once, as its listing is read at once."""
+        fresh = self._drivers / f"nvidia.{len(list(self._drivers.iterdir()))}"
         for place in places:
             gpu = fresh / ADDRESSES[place]
             (gpu / "power").mkdir(parents=True)
             (gpu / "class").write_text("0x030200\n")
             (gpu / "power/runtime_status").write_text("active\n")
-        shown = self._drivers / "nvidia"
-        if shown.exists():
-            shown.rename(self._drivers / f"nvidia.{len(list(self._drivers.iterdir()))}")
-        fresh.rename(shown)
+        link = self._drivers / "link"
+        link.symlink_to(fresh.name)
+        link.replace(self._drivers / "nvidia")
 
 
 @pytest.fixture
@@ -146,6 +147,10 @@ def states(snapshot: Snapshot) -> dict[str | None, str]:
     return {device.uuid: device.state for device in snapshot.devices}
 
 
+def live(snapshot: Snapshot) -> list[Device]:
+    return [device for device in snapshot.devices if device.state == "ok"]
+
+
 def places(snapshot: Snapshot) -> dict[int, str | None]:
     """Return on which GPU each process is."""
     return {process.pid: process.devices[0].uuid for process in snapshot.processes}
@@ -168,11 +173,11 @@ def test_stream_tells_them_by_their_uuids(fakenvml: Path, slots: Slots, holders:
 
         slots.unplug(1)
         gone = dict.fromkeys(uuids, "ok") | {uuids[1]: "lost"}
-        after = stream.until(lambda s: states(s) == gone and len(s.processes) == 2)
-        live = [device for device in after.devices if device.state == "ok"]
-        assert [(device.index, device.uuid) for device in live] == [(0, uuids[0]), (1, uuids[2])]
-        assert all(complete(device) for device in live)
-        assert places(after) == {held[0].pid: uuids[0], held[2].pid: uuids[2]}
+        left = {held[0].pid: uuids[0], held[2].pid: uuids[2]}
+        after = stream.until(
+            lambda s: states(s) == gone and places(s) == left and all(map(complete, live(s)))
+        )
+        assert [(gpu.index, gpu.uuid) for gpu in live(after)] == [(0, uuids[0]), (1, uuids[2])]
         (removed,) = (device for device in after.devices if device.state == "lost")
         assert removed.memory_used_bytes is None
         assert removed.fault is not None
@@ -197,7 +202,7 @@ def test_screen_keeps_rows_and_selection_with_their_gpu(
         slots.unplug(1)
         terminal.wait_for(re.compile(r"(?m)^ *2 .*LOST +the former GPU 1 was removed"))
         terminal.wait_for(lambda text: [gpu_of(text, each) for each in held] == ["0", "", "1"])
-        assert "the former GPU 1 was removed" in findings(terminal.text)
+        terminal.wait_for(lambda text: "the former GPU 1 was removed" in findings(text))
         assert chosen(terminal) == str(first.pid)
         slots.unplug()
         terminal.wait_for(lambda text: [gpu_of(text, each) for each in held] == ["0", "1", "2"])

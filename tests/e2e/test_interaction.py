@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.screen import collectors
+from tests.e2e.screen import collectors, the_collector
 from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.e2e
@@ -94,6 +94,7 @@ def test_mouse_sorts_selects_opens_and_presses_the_footer() -> None:
         terminal.click_on("sort")
         terminal.wait_for("Sort by")
         terminal.wheel(50, 15, 2)
+        terminal.settle()
         terminal.click_on("resident memory")
         terminal.wait_for(lambda text: "Sort by" not in text)
 
@@ -121,7 +122,7 @@ def test_copy_reaches_the_terminal_as_osc_52() -> None:
 def test_interval_changes_without_a_gap() -> None:
     with demo() as terminal:
         terminal.wait_for("every 1s")
-        (collector,) = collectors(terminal)
+        collector = the_collector(terminal)
         terminal.send("-")
         terminal.wait_for("every 0.5s")
         terminal.send("-")
@@ -141,7 +142,11 @@ def test_what_keys_changed_comes_back_only_if_it_was_saved(config: Path) -> None
     assert not config.exists()
     with demo() as terminal:
         terminal.wait_for("vllm")
-        terminal.send("s", "home", "enter", "r", "o", "+")
+        terminal.send("s")
+        terminal.wait_for("Sort by")
+        terminal.send("home", "enter")
+        terminal.wait_for(lambda text: "Sort by" not in text)
+        terminal.send("r", "o", "+")
         terminal.wait_for("every 2s")
         terminal.send("\x1b[24~")
         terminal.wait_for("saved")
@@ -151,12 +156,10 @@ def test_what_keys_changed_comes_back_only_if_it_was_saved(config: Path) -> None
     assert 'sort = "pid"' in text
     assert "interval = 2.0" in text
     with demo() as terminal:
-        terminal.wait_for("▲PID")
-        assert "every 2s" in terminal.text
+        terminal.wait_for(lambda text: "▲PID" in text and "every 2s" in text)
         assert "LOAD" not in terminal.text
     with demo("--no-config", "--interval", "0.5") as terminal:
-        terminal.wait_for("▼GPU-MEM")
-        assert "every 0.5s" in terminal.text
+        terminal.wait_for(lambda text: "▼GPU-MEM" in text and "every 0.5s" in text)
         terminal.send("r", "q")
         terminal.wait_exit()
     assert config.read_text() == text

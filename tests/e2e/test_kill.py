@@ -8,19 +8,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGKILL, SIGTERM
 
-import psutil
 import pytest
 
 from gpudash.model.errors import ExitStatus
 from tests.actions.kill.family import Family
-from tests.e2e.killing import PATIENT, Holders, command, kill
+from tests.e2e.killing import FIRM, HASTY, PATIENT, Holders, command, kill
 from tests.e2e.run import tell
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
-from tests.pid_reuse import start_as
+from tests.pid_reuse import Cloner
+from tests.waiting import LIMIT_SECONDS, children_of, name_of, until
 
 pytestmark = pytest.mark.e2e
 
@@ -40,9 +40,11 @@ def forgotten_after(holder: Holder, control: Path) -> Iterator[dict[str, object]
 
     watcher = threading.Thread(target=forget)
     watcher.start()
-    yield {"CONTROL": control, "PIDS": holder.pid}
-    holder.end()
-    watcher.join()
+    try:
+        yield {"CONTROL": control, "PIDS": holder.pid}
+    finally:
+        holder.end()
+        watcher.join()
 
 
 def test_a_job_is_shown_ended_and_what_it_freed(
@@ -65,10 +67,9 @@ def test_an_ignored_sigterm_is_reported_and_sigkill_ends_it(
     fakenvml: Path, holders: Holders
 ) -> None:
     (deaf,) = holders(1, DEAF)
-    while psutil.Process(deaf.pid).name() != "sleep":
-        os.sched_yield()
+    until(lambda: name_of(deaf.pid) == "sleep")
     settings: dict[str, object] = {"PIDS": deaf.pid}
-    run = kill(deaf.pid, library=fakenvml, settings=settings, yes=True)
+    run = kill(deaf.pid, library=fakenvml, settings=settings, first=HASTY, yes=True)
     assert run.returncode == 1
     assert (
         f"ignored SIGTERM for 1 s\nto end it: gpudash kill --signal KILL {deaf.pid}\n" in run.stdout
@@ -83,7 +84,7 @@ def test_an_ignored_sigterm_is_reported_and_sigkill_ends_it(
 @pytest.mark.parametrize("signal", ["TERM", "KILL"])
 def test_a_launcher_goes_with_its_tree(fakenvml: Path, signal: str) -> None:
     with Family(("sh", "-c", LAUNCHER)) as family:
-        alive = family.until(lambda alive: len(alive) == 2)
+        alive = family.started(2, sleepers=1)
         (worker,) = alive - {family.pid}
         settings: dict[str, object] = {"PIDS": worker}
         refused = kill(family.pid, library=fakenvml, settings=settings, yes=True)
@@ -95,12 +96,12 @@ def test_a_launcher_goes_with_its_tree(fakenvml: Path, signal: str) -> None:
         assert run.returncode == 0
         assert f"+ {worker}" in run.stdout
         assert "1 below it ended too\n" in run.stdout
-        assert family.alive() == set()
+        until(lambda: not family.alive())
 
 
 def test_a_tree_goes_also_when_the_reader_of_the_output_leaves(fakenvml: Path) -> None:
     with Family(("sh", "-c", LAUNCHER)) as family:
-        alive = family.until(lambda alive: len(alive) == 2)
+        alive = family.started(2, sleepers=1)
         (worker,) = alive - {family.pid}
         env = environment(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=worker)
         with subprocess.Popen(
@@ -112,8 +113,8 @@ def test_a_tree_goes_also_when_the_reader_of_the_output_leaves(fakenvml: Path) -
             assert run.stdout is not None
             assert run.stdout.readline().startswith(b"PID ")
             run.stdout.close()
-            assert run.wait(30) == ExitStatus.BROKEN_PIPE
-        assert family.alive() == set()
+            assert run.wait(LIMIT_SECONDS) == ExitStatus.BROKEN_PIPE
+        until(lambda: not family.alive())
 
 
 def test_one_that_is_refused_does_not_spare_the_other(fakenvml: Path, holders: Holders) -> None:
@@ -151,7 +152,7 @@ def test_a_gpu_that_fails_meanwhile_is_not_said_to_be_free(
     watcher = threading.Thread(target=fail)
     watcher.start()
     settings: dict[str, object] = {"CONTROL": control, "PIDS": job.pid}
-    run = kill(job.pid, library=fakenvml, settings=settings, first=PATIENT, yes=True)
+    run = kill(job.pid, library=fakenvml, settings=settings, first=FIRM, yes=True)
     watcher.join()
     assert run.returncode == 0
     assert "freed on GPU 0\nunknown whether memory was freed on GPU 1" in run.stdout
@@ -194,7 +195,9 @@ def test_memory_that_children_keep_is_reported_with_what_ends_them(
     fakenvml: Path, gpu_holder: Callable[..., Holder]
 ) -> None:
     job = gpu_holder("(sleep 600 & exec sleep 600)")
-    (child,) = psutil.Process(job.pid).children()
+    (child,) = until(
+        lambda: [each for each in children_of(job.pid) if name_of(each.pid) == "sleep"]
+    )
     settings: dict[str, object] = {"PIDS": job.pid}
     run = kill(job.pid, library=fakenvml, settings=settings, yes=True, signal="KILL")
     assert run.returncode == 0
@@ -207,9 +210,7 @@ def test_memory_that_children_keep_is_reported_with_what_ends_them(
     assert f"killed {child.pid}" in run.stdout
 
 
-@pytest.mark.parametrize(
-    ("answer", "ends"), [("y", True), ("yes", True), ("", False), ("n", False)]
-)
+@pytest.mark.parametrize(("answer", "ends"), [("y", True), ("yes", True), ("", False)])
 def test_it_asks_on_the_terminal(fakenvml: Path, holders: Holders, answer: str, ends: bool) -> None:
     (job,) = holders(1)
     env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=job.pid)
@@ -241,15 +242,12 @@ def test_a_pid_that_is_reused_while_it_asks_is_spared(fakenvml: Path, holders: H
     with Terminal(command(job.pid, signal="KILL"), env=env) as terminal:
         terminal.wait_for("Send SIGKILL to this process? [y/N]")
         job.end()
-        innocent = start_as(job.pid, ("sleep", "600"))
-        try:
+        with Cloner() as innocent:
+            innocent.start(job.pid)
             terminal.send("y", "enter")
             terminal.wait_for("already exited")
             terminal.wait_exit()
-            assert innocent.poll() is None
-        finally:
-            innocent.kill()
-            innocent.wait()
+            assert innocent.end() == -SIGTERM
 
 
 @pytest.mark.parametrize("signal", ["TERM", "KILL"])
@@ -257,7 +255,7 @@ def test_a_tree_whose_root_ends_during_the_question(
     fakenvml: Path, state: Path, signal: str
 ) -> None:
     with Family(("sh", "-c", LAUNCHER)) as family:
-        (worker,) = family.until(lambda alive: len(alive) == 2) - {family.pid}
+        (worker,) = family.started(2, sleepers=1) - {family.pid}
         env = environment(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=family.pid)
         argv = command(family.pid, signal=signal, tree=True)
         with Terminal(argv, env=env, columns=160) as terminal:
@@ -268,7 +266,7 @@ def test_a_tree_whose_root_ends_during_the_question(
             terminal.wait_for(f"{family.pid} (root) already exited")
             terminal.wait_for("1 below it ended too")
             terminal.wait_exit()
-        assert family.alive() == set()
+        until(lambda: not family.alive())
     lines = (state / "gpudash" / "audit.jsonl").read_text().splitlines()
     results = {entry["pid"]: entry["result"] for entry in map(json.loads, lines)}
     assert results.keys() == {family.pid, worker}

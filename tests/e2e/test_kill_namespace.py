@@ -10,9 +10,11 @@ import pytest
 
 from tests.e2e.killing import command
 from tests.e2e.run import GPUDASH
+from tests.e2e.screen import GUARD_SECONDS, press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import open_device
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -39,7 +41,7 @@ def run(library: Path, job: str, then: str) -> subprocess.CompletedProcess[str]:
         env=environment(library, DEVICES=1, PROCS_PER_DEVICE=1),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_SECONDS,
     )
 
 
@@ -75,6 +77,9 @@ def test_the_screen_refuses_with_the_reason(fakenvml: Path) -> None:
         terminal.send("K")
         terminal.wait_for("This process cannot be signalled")
         terminal.wait_for("has no NVIDIA device open here")
-        terminal.settle(0.4)
-        terminal.send("y", "q", "q")
+        terminal.rest(GUARD_SECONDS)
+        terminal.send("y")
+        press_until(terminal, "q", lambda: "cannot be signalled" not in terminal.text)
+        terminal.wait_for("quit")
+        terminal.send("q")
         terminal.wait_for("alive")

@@ -4,18 +4,17 @@ import os
 import shutil
 from pathlib import Path
 
-import psutil
 import pytest
 
 from gpudash.system import processes as proc_stat
-from tests.e2e.killing import Holders, command, kill
+from tests.e2e.killing import ABSENT_PID, Holders, command, kill
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
+from tests.waiting import name_of, until
 
 pytestmark = pytest.mark.e2e
 
-ABSENT_PID = 1 << 22
 AS_NOBODY = """
 import shlex
 import psutil, gpudash.cli.kill, gpudash.cli.verbs.kill
@@ -158,8 +157,7 @@ def daemon(holders: Holders, tmp_path: Path) -> Holder:
     program = tmp_path / "nv-hostengine"
     shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
     (daemon,) = holders(1, (str(program), "600"))
-    while psutil.Process(daemon.pid).name() != program.name:
-        os.sched_yield()
+    until(lambda: name_of(daemon.pid) == program.name)
     return daemon
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from gpudash.model.errors import ExitStatus
-from tests.e2e.killing import PATIENT, Holders, command, kill
+from tests.e2e.killing import ENDLESS, Holders, command, kill
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
+from tests.waiting import name_of, until
 
 pytestmark = pytest.mark.e2e
 
@@ -25,8 +24,7 @@ DEAF = ("sh", "-c", "trap '' TERM; exec sleep 600")
 def deaf(holders: Holders, count: int = 1) -> list[Holder]:
     """Processes that ignore SIGTERM by now."""
     started = holders(count, DEAF)
-    while any(psutil.Process(each.pid).name() != "sleep" for each in started):
-        os.sched_yield()
+    until(lambda: all(name_of(each.pid) == "sleep" for each in started))
     return started
 
 
@@ -34,7 +32,7 @@ def deaf(holders: Holders, count: int = 1) -> list[Holder]:
 def agreed(library: Path, held: list[Holder], **options: object) -> Iterator[Terminal]:
     """A terminal on which the question about all of them was just answered by yes."""
     told = {"DEVICES": 1, "PROCS_PER_DEVICE": len(held), "PIDS": pid_list(held)}
-    argv = command(*(each.pid for each in held), first=PATIENT, **options)
+    argv = command(*(each.pid for each in held), first=ENDLESS, **options)
     with Terminal(argv, env=environment(library, **told), columns=160) as terminal:
         terminal.wait_for("[y/N]")
         terminal.send("y", "enter")
@@ -47,7 +45,7 @@ def test_a_wait_is_given_while_it_lasts_and_what_was_sent_after_ctrl_c(
     (job,) = deaf(holders)
     with agreed(fakenvml, [job]) as terminal:
         terminal.wait_for(
-            re.compile(rf"SIGTERM sent to {job.pid} \(\w+\), waiting up to 10 s for its end"), 8
+            re.compile(rf"SIGTERM sent to {job.pid} \(\w+\), waiting up to 600 s for its end")
         )
         terminal.send("ctrl+c")
         assert terminal.wait_exit() == ExitStatus.INTERRUPTED
@@ -59,9 +57,11 @@ def test_a_wait_is_given_while_it_lasts_and_what_was_sent_after_ctrl_c(
 
 
 def test_of_several_it_tells_how_many_had_ended_by_then(fakenvml: Path, holders: Holders) -> None:
-    held = [*deaf(holders), *holders(1)]
+    (plain,) = holders(1)
+    held = [*deaf(holders), plain]
     with agreed(fakenvml, held) as terminal:
-        terminal.wait_for("SIGTERM sent to 2 processes, waiting up to 10 s for their end", 8)
+        terminal.wait_for("SIGTERM sent to 2 processes, waiting up to 600 s for their end")
+        terminal.wait_until(lambda: not plain.alive)
         terminal.send("ctrl+c")
         assert terminal.wait_exit() == ExitStatus.INTERRUPTED
         assert (
@@ -73,7 +73,7 @@ def test_of_several_it_tells_how_many_had_ended_by_then(fakenvml: Path, holders:
 def test_memory_that_stays_is_waited_for_with_a_word(fakenvml: Path, holders: Holders) -> None:
     (job,) = holders(1)
     with agreed(fakenvml, [job], signal="KILL") as terminal:
-        terminal.wait_for(re.compile(r"killed.*waiting for the driver to release the memory"), 8)
+        terminal.wait_for(re.compile(r"killed.*waiting for the driver to release the memory"))
         terminal.send("ctrl+c")
         assert terminal.wait_exit() == ExitStatus.INTERRUPTED
         assert re.search(

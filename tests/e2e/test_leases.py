@@ -19,7 +19,8 @@ import pytest
 from gpudash.actions.lease.queue import RULES, Rules
 from tests.e2e.leasing import finish, places, start, start_with, with_rules
 from tests.e2e.run import GPUDASH, gpudash
-from tests.pid_reuse import start_as
+from tests.pid_reuse import Cloner
+from tests.waiting import LIMIT_SECONDS, all_end, until
 
 pytestmark = pytest.mark.e2e
 
@@ -177,7 +178,7 @@ def test_jobs_that_wait_never_overlap(environ: dict[str, str], tmp_path: Path) -
         start(
             environ, "run", "--wait", "--for", "0", "-n", str(3 + n % 4), "--", "sh", "-c", script
         )
-        for n in range(8)
+        for n in range(5)
     ]
     assert [finish(job)[0] for job in jobs] == [0] * len(jobs)
     held: dict[str, str] = {}
@@ -258,7 +259,7 @@ def test_what_is_free_is_kept_for_who_has_waited_long_enough(environ: dict[str, 
 def test_a_big_job_gets_its_turn_among_small_ones(environ: dict[str, str], tmp_path: Path) -> None:
     rules = RULES._replace(pass_by=1, keep=30)
     stop = tmp_path / "stop"
-    job = f"while ! test -e {stop}; do {{}} -n 4 --wait --for 0 -- sleep 1 || exit; done"
+    job = f"while ! test -e {stop}; do {{}} -n 4 --wait --for 0 -- sleep 0.3 || exit; done"
     loop = job.format(shlex.join(with_rules(rules)))
     small = [Popen(["sh", "-c", loop], env=environ, stderr=DEVNULL) for _ in range(2)]
     try:
@@ -266,7 +267,7 @@ def test_a_big_job_gets_its_turn_among_small_ones(environ: dict[str, str], tmp_p
         assert finish(big)[1] == "served\n"
     finally:
         stop.touch()
-    assert [each.wait(60) for each in small] == [0] * len(small)
+    assert [each.wait(LIMIT_SECONDS) for each in small] == [0] * len(small)
 
 
 def _waiting(environ: dict[str, str], *words: str, rules: Rules = RULES) -> Popen[str]:
@@ -350,8 +351,8 @@ def test_a_lease_is_not_blamed_on_the_next_process_of_its_pid(environ: dict[str,
     child = int(_line(holder))
     try:
         holder.communicate()
-        innocent = start_as(holder.pid, ("sleep", "600"))
-        try:
+        with Cloner() as innocent:
+            innocent.start(holder.pid)
             _, out, _ = finish(start(environ, "leases", "--json"))
             (lease,) = json.loads(out)
             assert (lease["pid"], lease["start_ticks"], lease["name"]) == (holder.pid, None, None)
@@ -360,9 +361,6 @@ def test_a_lease_is_not_blamed_on_the_next_process_of_its_pid(environ: dict[str,
             assert str(holder.pid) not in out
             _, _, err = finish(start(environ, "pick", "--for", "0", "-n", "8"))
             assert "GPU 0 leased by a child of an ended process" in err
-        finally:
-            innocent.kill()
-            innocent.wait()
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -374,8 +372,7 @@ def nested(*words: str) -> tuple[str, ...]:
     return ("bash", "-c", line)
 
 
-@pytest.mark.parametrize("closes", [False, True])
-@pytest.mark.parametrize("wait", [("--wait",), ()])
+@pytest.mark.parametrize(("wait", "closes"), [(("--wait",), True), ((), False)])
 def test_a_run_inside_a_lease_uses_its_gpus(
     environ: dict[str, str], wait: tuple[str, ...], closes: bool
 ) -> None:
@@ -413,19 +410,28 @@ def test_no_signal_but_sigkill_ends_what_holds_a_lease_for_a_command(
     holder = Popen([*GPUDASH, *words], env=environ, stdin=PIPE, stdout=PIPE, text=True)
     try:
         assert _line(holder) == "closed"
-        (guard,) = (each for each in psutil.process_iter() if _has_open(each, environ))
+        guard = until(lambda: _guard(environ))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
             guard.send_signal(number)
         _, out, _ = finish(start(environ, "leases", "--json"))
         assert [lease["pid"] for lease in json.loads(out)] == [holder.pid]
     finally:
         _end(holder)
-    guard.wait(10)
+    assert all_end([guard])
+
+
+def _guard(environ: dict[str, str]) -> psutil.Process | None:
+    """Return the only process that has the lock file of a lease open, None while it is not so."""
+    found = [each for each in psutil.process_iter() if _has_open(each, environ)]
+    return found[0] if len(found) == 1 else None
 
 
 def _has_open(process: psutil.Process, environ: dict[str, str]) -> bool:
-    """Whether a process has the lock file of a lease open."""
-    links = Path(f"/proc/{process.pid}/fd").glob("*")
+    found = False
+    # It may end at any time, and close any of them.
     with suppress(OSError):
-        return any(os.readlink(each).startswith(environ["GPUDASH_LOCK_DIR"]) for each in links)
-    return False
+        for link in os.listdir(f"/proc/{process.pid}/fd"):
+            with suppress(OSError):
+                target = os.readlink(f"/proc/{process.pid}/fd/{link}")
+                found |= target.startswith(environ["GPUDASH_LOCK_DIR"])
+    return found

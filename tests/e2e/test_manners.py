@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.run import GPUDASH
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -22,7 +23,7 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_SECONDS,
     )
 
 
@@ -45,6 +46,13 @@ def test_completions_are_a_script_of_the_shell(shell: str, tmp_path: Path) -> No
     assert subprocess.run([shell, "-n", str(script)]).returncode == 0
 
 
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    script = tmp_path_factory.mktemp("completion") / "script"
+    script.write_text(run("completion", "bash").stdout)
+    return script
+
+
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
@@ -60,9 +68,7 @@ def test_completions_are_a_script_of_the_shell(shell: str, tmp_path: Path) -> No
         (["--replay", "/etc/hostn"], {"/etc/hostname"}),
     ],
 )
-def test_bash_completes(tmp_path: Path, words: list[str], completed: set[str]) -> None:
-    script = tmp_path / "script"
-    script.write_text(run("completion", "bash").stdout)
+def test_bash_completes(script: Path, words: list[str], completed: set[str]) -> None:
     ask = f"""
         source {script}
         COMP_WORDS=(gpudash {shlex.join(words)}) COMP_CWORD={len(words)}

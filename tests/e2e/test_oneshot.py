@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.run import GPUDASH, complete, gpudash, no_library
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -149,7 +150,7 @@ def test_json_loads_only_what_it_needs(fakenvml: Path) -> None:
         env=environment(fakenvml),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
     )
     assert run.returncode == 0
     lines = [line for line in run.stderr.splitlines() if line.startswith("import time:")]
@@ -200,5 +201,5 @@ def test_a_table_is_repeated_until_its_reader_leaves(fakenvml: Path) -> None:
             if headings == 3:
                 break
         process.stdout.close()
-        process.wait(60)
+        process.wait(LIMIT_SECONDS)
     assert headings == 3

@@ -11,6 +11,7 @@ import pytest
 import gpudash
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -76,7 +77,7 @@ def test_commands_import_none(
         env=environment(fakenvml, DEVICES=1, LOAD="idle"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
     )
     assert run.stdout
     assert not poisoned.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
+from tests.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -34,10 +34,7 @@ def job() -> Iterator[subprocess.Popen[bytes]]:
     argv = (sys.executable, "-c", script, "\x1b]0;evil\x07", "[/x]")
     with subprocess.Popen(argv, env=ENVIRONMENT, start_new_session=True) as process:
         folder = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        deadline = time.monotonic() + 10
-        while not folder.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(folder.read_text)
         yield process
         os.killpg(process.pid, 9)
 

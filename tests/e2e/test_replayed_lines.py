@@ -12,6 +12,7 @@ import pytest
 from gpudash.model.wire import encode
 from tests.e2e.run import GPUDASH
 from tests.factories import make_process, make_snapshot
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -27,7 +28,7 @@ def on_a_terminal(*words: str) -> bytes:
             sent += chunk
     except OSError:  # the terminal's other end is closed
         pass
-    run.wait(30)
+    run.wait(LIMIT_SECONDS)
     os.close(parent)
     return sent
 

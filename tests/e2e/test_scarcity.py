@@ -17,12 +17,13 @@ from _pytest.mark.structures import ParameterSet
 
 from gpudash.model.wire import decode, encode
 from tests.e2e.run import GPUDASH, complete
-from tests.e2e.screen import collectors, watching
+from tests.e2e.screen import the_collector, watching
 from tests.e2e.stream import streaming
 from tests.e2e.terminal import Terminal
 from tests.e2e.unprivileged import Unprivileged
 from tests.factories import make_process, make_snapshot
 from tests.fakenvml.build import environment
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -50,7 +51,7 @@ def test_without_files_to_open_it_ends_with_one_line(fakenvml: Path) -> None:
         env=environment(fakenvml, DEVICES=2),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
         text=True,
     )
     assert run.returncode == 71
@@ -79,7 +80,7 @@ def test_without_memory_it_ends_with_one_line(tmp_path: Path) -> None:
         [sys.executable, "-c", _WITH_LITTLE_MEMORY, *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
         text=True,
     )
     assert (run.returncode, run.stdout) == (71, "")
@@ -98,7 +99,7 @@ def test_collector_without_files_to_open_ends_with_one_line(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         cwd=tmp_path,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
         text=True,
     )
     assert run.returncode == 71
@@ -140,7 +141,7 @@ def test_screen_waits_for_files_to_open_and_goes_on(fakenvml: Path) -> None:
         terminal.wait_until(lambda: 1000 in terminal.modes)
         terminal.wait_for(re.compile("LOAD|every"))
         terminal.settle(0.1)
-        (first,) = collectors(terminal)
+        first = the_collector(terminal)
         before = resource.prlimit(terminal.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(terminal.pid, resource.RLIMIT_NOFILE, (3, before[1]))
         first.kill()
@@ -169,7 +170,7 @@ def test_stream_goes_on_without_files_to_open(fakenvml: Path) -> None:
         resource.prlimit(stream.process.pid, resource.RLIMIT_NOFILE, before)
         stream.until(lambda snapshot: snapshot.processes[0].name)
         stream.process.send_signal(signal.SIGTERM)
-        _, errors = stream.process.communicate(timeout=10)
+        _, errors = stream.process.communicate(timeout=LIMIT_SECONDS)
         assert errors == b""
 
 
@@ -204,6 +205,7 @@ def test_screen_without_a_thread_to_start_ends_with_one_line_or_can_be_left(
         command = ["replay", str(recording)]
     statuses = set()
     for threads in range(1, 5):
+        nobody.wait_until_alone()
         argv = limited(nobodys(threads), [*nobody.argv, *command])
         with Terminal(argv, env=nobody.env, columns=140) as terminal:
             terminal.wait_until(partial(has_begun, terminal))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.run import GPUDASH
+from tests.e2e.screen import press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
@@ -79,9 +80,7 @@ def test_the_screen_shows_them_for_a_key_or_an_option_alone(
         terminal.wait_for("--api-key=***")
         terminal.send("K")
         terminal.wait_for("Kill this process?")
-        terminal.settle(0.4)
-        terminal.send("escape")
-        terminal.wait_for(lambda text: "Kill this process?" not in text)
+        press_until(terminal, "escape", lambda: "Kill this process?" not in terminal.text)
         terminal.send("enter")
         terminal.wait_for("ENVIRONMENT")
         assert SECRET.encode() not in terminal.raw

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import getpass
 import os
-import select
+import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -20,15 +19,18 @@ from tests.e2e.run import GPUDASH, no_library, tell
 from tests.e2e.stream import DEADLINE, pipe, streaming
 from tests.fakenvml.build import environment
 from tests.holders import Holder, pid_list
+from tests.waiting import LIMIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e
 
 
 def test_one_document_a_line_every_interval(fakenvml: Path) -> None:
     with streaming(fakenvml, DEVICES=2) as stream:
-        taken = [stream.next().taken_at for _ in range(6)]
+        taken = [stream.next().taken_at for _ in range(12)]
     gaps = [(after - before).total_seconds() for before, after in pairwise(taken)]
-    assert sum(gaps) == pytest.approx(0.5, abs=0.25)
+    assert sum(gaps) >= 1.0
+    # On a busy machine many are late, but by chance one is not.
+    assert min(gaps) < 0.5
 
 
 def test_interval_that_is_set_counts_at_once_and_goes_on_when_nobody_tells_any_more(
@@ -55,7 +57,7 @@ def test_cpu_share_is_of_the_last_interval(
 ) -> None:
     (busy,) = holders(1, ("sh", "-c", "while :; do :; done"))
     with streaming(fakenvml, DEVICES=1, PROCS_PER_DEVICE=1, PIDS=busy.pid) as stream:
-        stream.until(lambda snapshot: (snapshot.processes[0].cpu_percent or 0) > 20)
+        stream.until(lambda snapshot: (snapshot.processes[0].cpu_percent or 0) > 5)
         os.kill(busy.pid, signal.SIGSTOP)
         stream.until(lambda snapshot: snapshot.processes[0].cpu_percent == 0)
 
@@ -82,7 +84,7 @@ def test_head_takes_one_line(fakenvml: Path) -> None:
         ["sh", "-c", f"'{GPUDASH[0]}' -m gpudash --json --interval 0.1 | head -1"],
         env=environment(fakenvml, DEVICES=1),
         capture_output=True,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
     )
     assert run.stderr == b""
     assert len(decode(run.stdout).devices) == 1
@@ -102,7 +104,7 @@ def test_works_with_stdin_closed(fakenvml: Path) -> None:
         ["sh", "-c", f"'{GPUDASH[0]}' -m gpudash --once --json <&-"],
         env=environment(fakenvml, DEVICES=1),
         capture_output=True,
-        timeout=30,
+        timeout=LIMIT_SECONDS,
     )
     assert run.returncode == 0
     assert len(decode(run.stdout).devices) == 1
@@ -153,7 +155,7 @@ def test_ctrl_c_ends_it_within_a_call_that_hangs(fakenvml: Path, tmp_path: Path)
     hang = "nvmlDeviceGetUtilizationRates:1:60:1"
     with streaming(fakenvml, DEVICES=2, HANG=hang, COUNT=counts) as stream:
         stream.next()
-        _wait_until(lambda: _calls(counts, "nvmlDeviceGetUtilizationRates") == 4)
+        until(lambda: _calls(counts, "nvmlDeviceGetUtilizationRates") >= 4)
         stream.process.send_signal(signal.SIGINT)
         assert stream.process.wait(DEADLINE) in (-signal.SIGINT, 130)
 
@@ -163,18 +165,12 @@ def test_missing_driver_ends_it_with_its_status(tmp_path: Path) -> None:
         assert stream.process.wait(DEADLINE) == 12
 
 
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        select.select([], [], [], 0.02)
-
-
 def _calls(counts: Path, function: str) -> int:
     if not counts.exists():
         return 0
-    table = dict(line.split() for line in counts.read_text().splitlines() if line.count(" "))
-    return int(table.get(function, 0))
+    # It may be read while it is written.
+    found = re.search(rf"(?m)^{function} +(\d+)", counts.read_text())
+    return int(found[1]) if found else 0
 
 
 def test_a_stream_begins_with_a_whole_snapshot(fakenvml: Path) -> None:

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.e2e.run import GPUDASH
+from tests.e2e.screen import press_until
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import Holder
@@ -31,7 +32,7 @@ def in_shell(library: Path, *, config: Path | None = None, **told: object) -> Te
     terminal = Terminal(shell, env=env, columns=100, rows=30)
     terminal.send(" ".join([*GPUDASH, "--interval", "60"]) + "\r")
     terminal.wait_for("q quit")
-    terminal.settle(1.5)
+    terminal.idle()
     return terminal
 
 
@@ -64,13 +65,13 @@ def test_every_dialog_and_prompt_is_left_and_comes_back_whole(fakenvml: Path) ->
         for key, (sign, after) in dialogs.items():
             terminal.send(key)
             terminal.wait_for(sign)
-            before = terminal.settle(0.5)
+            before = terminal.settle(0.3)
             modes = terminal.modes
             stopped(terminal)
             terminal.send("fg\r")
             terminal.wait_for(lambda text, before=before: text == before)
             assert terminal.modes == modes >= SCREEN_MODES
-            terminal.settle(0.5)
+            terminal.settle(0.4)
             terminal.send("escape")
             terminal.wait_for(
                 lambda text, sign=sign, after=after: sign not in text and after in text
@@ -89,9 +90,9 @@ def test_what_was_typed_to_the_shell_does_not_answer(
         terminal.settle(0.6)
         assert "Kill this process?" in terminal.text
         assert job.alive
-        terminal.send("y")
+        press_until(terminal, "y", lambda: "Kill this process?" not in terminal.text)
         terminal.wait_for(f"killed {job.pid}")
-        assert not job.alive
+        terminal.wait_until(lambda: not job.alive)
 
 
 def test_keys_right_behind_the_one_that_suspends_do_not_answer(
@@ -132,13 +133,14 @@ def test_what_was_pushed_is_popped_also_after_a_stop_that_gave_no_warning(fakenv
     env = environment(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1)
     with Terminal([*GPUDASH, "--interval", "60"], env=env, columns=100, rows=30) as terminal:
         terminal.wait_for("q quit")
-        before = terminal.settle(1.5)
+        before = terminal.idle()
         os.kill(terminal.pid, signal.SIGSTOP)
         terminal.wait_until(lambda: psutil.Process(terminal.pid).status() == psutil.STATUS_STOPPED)
+        terminal.settle()
         count = len(terminal.raw)
         os.kill(terminal.pid, signal.SIGCONT)
-        terminal.wait_until(lambda: len(terminal.raw) > count + 2000)
-        assert terminal.settle(0.5) == before
+        terminal.wait_until(lambda: len(terminal.raw) > count + 2000 and terminal.text == before)
+        assert terminal.settle(0.3) == before
         terminal.send("q")
         assert terminal.wait_exit() == 0
         pushed, popped = re.findall(rb"\x1b\[>\d+u", terminal.raw), terminal.raw.count(b"\x1b[<u")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-import psutil
 import pytest
 
 from tests.e2e.emulation import Emulator
 from tests.e2e.terminal import Terminal
+from tests.waiting import all_end
 
 pytestmark = pytest.mark.e2e
 
@@ -53,8 +53,7 @@ def test_drives_a_program_in_a_pty() -> None:
         assert terminal.modes == {7, 25}
         assert terminal.text.strip() == ""
         (orphan,) = terminal.processes()
-    _, alive = psutil.wait_procs([orphan], timeout=5)
-    assert all(process.status() == psutil.STATUS_ZOMBIE for process in alive)
+    assert all_end([orphan])
 
 
 def test_missing_text_is_an_error_that_shows_the_screen() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.run import GPUDASH, gpudash
 from tests.e2e.terminal import Terminal
+from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -67,7 +68,7 @@ def test_selection_is_a_part_of_the_matrix(fakenvml: Path) -> None:
 
 def test_findings_are_wrapped_at_words_on_a_terminal_alone() -> None:
     argv = [*GPUDASH, "--demo=pcie-1080ti", "topo"]
-    piped = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True)
+    piped = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True)
     finding = piped.stdout.splitlines()[-1]
     assert "no P2P between GPU 0-3 and 4-7; traffic" in finding
     with Terminal(argv, env=os.environ, columns=80, rows=24) as terminal:

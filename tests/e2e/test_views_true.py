@@ -11,7 +11,7 @@ import pytest
 
 from tests.demo_clock import demo_clock
 from tests.e2e.run import GPUDASH, no_library
-from tests.e2e.screen import collectors, watching
+from tests.e2e.screen import the_collector, watching
 from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.e2e
@@ -91,7 +91,7 @@ def test_step_back_shows_the_view_as_it_was(tmp_path: Path, view: str) -> None:
         terminal.settle()
         then = CLOCK.search(terminal.text)
         assert then is not None
-        assert body(terminal) == seen[then[1]]
+        terminal.wait_until(lambda: body(terminal) == seen[then[1]])
         terminal.send("]", "]", "]", "]")
         terminal.wait_for(lambda text: "AGO" not in text and text != frozen)
 
@@ -119,7 +119,7 @@ def test_silent_collector_marks_every_view_and_its_return_takes_that_back(
     with watching(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=holder.pid) as terminal:
         terminal.wait_for(str(holder.pid))
         go(terminal, view)
-        (collector,) = collectors(terminal)
+        collector = the_collector(terminal)
         collector.suspend()
         terminal.wait_for(re.compile(r"\A.* STALE \d+s "))
         aged = terminal.text.split("\n")[0]
@@ -149,7 +149,7 @@ def test_another_size_is_the_picture_of_a_fresh_start(tmp_path: Path, host: str,
         fresh.settle(1.0)
         fresh.wait_for(charted)
         terminal.resize(*SMALL)
-        terminal.wait_for(lambda text: text == fresh.text)
+        terminal.wait_until(lambda: (fresh.pump(0), terminal.text == fresh.text)[1])
         terminal.resize(*LARGE)
         terminal.wait_for(lambda text: text == large)
 

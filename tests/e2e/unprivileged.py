@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from tests.fakenvml.build import environment
+from tests.waiting import LIMIT_SECONDS, until
 
 UIDS = range(61184, 65519)
 """No account has one of these: systemd lends them to services while they run."""
@@ -32,26 +32,37 @@ class Unprivileged:
         self.folder = library.parent
         """Where this user may read what a test leaves."""
         packages = ":".join(path for path in sys.path if path)
-        owners = [process.info["uids"] for process in psutil.process_iter(["uids"])]
-        taken = {uids.real for uids in owners if uids}
-        uid = random.choice([uid for uid in UIDS if uid not in taken])
+        # Others that run beside this one begin their search elsewhere.
+        first, taken = os.getpid() % len(UIDS), _owners()
+        self._uid = uid = next(uid for uid in (*UIDS[first:], *UIDS) if uid not in taken)
         user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
         self.argv = [*user, "/usr/bin/python3", "-m", "gpudash"]
         self.env = {**environment(library, DEVICES=2), "PYTHONPATH": packages}
+
+    def wait_until_alone(self) -> None:
+        """Wait for the end of all that this user has started, which the system counts too."""
+        until(lambda: self._uid not in _owners())
 
     def run(
         self, *arguments: str, before: Sequence[str] = (), **told: object
     ) -> subprocess.CompletedProcess[str]:
         """Run gpudash behind the words of another command; `told` are settings of the stand-in."""
+        self.wait_until_alone()
         return subprocess.run(
             [*before, *self.argv, *arguments],
             env={**self.env, **{f"FAKENVML_{key}": str(told[key]) for key in told}},
             cwd="/",
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=30,
+            timeout=LIMIT_SECONDS,
             text=True,
         )
+
+
+def _owners() -> set[int]:
+    """Return for whom processes run."""
+    owners = [process.info["uids"] for process in psutil.process_iter(["uids"])]
+    return {uids.real for uids in owners if uids}
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakenvml.build import environment
+from tests.waiting import LIMIT_SECONDS
 
 PRELUDE = """
 import os, sys, time
@@ -52,7 +53,7 @@ def ask(library: Path, expressions: str, *, prelude: str = DEVICES, **settings: 
         env=environment(library, **settings),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_SECONDS,
     )
     assert run.returncode == 0, run.stderr
     return eval(run.stdout)
