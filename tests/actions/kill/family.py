@@ -37,10 +37,12 @@ class Family:
     def until(self, condition: Callable[[set[int]], bool]) -> set[int]:
         """Wait until those that run are as they should be, and return them."""
 
-        def alive() -> set[int] | None:
-            return found if condition(found := self.alive()) else None
+        def found() -> list[set[int]]:
+            alive = self.alive()
+            return [alive] if condition(alive) else []
 
-        return waiting.until(alive, self.alive) or set()
+        (alive,) = waiting.until(found, self.alive)
+        return alive
 
     def started(self, count: int, sleepers: int) -> set[int]:
         """Wait until so many run, so many of them as `sleep 600`, and return them.
