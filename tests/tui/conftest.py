@@ -10,8 +10,8 @@ from textual import app, pilot
 
 from tests.tui.kill_stage import Start
 
-_SOON_SECONDS = 1 / 50
-"""Longer than the pause of Textual between two pictures."""
+_SOON_SECONDS = 1 / 25
+"""Longer than two pauses of Textual between pictures."""
 _LIMIT_SECONDS = 10.0
 
 
@@ -22,7 +22,7 @@ async def _wait_for_idle(_min_sleep: float = 0.0, _max_sleep: float = 0.0) -> No
     """
     loop = asyncio.get_running_loop()
     end, idle_rounds = loop.time() + _LIMIT_SECONDS, 0
-    while idle_rounds < 2 and loop.time() < end:
+    while idle_rounds < 4 and loop.time() < end:
         scheduled = (each.when() for each in loop._scheduled if not each.cancelled())  # type: ignore[attr-defined]
         due = min(scheduled, default=math.inf) - loop.time()
         await asyncio.sleep(max(0.0, due) if due < _SOON_SECONDS else 0.0)
@@ -33,6 +33,15 @@ async def _wait_for_idle(_min_sleep: float = 0.0, _max_sleep: float = 0.0) -> No
 @pytest.fixture(autouse=True)
 def deterministic_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a pause of the pilot end only when all that was begun is done."""
+    pause = pilot.Pilot.pause
+
+    async def pause_twice(self: pilot.Pilot[object], delay: float | None = None) -> None:
+        """Let what the picture at the end of a pause begins, as after a layout, end, too."""
+        await pause(self, delay)
+        if delay is None:
+            await pause(self)
+
+    monkeypatch.setattr(pilot.Pilot, "pause", pause_twice)
     monkeypatch.setattr(pilot, "wait_for_idle", _wait_for_idle)
     monkeypatch.setattr(app, "wait_for_idle", _wait_for_idle)
 
