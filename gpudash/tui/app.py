@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -44,7 +44,6 @@ from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
-    from textual.dom import DOMNode
     from textual.driver import Driver
 
     from gpudash.model.snapshot import Snapshot
@@ -268,16 +267,14 @@ class GpudashApp(TerminalApp):
         self.dashboard.status_message.show(message, stays=stays)
         self.outdated = True
 
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """Carry out the action of a key, then draw what it changed; the last message is over."""
+    async def run_action(self, action: str | ActionParseResult, *where: Any, **named: Any) -> bool:
+        """Carry out the action of a key, then draw what it changed; the last message is over.
+
+        Where an action is looked up is passed on: later versions of Textual take more of it.
+        """
         if not self.screen.is_modal:
             self.dashboard.message = ""
-        acted = await super().run_action(action, default_namespace, namespaces)
+        acted = await super().run_action(action, *where, **named)
         if not self.screen.is_modal:
             self.redraw()
         return acted
