@@ -1,4 +1,4 @@
-"""gpudash from Python: `import gpudash` offers these functions, and nothing else is public."""
+"""gpudash from Python: what `import gpudash` offers, and nothing else is public."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ Gpus = str | Iterable[int | str] | None
 """Which GPUs: `"0,2-3"`, or indices, UUID prefixes and PCI bus ids one by one; None for all."""
 
 _WAIT_SECONDS = 1.0
+_WINDOW_SECONDS = 2.0
 
 
 def snapshot(
@@ -76,9 +77,11 @@ def pick(
     from gpudash.actions.lease.acquire import own_leases
     from gpudash.actions.lease.choose import choose
     from gpudash.actions.lease.request import GpuRequest
-    from gpudash.cli.values import size, window
+    from gpudash.cli.values import size
     from gpudash.feed.sampler import open_sampler
 
+    if count < 1:
+        raise ValueError(f"count: {count} is not 1 or more")
     try:
         min_free_bytes = size(min_free) if isinstance(min_free, str) else min_free
     except ArgumentTypeError as error:
@@ -91,12 +94,14 @@ def pick(
         linked=linked,
         share=False,
     )
-    with closing(open_sampler(_command(demo, gpus), window("2s"))) as sampler:
+    with closing(open_sampler(_command(demo, gpus), _WINDOW_SECONDS)) as sampler:
         sampler.fill()
         samples = tuple(sampler.samples)
     choice = choose(samples, request, os.environ, own=own_leases(samples[-1]))
     if not choice.devices:
-        raise _error(choice.shortage, ExitStatus.TOO_FEW_GPUS)
+        shortage = GpudashError(choice.shortage)
+        shortage.exit_status = ExitStatus.TOO_FEW_GPUS
+        raise shortage
     return tuple(device.uuid or "" for device in choice.devices)
 
 

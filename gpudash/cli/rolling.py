@@ -1,4 +1,4 @@
-"""What `dmon` and `pmon` share: their options, and lines that roll until somebody ends them."""
+"""What `dmon` and `pmon` share: their options, and the loop that prints their lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_rolling(parser: argparse.ArgumentParser) -> None:
     text = "end after this many samples"
     add("-c", "--count", type=count(_MAX_COUNT), metavar="N", help=text)
     text = "put the date (D), the time (T) or both before each line"
-    add("-o", "--options", type=letters("DT"), default=(), dest="stamp", metavar="DT", help=text)
+    add("-o", "--options", type=letters("DT"), dest="stamp", metavar="DT", help=text)
     text = "write to a file"
     add("-f", "--filename", default=argparse.SUPPRESS, metavar="FILE", help=text)
     add_shared(parser, "demo")
@@ -56,7 +56,7 @@ def roll(
     The first sample is not printed: its rates are not known.
     """
     exit_on_ctrl_c()
-    printed = -1
+    printed, problem = -1, ""
     with closing(LineStream(collector_command(options), options.delay)) as stream:
         while options.count is None or printed < options.count:
             stream.wait(_WAIT_SECONDS)
@@ -67,4 +67,7 @@ def roll(
                     text = "".join(lines(wire.decode(line)))
                     terminal.write(text.encode("utf-8", "backslashreplace"))
                 printed += 1
+            if stream.problem != problem:
+                problem = stream.problem
+                terminal.write_message(f"gpudash: {problem or 'samples again'}\n")
     return ExitStatus.OK

@@ -21,6 +21,7 @@ from gpudash.collect.nvml.worker import (
     ignore_answer,
     one_shot_timeouts,
 )
+from gpudash.collect.processes import EXITED
 from gpudash.collect.source import Holders, HostReader, Source
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
@@ -272,7 +273,7 @@ def _named(last: LastRead, running: Mapping[int, Process]) -> LastRead:
             name=running[each.pid].name,
         )
         for each in last.processes
-        if each.pid in running
+        if each.pid in running and running[each.pid].hidden_reason != EXITED
     )
     return replace(last, processes=tuple(named))
 

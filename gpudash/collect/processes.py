@@ -21,7 +21,7 @@ from gpudash.system.processes import Facts, ProcStat, StatFile
 _FACTS_SECONDS = 10.0
 _REST_SECONDS = 50.0
 """How much longer the facts of a process stay valid that has done nothing since."""
-_EXITED = "exited"
+EXITED = "exited"
 _MAX_WATCHED = 4096
 _FILES_PER_WATCHED = 2
 """One in that many of the files that may be open may be that of a process."""
@@ -82,7 +82,7 @@ class ProcessTable:
             if stat is None or line is None:
                 found[pid] = Process(pid=pid, devices=(), hidden_reason=self._hidden_reason(pid))
             elif _is_another(stat, listed_at.get(pid)):
-                found[pid] = Process(pid=pid, devices=(), hidden_reason=_EXITED)
+                found[pid] = Process(pid=pid, devices=(), hidden_reason=EXITED)
             else:
                 kept[pid] = known = self._recall(pid, stat)
                 known.stat_line = line
@@ -172,7 +172,7 @@ class ProcessTable:
             return "hidden process of another user"
         except (ProcessLookupError, OverflowError):
             pass
-        return _EXITED if self._in_first_namespace else "belongs to another PID namespace"
+        return EXITED if self._in_first_namespace else "belongs to another PID namespace"
 
 
 def _is_another(stat: ProcStat, listed_at: float | None) -> bool:

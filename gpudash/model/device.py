@@ -122,7 +122,7 @@ class Device(Struct, frozen=True, kw_only=True):
         "of each user in turn; searched only while much of its memory is unaccounted "
         "for.")] = None
     holder_count: Annotated[Natural | None, _memory(Unit.COUNT,
-        "How many such processes there are.")] = None
+        "How many such processes there are, at most: some may have ended by now.")] = None
     holders_complete: Annotated[bool | None, _memory(Unit.NONE,
         "Whether all processes of the host could be searched for holders, which takes root "
         "outside of containers.")] = None

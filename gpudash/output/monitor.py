@@ -61,7 +61,7 @@ DEVICE_COLUMNS: Mapping[str, Sequence[Column]] = {
     "m": (
         Column("fb", "MB", lambda gpu: _scaled(gpu.memory_used_bytes, _MIB)),
         Column("bar1", "MB", lambda gpu: _scaled(gpu.bar1_used_bytes, _MIB)),
-        # Protected memory, which no call tells that gpudash makes.
+        # gpudash makes no NVML call for protected memory.
         Column("ccpm", "MB", lambda _gpu: None),
     ),
     "e": (

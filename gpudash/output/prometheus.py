@@ -23,6 +23,7 @@ DcgmNames = Literal["legacy", "4.9", "both"]
 """Names and units as dcgm-exporter has them: up to 4.8, since 4.9, or both."""
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _IDENTITY = frozenset({"index", "minor_number", "gpu_instance_id", "compute_instance_id"})
 _XID = {"legacy": "DCGM_FI_DEV_XID_ERRORS", "4.9": "DCGM_FI_DEV_XID_ERROR"}
 _LEGACY_UNITS = {Unit.BYTE: (1 / (1 << 20), "in MiB"), Unit.MILLIWATT: (1e-3, "in W")}
@@ -51,11 +52,17 @@ class _Metric(NamedTuple):
     def lines(self) -> Iterator[str]:
         """Yield help and type, then a line a sample; nothing without any."""
         if self.samples:
-            yield f"# HELP {self.name} {self.help.translate(_ESCAPES)}"
+            yield f"# HELP {self.name} {self.help.translate(_HELP_ESCAPES)}"
             yield f"# TYPE {self.name} {self.type}"
         for labels, value in self.samples:
             braces = f"{{{labels}}}" if labels else ""
             yield f"{self.name}{braces} {value:.17g}"
+
+
+def is_up(snapshot: Snapshot) -> bool:
+    """Return whether the driver answered, if only that there is no GPU."""
+    codes = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
+    return codes <= {ExitStatus.NO_GPU}
 
 
 def down() -> str:
@@ -66,9 +73,8 @@ def down() -> str:
 def render(snapshot: Snapshot, names: DcgmNames = "legacy") -> str:
     """Return all metrics, each under its help and type; what is not known is left out."""
     labels = {device.key: _labels(device, snapshot, "gpudash") for device in snapshot.devices}
-    codes = {fault.code for fault in snapshot.errors if fault.source == "nvml"}
     metrics: list[_Metric] = [
-        _up(codes <= {ExitStatus.NO_GPU}),
+        _up(is_up(snapshot)),
         _Metric(
             "gpudash_sample_timestamp_seconds",
             "When these values were read, Unix time.",

@@ -86,6 +86,8 @@ def test_free_gpus_are_picked_and_who_holds_the_others_is_said(
     with pytest.raises(GpudashError, match="3 GPUs wanted, 2 free") as caught:
         gpudash.pick(3, min_free=1 << 30)
     assert caught.value.exit_status == 75
+    with pytest.raises(ValueError, match="count: 0"):
+        gpudash.pick(0)
     with pytest.raises(ValueError, match="min_free"):
         gpudash.pick(min_free="much")
 
@@ -112,6 +114,8 @@ def test_the_import_loads_nothing() -> None:
 
 
 def test_only_the_functions_are_public() -> None:
-    assert dir(gpudash) == ["__version__", "load", "pick", "snapshot", "stream"]
+    names = ["GpudashError", "Snapshot", "load", "pick", "snapshot", "stream"]
+    assert dir(gpudash) == sorted([*names, "__version__"])
+    assert all(hasattr(gpudash, name) for name in names)
     with pytest.raises(AttributeError):
         gpudash.cells  # type: ignore[attr-defined] # noqa: B018

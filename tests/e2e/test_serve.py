@@ -128,7 +128,7 @@ def test_a_driver_that_was_let_go_of_is_down_and_comes_back(fakenvml: Path, tmp_
         exporter.process.send_signal(signal.SIGUSR1)
         gone = exporter.until(lambda found: not is_up(found))
         assert gone.keys() == {"gpudash_up"}
-        assert exporter.ask("/healthz") == (503, b"released\n")
+        assert exporter.ask("/healthz") == (503, RELEASED)
         exporter.process.send_signal(signal.SIGUSR1)
         exporter.until(is_up)
         tell(control, HANG="nvmlDeviceGetMemoryInfo:0:inf")
@@ -136,10 +136,23 @@ def test_a_driver_that_was_let_go_of_is_down_and_comes_back(fakenvml: Path, tmp_
         assert "DCGM_FI_DEV_GPU_UTIL" not in hung
 
 
+RELEASED = b"GPUs released: kill -USR1 takes them back\n"
+
+
 def state_of(found: Metrics) -> str | None:
     return next(
         (each["state"] for each, value in found.get("gpudash_gpu_state", ()) if value), None
     )
+
+
+def test_a_driver_that_hangs_is_not_healthy(fakenvml: Path) -> None:
+    with serving(fakenvml, DEVICES=1, HANG="nvmlInitWithFlags:*:inf") as exporter:
+        deadline = time.monotonic() + DEADLINE
+        while b"not answering" not in (answer := exporter.ask("/healthz"))[1]:
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.05)
+        assert answer[0] == 503
+        assert not is_up(parsed(exporter.ask("/metrics")[1]))
 
 
 def test_there_may_be_no_driver_at_first(fakenvml: Path) -> None:
@@ -201,6 +214,7 @@ def test_only_clients_with_a_certificate_are_served(fakenvml: Path, tmp_path: Pa
         (("--listen", "::1:9836"), "expected HOST:PORT or :PORT"),
         (("--listen", "127.0.0.1:65536"), "expected HOST:PORT or :PORT"),
         (("--listen", "no.such.host.invalid:9836"), "cannot listen on no.such.host.invalid:9836"),
+        (("--listen", "a..b:80"), "cannot listen on a..b:80"),
         (("--client-ca", "x"), "go with --tls-cert"),
         (("--tls-cert", "/dev/null"), "the certificates cannot be used"),
     ],
@@ -225,9 +239,19 @@ def test_a_port_that_is_taken_is_named(fakenvml: Path) -> None:
 
 
 def test_the_unit_runs_the_same_command(fakenvml: Path) -> None:
-    unit = gpudash("serve", "--listen", ":9400", "--print-unit", "--gpu", "0 1", library=fakenvml)
+    words = ("--listen", ":9400", "--print-unit", "--gpu", "0 1", "--tls-cert", "a.pem")
+    unit = gpudash("serve", *words, library=fakenvml)
     (line,) = (line for line in unit.text.splitlines() if line.startswith("ExecStart="))
-    assert line.endswith("serve --listen :9400 --gpu '0 1'")
+    certificate = Path("a.pem").absolute()
+    assert line.endswith(f"serve --listen :9400 --gpu '0 1' --tls-cert {certificate}")
+
+
+def test_all_interfaces_are_those_of_both_protocols(fakenvml: Path) -> None:
+    with serving(fakenvml, "--listen", ":0", DEVICES=1) as exporter:
+        port = exporter.where.port or 0
+        for host in ("127.0.0.1", *["::1"] * socket.has_dualstack_ipv6()):
+            with socket.create_connection((host, port), DEADLINE):
+                pass
 
 
 GRAFANA_12239 = [

@@ -190,6 +190,8 @@ def test_a_gpu_that_stops_answering_keeps_what_it_held_apart_from_what_is_true(
     with streaming(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1, PIDS=holder.pid, HANG=hang) as stream:
         before = stream.next().devices[1]
         silent = stream.until(lambda snapshot: snapshot.devices[1].state != "ok")
+        holder.end()
+        stream.until(lambda snapshot: snapshot.devices[1].last_read.processes == ())
     device = silent.devices[1]
     assert (device.memory_used_bytes, device.gpu_utilization_percent) == (None, None)
     assert device.last_read.memory_total_bytes == before.memory_total_bytes

@@ -38,8 +38,9 @@ def run(options: argparse.Namespace) -> int:
     """Print lines until the count, or a signal, is reached."""
     columns = [column for letter in options.select for column in monitor.DEVICE_COLUMNS[letter]]
     columns += map(monitor.gpm_column, options.gpm_metrics)
-    lines = partial(monitor.device_lines, columns=columns, stamp=options.stamp)
-    return roll(options, monitor.headings(columns, options.stamp), lines)
+    stamp = options.stamp or ""
+    lines = partial(monitor.device_lines, columns=columns, stamp=stamp)
+    return roll(options, monitor.headings(columns, stamp), lines)
 
 
 VERB = Verb("print a line per GPU and second, as nvidia-smi dmon", add_arguments, run)

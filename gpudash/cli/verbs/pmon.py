@@ -22,8 +22,9 @@ def run(options: argparse.Namespace) -> int:
     """Print lines until the count, or a signal, is reached."""
     known = monitor.PROCESS_COLUMNS
     columns = [column for letter in ("", *options.select) for column in known[letter]]
-    lines = partial(monitor.process_lines, columns=columns, stamp=options.stamp)
-    return roll(options, monitor.headings(columns, options.stamp, last="command"), lines)
+    stamp = options.stamp or ""
+    lines = partial(monitor.process_lines, columns=columns, stamp=stamp)
+    return roll(options, monitor.headings(columns, stamp, last="command"), lines)
 
 
 VERB = Verb("print a line per process and second, as nvidia-smi pmon", add_arguments, run)

@@ -1,13 +1,14 @@
 """`gpudash serve`: the metrics of this host for Prometheus, over HTTP.
 
-The server is the standard library's: prometheus_client would append `_total` to DCGM's counters,
-which no dashboard made for dcgm-exporter finds, and has no second page.
+The server is the standard library's: prometheus_client appends `_total` to DCGM's counters, which
+no dashboard made for dcgm-exporter finds, and has no page for health.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import os
 import shlex
 import signal
 import socket
@@ -40,6 +41,7 @@ _DEFAULT_INTERVAL = 5.0
 _MAX_CLIENTS = 40
 _CLIENT_SECONDS = 10.0
 _WAIT_SECONDS = 1.0
+_FILES = ("--tls-cert", "--tls-key", "--client-ca")
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _INDEX = b"gpudash: /metrics, and /healthz, which is 503 while the driver does not answer\n"
 
@@ -79,7 +81,7 @@ WantedBy=multi-user.target
 
 
 class Address(NamedTuple):
-    """Where to listen: a host as it is resolved, and a port."""
+    """Where to listen: a host, empty for all interfaces, and a port."""
 
     host: str
     port: int
@@ -92,7 +94,7 @@ def address(text: str) -> Address:
     is_port = port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 1 << 16
     if not colon or not is_port or (":" in host and not is_bracketed):
         raise ArgumentTypeError(f"{text!r} is not an address: expected HOST:PORT or :PORT")
-    return Address(host.strip("[]") or "::", int(port))
+    return Address(host.strip("[]"), int(port))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,7 +139,10 @@ def run(options: argparse.Namespace) -> int:
                 collector.release() if toggle.is_on else collector.resume()
             for sample in collector.advance():
                 exporter.take(sample.snapshot)
-            exporter.note("released" if collector.is_released else str(collector.failure or ""))
+            if collector.is_released:
+                exporter.forget("GPUs released: kill -USR1 takes them back")
+            elif collector.failure is not None:
+                exporter.problem = str(collector.failure)
         server.shutdown()
     return end.status
 
@@ -145,10 +150,13 @@ def run(options: argparse.Namespace) -> int:
 def _unit(argv: list[str]) -> str:
     """Return a systemd unit that runs this command line without --print-unit."""
     program = str(Path(argv[0]).resolve())
-    words = [program if program.endswith("gpudash") else f"{sys.executable} -m gpudash"]
-    words += (shlex.quote(word) for word in argv[1:] if word != "--print-unit")
+    words = [program] if program.endswith("gpudash") else [sys.executable, "-m", "gpudash"]
+    words += (word for word in argv[1:] if word != "--print-unit")
+    for index, word in enumerate(words[:-1]):
+        if word in _FILES:
+            words[index + 1] = os.path.abspath(words[index + 1])
     # systemd expands both.
-    return _UNIT.format(command=" ".join(words).replace("%", "%%").replace("$", "$$"))
+    return _UNIT.format(command=shlex.join(words).replace("%", "%%").replace("$", "$$"))
 
 
 def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
@@ -173,30 +181,34 @@ class Exporter:
 
     def __init__(self, names: DcgmNames, stale_after_seconds: float) -> None:
         self._names, self._stale_after = names, stale_after_seconds
-        self._document, self._sampled_at = b"", -float("inf")
-        self._problem = ""
+        self._document, self._sampled_at, self._is_up = b"", -float("inf"), False
+        self.problem = "no sample yet"
+        """Why the host is down, if it is."""
 
     def take(self, snapshot: Snapshot) -> None:
         """Take a sample, which is drawn up once however often it is scraped."""
         document = prometheus.render(snapshot, self._names).encode()
         self._document, self._sampled_at = document, time.monotonic()
+        self._is_up = prometheus.is_up(snapshot)
+        faults = [fault.message for fault in snapshot.errors if fault.source == "nvml"]
+        self.problem = faults[0] if faults else "no sample: the driver does not answer"
 
-    def note(self, problem: str) -> None:
-        """Take why there are no samples, empty while there are."""
-        self._problem = problem
+    def forget(self, problem: str) -> None:
+        """Show the host as down at once."""
+        self._sampled_at, self.problem = -float("inf"), problem
 
     @property
-    def is_fresh(self) -> bool:
+    def _is_fresh(self) -> bool:
         """Whether the last sample is the present state of the host."""
         return time.monotonic() - self._sampled_at < self._stale_after
 
     def page(self, path: str) -> tuple[int, bytes]:
         """Return the status and the body of a page."""
         if path == "/metrics":
-            return 200, self._document if self.is_fresh else prometheus.down().encode()
+            return 200, self._document if self._is_fresh else prometheus.down().encode()
         if path == "/healthz":
-            problem = self._problem or "no answer of the driver"
-            return (200, b"ok\n") if self.is_fresh else (503, f"{problem}\n".encode())
+            is_up = self._is_fresh and self._is_up
+            return (200, b"ok\n") if is_up else (503, f"{self.problem}\n".encode())
         return (200, _INDEX) if path == "/" else (404, b"not found; there is /metrics\n")
 
 
@@ -207,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "gpudash", ""
 
     def do_GET(self) -> None:
-        """Answer with a page, compressed for those who take that."""
+        """Answer with a page, compressed if the client accepts gzip."""
         status, body = self.server.exporter.page(self.path.partition("?")[0])
         self.send_response(status)
         if "gzip" in self.headers.get("Accept-Encoding", ""):
@@ -236,11 +248,23 @@ class Server(ThreadingHTTPServer):
         self._clients: dict[socket.socket, None] = {}
         self._lock = threading.Lock()
         try:
-            found = socket.getaddrinfo(*where, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            if not where.host and not socket.has_dualstack_ipv6():
+                where = where._replace(host="0.0.0.0")
+            found = socket.getaddrinfo(
+                where.host or "::", where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
             self.address_family = found[0][0]
+            self._is_dual = not where.host
             super().__init__(where, _Handler)
-        except OSError as error:
-            raise GpudashError(f"cannot listen on {_shown(where)}: {error.strerror}") from None
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise GpudashError(f"cannot listen on {_shown(where)}: {reason}") from None
+
+    def server_bind(self) -> None:
+        """Bind; all interfaces are those of IPv4, too."""
+        if self._is_dual:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
     @property
     def url(self) -> str:
@@ -260,9 +284,9 @@ class Server(ThreadingHTTPServer):
         return connection, client
 
     def process_request(self, request: Any, client_address: object) -> None:
-        """Handle a client in a thread of its own; of too many the oldest has to go.
+        """Handle a client in a thread of its own; with too many, the oldest connection is closed.
 
-        A scrape takes milliseconds, and who trickles a request would else keep others out.
+        A scrape takes milliseconds: what is open for long is a client that sends too slowly.
         """
         with self._lock:
             oldest = next(iter(self._clients)) if len(self._clients) >= _MAX_CLIENTS else None
@@ -270,7 +294,8 @@ class Server(ThreadingHTTPServer):
             if oldest is not None:
                 del self._clients[oldest]
                 with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)
+                    # That of SSLSocket would let its thread go on without encryption.
+                    socket.socket.shutdown(oldest, socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:

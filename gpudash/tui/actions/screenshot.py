@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_FILES = 1000
-"""Of one second that are tried before another folder is."""
+"""Names that are tried in a folder for the pictures of one second."""
 
 
 def save_screen(app: GpudashApp) -> None:
@@ -29,13 +30,13 @@ def save_screen(app: GpudashApp) -> None:
     time = f"{snapshot.taken_at.astimezone():%Y%m%d-%H%M%S}"
     stem = "-".join(["gpudash", *filter(None, [host]), time])
     picture = app.export_screenshot(title=stem)
-    loop = asyncio.get_running_loop()
+    loop, context = asyncio.get_running_loop(), copy_context()
 
     def write() -> None:
         message = save(picture, stem)
         # The program may have ended meanwhile.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(partial(app.show_message, message))
+            loop.call_soon_threadsafe(partial(app.show_message, message), context=context)
 
     # A daemon: a folder that does not answer must not keep the program from ending.
     threading.Thread(target=write, daemon=True).start()
@@ -50,7 +51,7 @@ def save(picture: str, stem: str) -> str:
             return f"saved the screen to {path}"
         except OSError as error:
             reason = reason or f"{error.strerror or error}"
-    return f"the screen is not saved: {reason}; start gpudash in a folder that you can write to"
+    return f"the screen is not saved: {reason}"
 
 
 def _write(picture: str, stem: str) -> str:

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from gpudash.tui import status
 from gpudash.tui.actions.screenshot import save
 from gpudash.tui.app import GpudashApp
 from tests.factories import make_host
@@ -37,6 +38,21 @@ async def test_a_key_saves_what_is_shown(tmp_path: Path, monkeypatch: pytest.Mon
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
     for command in ("job0.py", "job4.py", "GPU-MEM"):
         assert command in text_in(first)
+
+
+async def test_the_result_goes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(status, "SECONDS", 0.05)
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.pause()
+        stage = Stage(app, pilot, feed)
+        keys = stage.footer
+        await pilot.press("S")
+        await stage.until(lambda: os.listdir(tmp_path))
+        await stage.until(lambda: stage.footer == keys)
 
 
 def test_a_folder_that_takes_no_file_leaves_it_to_home(
