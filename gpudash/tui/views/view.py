@@ -6,16 +6,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.message import Message
 from textual.screen import Screen, ScreenResultType
 
+from gpudash.model.text import width
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer, has_room_beside
-from gpudash.tui.draw.line import Line
+from gpudash.tui.draw.line import Line, spread
 from gpudash.tui.keymap import VIEW_KEYS, Key
 from gpudash.tui.panels import header_line
 from gpudash.tui.terminal import TerminalApp
@@ -133,15 +136,18 @@ class View(Wheel, Closing[None]):
         self.first = max(0, min(self.first, self._total - room))
         keys, theme = self.keys_in_force, self.dashboard.theme
         message = self.dashboard.status_text
+        seen = [*top, *lines[self.first : self.first + room]]
         if not message and has_room_beside(keys, self._position, cells):
             message = self._position
+        elif self._position:
+            seen = _noted(seen, Segment(f" {self._position} ", theme.notice), cells, theme.base)
         bottom = footer(keys, message, theme, cells)
         if self._footer_lines != len(bottom):
             self._bottom.styles.height = self._footer_lines = len(bottom)
             self.call_after_refresh(self.draw)
             return
         self._top.show([header_line(self.dashboard)], theme.header)
-        self.body.show([*top, *lines[self.first : self.first + room]], theme.base)
+        self.body.show(seen, theme.base)
         self._bottom.take_keys(keys, message)
         self._bottom.show(bottom, theme.label)
 
@@ -199,3 +205,14 @@ class View(Wheel, Closing[None]):
         """Scroll by the wheel."""
         self.action_scroll_lines(lines)
         self.draw()
+
+
+def _noted(lines: Sequence[Line], note: Segment, cells: int, blank: Style) -> list[Line]:
+    """Return the lines with a note at the end of the lowest that is blank there, if one is."""
+    noted = list(lines)
+    for y in reversed(range(len(noted))):
+        text = "".join(segment.text for segment in noted[y]).rstrip()
+        if width(text) + width(note.text) < cells:
+            noted[y] = spread(noted[y], [note], cells, blank)
+            break
+    return noted

@@ -1,3 +1,4 @@
+import re
 import sys
 import time
 from datetime import timedelta
@@ -78,6 +79,18 @@ async def test_shows_the_gpu_of_the_selected_process() -> None:
         assert "Utilization" in text_of(app)
         assert "Memory used" in text_of(app)
         assert "back" in lines[-1]
+
+
+async def test_lines_in_view_are_shown_also_where_the_keys_fill_the_footer() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(80, 24)) as pilot:
+        feed.give(varied())
+        await pilot.press("d")
+        await pilot.pause()
+        lines = screen_lines(app)
+        assert "x explain" in lines[-1]
+        assert len(re.findall(r"1-\d+ of \d+ *$", "\n".join(lines[:-1]), re.MULTILINE)) == 1
 
 
 async def test_every_metric_can_be_scrolled_to_and_is_explained() -> None:
