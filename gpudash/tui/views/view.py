@@ -185,8 +185,8 @@ class View(Wheel, Closing[None]):
         self.dismiss(None)
 
     def action_scroll_lines(self, lines: int) -> None:
-        """Scroll by lines."""
-        self.first += lines
+        """Scroll by lines, as far as there are any: frames may be held back, keys are not."""
+        self.first = max(0, min(self.first + lines, self._total - self._room))
 
     def action_scroll_pages(self, pages: int) -> None:
         """Scroll by what is in view."""
