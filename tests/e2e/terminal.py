@@ -174,12 +174,12 @@ class Terminal:
         while (left := end - time.monotonic()) > 0:
             self.pump(left)
 
-    def idle(self) -> str:
-        """Read until nothing came, and no process wanted a CPU, for half a second."""
+    def idle(self, seconds: float = 0.5) -> str:
+        """Read until nothing came, and no process wanted a CPU, for so many seconds."""
         quiet, processes = 0, self.processes()
         before = _work(processes)
         deadline = time.monotonic() + LIMIT_SECONDS
-        while quiet < 5:
+        while quiet < seconds * 10:
             assert time.monotonic() < deadline, f"never idle:\n{self.text}"
             came = self.pump(0.1)
             while self.pump(0):

@@ -42,7 +42,7 @@ WITHOUT_PARSER = (
 
 def screen(library: Path, argv: list[str], **look: object) -> Terminal:
     env = environment(library, DEVICES=8, PROCS_PER_DEVICE=2)
-    arguments = ["--no-config", "--interval", "60"]
+    arguments = ["--no-config", "--interval", "600"]
     return Terminal([*argv, *arguments], env=env, columns=120, rows=40, **look)  # type: ignore[arg-type]
 
 
@@ -87,7 +87,7 @@ def check(terminal: Terminal, keys: str) -> None:
 def test_a_redraw_changes_no_cell(fakenvml: Path, keys: str) -> None:
     with screen(fakenvml, [*GPUDASH], truecolor=True) as terminal:
         terminal.wait_for("q quit")
-        terminal.idle()
+        terminal.idle(1.5)
         check(terminal, keys)
 
 
@@ -101,14 +101,14 @@ def test_a_redraw_changes_no_cell(fakenvml: Path, keys: str) -> None:
 def test_a_redraw_changes_no_cell_in_other_colours(fakenvml: Path, look: str) -> None:
     with screen(fakenvml, [*GPUDASH], **LOOKS[look]) as terminal:
         terminal.wait_for("q quit")
-        terminal.idle()
+        terminal.idle(1.5)
         check(terminal, "cursor chooser")
 
 
 def test_without_colours(fakenvml: Path) -> None:
     with screen(fakenvml, ["env", "NO_COLOR=1", *GPUDASH]) as terminal:
         terminal.wait_for("q quit")
-        terminal.idle()
+        terminal.idle(1.5)
         check(terminal, "cursor")
         assert re.findall(rb"[34]8;[25];[\d;]*m", terminal.raw) == []
         check(terminal, "help")
@@ -117,7 +117,7 @@ def test_without_colours(fakenvml: Path) -> None:
 def test_a_thread_reads_the_keys_where_the_parser_is_missing(fakenvml: Path) -> None:
     with screen(fakenvml, [sys.executable, "-c", WITHOUT_PARSER]) as terminal:
         terminal.wait_for("q quit")
-        terminal.idle()
+        terminal.idle(1.5)
         check(terminal, "chooser")
         terminal.send("q")
         assert terminal.wait_exit() == 0

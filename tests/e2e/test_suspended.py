@@ -22,6 +22,9 @@ pytestmark = pytest.mark.e2e
 SCREEN_MODES = frozenset({1000, 1002, 1006, 1049, 2004})
 """The alternate screen, the mouse, and pasted text in brackets."""
 
+SECOND_SAMPLE = 1.5
+"""Seconds after which there is none until the interval is over: the second comes after one."""
+
 
 def in_shell(library: Path, *, config: Path | None = None, **told: object) -> Terminal:
     """Return a terminal with a shell that runs gpudash, whose screen stands still."""
@@ -30,15 +33,14 @@ def in_shell(library: Path, *, config: Path | None = None, **told: object) -> Te
         env = {**env, "GPUDASH_CONFIG": str(config)}
     shell = ["bash", "--norc", "--noprofile", "-i"]
     terminal = Terminal(shell, env=env, columns=100, rows=30)
-    terminal.send(" ".join([*GPUDASH, "--interval", "60"]) + "\r")
+    terminal.send(" ".join([*GPUDASH, "--interval", "600"]) + "\r")
     terminal.wait_for("q quit")
-    terminal.idle()
+    terminal.idle(SECOND_SAMPLE)
     return terminal
 
 
 def stopped(terminal: Terminal, key: str = "ctrl+z") -> None:
-    terminal.send(key)
-    terminal.wait_for("Stopped")
+    press_until(terminal, key, lambda: "Stopped" in terminal.text)
     assert not SCREEN_MODES & terminal.modes - {2004}
     assert 25 in terminal.modes
 
@@ -131,9 +133,9 @@ def test_another_key_suspends_where_it_types_nothing(fakenvml: Path, tmp_path: P
 
 def test_what_was_pushed_is_popped_also_after_a_stop_that_gave_no_warning(fakenvml: Path) -> None:
     env = environment(fakenvml, DEVICES=2, PROCS_PER_DEVICE=1)
-    with Terminal([*GPUDASH, "--interval", "60"], env=env, columns=100, rows=30) as terminal:
+    with Terminal([*GPUDASH, "--interval", "600"], env=env, columns=100, rows=30) as terminal:
         terminal.wait_for("q quit")
-        before = terminal.idle()
+        before = terminal.idle(SECOND_SAMPLE)
         os.kill(terminal.pid, signal.SIGSTOP)
         terminal.wait_until(lambda: psutil.Process(terminal.pid).status() == psutil.STATUS_STOPPED)
         terminal.settle()
