@@ -35,7 +35,7 @@ LOOKS = {
     "old screen": {"term": "screen"},
 }
 WITHOUT_PARSER = (
-    "import sys, gpudash.tui.terminal as t; t.XTermParser = None;"
+    "import sys, gpudash.tui.keyboard as k; k.XTermParser = None;"
     "from gpudash.__main__ import main; sys.exit(main())"
 )
 

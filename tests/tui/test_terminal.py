@@ -25,8 +25,9 @@ from textual.widgets import Static
 from gpudash import tui
 from gpudash.feed.protocol import FeedState
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.keyboard import Pastes
 from gpudash.tui.link import Backlog, FrameLimiter, NonBlockingWriter, Reports
-from gpudash.tui.terminal import Pastes, TerminalApp
+from gpudash.tui.terminal import TerminalApp
 from gpudash.tui.views.view import View
 from tests.factories import make_snapshot
 from tests.tui.stage import (
