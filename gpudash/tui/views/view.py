@@ -140,7 +140,7 @@ class View(Wheel, Closing[None]):
         if not message and has_room_beside(keys, self._position, cells):
             message = self._position
         elif self._position:
-            seen = _noted(seen, Segment(f" {self._position} ", theme.notice), cells, theme.base)
+            seen = _noted(seen, Segment(f" {self._position} ", theme.dim), cells, theme.base)
         bottom = footer(keys, message, theme, cells)
         if self._footer_lines != len(bottom):
             self._bottom.styles.height = self._footer_lines = len(bottom)
