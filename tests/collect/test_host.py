@@ -252,7 +252,7 @@ def test_a_process_that_proc_hides_is_not_taken_for_exited() -> None:
         "import os, subprocess; from gpudash.collect.host import LinuxReader\n"
         "reader = LinuxReader(); other = subprocess.Popen(['sleep', '60'])\n"
         "os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)\n"
-        "print(reader.processes([other.pid])[other.pid].hidden_reason)\n"
+        "print(reader.processes([other.pid])[other.pid].hidden_reason, flush=True)\n"
         "os._exit(0)\n"
     )
     output = in_new_pid_namespace(script, options="hidepid=2")
