@@ -22,7 +22,9 @@ from tests.tui.kill_stage import LAUNCHER, Start, host_of, process_for, stage
 from tests.tui.stage import process_of
 from tests.waiting import LIMIT_SECONDS
 
-DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
+DEAF = (
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);print(flush=True); signal.pause()"
+)
 
 
 async def test_a_confirmed_kill_reports_the_memory_that_was_seen_to_be_freed(victim: Any) -> None:
