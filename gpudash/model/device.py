@@ -522,6 +522,27 @@ def device_fields() -> Mapping[str, Field]:
     return {field.name: field for field in declared_fields(Device)}
 
 
+GPM_PERCENTS = {
+    1: "graphics_active_percent",
+    2: "sm_active_percent",
+    3: "sm_occupancy_percent",
+    5: "tensor_active_percent",
+    10: "dram_active_percent",
+    11: "fp64_active_percent",
+    12: "fp32_active_percent",
+    13: "fp16_active_percent",
+}
+"""NVML_GPM_METRIC_* in percent, and the fields that they fill."""
+
+GPM_RATES = {
+    20: "pcie_tx_bytes_per_second",
+    21: "pcie_rx_bytes_per_second",
+    60: "nvlink_rx_bytes_per_second",
+    61: "nvlink_tx_bytes_per_second",
+}
+"""NVML_GPM_METRIC_* in MiB/s, and the fields that they fill where no counter does."""
+
+
 _PCIE_LANE = {1: 250e6, 2: 500e6, 3: 985e6, 4: 1969e6, 5: 3938e6, 6: 7563e6}
 """Bytes per second and lane, each way, after the line code of the generation."""
 

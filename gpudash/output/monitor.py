@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpudash.model.device import Device, device_fields
-from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.snapshot import Snapshot
 
 _MIB = 1 << 20
@@ -14,8 +13,6 @@ _MB = 10**6
 _NAME_CELLS = 15
 
 _STAMPS = (("D", "Date", "YYYYMMDD"), ("T", "Time", "HH:MM:SS"))
-
-Share = tuple[Process, ProcessDevice]
 
 
 class Column(NamedTuple):
@@ -76,35 +73,20 @@ DEVICE_COLUMNS: Mapping[str, Sequence[Column]] = {
 }
 """The columns of dmon by the letters of -s."""
 
-_GPM_FIELDS = {
-    1: "graphics_active_percent",
-    2: "sm_active_percent",
-    3: "sm_occupancy_percent",
-    5: "tensor_active_percent",
-    10: "dram_active_percent",
-    11: "fp64_active_percent",
-    12: "fp32_active_percent",
-    13: "fp16_active_percent",
-    20: "pcie_tx_bytes_per_second",
-    21: "pcie_rx_bytes_per_second",
-    60: "nvlink_rx_bytes_per_second",
-    61: "nvlink_tx_bytes_per_second",
-}
-"""NVML_GPM_METRIC_* and the fields that hold them."""
-
 
 def gpm_ids() -> list[int]:
     """Return the numbers of GPM metrics that have a column."""
-    return list(_GPM_FIELDS)
+    return [*GPM_PERCENTS, *GPM_RATES]
 
 
 def gpm_column(number: int) -> Column:
     """Return the column of a GPM metric: percent, or MiB/s."""
-    field = device_fields()[_GPM_FIELDS[number]]
-    divisor = 1 if field.name.endswith("_percent") else _MIB
+    name, divisor = GPM_PERCENTS.get(number, ""), 1
+    if not name:
+        name, divisor = GPM_RATES[number], _MIB
 
     def value(gpu: Device) -> str | None:
-        found = getattr(gpu, field.name)
+        found = getattr(gpu, name)
         return None if found is None else f"{found / divisor:.2f}"
 
     return Column(f"id={number}", "GPM", value, 10, 10)

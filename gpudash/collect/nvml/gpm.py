@@ -10,28 +10,9 @@ from typing import Any
 
 from gpudash.collect.nvml import codes
 from gpudash.collect.nvml.library import Library
+from gpudash.model.device import GPM_PERCENTS, GPM_RATES
 
-METRICS = {
-    1: "graphics_active_percent",
-    2: "sm_active_percent",
-    3: "sm_occupancy_percent",
-    5: "tensor_active_percent",
-    10: "dram_active_percent",
-    11: "fp64_active_percent",
-    12: "fp32_active_percent",
-    13: "fp16_active_percent",
-}
-"""NVML_GPM_METRIC_* in percent, and the fields that they fill."""
-
-RATES = {
-    20: "pcie_tx_bytes_per_second",
-    21: "pcie_rx_bytes_per_second",
-    60: "nvlink_rx_bytes_per_second",
-    61: "nvlink_tx_bytes_per_second",
-}
-"""NVML_GPM_METRIC_* in MiB/s, and the fields that they fill where no counter does."""
-
-_ALL = {**METRICS, **RATES}
+_ALL = {**GPM_PERCENTS, **GPM_RATES}
 
 _REFRESH_SECONDS = 0.1
 """The driver renews its counters no faster; two samples closer than that may be the same one."""
@@ -110,7 +91,7 @@ class Gpm:
         if code:
             return _NONE
         return {
-            field: (_rate if number in RATES else _percent)(answer.metrics[index])
+            field: (_rate if number in GPM_RATES else _percent)(answer.metrics[index])
             for index, (number, field) in enumerate(_ALL.items())
         }
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.gpm import METRICS, RATES
+from gpudash.model.device import GPM_PERCENTS, GPM_RATES
 from tests.collect.nvml.tampering import Machine
 
 
@@ -26,7 +26,7 @@ def test_a_chip_without_it_is_asked_once() -> None:
     machine = Machine("single")
     for _ in range(3):
         device = machine.read().devices[0]
-    assert all(getattr(device, field) is None for field in METRICS.values())
+    assert all(getattr(device, field) is None for field in GPM_PERCENTS.values())
     assert machine.driver.asked.count("nvmlGpmQueryDeviceSupport") == 1
     assert "nvmlGpmSampleGet" not in machine.driver.asked
 
@@ -77,7 +77,7 @@ def test_each_mig_instance_tells_its_own() -> None:
 
     def averages(request: Any) -> SimpleNamespace:
         share = float(sampled[id(request.sample2)])
-        metrics = [SimpleNamespace(nvmlReturn=0, value=share) for _ in (*METRICS, *RATES)]
+        metrics = [SimpleNamespace(nvmlReturn=0, value=share) for _ in (*GPM_PERCENTS, *GPM_RATES)]
         return SimpleNamespace(metrics=metrics)
 
     machine.driver.replaced.update(
@@ -97,7 +97,7 @@ def test_each_mig_instance_tells_its_own() -> None:
 @pytest.mark.parametrize("garbage", [float("nan"), float("inf"), -1.0, 4e9])
 def test_an_impossible_share_is_none(garbage: float) -> None:
     machine = Machine("dgx-h100")
-    metrics = [SimpleNamespace(nvmlReturn=0, value=garbage) for _ in (*METRICS, *RATES)]
+    metrics = [SimpleNamespace(nvmlReturn=0, value=garbage) for _ in (*GPM_PERCENTS, *GPM_RATES)]
     machine.driver.replaced["nvmlGpmMetricsGet"] = lambda *_: SimpleNamespace(metrics=metrics)
     machine.read()
     assert machine.read().devices[0].sm_active_percent is None

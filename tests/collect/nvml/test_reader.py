@@ -1,10 +1,10 @@
 import pytest
 
-from gpudash.collect.nvml import calls, codes, gpm, links, rates
+from gpudash.collect.nvml import calls, codes, links, rates
 from gpudash.collect.nvml import rates as counters
 from gpudash.collect.simulated import NAMES, SimulatedHost
 from gpudash.model import wire
-from gpudash.model.device import Device
+from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.errors import DriverError
 from tests.collect.nvml.tampering import Machine
 
@@ -29,7 +29,7 @@ def fields_of_the_tables() -> set[str]:
     read |= {counter.field for counter in counters.COUNTERS}
     read |= {field for kind in links.KINDS for field in (kind.total, kind.rate)}
     read |= {*rates.REASONS.values(), *links.FABRIC_FIELDS, *links.LINK_FIELDS}
-    return read | set(gpm.METRICS.values()) | set(gpm.RATES.values())
+    return read | set(GPM_PERCENTS.values()) | set(GPM_RATES.values())
 
 
 def test_a_field_that_is_read_is_declared() -> None:
