@@ -55,8 +55,8 @@ def stream(interval: float = 1.0, demo: str | None = None, gpus: Gpus = None) ->
     with closing(LineStream(_command(demo, gpus), interval)) as lines:
         while True:
             lines.wait(_WAIT_SECONDS)
-            for line in lines.take():
-                yield wire.decode(line)
+            for taken, _ in lines.take():
+                yield taken
 
 
 def pick(

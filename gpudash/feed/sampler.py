@@ -10,6 +10,7 @@ from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
+from gpudash.model.wire import Received
 
 _LIMITS = Limits(retry=2.0)
 _DEATH_SECONDS = 0.5
@@ -166,12 +167,12 @@ class LineStream:
         """Wait for lines, or until one of `descriptors` can be read, `seconds` at most."""
         self._collector.wait(seconds, *descriptors)
 
-    def take(self) -> list[bytes]:
-        """Return the lines that have arrived; start another collector when it is time."""
-        lines = [sample.line for sample in self._collector.advance()]
+    def take(self) -> list[Received]:
+        """Return the samples that have arrived; start another collector when it is time."""
+        samples = self._collector.advance()
         if self._collector.latest is None and not self._collector.is_released:
             _require_running(self._collector)
-        return lines
+        return samples
 
     def toggle_release(self) -> None:
         """Release the GPUs, so that they can be reset, or take them back."""

@@ -155,7 +155,7 @@ def received(stream: LineStream, silent: int, condition: Callable[[list[str]], b
     while not condition(found):
         assert time.monotonic() < deadline, f"only {found}"
         stream.wait(0.05, silent)
-        found += [line.decode() for line in stream.take()]
+        found += [sample.line.decode() for sample in stream.take()]
     return found
 
 

@@ -17,7 +17,6 @@ from gpudash.cli.values import count, seconds, size, span
 from gpudash.cli.verbs import Verb
 from gpudash.feed.recording.writer import Writer
 from gpudash.feed.sampler import LineStream, SilenceError
-from gpudash.model import wire
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
@@ -78,10 +77,10 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
                 toggle.drain()
                 if toggle.is_on is not stream.is_released:
                     stream.toggle_release()
-                for line in stream.take():
+                for snapshot, line in stream.take():
                     writer.write(line)
                     if observe is not None:
-                        observe(wire.decode(line))
+                        observe(snapshot)
                 progress.update(stream.problem)
             problem = stream.problem
     finally:
