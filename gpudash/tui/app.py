@@ -100,6 +100,7 @@ class GpudashApp(TerminalApp):
         self.preferences.arrange(self.dashboard)
         self.panels = DashboardPanels(self.dashboard, self.preferences.current.columns)
         self._heights = (0, 1)
+        self._is_acting = False
         self._terminal_size: Size | None = None
         self._header = Lines(id="header")
         self._devices = DevicePanel(self.dashboard)
@@ -274,10 +275,18 @@ class GpudashApp(TerminalApp):
         """
         if not self.screen.is_modal:
             self.dashboard.message = ""
-        acted = await super().run_action(action, *where, **named)
-        if not self.screen.is_modal:
-            self.redraw()
-        return acted
+        self._is_acting = True
+        try:
+            return await super().run_action(action, *where, **named)
+        finally:
+            self._is_acting = False
+            if self.outdated or not self.screen.is_modal:
+                self.redraw()
+
+    def watch_outdated(self, outdated: bool) -> None:
+        """Draw at once, or after the action that is being carried out."""
+        if not self._is_acting:
+            super().watch_outdated(outdated)
 
     # Settings
 

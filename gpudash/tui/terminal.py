@@ -97,7 +97,7 @@ class Terminal(LinuxDriver):
     def write(self, data: str) -> None:
         """Send what Textual wants to send, of a picture the cells that differ."""
         if data in (_SYNC_START, _SYNC_END):
-            # Textual was told that the terminal knows them.
+            # Textual sends these if a terminal knows them.
             self._sync = True
         elif data.startswith("\x1b[") and data.endswith("H"):
             if self.is_drawing:
