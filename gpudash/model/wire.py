@@ -6,15 +6,16 @@ are ignored; a wrong type or an impossible value is one `WireError` that names i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from gpudash.model.errors import WireError
-from gpudash.model.snapshot import Fault, LeftOut, Snapshot, Topology
+from gpudash.model.snapshot import Fault, LeftOut, Snapshot
 from gpudash.model.text import LIMIT, NAME_BYTES, SafeText, bound, clean, is_plain
 
 _encoder = msgspec.json.Encoder()
@@ -31,6 +32,16 @@ _FIRST = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST = datetime(9998, 12, 31, tzinfo=timezone.utc)
 """Between these an instant has a date in every time zone."""
 _ASCII = bytes(range(128))
+
+_Document = TypeVar("_Document", bound="Document")
+
+
+class Document(Protocol):
+    """What is carried as a line: the snapshot of a host, or of many."""
+
+    @property
+    def taken_at(self) -> datetime:
+        """When it was taken."""
 
 
 class Received(NamedTuple):
@@ -129,14 +140,20 @@ def decode(line: bytes) -> Snapshot:
     Raises WireError for anything that is not one: cut off, no JSON, a value of a wrong type or
     outside of the range of its field.
     """
+    return decode_document(line, _decoder(), _require_square)
+
+
+def decode_document(
+    line: bytes, decoder: msgspec.json.Decoder[_Document], check: Callable[[_Document], None]
+) -> _Document:
+    """Return the document of one line as `decode` does; `check` may raise ValidationError."""
     try:
-        snapshot = _decoder().decode(line)
-        require_calendar(snapshot.taken_at)
-        if snapshot.topology is not None:
-            _require_square(snapshot.topology)
+        document = decoder.decode(line)
+        require_calendar(document.taken_at)
+        check(document)
         if _is_harmless(line) and not _may_be_too_long(line):
-            return snapshot
-        return _cleaned(snapshot)
+            return document
+        return msgspec.convert(_clean_values(msgspec.to_builtins(document)), decoder.type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"not a gpudash snapshot: {error}") from None
 
@@ -148,8 +165,11 @@ def require_calendar(taken_at: datetime) -> None:
         raise msgspec.ValidationError(problem)
 
 
-def _require_square(topology: Topology) -> None:
+def _require_square(snapshot: Snapshot) -> None:
     """Raise ValidationError for a matrix or a list that has not one entry a GPU."""
+    topology = snapshot.topology
+    if topology is None:
+        return
     count = len(topology.uuids)
     for name in topology.__struct_fields__:
         rows = getattr(topology, name)
@@ -199,10 +219,6 @@ def _may_be_too_long(line: bytes) -> bool:
             return True
         start = quote + 1
     return False
-
-
-def _cleaned(snapshot: Snapshot) -> Snapshot:
-    return msgspec.convert(_clean_values(msgspec.to_builtins(snapshot)), Snapshot)
 
 
 def _clean_values(value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Many hosts: where they are known from, and what follows from that."""

@@ -1,0 +1,42 @@
+"""What a source of hosts offers: SSH, a Prometheus, exporters, the simulated fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from gpudash.model.fleet import FleetHost, FleetJob, FleetSource
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """What a source knows now."""
+
+    report: FleetSource
+    hosts: tuple[FleetHost, ...] = ()
+    """All that are expected, also those that do not answer, with the age of what is known."""
+    jobs: tuple[FleetJob, ...] = ()
+
+
+class Source(Protocol):
+    """Reads many hosts side by side, without ever waiting for one.
+
+    Call `advance` when one of `descriptors` can be read, and after `due_in` seconds at the
+    latest.
+    """
+
+    def descriptors(self) -> Iterable[int]:
+        """Return what can be read when there is something to do."""
+
+    def due_in(self) -> float:
+        """Return after how many seconds `advance` has something to do, infinity for never."""
+
+    def advance(self) -> None:
+        """Read what has arrived, start what is due."""
+
+    def read(self) -> Reading:
+        """Return what is known now; never waits."""
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        """End all that it started; waits so long at most."""

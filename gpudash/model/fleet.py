@@ -1,0 +1,270 @@
+"""What gpudash knows about many hosts at one instant, frozen; no I/O.
+
+The document beside `Snapshot`: hosts with few fields of each GPU, their users and jobs, what is
+wrong, and how well each source of it all answers. Nothing in it is live: every number is as old as
+its host's `age_seconds`. A field that is None is not known; 0 means zero.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, json
+
+from gpudash.model import wire
+from gpudash.model.device import DeviceState
+from gpudash.model.fields import Amount, Celsius, Group, Index, Natural, Seconds, metric
+from gpudash.model.snapshot import Evidence, FindingLevel
+from gpudash.model.state import Level
+from gpudash.model.text import SafeText
+from gpudash.model.units import Unit
+
+HostState = Literal[
+    "ok",
+    "stale",
+    "lost-contact",
+    "connecting",
+    "down",
+    "auth",
+    "host-key",
+    "no-access",
+    "no-gpudash",
+    "no-gpus",
+    "garbled",
+]
+SourceKind = Literal["ssh", "prometheus", "scrape", "demo", "slurm"]
+SourceState = Literal["ok", "starting", "stale", "failed"]
+JobKind = Literal["slurm", "kubernetes"]
+
+_gpu = partial(metric, Group.STATE)
+_host = partial(metric, Group.HOST)
+_use = partial(metric, Group.PROCESS)
+_document = partial(metric, Group.DOCUMENT)
+_finding = partial(metric, Group.FINDING)
+
+
+class FleetDevice(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A GPU or MIG instance of one of many hosts; fields named as in `Device` mean the same."""
+
+    # fmt: off
+    index: Annotated[Index, _gpu(Unit.NONE, "NVML's index on its host.")]
+    uuid: Annotated[SafeText | None, _gpu(Unit.NONE, "Identity, stable over reboots.")] = None
+    parent_uuid: Annotated[SafeText | None, _gpu(Unit.NONE,
+        "UUID of the GPU that a MIG instance belongs to, null for a GPU.")] = None
+    name: Annotated[SafeText | None, _gpu(Unit.NONE, "Product name.")] = None
+    state: Annotated[DeviceState, _gpu(Unit.NONE,
+        "Whether it can be read, and if not, why.")] = "ok"
+    status: Annotated[str, _gpu(Unit.NONE,
+        "What it does, in the word that the screen has for it.")] = "unknown"
+    gpu_utilization_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
+        "Share of time in which a kernel ran.")] = None
+    sm_active_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
+        "Share of cycles in which an SM had work.")] = None
+    tensor_active_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
+        "Share of cycles in which tensor cores worked.")] = None
+    dram_active_percent: Annotated[Amount | None, _gpu(Unit.PERCENT,
+        "Share of cycles in which device memory was read or written.")] = None
+    memory_used_bytes: Annotated[Natural | None, _gpu(Unit.BYTE, "Allocated memory.")] = None
+    memory_total_bytes: Annotated[Natural | None, _gpu(Unit.BYTE,
+        "Physical device memory.")] = None
+    temperature_celsius: Annotated[Celsius | None, _gpu(Unit.CELSIUS,
+        "Temperature of the GPU.")] = None
+    power_usage_mw: Annotated[Natural | None, _gpu(Unit.MILLIWATT, "Power draw.")] = None
+    enforced_power_limit_mw: Annotated[Natural | None, _gpu(Unit.MILLIWATT,
+        "The power limit in force.")] = None
+    sm_clock_mhz: Annotated[Natural | None, _gpu(Unit.MEGAHERTZ, "Clock of the SMs.")] = None
+    xid: Annotated[Index | None, _gpu(Unit.NONE,
+        "The last XID error that is known to be recent, null for none.")] = None
+    users: Annotated[tuple[SafeText, ...], _use(Unit.NONE,
+        "Whose processes or job it has; empty if nobody's are known.")] = ()
+    job: Annotated[SafeText | None, _use(Unit.NONE,
+        "Id of the job that it is allocated to, as in `jobs`.")] = None
+    idle_seconds: Annotated[Seconds | None, _use(Unit.SECOND,
+        "How long it has not computed, at least; null while it computes.")] = None
+    age_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
+        "Age of its values where it is not the host's.")] = None
+    # fmt: on
+
+
+class FleetHost(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of many hosts."""
+
+    # fmt: off
+    name: Annotated[SafeText, _host(Unit.NONE, "Name, as the source tells it.")]
+    cluster: Annotated[SafeText | None, _host(Unit.NONE,
+        "What tells hosts of one name apart: the cluster label, null for none.")] = None
+    group: Annotated[SafeText | None, _host(Unit.NONE,
+        "Rack, partition or group that it stands in.")] = None
+    source: Annotated[Index, _host(Unit.NONE, "Where it is known from: position in `sources`.")] = 0
+    state: Annotated[HostState, _host(Unit.NONE, "Whether it answers, and if not, why.")] = "ok"
+    message: Annotated[SafeText | None, _host(Unit.NONE,
+        "The reason in one line: what ssh, a scrape or Slurm said; null for none.")] = None
+    age_seconds: Annotated[Seconds | None, _host(Unit.SECOND,
+        "Age of what is known of it, null if nothing is.")] = None
+    expected_devices: Annotated[Natural | None, _host(Unit.COUNT,
+        "GPUs that it should have: as an hour ago, or by Slurm or Kubernetes.")] = None
+    driver_version: Annotated[SafeText | None, _host(Unit.NONE,
+        "Version of the NVIDIA driver.")] = None
+    cpu_percent: Annotated[Amount | None, _host(Unit.PERCENT, "All CPUs together.")] = None
+    memory_used_bytes: Annotated[Natural | None, _host(Unit.BYTE, "Host memory in use.")] = None
+    memory_total_bytes: Annotated[Natural | None, _host(Unit.BYTE, "Host memory.")] = None
+    drain_reason: Annotated[SafeText | None, _host(Unit.NONE,
+        "Why the scheduler starts nothing there, null if it does or is not known.")] = None
+    devices: Annotated[tuple[FleetDevice, ...], Meta(max_length=1 << 14), _host(Unit.NONE,
+        "GPUs by index, each followed by its MIG instances; as last known.")] = ()
+    # fmt: on
+
+
+class FleetUser(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody who uses or holds GPUs, over all hosts."""
+
+    # fmt: off
+    name: Annotated[SafeText, _use(Unit.NONE, "User, or namespace in Kubernetes.")]
+    hosts: Annotated[Natural, _use(Unit.COUNT, "Hosts that they have GPUs on.")] = 0
+    devices: Annotated[Natural, _use(Unit.COUNT, "GPUs with their processes or jobs.")] = 0
+    busy: Annotated[Natural, _use(Unit.COUNT, "Of these, GPUs that compute.")] = 0
+    held_idle: Annotated[Natural, _use(Unit.COUNT, "Of these, GPUs held idle.")] = 0
+    idle_gpu_hours: Annotated[Amount | None, _use(Unit.NONE,
+        "Hours that these GPUs have been held idle so far, added up.")] = None
+    memory_used_bytes: Annotated[Natural | None, _use(Unit.BYTE,
+        "Memory in use on GPUs that nobody else uses.")] = None
+    jobs: Annotated[Natural, _use(Unit.COUNT, "Jobs with GPUs.")] = 0
+    # fmt: on
+
+
+class FleetJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job of Slurm, or a pod, with GPUs."""
+
+    # fmt: off
+    id: Annotated[SafeText, _use(Unit.NONE, "Job id, or namespace/pod.")]
+    kind: Annotated[JobKind, _use(Unit.NONE, "slurm or kubernetes.")] = "slurm"
+    name: Annotated[SafeText | None, _use(Unit.NONE, "Its name.")] = None
+    user: Annotated[SafeText | None, _use(Unit.NONE, "Whose it is.")] = None
+    account: Annotated[SafeText | None, _use(Unit.NONE, "Account that pays for it.")] = None
+    partition: Annotated[SafeText | None, _use(Unit.NONE, "Partition of Slurm.")] = None
+    state: Annotated[SafeText | None, _use(Unit.NONE, "RUNNING, PENDING, ...")] = None
+    hosts: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 14), _use(Unit.NONE,
+        "Hosts that it runs on.")] = ()
+    devices: Annotated[Natural, _use(Unit.COUNT, "GPUs that it was given.")] = 0
+    busy: Annotated[Natural | None, _use(Unit.COUNT,
+        "Of these, GPUs that compute; null if none is known.")] = None
+    gpu_utilization_percent: Annotated[Amount | None, _use(Unit.PERCENT,
+        "Mean of its GPUs.")] = None
+    min_gpu_utilization_percent: Annotated[Amount | None, _use(Unit.PERCENT,
+        "Its least busy GPU.")] = None
+    elapsed_seconds: Annotated[Seconds | None, _use(Unit.SECOND, "How long it has run.")] = None
+    limit_seconds: Annotated[Seconds | None, _use(Unit.SECOND,
+        "How long it may run, null without a limit.")] = None
+    # fmt: on
+
+
+class FleetFinding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that is wrong or wasteful on one or many hosts, and what to do about it."""
+
+    # fmt: off
+    rule: Annotated[str, _finding(Unit.NONE, "Which rule found it, such as gpus-lost.")]
+    level: Annotated[FindingLevel, _finding(Unit.NONE, "info, warn or critical.")]
+    sentence: Annotated[SafeText, _finding(Unit.NONE, "What is wrong, in one sentence.")]
+    advice: Annotated[SafeText, _finding(Unit.NONE, "What to do about it.")] = SafeText("")
+    evidence: Annotated[tuple[Evidence, ...], _finding(Unit.NONE, "What proves it.")] = ()
+    hosts: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 14), _finding(Unit.NONE,
+        "Hosts that it concerns, empty for the whole fleet.")] = ()
+    uuids: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 16), _finding(Unit.NONE,
+        "The devices that it concerns, where it is about devices.")] = ()
+    held_seconds: Annotated[Seconds | None, _finding(Unit.SECOND,
+        "How long it has lasted so far, null if that is not known.")] = None
+    # fmt: on
+
+
+class FleetSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where hosts are known from, and how well that answers."""
+
+    # fmt: off
+    kind: Annotated[SourceKind, _document(Unit.NONE, "ssh, prometheus, scrape, demo or slurm.")]
+    name: Annotated[SafeText, _document(Unit.NONE, "Its URL without secrets, or the hosts asked.")]
+    state: Annotated[SourceState, _document(Unit.NONE,
+        "ok, starting, stale (it fails, what is shown is its last answer) or failed.")] = "ok"
+    message: Annotated[SafeText | None, _document(Unit.NONE,
+        "What is wrong with it, in one line; null for nothing.")] = None
+    age_seconds: Annotated[Seconds | None, _document(Unit.SECOND,
+        "Since its last answer, null if there was none.")] = None
+    answering_hosts: Annotated[Natural, _document(Unit.COUNT, "Hosts with fresh values.")] = 0
+    expected_hosts: Annotated[Natural | None, _document(Unit.COUNT,
+        "Hosts that were asked for, or known an hour ago; null if not known.")] = None
+    warnings: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 10), _document(Unit.NONE,
+        "What it says about its own answer, such as a partial response.")] = ()
+    # fmt: on
+
+
+FLEET_SCHEMA = 1
+"""Version of the document; it only grows: fields are added, never renamed or removed."""
+
+
+class FleetSnapshot(Struct, frozen=True, kw_only=True):
+    """Many hosts at one instant: the document that gpudash prints, pipes, records and shows."""
+
+    # fmt: off
+    fleet: Annotated[Index, _document(Unit.NONE,
+        "Version of this document; fields are only added.")] = FLEET_SCHEMA
+    taken_at: Annotated[datetime, Meta(tz=True), _document(Unit.NONE,
+        "When it was put together, or the instant that was asked for; RFC 3339 in UTC.")]
+    sources: Annotated[tuple[FleetSource, ...], Meta(max_length=1 << 10), _document(Unit.NONE,
+        "Where the hosts are known from.")] = ()
+    hosts: Annotated[tuple[FleetHost, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
+        "All hosts, by name.")] = ()
+    users: Annotated[tuple[FleetUser, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
+        "Everybody with GPUs, the most GPUs held idle first, then the most GPUs.")] = ()
+    jobs: Annotated[tuple[FleetJob, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
+        "Jobs with GPUs, the largest first.")] = ()
+    findings: Annotated[tuple[FleetFinding, ...], Meta(max_length=1 << 14), _document(Unit.NONE,
+        "What is wrong or wasteful, the worst first.")] = ()
+    # fmt: on
+
+
+class HostWords(Struct, frozen=True):
+    """What is said of a host in one state."""
+
+    word: str
+    """On the screen; loud if a person is needed."""
+    sentence: str
+    """Behind its name: `does not answer`."""
+    level: Level
+
+
+# fmt: off
+HOST_STATES: dict[HostState, HostWords] = {
+    "ok": HostWords("ok", "answers", "ok"),
+    "stale": HostWords("STALE", "has sent nothing new for some time", "warn"),
+    "lost-contact": HostWords("LOST CONTACT", "no longer answers", "critical"),
+    "connecting": HostWords("connecting", "has not answered yet", "unknown"),
+    "down": HostWords("DOWN", "cannot be reached", "critical"),
+    "auth": HostWords("AUTH", "refuses the login", "critical"),
+    "host-key": HostWords("HOST KEY", "has an unknown or changed host key", "critical"),
+    "no-access": HostWords("NO ACCESS", "lets in only users with a job there", "warn"),
+    "no-gpudash": HostWords("NO GPUDASH", "has neither gpudash nor nvidia-smi", "warn"),
+    "no-gpus": HostWords("NO GPUS", "has no GPUs, or none that can be read", "warn"),
+    "garbled": HostWords("GARBLED", "answers with something else", "critical"),
+}
+# fmt: on
+"""Every state of a host, with the words for it."""
+
+
+def encode(snapshot: FleetSnapshot) -> bytes:
+    """Return a snapshot of many hosts as one line of UTF-8 JSON without its newline."""
+    return json.encode(snapshot)
+
+
+def decode(line: bytes) -> FleetSnapshot:
+    """Return the snapshot of many hosts of one line, its texts cleaned; raises WireError."""
+    return wire.decode_document(line, _decoder(), _no_check)
+
+
+@lru_cache(maxsize=1)
+def _decoder() -> json.Decoder[FleetSnapshot]:
+    return json.Decoder(FleetSnapshot)
+
+
+def _no_check(_snapshot: FleetSnapshot) -> None:
+    """All that a document must be stands in its types."""
