@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct
 
-from gpudash.model.fleet import FleetHost, FleetJob, FleetSource
+from gpudash.model.fleet import FleetChart, FleetHost, FleetJob, FleetRequest, FleetSource
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -17,6 +18,10 @@ class Reading(Struct, frozen=True, kw_only=True):
     hosts: tuple[FleetHost, ...] = ()
     """All that are expected, also those that do not answer, with the age of what is known."""
     jobs: tuple[FleetJob, ...] = ()
+    at: datetime | None = None
+    """The instant in the past that this is, None for now."""
+    charts: tuple[FleetChart, ...] = ()
+    """Those that were asked for and have arrived."""
 
 
 class Source(Protocol):
@@ -31,6 +36,9 @@ class Source(Protocol):
 
     def due_in(self) -> float:
         """Return after how many seconds `advance` has something to do, infinity for never."""
+
+    def ask(self, request: FleetRequest) -> None:
+        """Show another instant, or the past of a metric; without effect on one without a past."""
 
     def advance(self) -> None:
         """Read what has arrived, start what is due."""

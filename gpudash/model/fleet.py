@@ -11,10 +11,11 @@ from datetime import datetime
 from functools import lru_cache, partial
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, json
+from msgspec import DecodeError, Meta, Struct, json
 
 from gpudash.model import wire
 from gpudash.model.device import DeviceState
+from gpudash.model.errors import WireError
 from gpudash.model.fields import Amount, Celsius, Group, Index, Natural, Seconds, metric
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import Level
@@ -198,6 +199,63 @@ class FleetSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # fmt: on
 
 
+class FleetLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a chart."""
+
+    # fmt: off
+    host: Annotated[SafeText | None, _host(Unit.NONE,
+        "Whose it is, null for the mean of the whole fleet.")] = None
+    uuid: Annotated[SafeText | None, _gpu(Unit.NONE,
+        "The device, null for the mean of its host.")] = None
+    index: Annotated[Index | None, _gpu(Unit.NONE, "NVML's index of the device.")] = None
+    values: Annotated[tuple[float | None, ...], Meta(max_length=1 << 12), _document(Unit.NONE,
+        "A value a step, the newest last; null where none is known.")] = ()
+    # fmt: on
+
+
+class FleetChart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The past of one metric: the answer to a `ChartRequest`."""
+
+    # fmt: off
+    metric: Annotated[str, _document(Unit.NONE, "The field of a device, in its unit.")]
+    span_seconds: Annotated[Seconds, _document(Unit.SECOND, "How far it reaches back.")]
+    by_device: Annotated[bool, _document(Unit.NONE, "Whether there is a line a device.")] = False
+    end: Annotated[datetime, Meta(tz=True), _document(Unit.NONE, "The instant of its last values.")]
+    step_seconds: Annotated[Seconds, _document(Unit.SECOND, "Between two values.")]
+    lines: Annotated[tuple[FleetLine, ...], Meta(max_length=1 << 10), _document(Unit.NONE,
+        "The lines by host and index; empty where nothing is known.")] = ()
+    message: Annotated[SafeText | None, _document(Unit.NONE,
+        "Why there is none, null for no reason.")] = None
+    # fmt: on
+
+
+class ChartRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which past a screen shows: that of the whole fleet, of hosts, or of the devices of hosts."""
+
+    metric: str
+    """A field of `FleetDevice` that is a number."""
+    span_seconds: Seconds = 3600
+    hosts: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    """By name; empty for one line for the whole fleet."""
+    cluster: str | None = None
+    """That of the hosts, where they have one."""
+    by_device: bool = False
+    """A line a device of these hosts, not one a host."""
+    points: Annotated[int, Meta(ge=2, le=2000)] = 120
+
+
+class FleetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that a screen asks its collector for: one line of JSON on stdin, which replaces the last.
+
+    A source that has no past ignores it.
+    """
+
+    at: Annotated[datetime, Meta(tz=True)] | None = None
+    """The instant that is shown, None for now."""
+    charts: Annotated[tuple[ChartRequest, ...], Meta(max_length=16)] = ()
+    """What is drawn on the screen; asked for again as time goes on."""
+
+
 FLEET_SCHEMA = 1
 """Version of the document; it only grows: fields are added, never renamed or removed."""
 
@@ -220,6 +278,8 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
         "Jobs with GPUs, the largest first.")] = ()
     findings: Annotated[tuple[FleetFinding, ...], Meta(max_length=1 << 14), _document(Unit.NONE,
         "What is wrong or wasteful, the worst first.")] = ()
+    charts: Annotated[tuple[FleetChart, ...], Meta(max_length=16), _document(Unit.NONE,
+        "The past that the screen asked for; empty in what is printed.")] = ()
     # fmt: on
 
 
@@ -259,6 +319,19 @@ def encode(snapshot: FleetSnapshot) -> bytes:
 def decode(line: bytes) -> FleetSnapshot:
     """Return the snapshot of many hosts of one line, its texts cleaned; raises WireError."""
     return wire.decode_document(line, _decoder(), _no_check)
+
+
+def encode_request(request: FleetRequest) -> bytes:
+    """Return a request as one line with its newline."""
+    return json.encode(request) + b"\n"
+
+
+def decode_request(line: bytes) -> FleetRequest:
+    """Return the request of one line; raises WireError."""
+    try:
+        return json.decode(line, type=FleetRequest)
+    except (DecodeError, RecursionError) as error:
+        raise WireError(f"not a request: {error}") from None
 
 
 @lru_cache(maxsize=1)
