@@ -1,0 +1,252 @@
+"""Many hosts added up: what the GPUs of each host do, and those of all.
+
+Counts are of GPUs, not of MIG instances. What a host that does not answer had is known of that
+host alone, as it was; in the totals its GPUs count as not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot
+from gpudash.model.state import FREE, HELD, STATES, UNKNOWN, Level, State
+from gpudash.model.units import ABSENT
+
+STATE_OF_WORD: Mapping[str, State] = {state.word: state for state in STATES}
+"""The states of devices by the word that a document has for them."""
+_RANKS = {state.word: rank for rank, state in enumerate(STATES)}
+_PROBLEMS = frozenset(state.word for state in STATES if state.is_problem)
+
+Fits = Callable[[FleetHost, FleetDevice | None], bool]
+"""Whether a device passes a filter; with None, whether a host without devices does."""
+
+
+class HostRow(NamedTuple):
+    """A host and its GPUs added up; an amount is None where no GPU reports it."""
+
+    host: FleetHost
+    devices: tuple[FleetDevice, ...]
+    """Those that pass the filter, MIG instances too."""
+    counts: Mapping[str, int]
+    """GPUs by the word for what they do, as last known."""
+    gpus: int
+    utilization: float | None
+    memory_used_bytes: int | None
+    memory_total_bytes: int | None
+    power_mw: int | None
+    limit_mw: int | None
+    temperature: int | None
+    """Of the hottest."""
+    jobs: tuple[str, ...]
+    users: tuple[str, ...]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its values are of now, as far as its age goes."""
+        return self.host.state == "ok"
+
+    @property
+    def missing(self) -> int:
+        """GPUs that it should have and has not."""
+        expected = self.host.expected_devices or 0
+        return max(0, expected - sum(1 for each in self.host.devices if not each.parent_uuid))
+
+    @property
+    def problem(self) -> State | None:
+        """The worst that is wrong with one of its GPUs, None for nothing."""
+        words = _PROBLEMS.intersection(self.counts)
+        return STATE_OF_WORD[min(words, key=_RANKS.__getitem__)] if words else None
+
+    def count(self, state: State) -> int:
+        """Return how many GPUs are in a state."""
+        return self.counts.get(state.word, 0)
+
+    @property
+    def state_text(self) -> str:
+        """What is wrong with the host or its GPUs in a word or two, `ok` for nothing."""
+        if self.host.state != "ok":
+            return HOST_STATES[self.host.state].word
+        problem = self.problem
+        if problem is not None:
+            count = self.count(problem)
+            return problem.word if count == self.gpus else f"{count} {problem.word}"
+        if self.missing:
+            return f"{self.missing} GONE"
+        return "drained" if self.host.drain_reason is not None else "ok"
+
+    @property
+    def level(self) -> Level:
+        """How bad that is."""
+        if self.host.state != "ok":
+            return HOST_STATES[self.host.state].level
+        if self.problem is not None:
+            return self.problem.level
+        return "critical" if self.missing else "ok"
+
+    @property
+    def severity(self) -> float:
+        """What the worst host has most of: not answering, then broken, then wasted GPUs."""
+        score = _SEVERITY[self.level] * 1e6
+        problem = self.problem
+        if problem is not None:
+            score += 1e4 * self.count(problem)
+        return score + 1e4 * self.missing + 10 * self.count(HELD) + self.count(UNKNOWN)
+
+
+_SEVERITY: Mapping[Level, int] = {"ok": 0, "unknown": 1, "warn": 2, "critical": 3}
+
+
+class Totals(NamedTuple):
+    """All hosts added up, those that do not answer as not known."""
+
+    hosts: int
+    answering: int
+    gpus: int
+    expected_gpus: int
+    counts: Mapping[str, int]
+    """GPUs by the word for what they do; all of hosts that do not answer are unknown."""
+    utilization: float | None
+    memory_used_bytes: int | None
+    memory_total_bytes: int | None
+    power_mw: int | None
+    limit_mw: int | None
+    temperature: int | None
+    oldest_seconds: float | None
+    """Age of the oldest values that count as known."""
+    whole: Mapping[int, int]
+    """Hosts on which all GPUs are free, by how many these are."""
+
+
+def host_rows(snapshot: FleetSnapshot, fits: Fits | None = None) -> list[HostRow]:
+    """Return the hosts with their GPUs, of these only those that pass a filter, where there is one.
+
+    A host none of whose GPUs pass is left out.
+    """
+    rows = []
+    for host in snapshot.hosts:
+        devices = host.devices
+        if fits is not None:
+            devices = tuple([device for device in devices if fits(host, device)])
+            if not devices and (host.devices or not fits(host, None)):
+                continue
+        rows.append(_row(host, devices))
+    return rows
+
+
+def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
+    """Add the GPUs of a host up; called for each host at each refresh."""
+    counts: dict[str, int] = {}
+    gpus = busy_known = 0
+    utilization = 0.0
+    used = total = power = limit = 0
+    has_used = has_total = has_power = has_limit = False
+    hottest: int | None = None
+    jobs: list[str] = []
+    users: list[str] = []
+    for device in devices:
+        for user in device.users:
+            if user not in users:
+                users.append(user)
+        job = device.job
+        if job is not None and job not in jobs:
+            jobs.append(job)
+        if device.parent_uuid is not None:
+            continue
+        gpus += 1
+        word = device.status
+        counts[word] = counts.get(word, 0) + 1
+        value = device.gpu_utilization_percent
+        if value is not None:
+            utilization, busy_known = utilization + value, busy_known + 1
+        amount = device.memory_used_bytes
+        if amount is not None:
+            used, has_used = used + amount, True
+        amount = device.memory_total_bytes
+        if amount is not None:
+            total, has_total = total + amount, True
+        amount = device.power_usage_mw
+        if amount is not None:
+            power, has_power = power + amount, True
+        amount = device.enforced_power_limit_mw
+        if amount is not None:
+            limit, has_limit = limit + amount, True
+        degrees = device.temperature_celsius
+        if degrees is not None and (hottest is None or degrees > hottest):
+            hottest = degrees
+    return HostRow(
+        host,
+        devices,
+        counts,
+        gpus,
+        utilization / busy_known if busy_known else None,
+        used if has_used else None,
+        total if has_total else None,
+        power if has_power else None,
+        limit if has_limit else None,
+        hottest,
+        tuple(jobs),
+        tuple(users),
+    )
+
+
+def totals(rows: Iterable[HostRow]) -> Totals:
+    """Return all hosts added up."""
+    rows = list(rows)
+    known = [row for row in rows if row.is_known]
+    counts: dict[str, int] = {}
+    whole: dict[int, int] = {}
+    lost = sum(row.gpus for row in rows if not row.is_known)
+    if lost:
+        counts[UNKNOWN.word] = lost
+    for row in known:
+        for word, count in row.counts.items():
+            state = word if word in STATE_OF_WORD else UNKNOWN.word
+            counts[state] = counts.get(state, 0) + count
+        if is_whole_and_free(row):
+            whole[row.gpus] = whole.get(row.gpus, 0) + 1
+    weighed = [(row.utilization, row.gpus) for row in known if row.utilization is not None]
+    gpus = sum(count for _, count in weighed)
+    return Totals(
+        hosts=len(rows),
+        answering=len(known),
+        gpus=sum(row.gpus for row in rows),
+        expected_gpus=sum(max(row.host.expected_devices or 0, row.gpus) for row in rows),
+        counts={state.word: counts[state.word] for state in STATES if state.word in counts},
+        utilization=sum(share * count for share, count in weighed) / gpus if gpus else None,
+        memory_used_bytes=_sum(row.memory_used_bytes for row in known),
+        memory_total_bytes=_sum(row.memory_total_bytes for row in known),
+        power_mw=_sum(row.power_mw for row in known),
+        limit_mw=_sum(row.limit_mw for row in known),
+        temperature=max((t for row in known if (t := row.temperature) is not None), default=None),
+        oldest_seconds=max(
+            (age for row in known if (age := row.host.age_seconds) is not None), default=None
+        ),
+        whole=whole,
+    )
+
+
+def is_whole_and_free(row: HostRow) -> bool:
+    """Whether a job may have all GPUs of a host: they answer, are free and none is missing."""
+    return (
+        row.is_known
+        and row.gpus > 0
+        and row.counts.get(FREE.word, 0) == row.gpus
+        and not row.missing
+        and row.host.drain_reason is None
+    )
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+@lru_cache(maxsize=1024)
+def brief(names: tuple[str, ...], most: int = 2) -> str:
+    """Return some names in a few words: `alice, bob`, `alice, bob +3`; `-` for none."""
+    if not names:
+        return ABSENT
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} +{len(names) - most}"
