@@ -81,7 +81,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         key="state",
         header="STATE",
         text=lambda row: row.state_text,
-        sort_key=lambda row: row.severity,
+        sort_key=lambda row: -row.severity,
         width=12,
         level=lambda row: row.level,
     ),
@@ -203,7 +203,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         ticks=True,
     ),
 )
-"""Hosts, the worst of which have the most in the column `state`."""
+"""Hosts; the column `state` ascends from the worst."""
 
 
 class GpuRow(NamedTuple):
@@ -269,7 +269,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         key="state",
         header="STATE",
         text=lambda row: row.state.word,
-        sort_key=lambda row: -_RANKS[row.state.word],
+        sort_key=lambda row: _RANKS[row.state.word],
         width=9,
         level=lambda row: row.level,
     ),
@@ -363,10 +363,11 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         level=_gpu(),
     ),
 )
-"""GPUs, the worst of which have the most in the column `state`."""
+"""GPUs; the column `state` ascends from the worst."""
 
 
-def _hours(value: float | None) -> str:
+def hours(value: float | None) -> str:
+    """Return GPU-hours: `4.5h`, `1,204h`."""
     if value is None:
         return ABSENT
     return f"{value:.1f}h" if value < 99.95 else f"{value:,.0f}h"
@@ -410,7 +411,7 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
     Column(
         key="idle_hours",
         header="GPU-HOURS IDLE",
-        text=lambda user: _hours(user.idle_gpu_hours),
+        text=lambda user: hours(user.idle_gpu_hours),
         sort_key=lambda user: number(user.idle_gpu_hours),
         width=14,
         align=">",

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import signal
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -22,6 +18,7 @@ from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.errors import ExitStatus, FilterError
 from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, processes, screenshot, time, views
+from gpudash.tui.base import BaseApp
 from gpudash.tui.bindings import (
     ACTIONS_OF_OVERVIEW,
     ACTIONS_OF_PANELS,
@@ -29,13 +26,10 @@ from gpudash.tui.bindings import (
     bindings,
     remap,
 )
-from gpudash.tui.cells import color_system
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS
 from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.terminal import Terminal, TerminalApp
-from gpudash.tui.theme import Theme, textual_theme
 from gpudash.tui.views.view import View, put_above
 from gpudash.tui.widgets.edit import Edit
 from gpudash.tui.widgets.filter_prompt import FilterPrompt
@@ -43,12 +37,10 @@ from gpudash.tui.widgets.lines import Footer, Lines
 from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
 
 if TYPE_CHECKING:
-    from textual.actions import ActionParseResult
     from textual.driver import Driver
 
     from gpudash.model.snapshot import Snapshot
 
-_SAVE_SECONDS = 1.0
 _TICK_SECONDS = 1.0
 _WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
 """The actions of keys that no text needs."""
@@ -58,7 +50,7 @@ class Overview(Screen[None], inherit_bindings=False):
     """The main screen, on which only the keys of the one table work."""
 
 
-class GpudashApp(TerminalApp):
+class GpudashApp(BaseApp):
     """Shows the snapshots of a feed until its user leaves."""
 
     CSS = (
@@ -70,8 +62,6 @@ class GpudashApp(TerminalApp):
     """
     )
     BINDINGS: ClassVar[list[Any]] = bindings(OVERVIEW_KEYS)
-    ENABLE_COMMAND_PALETTE = False
-    AUTO_FOCUS = None
 
     guard_seconds = 0.3, 1.0
     """For which a question about a signal ignores input once it is on the terminal: a held key's.
@@ -87,20 +77,13 @@ class GpudashApp(TerminalApp):
         no_color: bool = False,
         preferences: Preferences | None = None,
     ) -> None:
-        self.preferences = preferences or Preferences()
-        self._no_color = no_color
-        theme = self._load_theme()
-        super().__init__(driver_class=driver_class or Terminal, ansi_color=theme.is_ansi)
-        self.animation_level = "none"
-        self.failure: str | None = None
-        """Why there was never a snapshot, in the words of the collector that ended."""
+        super().__init__(driver_class=driver_class, no_color=no_color, preferences=preferences)
         self.feed = feed
-        self.dashboard = DashboardModel(feed, theme)
+        self.dashboard: DashboardModel = DashboardModel(feed, self.load_theme())
         self._critical = FindingChanges("critical")
         self.preferences.arrange(self.dashboard)
         self.panels = DashboardPanels(self.dashboard, self.preferences.current.columns)
         self._heights = (0, 1)
-        self._is_acting = False
         self._terminal_size: Size | None = None
         self._header = Lines(id="header")
         self._devices = DevicePanel(self.dashboard)
@@ -108,7 +91,7 @@ class GpudashApp(TerminalApp):
         self.prompt = FilterPrompt(self.dashboard)
         self._footer = Footer(id="footer")
         remap(self, self.preferences.current.keys)
-        self._apply_textual_theme()
+        self.apply_textual_theme()
 
     # Start and end
 
@@ -127,39 +110,19 @@ class GpudashApp(TerminalApp):
     def on_mount(self) -> None:
         """Start to listen to the feed and to the signals that end a program or free the GPUs."""
         loop = asyncio.get_running_loop()
-        leaving = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-        for number in leaving:
-            loop.add_signal_handler(number, self._leave_with, 128 + number)
+        self.obey_signals()
         # `kill -USR1` does what the key does, from the shell in which a reset is made.
         loop.add_signal_handler(signal.SIGUSR1, self.action_release)
-        # Held back since before there was a loop whose tasks an exit would leave behind.
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [*leaving, signal.SIGUSR1])
-        self.dashboard.status_message.on_expiry = lambda after: self.set_timer(after, self.redraw)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
         self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
-        self._saves = self.set_interval(_SAVE_SECONDS, self._save, pause=True)
         self._lay_out()
         self.dashboard.begin()
         self._fit_panels()
         self.feed.attach(loop, self._receive, self._feed_changed)
 
-    def on_ready(self) -> None:
-        """Show the screen, and keep the garbage collector off what start-up left for good."""
-        self.redraw()
-        gc.collect()
-        # From here on memory is freed: what was imported is not searched for garbage again.
-        gc.freeze()
-        gc.enable()
-
     def on_unmount(self) -> None:
         """Let the collector go."""
         self.feed.stop()
-
-    def hang_up(self) -> None:
-        """Save what was changed: the terminal is gone, and the program about to be."""
-        self.preferences.finish()
-
-    def _leave_with(self, status: int) -> None:
-        self.exit(status, return_code=status)
 
     # The feed
 
@@ -194,7 +157,7 @@ class GpudashApp(TerminalApp):
         self.dashboard.preview()
         if feed.latest is None and (feed.exit_status or 0) > 0:
             self.failure = feed.error
-            self._leave_with(feed.exit_status or ExitStatus.FAILURE)
+            self.leave_with(feed.exit_status or ExitStatus.FAILURE)
         elif self._is_aging:
             self.outdated = True
 
@@ -263,70 +226,6 @@ class GpudashApp(TerminalApp):
         self._devices.styles.height, self._footer.styles.height = heights
         return True
 
-    def show_message(self, message: str, *, stays: bool = False) -> None:
-        """Show what an action led to in the footer, for some seconds unless it `stays`."""
-        self.dashboard.status_message.show(message, stays=stays)
-        self.outdated = True
-
-    async def run_action(self, action: str | ActionParseResult, *where: Any, **named: Any) -> bool:
-        """Carry out the action of a key, then draw what it changed; the last message is over.
-
-        Where an action is looked up is passed on: later versions of Textual take more of it.
-        """
-        if not self.screen.is_modal:
-            self.dashboard.message = ""
-        self._is_acting = True
-        try:
-            return await super().run_action(action, *where, **named)
-        finally:
-            self._is_acting = False
-            if self.outdated or not self.screen.is_modal:
-                self.redraw()
-
-    def watch_outdated(self, outdated: bool) -> None:
-        """Draw at once, or after the action that is being carried out."""
-        if not self._is_acting:
-            super().watch_outdated(outdated)
-
-    # Settings
-
-    def _load_theme(self) -> Theme:
-        """Return the theme of the settings, as this terminal can show it."""
-        colors = color_system(os.environ)
-        return self.preferences.theme(no_color=self._no_color, color_system=colors)
-
-    def apply_theme(self) -> None:
-        """Show everything in the theme of the settings."""
-        self.dashboard.theme = self._load_theme()
-        self._apply_textual_theme()
-
-    def _apply_textual_theme(self) -> None:
-        """Give Textual the same colours for what it draws by itself."""
-        theme = textual_theme(self.preferences.current.theme, self.dashboard.theme)
-        self.register_theme(theme)
-        self.theme = theme.name
-
-    def watch_theme(self) -> None:
-        """Pass the terminal's own colours on as they are where the theme has them."""
-        self.ansi_color = self.dashboard.theme.is_ansi
-        self.outdated = True
-
-    def prefer(self, **fields: object) -> None:
-        """Note a setting that the user changed, to be saved a little later."""
-        self.preferences.change(**fields)
-        self._saves.reset()
-
-    def _save(self) -> None:
-        self._saves.pause()
-        loop = asyncio.get_running_loop()
-
-        def failed(reason: str) -> None:
-            # After the loop has ended, `finish` reports it.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(partial(self.show_message, reason, stays=True))
-
-        self.preferences.save(failed)
-
     # Keys: the screen
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -348,14 +247,6 @@ class GpudashApp(TerminalApp):
     async def on_footer_pressed(self, message: Footer.Pressed) -> None:
         """Do what the key that was clicked does."""
         await self.run_action(message.action)
-
-    def action_leave(self) -> None:
-        """Quit."""
-        self._leave_with(ExitStatus.OK)
-
-    def action_redraw(self) -> None:
-        """Send every cell again."""
-        self.forget_frame()
 
     def action_help(self) -> None:
         """Show all keys that work."""

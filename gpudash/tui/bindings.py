@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS, SCREENS, Key
+from gpudash.tui.keymap import FLEET_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -87,7 +87,8 @@ Remapped = Mapping[str, Sequence[str]]
 
 def actions() -> tuple[str, ...]:
     """Return the ids of the actions that can be given other keys."""
-    return tuple(dict.fromkeys(key.id for key in KEYS if "{key}" not in key.action))
+    keys = (*KEYS, *FLEET_KEYS)
+    return tuple(dict.fromkeys(key.id for key in keys if "{key}" not in key.action))
 
 
 def key_names() -> tuple[str, ...]:
@@ -191,6 +192,14 @@ _FOOTER = (
     "screen.quit",
     "screen.help",
     "filter.open",
+    "fleet.enter",
+    "fleet.paint",
+    "fleet.cluster",
+    "fleet.hosts",
+    "fleet.gpus",
+    "fleet.users",
+    "fleet.jobs",
+    "fleet.findings",
     "sort.choose",
     "process.kill",
     "view.process",

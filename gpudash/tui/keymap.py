@@ -413,6 +413,54 @@ KILL_KEYS: tuple[Key, ...] = tuple(
 )
 """The keys of the question before a signal."""
 
+_SHARED = {key.id: key for key in OVERVIEW_KEYS}
+
+FLEET_KEYS: tuple[Key, ...] = (
+    *(
+        _SHARED[name]
+        for name in (
+            *("screen.quit", "screen.help", "screen.palette", "screen.theme", "screen.picture"),
+            *("screen.redraw", "screen.suspend", "time.pause"),
+        )
+    ),
+    replace(_SHARED["time.back"], help="show the cluster as it was one sample before"),
+    _SHARED["time.forward"],
+    _SHARED["time.back_far"],
+    _SHARED["time.forward_far"],
+    *_under(
+        "Pages",
+        Key("fleet.cluster", "1", "1", "open_page('cluster')", "show the map of all", "map"),
+        Key("fleet.hosts", "2", "2", "open_page('hosts')", "list the hosts", "hosts"),
+        Key("fleet.gpus", "3", "3", "open_page('gpus')", "list the GPUs of all hosts", "GPUs"),
+        Key("fleet.users", "4,u", "4", "open_page('users')", "list the users (also u)", "users"),
+        Key("fleet.jobs", "5", "5", "open_page('jobs')", "list the jobs", "jobs"),
+        Key(
+            "fleet.findings",
+            "6,w",
+            "w",
+            "open_page('findings')",
+            "show what is wrong (also 6)",
+            "why",
+        ),
+        Key("fleet.enter", "enter", "⏎", "enter", "go into what is under the cursor", "open"),
+        Key(
+            "fleet.back", "escape,backspace", "Esc", "go_back", "go back: present, page, no filter"
+        ),
+    ),
+    *_under(
+        "Map",
+        Key("fleet.paint", "c", "c", "paint(1)", "paint the map by something else", "paint"),
+        Key("fleet.paint_before", "C", "C", "paint(-1)", "paint it as before"),
+        Key("fleet.right", "right,l", "→", "aside(1)", "go to the next host"),
+        Key("fleet.left", "left", "←", "aside(-1)", "go to the previous host"),
+    ),
+    *(_SHARED[name] for name in ("move.down", "move.up", "move.page_down", "move.page_up")),
+    *(_SHARED[name] for name in ("move.first", "move.last")),
+    replace(_SHARED["filter.open"], help="filter the GPUs (also f)"),
+    *(_SHARED[name] for name in ("sort.choose", "sort.next", "sort.previous", "sort.reverse")),
+)
+"""The keys of the screen of many hosts."""
+
 SCREENS: tuple[tuple[Key, ...], ...] = (
     OVERVIEW_KEYS,
     VIEW_KEYS,
@@ -422,8 +470,9 @@ SCREENS: tuple[tuple[Key, ...], ...] = (
     USERS_KEYS,
     PROCESS_KEYS,
     KILL_KEYS,
+    FLEET_KEYS,
 )
 """The keys of each screen."""
 
-KEYS: tuple[Key, ...] = tuple(dict.fromkeys(key for keys in SCREENS for key in keys))
-"""Every key there is."""
+KEYS: tuple[Key, ...] = tuple(dict.fromkeys(key for keys in SCREENS[:-1] for key in keys))
+"""Every key of the screens of one host."""

@@ -14,10 +14,11 @@ from msgspec import Struct
 
 from gpudash.analysis.labels import whose
 from gpudash.model.device import Device
+from gpudash.model.fields import label
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import State
-from gpudash.model.units import Unit
+from gpudash.model.units import Unit, readable
 
 if TYPE_CHECKING:
     from gpudash.analysis.health.context import RuleContext
@@ -179,3 +180,19 @@ def rough_duration(seconds: float) -> str:
         return f"{int(seconds) // 60} min"
     hours = int(seconds) // 3600
     return f"{hours} h" if hours < 48 else f"{hours // 24} days"
+
+
+_UNITS_BY_SUFFIX = {unit.suffix: unit for unit in Unit}
+
+
+def proof_text(proof: Evidence) -> str:
+    """Return a number as people read it: `Power usage 412.3 W`, a span as in a sentence.
+
+    The number of those whose proof is left out ends the list: `and 18 more`.
+    """
+    if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
+        return f"{label(proof.name)} {rough_duration(proof.value)}"
+    if proof.name == LEFT_OUT:
+        return f"and {readable(proof.value, Unit.NONE)} more"
+    unit = _UNITS_BY_SUFFIX.get(proof.unit, Unit.NONE)
+    return f"{label(proof.name)} {readable(proof.value, unit)}"

@@ -15,6 +15,7 @@ from rich.style import Style
 from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_level
 from gpudash.analysis.history import History
 from gpudash.analysis.table import Column, DeviceRow
+from gpudash.model.fleet import FleetFinding
 from gpudash.model.snapshot import Finding, FindingLevel, Host
 from gpudash.model.state import Level
 from gpudash.model.text import cut, pad, width
@@ -266,7 +267,9 @@ MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
 """What stands before a finding, so that its level is not shown by colour alone."""
 
 
-def worst(findings: Sequence[Finding], theme: Theme, cells: int, limit: int) -> list[Line]:
+def worst(
+    findings: Sequence[Finding | FleetFinding], theme: Theme, cells: int, limit: int
+) -> list[Line]:
     """Return the first `limit` findings in a line each; the last counts those left out."""
     shown = findings[:limit]
     lines = [_headline(finding, theme, cells) for finding in shown]
@@ -278,13 +281,13 @@ def worst(findings: Sequence[Finding], theme: Theme, cells: int, limit: int) -> 
     return lines
 
 
-def _headline(finding: Finding, theme: Theme, cells: int) -> Line:
+def _headline(finding: Finding | FleetFinding, theme: Theme, cells: int) -> Line:
     text = f" {MARKS[finding.level]} {finding.sentence}"
     mark = theme.glyphs.ellipsis
     return [Segment(cut(text, max(0, cells - 1), mark=mark), level_style(finding, theme))]
 
 
-def level_style(finding: Finding, theme: Theme) -> Style:
+def level_style(finding: Finding | FleetFinding, theme: Theme) -> Style:
     """Return the style of a finding."""
     return theme.base if finding.level == "info" else theme.level(finding.level)
 

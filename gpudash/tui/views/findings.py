@@ -10,13 +10,11 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
 
-from gpudash.analysis.health.rule import LEFT_OUT, rough_duration
+from gpudash.analysis.health.rule import proof_text, rough_duration
 from gpudash.analysis.usage import no_gpus_text
 from gpudash.model.device import Device
-from gpudash.model.fields import label
-from gpudash.model.snapshot import Evidence, Finding, FindingLevel
+from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.model.text import fold
-from gpudash.model.units import Unit, readable
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.devices import MARKS, level_style
@@ -213,9 +211,6 @@ class FindingsView(View):
 _INDENT = 4
 
 
-_UNITS = {unit.suffix: unit for unit in Unit}
-
-
 def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> list[Line]:
     """Return a finding in full: its sentence, since when, the proof, and what to do."""
     room = max(8, cells - _INDENT - 1)
@@ -228,7 +223,7 @@ def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> 
         lines.append(_indented(f"for {rough_duration(finding.held_seconds)}", theme.dim))
     for of, proofs in groupby(finding.evidence, key=lambda proof: proof.of):
         # A value may be a list with commas.
-        proof = "; ".join(map(_proof_text, proofs))
+        proof = "; ".join(map(proof_text, proofs))
         text = f"{of}: {proof}" if of else proof
         lines += [_indented(part, theme.dim) for part in fold(text, room)]
     if under_cursor:
@@ -238,18 +233,6 @@ def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> 
 
 def _indented(text: str, style: Style) -> Line:
     return [Segment(" " * _INDENT + text, style)]
-
-
-def _proof_text(proof: Evidence) -> str:
-    """Return a number as people read it: `Power usage 412.3 W`, a span as in a sentence.
-
-    The number of those whose proof is left out ends the list: `and 18 more`.
-    """
-    if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
-        return f"{label(proof.name)} {rough_duration(proof.value)}"
-    if proof.name == LEFT_OUT:
-        return f"and {readable(proof.value, Unit.NONE)} more"
-    return f"{label(proof.name)} {readable(proof.value, _UNITS.get(proof.unit, Unit.NONE))}"
 
 
 def heading(findings: Sequence[Finding]) -> str:

@@ -1,0 +1,1 @@
+"""The screen of many hosts: one model, one app, and its pages."""

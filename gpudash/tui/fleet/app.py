@@ -1,0 +1,437 @@
+"""The live screen of many hosts: one picture of several pages, and what its keys do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from textual.app import ComposeResult
+from textual.events import Click, Resize
+from textual.message import Message
+from textual.screen import Screen
+
+from gpudash.feed.protocol import FeedState
+from gpudash.fleet.columns import GpuRow
+from gpudash.model.errors import ExitStatus
+from gpudash.model.fleet import FleetHost, FleetSnapshot
+from gpudash.model.units import duration
+from gpudash.tui.actions import choices, screenshot
+from gpudash.tui.base import BaseApp
+from gpudash.tui.bindings import bindings, keys_in_force, remap
+from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.draw.header import footer
+from gpudash.tui.fleet.cluster import ClusterPage
+from gpudash.tui.fleet.findings import FindingsPage
+from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
+from gpudash.tui.fleet.model import EMPTY, FleetModel, host_key
+from gpudash.tui.fleet.paint import PAINTINGS
+from gpudash.tui.fleet.tables import TablePage, table_pages
+from gpudash.tui.keymap import FLEET_KEYS
+from gpudash.tui.preferences import Preferences
+from gpudash.tui.theme import faded
+from gpudash.tui.views.view import put_above
+from gpudash.tui.widgets.edit import Edit
+from gpudash.tui.widgets.lines import Footer, Lines, Wheel
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
+_TICK_SECONDS = 1.0
+_MARKS = {FeedState.STALE: "STALE", FeedState.RESTARTING: "NO COLLECTOR"}
+_OF_MAP = frozenset({"paint", "aside"})
+_OF_TABLES = frozenset({"choose_sort", "sort", "reverse"})
+
+
+class FleetReceived(Protocol):
+    """A snapshot of many hosts, and the line that it was decoded from."""
+
+    @property
+    def snapshot(self) -> FleetSnapshot:
+        """The snapshot."""
+
+    @property
+    def line(self) -> bytes:
+        """Its line."""
+
+
+class FleetFeed(Protocol):
+    """Snapshots of many hosts, from a collector or a recording."""
+
+    @property
+    def latest(self) -> FleetSnapshot | None:
+        """The last snapshot that arrived."""
+
+    @property
+    def latest_line(self) -> bytes:
+        """The line that it was decoded from."""
+
+    @property
+    def error(self) -> str | None:
+        """Why there are no more, or what was wrong with the last; None if all is well."""
+
+    @property
+    def exit_status(self) -> int | None:
+        """Status of the last collector that ended, negative for a signal; None if all is well."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two snapshots."""
+
+    @property
+    def state(self) -> FeedState:
+        """Whether snapshots arrive."""
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last snapshot arrived, or since the start if none did."""
+
+    def attach(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_snapshots: Callable[[Sequence[Any], bool], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        """Deliver snapshots on this loop, and report changes of anything else by `on_change`."""
+
+    def stop(self) -> None:
+        """Deliver nothing more."""
+
+
+class Body(Wheel, Lines):
+    """The page that is shown; clicks and the wheel are the app's."""
+
+    class Clicked(Message):
+        """A cell of the page was clicked."""
+
+        def __init__(self, x: int, y: int) -> None:
+            super().__init__()
+            self.x, self.y = x, y
+
+    class Turned(Message):
+        """The wheel was turned."""
+
+        def __init__(self, lines: int) -> None:
+            super().__init__()
+            self.lines = lines
+
+    def on_click(self, event: Click) -> None:
+        """Pass a click on."""
+        event.stop()
+        self.post_message(self.Clicked(event.x, event.y))
+
+    def turned(self, lines: int) -> None:
+        """Pass the wheel on."""
+        self.post_message(self.Turned(lines))
+
+
+class FleetScreen(Screen[None], inherit_bindings=False):
+    """The main screen, on which only the keys of the one table work."""
+
+
+class FleetApp(BaseApp):
+    """Shows the snapshots of many hosts until its user leaves, or enters a host."""
+
+    CSS = (
+        Edit.CSS
+        + """
+    Screen { layout: vertical; overflow: hidden; }
+    #body { height: 1fr; }
+    """
+    )
+    BINDINGS: ClassVar[list[Any]] = bindings(FLEET_KEYS)
+
+    def __init__(
+        self,
+        feed: FleetFeed,
+        model: FleetModel,
+        *,
+        driver_class: type[Driver] | None = None,
+        no_color: bool = False,
+        preferences: Preferences | None = None,
+    ) -> None:
+        super().__init__(driver_class=driver_class, no_color=no_color, preferences=preferences)
+        self.feed = feed
+        self.dashboard: FleetModel = model
+        self.entered: FleetHost | None = None
+        """The host whose local screen is to be shown next; None to leave."""
+        settings = self.preferences.current
+        model.theme = self.load_theme()
+        model.in_force = partial(keys_in_force, remapped=settings.keys, ascii=settings.ascii)
+        model.keys = model.in_force(FLEET_KEYS)
+        self._cluster, self._findings, self._tables = ClusterPage(), FindingsPage(), table_pages()
+        self._header, self._body = Lines(id="header"), Body(id="body")
+        self._footer = Footer(id="footer")
+        self._body_top = 0
+        """Lines of the body above the page."""
+        self._footer_lines = 1
+        remap(self, settings.keys)
+        self.apply_textual_theme()
+
+    # Start and end
+
+    def get_default_screen(self) -> FleetScreen:
+        """Return the main screen."""
+        return FleetScreen(id="_default")
+
+    def compose(self) -> ComposeResult:
+        """Stack the panels."""
+        yield self._header
+        yield self._body
+        yield self._footer
+
+    def on_mount(self) -> None:
+        """Start to listen to the feed and to the signals that end a program."""
+        self.obey_signals()
+        self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
+        if self.feed.latest is not None:
+            self.dashboard.receive(self.feed.latest, self.feed.latest_line)
+        self.feed.attach(asyncio.get_running_loop(), self._receive, self._tick)
+
+    def on_unmount(self) -> None:
+        """Let the collector go."""
+        self.feed.stop()
+
+    # The feed
+
+    def _receive(self, received: Sequence[FleetReceived], _after_jump: bool) -> None:
+        """Take what the feed brings; while time stands still it is only kept for later."""
+        for each in received:
+            if self.dashboard.receive(each.snapshot, each.line):
+                self.outdated = True
+
+    def _tick(self) -> None:
+        """Keep ages true while no snapshot does, and leave if there will never be one."""
+        feed = self.feed
+        if feed.latest is None and (feed.exit_status or 0) > 0:
+            self.failure = feed.error
+            self.leave_with(feed.exit_status or ExitStatus.FAILURE)
+        else:
+            self.outdated = True
+
+    # Drawing
+
+    def on_resize(self, _event: Resize) -> None:
+        """Draw for the new size."""
+        self.call_after_refresh(self.redraw)
+
+    def redraw(self) -> None:
+        """Draw everything; what is the same as before costs nothing to send."""
+        if not self.is_running:
+            return
+        self._ticks.pause() if self.feed.state is FeedState.LIVE else self._ticks.resume()
+        if self.held_back():
+            self.outdated = True
+            return
+        self.outdated = False
+        cells, height = self._body.size
+        if not cells:
+            return
+        model, theme = self.dashboard, self.dashboard.theme
+        keys, notice = self._keys_here(), self._notice
+        bottom = footer(keys, notice, theme, cells)
+        if len(bottom) != self._footer_lines:
+            self._footer.styles.height = self._footer_lines = len(bottom)
+            self.call_after_refresh(self.redraw)
+            return
+        with self.one_frame():
+            top = header(model, self._marks, f"every {self.feed.interval:g}s", cells)
+            self._header.show([top], theme.header)
+            self._body.show(self._page_lines(cells, height), theme.base)
+            self._footer.take_keys(keys, notice)
+            self._footer.show(bottom, theme.label)
+        self.start_display()
+
+    def _page_lines(self, cells: int, height: int) -> list[Any]:
+        """Return the lines of the page with the sums above and what fails below."""
+        model = self.dashboard
+        if model.snapshot is EMPTY:
+            return []
+        stale = self.feed.state in _MARKS and model.moment is None
+        theme = faded(model.theme) if stale else model.theme
+        top = [fleet_line(model.totals, theme, cells), *filter_line(model, theme, cells)]
+        below = source_lines(model, theme, cells)
+        self._body_top = len(top)
+        room = height - len(top) - len(below)
+        page = self._page.lines(model, theme, cells, room)[:room]
+        return [*top, *page, *[[]] * (room - len(page)), *below]
+
+    @property
+    def _page(self) -> ClusterPage | FindingsPage | TablePage[Any]:
+        name = self.dashboard.page
+        if name == "cluster":
+            return self._cluster
+        return self._findings if name == "findings" else self._tables[name]
+
+    def _keys_here(self) -> tuple[Any, ...]:
+        """Return the keys that work on this page, as the footer names them."""
+        here = self.dashboard.page
+        left_out = {f"open_page('{here}')"} if self.dashboard.host is None else set()
+        refused = _OF_TABLES if here in ("cluster", "findings") else frozenset()
+        refused |= frozenset() if here == "cluster" else _OF_MAP
+        return tuple(
+            key
+            for key in self.dashboard.keys
+            if key.action not in left_out and key.action.partition("(")[0] not in refused
+        )
+
+    @property
+    def _notice(self) -> str:
+        """The text of the last line: the result of an action, or an error."""
+        if text := self.dashboard.message:
+            return text
+        if self.feed.error is not None:
+            return self.feed.error
+        return "" if self.feed.latest or self.dashboard.snapshot is not EMPTY else "asking hosts"
+
+    @property
+    def _marks(self) -> list[str]:
+        """What the header says of the time that is shown."""
+        model = self.dashboard
+        marks = []
+        if model.moment is not None:
+            ago = (model.latest.taken_at - model.moment).total_seconds()
+            marks.append(f"{duration(ago)} AGO" if ago > 0 else "PAUSED")
+        elif self.feed.state in _MARKS:
+            marks.append(f"{_MARKS[self.feed.state]} {duration(self.feed.age)}")
+        return marks
+
+    # Keys: the screen
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse what is not for what is in front."""
+        if self.screen.is_modal:
+            return action == "suspend_process"
+        page = self.dashboard.page
+        if action in _OF_TABLES and page in ("cluster", "findings"):
+            return False
+        if action in _OF_MAP and page != "cluster":
+            return False
+        return super().check_action(action, parameters)
+
+    async def on_footer_pressed(self, message: Footer.Pressed) -> None:
+        """Do what the key that was clicked does."""
+        await self.run_action(message.action)
+
+    def action_help(self) -> None:
+        """Show all keys that work."""
+        from gpudash.tui.dialogs.text import HelpScreen
+
+        put_above(self, HelpScreen(self.dashboard.theme, self.dashboard.keys))
+
+    action_palette = choices.choose_action
+    action_choose_theme = choices.choose_theme
+    action_save_screen = screenshot.save_screen
+
+    # Keys: time
+
+    def action_pause(self) -> None:
+        """Freeze the screen, or show the present again."""
+        model = self.dashboard
+        model.pause() if model.moment is None else model.go_live()
+
+    def action_step(self, samples: int) -> None:
+        """Show an earlier or later sample."""
+        self.dashboard.step(samples)
+
+    # Keys: pages
+
+    def action_open_page(self, page: str) -> None:
+        """Show a page."""
+        self.dashboard.open(page)
+
+    def action_go_back(self) -> None:
+        """Go back: to the present, to the page before, to no filter."""
+        self.dashboard.back()
+
+    def action_enter(self) -> None:
+        """Go into what is under the cursor."""
+        model = self.dashboard
+        if model.page == "cluster":
+            row = model.selected_host
+            if row is not None:
+                self._enter(row.host)
+        elif model.page == "hosts" and (selected := model.ranked_hosts().selected) is not None:
+            self._enter(selected.host)
+        elif model.page == "gpus":
+            gpu: GpuRow | None = model.ranked_gpus().selected
+            if gpu is not None and model.host is None:
+                self._enter(gpu.host)
+
+    def _enter(self, host: FleetHost) -> None:
+        """Leave for the local screen of a host, or show its GPUs where there is none."""
+        if self.dashboard.may_enter(host):
+            self.entered = host
+            self.leave_with(ExitStatus.OK)
+        else:
+            self.dashboard.open("gpus", host_key(host))
+
+    # Keys: cursor and order
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        self._page.move(self.dashboard, rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by what is in view."""
+        self._page.page(self.dashboard, pages)
+
+    def action_move_to(self, index: int) -> None:
+        """Move the cursor to the first row (0) or the last (-1)."""
+        self._page.move(self.dashboard, 1_000_000 if index else -1_000_000)
+
+    def action_aside(self, hosts: int) -> None:
+        """Move the cursor of the map to a neighbour."""
+        self._cluster.aside(self.dashboard, hosts)
+
+    def action_paint(self, step: int) -> None:
+        """Paint the map by the next or the previous value."""
+        index = PAINTINGS.index(self.dashboard.painting) + step
+        self.dashboard.painting = PAINTINGS[index % len(PAINTINGS)]
+
+    def action_sort(self, step: int) -> None:
+        """Sort by a neighbour of the column in force."""
+        table = self._tables[self.dashboard.page]
+        ranking, keys = table.ranking(self.dashboard), [each.key for each in table.sortable]
+        if keys:
+            index = keys.index(ranking.sort_key) if ranking.sort_key in keys else 0
+            ranking.sort_by(keys[(index + step) % len(keys)])
+
+    def action_reverse(self) -> None:
+        """Turn the order around."""
+        self._tables[self.dashboard.page].ranking(self.dashboard).reverse()
+
+    def action_choose_sort(self) -> None:
+        """Choose the column that orders the table."""
+        table = self._tables[self.dashboard.page]
+        ranking = table.ranking(self.dashboard)
+
+        def chosen(key: str | None) -> None:
+            if key is not None and key != ranking.sort_key:
+                ranking.sort_by(key)
+
+        found = [Choice(each.key, each.header) for each in table.sortable]
+        screen = ChooseScreen("Sort by", found, self.dashboard.theme, current=ranking.sort_key)
+        put_above(self, screen, chosen)
+
+    # The mouse
+
+    async def on_body_clicked(self, message: Body.Clicked) -> None:
+        """Put the cursor there, or open what it was on already."""
+        y = message.y - self._body_top
+        model = self.dashboard
+        if model.page == "cluster" and (finding := self._cluster.finding_at(y)) is not None:
+            model.open("findings")
+            model.finding = finding
+        elif self._page.clicked(model, message.x, y):
+            self.action_enter()
+        self.outdated = True
+
+    def on_body_turned(self, message: Body.Turned) -> None:
+        """Move the cursor by the wheel; on the map by one line."""
+        lines = message.lines
+        if self.dashboard.page == "cluster":
+            lines = 1 if lines > 0 else -1
+        self.action_move(lines)
+        self.outdated = True

@@ -1,0 +1,146 @@
+"""The page of the whole cluster: sums, the heat map, the host under the cursor, what is worst."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.fleet.summary import HostRow
+from gpudash.model.text import cut, width
+from gpudash.tui.draw.devices import worst
+from gpudash.tui.draw.line import Line, cells_of, joined, spread
+from gpudash.tui.fleet.head import free_line, held_line, host_line
+from gpudash.tui.fleet.heatmap import Arrangement, Cell, arrange
+from gpudash.tui.fleet.model import FleetModel, host_key
+from gpudash.tui.fleet.paint import Painter
+from gpudash.tui.theme import Theme
+
+_MAX_FINDINGS, _MIN_MAP = 3, 3
+_UNDER_CURSOR = Style(reverse=True)
+_ROOMY = 40
+"""Lines from which blank lines set the map apart."""
+
+
+class ClusterPage:
+    """The heat map with what is around it."""
+
+    def __init__(self) -> None:
+        self._arrangement = Arrangement("a host", 0, ())
+        self._arranged_for: object = None
+        self._map_top = 0
+        self._findings_top = 0
+        self._shown_findings = 0
+
+    def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
+        """Return everything, the map in what the rest leaves."""
+        top = [held_line(model, theme, cells), free_line(model, theme, cells)]
+        findings = worst(model.findings, theme, cells, _MAX_FINDINGS)
+        spaced = height > _ROOMY
+        room = height - len(top) - 2 - len(findings) - 2 * spaced
+        if room < _MIN_MAP:
+            findings, room = [], height - len(top) - 2
+        self._arrange(model, cells - 2, max(0, room))
+        selected = model.selected_host
+        index = next((n for n, row in enumerate(model.rows) if row is selected), -1)
+        painter = Painter(model.painting, model.rows, theme)
+        drawn = self._map(painter, index, theme)
+        title = self._title(model, painter, theme, cells)
+        self._map_top = len(top) + spaced + 1
+        drawn += [[] for _ in range(room - len(drawn))]
+        others = self._others(index)
+        below = [host_line(selected, others, theme, cells), *[[]] * spaced]
+        lines = [*top, *[[]] * spaced, title, *drawn, *below]
+        self._findings_top, self._shown_findings = len(lines), len(findings)
+        return [*lines, *findings]
+
+    def move(self, model: FleetModel, rows: int) -> None:
+        """Move the cursor by lines of the map."""
+        self._go(model, 0, rows)
+
+    def aside(self, model: FleetModel, cells: int) -> None:
+        """Move the cursor to a neighbour."""
+        self._go(model, cells, 0)
+
+    def page(self, model: FleetModel, pages: int) -> None:
+        """Move the cursor far up or down."""
+        self._go(model, 0, pages * max(1, len(self._arrangement.lines) // 2))
+
+    def clicked(self, model: FleetModel, x: int, y: int) -> bool:
+        """Put the cursor on a host; return whether it was there."""
+        cell = self._arrangement.cell_at(x - 1, y - self._map_top)
+        if cell is None:
+            return False
+        before = model.cursor
+        self._put(model, cell)
+        return model.cursor == before
+
+    def finding_at(self, y: int) -> int | None:
+        """Return which finding a line shows, None for none."""
+        index = y - self._findings_top
+        return index if 0 <= index < self._shown_findings else None
+
+    def _go(self, model: FleetModel, across: int, down: int) -> None:
+        selected = model.selected_host
+        index = next((n for n, row in enumerate(model.rows) if row is selected), -1)
+        cell = self._arrangement.beside(index, across, down)
+        if cell is not None:
+            self._put(model, cell)
+
+    def _put(self, model: FleetModel, cell: Cell) -> None:
+        rows = [model.rows[n] for n in cell.hosts if n < len(model.rows)]
+        if rows:
+            model.cursor = host_key(max(rows, key=lambda row: row.severity).host)
+
+    def _others(self, index: int) -> int:
+        """Return how many hosts share the cell of a host."""
+        cells = (cell.hosts for _, _, cell in self._arrangement.spots())
+        return next((len(hosts) - 1 for hosts in cells if index in hosts), 0)
+
+    def _arrange(self, model: FleetModel, cells: int, height: int) -> None:
+        shape = tuple([(row.host.name, row.host.group, _size(row)) for row in model.rows])
+        if self._arranged_for != (shape, cells, height):
+            self._arranged_for = shape, cells, height
+            self._arrangement = arrange(model.rows, cells, height)
+
+    def _map(self, painter: Painter, index: int, theme: Theme) -> list[Line]:
+        """Return the lines of the map with the host under the cursor marked."""
+        lines = []
+        label_cells = self._arrangement.label_cells
+        for pieces in self._arrangement.lines:
+            line: Line = [Segment(" ", theme.base)]
+            x = 0
+            for piece in pieces:
+                label = piece.label + " " * (label_cells - width(piece.label))
+                line.append(Segment(" " * (piece.x - x) + label, theme.dim))
+                drawn = painter.line(piece.cells)
+                if any(cell is not None and index in cell.hosts for cell in piece.cells):
+                    drawn = _marked(painter, piece.cells, index, theme)
+                line += drawn
+                x = piece.x + label_cells + len(piece.cells)
+            lines.append(joined(line))
+        return lines
+
+    def _title(self, model: FleetModel, painter: Painter, theme: Theme, cells: int) -> Line:
+        """Return what is painted, how, and what the letters mean."""
+        left = [
+            Segment(f" {model.painting.title}", theme.title),
+            Segment(f"  a cell is {self._arrangement.unit}", theme.dim),
+        ]
+        room = cells - cells_of(left) - 3
+        text = cut(painter.legend(), max(0, room), mark=theme.glyphs.ellipsis)
+        return spread(left, [Segment(f"{text} ", theme.dim)], cells, theme.base)
+
+
+def _marked(painter: Painter, cells: tuple[Cell | None, ...], index: int, theme: Theme) -> Line:
+    """Return a run of cells, those of a host as under the cursor."""
+    line: Line = []
+    for cell in cells:
+        text, style = (" ", theme.base) if cell is None else painter.glyph(cell)
+        if cell is not None and index in cell.hosts:
+            style = theme.strong + _UNDER_CURSOR
+        line.append(Segment(text, style))
+    return line
+
+
+def _size(row: HostRow) -> int:
+    return row.gpus or row.host.expected_devices or 0

@@ -1,0 +1,245 @@
+"""The lines above and below every page: what this is, what all GPUs do, which source fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.fleet.columns import hours, kilowatts
+from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, is_whole_and_free
+from gpudash.model.fleet import HOST_STATES
+from gpudash.model.state import FREE, UNKNOWN, Level
+from gpudash.model.text import cut, width
+from gpudash.model.units import celsius, duration, percent
+from gpudash.tui.draw.line import Line, cells_of, spread
+from gpudash.tui.fleet.model import EMPTY, FleetModel
+from gpudash.tui.theme import Theme
+
+_BETWEEN = "   "
+_DAY_SECONDS = 86400
+Text = tuple[str, Style]
+
+
+def of(part: int, whole: int | None) -> str:
+    """Return `997 of 1,000`, or one number where none is missing."""
+    return f"{part:,}" if whole is None or whole == part else f"{part:,} of {whole:,}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def fits_or_cut(texts: Sequence[Text], cells: int, theme: Theme) -> Line:
+    """Return texts side by side, as many as fit whole; the first is cut if it must be."""
+    line: Line = []
+    room = cells
+    for text, style in texts:
+        if width(text) > room:
+            if not line:
+                line.append(Segment(cut(text, room, mark=theme.glyphs.ellipsis), style))
+            break
+        line.append(Segment(text, style))
+        room -= width(text)
+    return line
+
+
+def header(model: FleetModel, marks: Sequence[str], pace: str, cells: int) -> Line:
+    """Return what is watched and how much of it answers; the time, the oldest age, the pace."""
+    theme, snapshot, sums = model.theme, model.snapshot, model.everything
+    if snapshot is EMPTY:
+        return spread(
+            [Segment(" gpudash", theme.header_strong)],
+            [Segment(f"{pace} ", theme.header_dim)],
+            cells,
+            theme.header,
+        )
+    right: Line = []
+    for mark in marks:
+        right += [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)]
+    right.append(Segment(clock(snapshot.taken_at, dated=model.moment is not None), theme.header))
+    expected = sum(source.expected_hosts or 0 for source in snapshot.sources)
+    hosts = f"{of(sums.answering, max(expected, sums.hosts))} {_plural(sums.hosts, 'host')}"
+    gpus = f"{of(sums.gpus, sums.expected_gpus)} {_plural(sums.gpus, 'GPU')}"
+    names = ", ".join(dict.fromkeys(str(source.name) for source in snapshot.sources))
+    old = sums.oldest_seconds
+    age = "" if old is None else f"  {duration(old)} old"
+    rights = [[*right, Segment(f"{age}  {pace} ", theme.header_dim)]]
+    rights += [[*right, Segment(f"{age} ", theme.header_dim)], [*right, Segment(" ", theme.header)]]
+    room = cells - cells_of(rights[-1])
+    lefts = [("gpudash", names, hosts, gpus), ("gpudash", hosts, gpus), (hosts, gpus), (hosts,)]
+    if width(names) > max(24, room // 3):
+        lefts.pop(0)
+    for end in rights:
+        for texts in lefts[:-1] if end is not rights[-1] else lefts:
+            text = " " + _BETWEEN.join(texts)
+            if width(text) + 1 + cells_of(end) <= cells:
+                return spread(_named(text, theme), end, cells, theme.header)
+    return spread([Segment(f" {hosts}", theme.header)], right, cells, theme.header)
+
+
+def _named(text: str, theme: Theme) -> Line:
+    name = " gpudash"
+    if not text.startswith(name):
+        return [Segment(text, theme.header)]
+    return [Segment(name, theme.header_strong), Segment(text[len(name) :], theme.header)]
+
+
+def clock(moment: datetime, *, dated: bool = False) -> str:
+    """Return an instant in local time, with its day if it may be another."""
+    return moment.astimezone().strftime("%m-%d %H:%M:%S" if dated else "%H:%M:%S")
+
+
+def fleet_line(sums: Totals, theme: Theme, cells: int) -> Line:
+    """Return the GPUs by what they do, their mean utilization, power and hottest."""
+    texts: list[Text] = []
+    for word, count in sums.counts.items():
+        style = _count_style(STATE_OF_WORD[word].level, theme)
+        texts += [(f" {count:,}", style), (f" {word} ", theme.dim if count else theme.faint)]
+    right: list[Text] = []
+    if sums.utilization is not None:
+        right += [
+            ("mean ", theme.dim),
+            (percent(sums.utilization), theme.strong),
+            ("  ", theme.base),
+        ]
+    if sums.power_mw is not None:
+        limit = "" if sums.limit_mw is None else f" of {kilowatts(sums.limit_mw)}"
+        right += [(kilowatts(sums.power_mw), theme.base), (f"{limit}  ", theme.dim)]
+    if sums.temperature is not None:
+        right += [("max ", theme.dim), (celsius(sums.temperature), theme.base), (" ", theme.base)]
+    while right and _cells(texts) + _cells(right) > cells:
+        # Whole values are left out from the end: each ends in a gap.
+        right.pop()
+        while right and not right[-1][0].endswith(" "):
+            right.pop()
+        if right and right[-1][0] in ("mean ", "max "):
+            right.pop()
+    left = fits_or_cut(texts, cells, theme)
+    return spread(left, [Segment(*text) for text in right], cells, theme.base)
+
+
+def _cells(texts: Sequence[Text]) -> int:
+    return sum(width(text) for text, _ in texts)
+
+
+def _count_style(level: Level, theme: Theme) -> Style:
+    return theme.strong if level in ("ok", "unknown") else theme.level(level)
+
+
+def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
+    """Return the filter in force with what it leaves, no line without one."""
+    if not model.is_filtered:
+        return []
+    sums = model.totals
+    texts = [
+        (" / ", theme.title),
+        (model.filter_text, theme.strong),
+        (f"   {of(sums.gpus, model.everything.gpus)} GPUs", theme.base),
+        (f" on {of(sums.hosts, model.everything.hosts)} hosts", theme.base),
+    ]
+    return [fits_or_cut(texts, cells, theme)]
+
+
+def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
+    """Return who holds GPUs idle, the most first."""
+    users = sorted(model.ranked_users().rows, key=lambda user: -user.held_idle)
+    users = [user for user in users if user.held_idle]
+    if not users:
+        return [Segment(" held idle  ", theme.dim), Segment("none", theme.dim)]
+    texts: list[Text] = [(" held idle  ", theme.dim)]
+    for user in users:
+        lasting = f" {hours(user.idle_gpu_hours)}" if user.idle_gpu_hours else ""
+        texts += [(f"{user.name} ", theme.owner), (f"{user.held_idle}", theme.warn)]
+        texts.append((f"{lasting}  ", theme.dim))
+    return _whole(texts, 3, cells, theme)
+
+
+def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
+    """Return the hosts on which all GPUs are free, those with the most first."""
+    whole = [row for row in model.rows if is_whole_and_free(row)]
+    whole.sort(key=lambda row: -row.gpus)
+    if not whole:
+        scattered = model.totals.counts.get(FREE.word, 0)
+        text = f"no host with all its GPUs free; {scattered:,} free on others"
+        return [Segment(" free       ", theme.dim), Segment(text, theme.dim)]
+    size = whole[0].gpus
+    count = sum(row.gpus == size for row in whole)
+    texts: list[Text] = [
+        (" free       ", theme.dim),
+        (f"all {size} on {count} {_plural(count, 'host')}: ", theme.base),
+    ]
+    texts += [(f"{row.host.name} ", theme.ok) for row in whole]
+    return _whole(texts, 1, cells, theme)
+
+
+def _whole(texts: Sequence[Text], several: int, cells: int, theme: Theme) -> Line:
+    """Return a heading and as many entries of several texts as fit, an ellipsis for the others."""
+    more = f"{theme.glyphs.ellipsis} "
+    heading = 1 + (len(texts) - 1) % several
+    shown, room = list(texts[:heading]), cells - _cells(texts[:heading])
+    for start in range(heading, len(texts), several):
+        entry = texts[start : start + several]
+        is_last = start + several >= len(texts)
+        if _cells(entry) + (0 if is_last else width(more)) > room:
+            shown.append((more, theme.dim))
+            break
+        shown += entry
+        room -= _cells(entry)
+    return [Segment(*text) for text in shown]
+
+
+def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Line:
+    """Return what is known of the host under the cursor, the most important first."""
+    if row is None:
+        return []
+    host = row.host
+    texts: list[Text] = [(f" {host.name} ", theme.strong)]
+    if others:
+        texts.append((f"+{others} ", theme.dim))
+    if row.level != "ok":
+        texts.append((f" {row.state_text} ", theme.level(row.level)))
+    if host.message:
+        texts.append((f" {host.message} ", theme.base))
+    values = theme.base if row.is_known else theme.dim
+    for word, count in row.counts.items():
+        if count and word != UNKNOWN.word:
+            texts.append((f" {count} {word} ", values))
+    if row.utilization is not None:
+        texts.append((f" {percent(row.utilization)} ", values))
+    if row.users:
+        texts.append((f" {', '.join(row.users[:3])} ", theme.owner if row.is_known else theme.dim))
+    if row.power_mw is not None:
+        texts.append((f" {kilowatts(row.power_mw)} ", values))
+    if row.temperature is not None:
+        texts.append((f" {celsius(row.temperature)} ", values))
+    if host.drain_reason is not None:
+        texts.append((f" drained: {host.drain_reason} ", theme.warn))
+    age = "never answered" if host.age_seconds is None else f"{duration(host.age_seconds)} old"
+    texts.append((f" {age}", theme.dim))
+    return fits_or_cut(texts, cells, theme)
+
+
+def source_lines(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
+    """Return what fails of the sources in one line, none while all is well."""
+    failing = model.failing
+    if not failing:
+        return []
+    first = failing[0]
+    why = first.message or (first.warnings[0] if first.warnings else first.state)
+    age = "" if first.age_seconds is None else f", last answer {duration(first.age_seconds)} ago"
+    more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
+    style = theme.critical if first.state == "failed" else theme.warn
+    text = f"{first.name}: {why}{age}{more}"
+    return [[Segment(f" {cut(text, max(0, cells - 2), mark=theme.glyphs.ellipsis)}", style)]]
+
+
+def state_sentence(row: HostRow) -> str:
+    """Return what is wrong with a host in a sentence, empty for nothing."""
+    host = row.host
+    if host.state == "ok":
+        return ""
+    words = HOST_STATES[host.state]
+    return f"{host.name} {words.sentence}" + (f": {host.message}" if host.message else "")

@@ -1,0 +1,200 @@
+"""Where each host stands on the heat map: groups side by side, a cell a GPU, a host or several.
+
+The finest that fits is taken: a line a host with its name and a cell a GPU, then groups with a
+cell a GPU, then groups with a cell a host, at last one for several hosts of a group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from math import ceil
+from typing import NamedTuple
+
+from gpudash.fleet.summary import HostRow
+from gpudash.model.text import cut, width
+
+_GAP = 2
+"""Cells between two columns of groups."""
+_MAX_LABEL, _MIN_INNER = 18, 4
+_SHORT_LABEL = 10
+"""Of a group, whose name matters less than room for cells."""
+_DIGITS = re.compile(r"(\d+)")
+
+
+class Cell(NamedTuple):
+    """One cell of the map: a GPU of a host, or one or several hosts."""
+
+    hosts: tuple[int, ...]
+    """Their indices in the rows that are shown."""
+    gpu: int | None = None
+    """Which of the host's GPUs, None for the host as a whole."""
+
+
+class Piece(NamedTuple):
+    """A run of cells of one group on one line."""
+
+    x: int
+    label: str
+    cells: tuple[Cell | None, ...]
+    """None is a blank between two hosts."""
+
+
+class Arrangement(NamedTuple):
+    """The lines of the map, from top to bottom."""
+
+    unit: str
+    """What a cell is: `a GPU`, `a host`, `3 hosts`."""
+    label_cells: int
+    lines: tuple[tuple[Piece, ...], ...]
+
+    def cell_at(self, x: int, y: int) -> Cell | None:
+        """Return what is drawn at a cell, None for nothing."""
+        if not 0 <= y < len(self.lines):
+            return None
+        for piece in self.lines[y]:
+            index = x - piece.x - self.label_cells
+            if 0 <= index < len(piece.cells):
+                return piece.cells[index]
+        return None
+
+    def spots(self) -> Iterator[tuple[int, int, Cell]]:
+        """Return the first cell of each host or hosts with its place, in the order of the map."""
+        for y, line in enumerate(self.lines):
+            for piece in line:
+                before: tuple[int, ...] = ()
+                for index, cell in enumerate(piece.cells):
+                    if cell is not None and cell.hosts != before:
+                        before = cell.hosts
+                        yield piece.x + self.label_cells + index, y, cell
+
+    def beside(self, host: int, across: int, down: int) -> Cell | None:
+        """Return the neighbour of a host's cell to the right or left, or on a line below or above.
+
+        The first cell if the host is not on the map, None if there is nothing.
+        """
+        spots = list(self.spots())
+        here = next((n for n, (_, _, cell) in enumerate(spots) if host in cell.hosts), None)
+        if here is None:
+            return spots[0][2] if spots else None
+        x, y, cell = spots[here]
+        if not down:
+            in_order = sorted(spots, key=lambda spot: spot[2].hosts)
+            index = in_order.index(spots[here]) + across
+            return in_order[max(0, min(index, len(spots) - 1))][2]
+        # The nearest line that way, on it the nearest cell.
+        lines = {spot[1] for spot in spots if (spot[1] - y) * down > 0}
+        if not lines:
+            return cell
+        target = sorted(lines, reverse=down < 0)[min(abs(down), len(lines)) - 1]
+        return min((spot for spot in spots if spot[1] == target), key=lambda s: abs(s[0] - x))[2]
+
+
+def ordered(rows: Sequence[HostRow]) -> list[HostRow]:
+    """Return hosts by their groups, numbers within names by their value."""
+    return sorted(rows, key=lambda row: (_natural(row.host.group or ""), _natural(row.host.name)))
+
+
+def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
+    """Return the finest map of hosts, which are `ordered`, that fits into cells and lines."""
+    groups = [
+        (label, [n for n, _ in found])
+        for label, found in groupby(enumerate(rows), lambda pair: pair[1].host.group or "")
+    ]
+    sizes = [max(1, row.gpus or row.host.expected_devices or 0) for row in rows]
+    singles = [(row.host.name, [n]) for n, row in enumerate(rows)]
+    by_gpu = [[Cell((n,), gpu) for gpu in range(size)] for n, size in enumerate(sizes)]
+    for labelled, limit, gap in ((singles, _MAX_LABEL, 0), (groups, _SHORT_LABEL, 1)):
+        runs = [(label, [by_gpu[n] for n in found]) for label, found in labelled]
+        if found := _fitted(runs, "a GPU", cells, height, limit, gap):
+            return found
+    for several in range(max(1, len(rows) // max(1, cells * height)), len(rows) + 1):
+        runs = [
+            (label, [[Cell(tuple(part))] for part in _parts(found, several)])
+            for label, found in groups
+        ]
+        unit = "a host" if several == 1 else f"{several} hosts"
+        dense = [(label, [by_gpu[n] for n in found]) for label, found in groups]
+        if several == 1 and (found_map := _fitted(dense, "a GPU", cells, height, 6, 0)):
+            return found_map
+        if found_map := _fitted(runs, unit, cells, height, _SHORT_LABEL, 0):
+            return found_map
+    return Arrangement("a host", 0, ())
+
+
+def _fitted(
+    runs: Sequence[tuple[str, list[list[Cell]]]],
+    unit: str,
+    cells: int,
+    height: int,
+    limit: int,
+    gap: int,
+) -> Arrangement | None:
+    """Return groups in as few columns as they fit into, None if they do not."""
+    longest = max((width(label) for label, _ in runs), default=0)
+    label_cells = min(limit, longest) + (longest > 0)
+    total = sum(len(hosts) for _, hosts in runs)
+    if not height or total == 0 or sum(len(h) for _, hs in runs for h in hs) > cells * height:
+        return None
+    for columns in range(1, cells):
+        room = (cells + _GAP) // columns - _GAP - label_cells
+        widest = max(len(host) for _, hosts in runs for host in hosts)
+        if room < max(min(_MIN_INNER, widest), widest):
+            return None
+        lines = [
+            (label if first else "", line)
+            for label, hosts in runs
+            for first, line in _wrapped(hosts, room, gap)
+        ]
+        deep = ceil(len(lines) / columns)
+        if deep <= height:
+            step = room + label_cells + _GAP
+            used = max(len(line) for _, line in lines) + label_cells + _GAP
+            step = min(step, max(used, (cells + _GAP) // columns))
+            return Arrangement(unit, label_cells, _placed(lines, deep, step, label_cells))
+    return None
+
+
+def _wrapped(
+    hosts: Sequence[Sequence[Cell]], room: int, gap: int
+) -> Iterator[tuple[bool, tuple[Cell | None, ...]]]:
+    """Return the cells of a group line by line, no host broken, and whether it is the first."""
+    line: list[Cell | None] = []
+    first = True
+    for host in hosts:
+        between = gap if line else 0
+        if line and len(line) + between + len(host) > room:
+            yield first, tuple(line)
+            line, first, between = [], False, 0
+        line += [None] * between
+        line += host
+    if line:
+        yield first, tuple(line)
+
+
+def _placed(
+    lines: Sequence[tuple[str, tuple[Cell | None, ...]]], deep: int, step: int, label_cells: int
+) -> tuple[tuple[Piece, ...], ...]:
+    """Return the lines of groups in columns from top to bottom."""
+    return tuple(
+        tuple(
+            Piece(column * step, cut(label, max(0, label_cells - 1)), line)
+            for column, (label, line) in enumerate(lines[y::deep])
+        )
+        for y in range(deep)
+    )
+
+
+def _parts(indices: Sequence[int], several: int) -> Iterator[Sequence[int]]:
+    for start in range(0, len(indices), several):
+        yield indices[start : start + several]
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """Return what a name sorts as: `r9` before `r10`."""
+    parts = (part for part in _DIGITS.split(text) if part)
+    return [
+        (0, int(part[:18]), part) if part.isascii() and part.isdigit() else (1, 0, part)
+        for part in parts
+    ]

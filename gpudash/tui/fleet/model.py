@@ -1,0 +1,289 @@
+"""The state of the screen of many hosts, which outlives the app: a host may be entered between.
+
+What is shown of a feed: a snapshot, how it is filtered, ordered and painted, and the cursors.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from gpudash.fleet.columns import (
+    GPU_COLUMNS,
+    HOST_COLUMNS,
+    JOB_COLUMNS,
+    USER_COLUMNS,
+    GpuRow,
+)
+from gpudash.fleet.summary import HostRow, Totals, host_rows, totals
+from gpudash.model.fleet import (
+    FleetFinding,
+    FleetHost,
+    FleetJob,
+    FleetSnapshot,
+    FleetSource,
+    FleetUser,
+    decode,
+)
+from gpudash.tui.fleet.heatmap import ordered
+from gpudash.tui.fleet.paint import PAINTINGS, Painting
+from gpudash.tui.keymap import FLEET_KEYS, Key
+from gpudash.tui.listing import Ranking
+from gpudash.tui.status import StatusMessage
+from gpudash.tui.theme import PLAIN, Theme
+
+EMPTY = FleetSnapshot(taken_at=datetime.fromtimestamp(0, timezone.utc))
+"""What is shown before anything is known."""
+
+PAGES = ("cluster", "hosts", "gpus", "users", "jobs", "findings")
+"""The pages, by the digit that leads to them."""
+
+HostKey = tuple[str | None, str]
+_MAX_HISTORY, _MAX_HISTORY_BYTES = 360, 24 << 20
+
+
+def host_key(host: FleetHost) -> HostKey:
+    """Return what identifies a host: names are unique within a cluster only."""
+    return host.cluster, host.name
+
+
+class _Past(NamedTuple):
+    taken_at: datetime
+    packed: bytes
+
+
+class FleetHistory:
+    """The lines that arrived lately, compressed."""
+
+    def __init__(self) -> None:
+        self._kept: deque[_Past] = deque()
+        self._bytes = 0
+
+    def push(self, snapshot: FleetSnapshot, line: bytes) -> None:
+        """Add a snapshot and its line, and drop the oldest where there are too many."""
+        packed = zlib.compress(line, 1)
+        self._kept.append(_Past(snapshot.taken_at, packed))
+        self._bytes += len(packed)
+        while len(self._kept) > _MAX_HISTORY or self._bytes > _MAX_HISTORY_BYTES:
+            self._bytes -= len(self._kept.popleft().packed)
+
+    @property
+    def times(self) -> list[datetime]:
+        """The instants of all, the oldest first."""
+        return [past.taken_at for past in self._kept]
+
+    def at(self, index: int) -> FleetSnapshot:
+        """Return one by its position in `times`."""
+        return decode(zlib.decompress(self._kept[index].packed))
+
+
+class FleetModel:
+    """What is shown of many hosts."""
+
+    def __init__(self, may_enter: Callable[[FleetHost], bool] = lambda _host: False) -> None:
+        """`may_enter` is whether the local screen of a host can be shown, as by ssh."""
+        self.may_enter = may_enter
+        self.snapshot = EMPTY
+        self.latest = EMPTY
+        """The newest that arrived; another one is shown while time stands still."""
+        self.history = FleetHistory()
+        self.moment: datetime | None = None
+        """The instant of the past that is shown, None for the present."""
+        self.page = "cluster"
+        self.host: HostKey | None = None
+        """The host whose GPUs the page of GPUs shows, None for those of all."""
+        self.painting: Painting = PAINTINGS[0]
+        self.filter_text = ""
+        self.status_message = StatusMessage()
+        self.theme: Theme = PLAIN
+        """That of the app."""
+        self.keys: tuple[Key, ...] = FLEET_KEYS
+        """The keys that work."""
+        self.in_force: Callable[[Iterable[Key]], tuple[Key, ...]] = tuple
+        """Returns, of some keys, those that work."""
+        self.rows: list[HostRow] = []
+        """Hosts that pass the filter, in the order of the map."""
+        self.totals: Totals = totals([])
+        self.findings: list[FleetFinding] = []
+        self.everything: Totals = self.totals
+        """Of all hosts, whatever the filter."""
+        self.cursor: HostKey | None = None
+        """The host under the cursor on the map."""
+        self.hosts = Ranking(HOST_COLUMNS, lambda row: host_key(row.host), "state")
+        self.gpus = Ranking(GPU_COLUMNS, _gpu_key, "state")
+        # Their states ascend from the worst.
+        self.hosts.descending = self.gpus.descending = False
+        self.users = Ranking(USER_COLUMNS, lambda user: user.name, "held")
+        self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
+        self.finding = 0
+        """The finding under the cursor."""
+        self._came_from: list[tuple[str, HostKey | None]] = []
+        self._filled: set[str] = set()
+        """The rankings that are up to date."""
+        self._fits: Callable[[FleetHost, object], bool] | None = None
+
+    # What is shown
+
+    def receive(self, snapshot: FleetSnapshot, line: bytes) -> bool:
+        """Take the next snapshot of the feed; return whether it is to be shown."""
+        self.latest = snapshot
+        self.history.push(snapshot, line)
+        if self.moment is not None:
+            return False
+        self._show(snapshot)
+        return True
+
+    def step(self, samples: int) -> None:
+        """Show an earlier or later sample; the one after the last is the present."""
+        times = self.history.times
+        if not times:
+            return
+        index = len(times) - 1 if self.moment is None else self._index(times)
+        index = max(0, index + samples)
+        if index >= len(times) - 1:
+            self.go_live()
+        else:
+            self.moment = times[index]
+            self._show(self.history.at(index))
+
+    def pause(self) -> None:
+        """Stay at what is shown."""
+        self.moment = self.snapshot.taken_at
+
+    def go_live(self) -> None:
+        """Show the present again."""
+        self.moment = None
+        self._show(self.latest)
+
+    def _index(self, times: list[datetime]) -> int:
+        before = [n for n, time in enumerate(times) if self.moment and time <= self.moment]
+        return before[-1] if before else 0
+
+    def _show(self, snapshot: FleetSnapshot) -> None:
+        self.snapshot = snapshot
+        self._filled.clear()
+        self.rows = ordered(host_rows(snapshot, self._fits))
+        self.totals = self.everything = totals(self.rows)
+        if self._fits is not None:
+            self.everything = totals(host_rows(snapshot))
+        shown = {row.host.name for row in self.rows}
+        self.findings = [
+            each for each in snapshot.findings if not each.hosts or shown.intersection(each.hosts)
+        ]
+        self.finding = max(0, min(self.finding, len(self.findings) - 1))
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a filter is in force."""
+        return self._fits is not None
+
+    @property
+    def failing(self) -> list[FleetSource]:
+        """The sources that do not answer, or not in full."""
+        sources = self.snapshot.sources
+        return [each for each in sources if each.state in ("failed", "stale") or each.warnings]
+
+    @property
+    def selected_host(self) -> HostRow | None:
+        """The host under the cursor of the map, the first while none was chosen."""
+        found = (row for row in self.rows if host_key(row.host) == self.cursor)
+        return next(found, self.rows[0] if self.rows else None)
+
+    def row_of(self, key: HostKey) -> HostRow | None:
+        """Return a host that is shown, None if it is not."""
+        return next((row for row in self.rows if host_key(row.host) == key), None)
+
+    # Tables, filled when they are first drawn
+
+    def ranked_hosts(self) -> Ranking[HostRow]:
+        """Return the hosts in the order asked for."""
+        if self._is_due("hosts"):
+            self.hosts.fill(self.rows)
+        return self.hosts
+
+    def ranked_gpus(self) -> Ranking[GpuRow]:
+        """Return the GPUs of the host that is looked at, or of all."""
+        if self._is_due(f"gpus {self.host}"):
+            rows = self.rows
+            if self.host is not None:
+                rows = [row for row in rows if host_key(row.host) == self.host]
+            self.gpus.fill([GpuRow(row.host, each) for row in rows for each in row.devices])
+        return self.gpus
+
+    def ranked_users(self) -> Ranking[FleetUser]:
+        """Return the users of the GPUs that are shown."""
+        if self._is_due("users"):
+            self.users.fill(self._concerned(self.snapshot.users, "users"))
+        return self.users
+
+    def ranked_jobs(self) -> Ranking[FleetJob]:
+        """Return the jobs of the GPUs that are shown."""
+        if self._is_due("jobs"):
+            names = self._names("jobs")
+            jobs = self.snapshot.jobs
+            self.jobs.fill([job for job in jobs if names is None or job.id in names])
+        return self.jobs
+
+    def _concerned(self, users: Collection[FleetUser], what: str) -> list[FleetUser]:
+        names = self._names(what)
+        return [user for user in users if names is None or user.name in names]
+
+    def _names(self, what: str) -> set[str] | None:
+        """Return whose GPUs are shown, by users or jobs; None for all."""
+        if self._fits is None:
+            return None
+        return {name for row in self.rows for name in getattr(row, what)}
+
+    def _is_due(self, what: str) -> bool:
+        if what in self._filled:
+            return False
+        self._filled.add(what)
+        return True
+
+    # Messages
+
+    @property
+    def message(self) -> str:
+        """What an action led to, which is shown for some seconds."""
+        return self.status_message.text
+
+    @message.setter
+    def message(self, text: str) -> None:
+        self.status_message.show(text)
+
+    # Pages
+
+    def open(self, page: str, host: HostKey | None = None) -> None:
+        """Show a page; one that is left for a host's GPUs is come back to."""
+        if (page, host) == (self.page, self.host):
+            return
+        self._came_from = [*self._came_from, (self.page, self.host)] if host is not None else []
+        self.page, self.host = page, host
+
+    def back(self) -> None:
+        """Go back to the present; from there to the page before, to the map, and to no filter."""
+        if self.moment is not None:
+            self.go_live()
+        elif self._came_from:
+            self.page, self.host = self._came_from.pop()
+        elif self.page != "cluster":
+            self.page, self.host = "cluster", None
+        elif self.is_filtered:
+            self.filter_by("", None)
+
+    def filter_by(self, text: str, fits: Callable[[FleetHost, object], bool] | None) -> None:
+        """Show only the GPUs that pass a filter, whose text it is; None for all."""
+        self.filter_text, self._fits = text, fits
+        self._show(self.snapshot)
+
+    def paint_next(self) -> None:
+        """Paint the map in the next way."""
+        index = PAINTINGS.index(self.painting)
+        self.painting = PAINTINGS[(index + 1) % len(PAINTINGS)]
+
+
+def _gpu_key(row: GpuRow) -> object:
+    return host_key(row.host), row.device.uuid or row.device.index, row.device.parent_uuid

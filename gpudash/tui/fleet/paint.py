@@ -1,0 +1,285 @@
+"""What a cell of the heat map shows: a letter for a state, or a value as height and colour."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.fleet.summary import STATE_OF_WORD, HostRow, is_whole_and_free
+from gpudash.model.fleet import HOST_STATES, FleetDevice, HostState
+from gpudash.model.state import FREE, HELD, UNKNOWN, State
+from gpudash.tui.draw.line import Line
+from gpudash.tui.fleet.heatmap import Cell
+from gpudash.tui.theme import Theme
+
+_HOST_LETTERS: dict[HostState, str] = {
+    "stale": "S",
+    "lost-contact": "L",
+    "connecting": "c",
+    "down": "D",
+    "auth": "A",
+    "host-key": "K",
+    "no-access": "P",
+    "no-gpudash": "G",
+    "no-gpus": "0",
+    "garbled": "B",
+}
+_LETTERS: dict[str, str] = {
+    "LOST": "X",
+    "NO ANSWER": "N",
+    "RESET": "R",
+    "FAILED": "F",
+    "hot": "T",
+    "held idle": "h",
+    "leased": "l",
+    "MIG empty": "m",
+    "resting": "z",
+    "asleep": "z",
+    "unknown": "?",
+}
+"""By the words of the states; those that compute are drawn by their value."""
+_FREE, _FREE_ASCII, _MISSING = "·", ".", "M"
+_COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
+_OLD_SECONDS = 120.0
+_OWNERS = "abcdefghijklmnopqrstuvwxyz"
+_MANY = "+"
+
+Glyph = tuple[str, Style]
+
+
+class Painting(NamedTuple):
+    """One of the ways in which cells are painted."""
+
+    key: str
+    title: str
+    help: str
+    """What blocks and letters mean, beside those of states."""
+
+
+PAINTINGS = (
+    Painting("utilization", "utilization", "height: mean utilization"),
+    Painting("held", "held idle", "number of GPUs held idle"),
+    Painting("free", "free", "number of free GPUs"),
+    Painting("memory", "memory", "height: memory in use"),
+    Painting("power", "power", "height: power of its limit"),
+    Painting("temperature", "temperature", "height: hottest GPU, 30 to 90 C"),
+    Painting("xid", "XID errors", "x a recent XID error"),
+    Painting("driver", "driver", ""),
+    Painting("owner", "owner", ""),
+    Painting("age", "age", "height: age, up to 2 minutes"),
+)
+"""In the order in which a key goes through them."""
+
+
+class Painter:
+    """Paints cells in one way; the letters that it used are in `used`, for the legend."""
+
+    def __init__(self, painting: Painting, rows: Sequence[HostRow], theme: Theme) -> None:
+        self.used: dict[str, str] = {}
+        """Letters with what they mean."""
+        self._rows, self._theme, self._painting = rows, theme, painting
+        self._blocks = theme.glyphs.eighths[1:] if not theme.is_ascii else "0123456789"
+        self._free = _FREE_ASCII if theme.is_ascii else _FREE
+        self._names: dict[str, tuple[str, str]] = {}
+        if painting.key == "driver":
+            self._name(Counter(row.host.driver_version or "?" for row in rows if row.is_known))
+        elif painting.key == "owner":
+            self._name(
+                Counter(u for row in rows if row.is_known for d in row.devices for u in d.users)
+            )
+        self._value: Callable[[HostRow], float | None] = _VALUES.get(painting.key, _utilization)
+        self._device_value = _DEVICE_VALUES.get(painting.key, _device_utilization)
+
+    def line(self, cells: Sequence[Cell | None]) -> Line:
+        """Return a run of cells; neighbours that look alike are one segment."""
+        base = self._theme.base
+        glyphs = [(" ", base) if cell is None else self.glyph(cell) for cell in cells]
+        return [
+            Segment("".join(text for text, _ in run), style)
+            for style, run in groupby(glyphs, key=lambda glyph: glyph[1])
+        ]
+
+    def glyph(self, cell: Cell) -> Glyph:
+        """Return the character of a cell with its style."""
+        rows = self._rows
+        if cell.gpu is not None:
+            row = rows[cell.hosts[0]]
+            return self._gpu(row, cell.gpu)
+        if len(cell.hosts) == 1:
+            return self._host(rows[cell.hosts[0]])
+        # The worst of several hosts stands for all; where nothing is wrong, their mean.
+        worst = max((rows[n] for n in cell.hosts), key=lambda row: row.severity)
+        if worst.level in ("critical", "warn"):
+            return self._host(worst)
+        return self._several([rows[n] for n in cell.hosts])
+
+    def legend(self) -> str:
+        """Return what the letters mean that were used."""
+        words = [f"{letter} {word}" for letter, word in self.used.items()]
+        if self._painting.help:
+            words.insert(0, self._painting.help)
+        return "  ".join(words)
+
+    def _name(self, counts: Counter[str]) -> None:
+        """Give the names that most have a letter each."""
+        for letter, (name, count) in zip(_OWNERS, counts.most_common(len(_OWNERS)), strict=False):
+            self._names[name] = letter, f"{name} {count}"
+
+    def _letter(self, letter: str, word: str, style: Style) -> Glyph:
+        self.used.setdefault(letter, word)
+        return letter, style
+
+    def _of_host(self, row: HostRow) -> Glyph | None:
+        """Return the letter of a host that does not answer, None for one that does."""
+        state = row.host.state
+        if state == "ok":
+            return None
+        words = HOST_STATES[state]
+        return self._letter(_HOST_LETTERS[state], words.word, self._theme.level(words.level))
+
+    def _host(self, row: HostRow) -> Glyph:
+        glyph = self._of_host(row)
+        if glyph is not None:
+            return glyph
+        key, theme = self._painting.key, self._theme
+        if key in ("held", "free"):
+            return self._number(row.count(HELD if key == "held" else FREE))
+        if key == "xid":
+            return self._xid(any(device.xid is not None for device in row.devices))
+        if key == "driver":
+            return self._named(row.host.driver_version or "?")
+        if key == "owner":
+            return self._owner(row.users)
+        if key == "utilization":
+            problem = row.problem
+            if problem is not None:
+                return self._state(problem)
+            if row.missing:
+                return self._letter(_MISSING, "GPUs missing", theme.critical)
+            if is_whole_and_free(row):
+                return self._letter(self._free, "all free", theme.ok)
+            if not row.gpus or row.count(UNKNOWN) == row.gpus:
+                return self._state(UNKNOWN)
+            if 2 * row.count(HELD) >= row.gpus:
+                return self._state(HELD)
+        return self._block(self._value(row), marked=key == "utilization" and row.count(HELD) > 0)
+
+    def _several(self, rows: Sequence[HostRow]) -> Glyph:
+        key = self._painting.key
+        if key in ("held", "free"):
+            return self._number(sum(row.count(HELD if key == "held" else FREE) for row in rows))
+        if key == "xid":
+            return self._xid(any(d.xid is not None for row in rows for d in row.devices))
+        if key == "driver":
+            return self._owner(tuple({row.host.driver_version or "?" for row in rows}))
+        if key == "owner":
+            return self._owner(tuple({user for row in rows for user in row.users}))
+        if key == "utilization":
+            if all(map(is_whole_and_free, rows)):
+                return self._letter(self._free, "all free", self._theme.ok)
+            if 2 * sum(row.count(HELD) for row in rows) >= sum(row.gpus for row in rows):
+                return self._state(HELD)
+        known = [value for row in rows if (value := self._value(row)) is not None]
+        mean = sum(known) / len(known) if known else None
+        marked = key == "utilization" and any(row.count(HELD) for row in rows)
+        return self._block(mean, marked=marked)
+
+    def _gpu(self, row: HostRow, number: int) -> Glyph:
+        glyph = self._of_host(row)
+        if glyph is not None:
+            return glyph
+        gpus = [device for device in row.devices if device.parent_uuid is None]
+        if number >= len(gpus):
+            return self._letter(_MISSING, "missing", self._theme.critical)
+        device, key = gpus[number], self._painting.key
+        state = STATE_OF_WORD.get(device.status, UNKNOWN)
+        if key in ("held", "free"):
+            wanted = HELD if key == "held" else FREE
+            return self._number(int(state is wanted))
+        if key == "xid":
+            return self._xid(device.xid is not None)
+        if key == "driver":
+            return self._named(row.host.driver_version or "?")
+        if key == "owner":
+            return self._owner(tuple(device.users))
+        if key == "utilization":
+            if state is FREE:
+                return self._letter(self._free, state.word, self._theme.ok)
+            if state.word in _LETTERS:
+                return self._state(state)
+        value = row.host.age_seconds if key == "age" else self._device_value(device)
+        return self._block(value / _OLD_SECONDS if key == "age" and value is not None else value)
+
+    def _state(self, state: State) -> Glyph:
+        letter = _LETTERS.get(state.word, "?")
+        return self._letter(letter, state.word, self._theme.level(state.level))
+
+    def _number(self, count: int) -> Glyph:
+        if not count:
+            return self._free, self._theme.faint
+        style = self._theme.warn if self._painting.key == "held" else self._theme.ok
+        return (str(count) if count < 10 else _MANY), style
+
+    def _xid(self, has_one: bool) -> Glyph:
+        return ("x", self._theme.critical) if has_one else (self._free, self._theme.faint)
+
+    def _named(self, name: str) -> Glyph:
+        letter, word = self._names.get(name, (_MANY, "others"))
+        curves = self._theme.curves
+        style = curves[_OWNERS.find(letter) % len(curves)]
+        return self._letter(letter, word, style)
+
+    def _owner(self, users: Sequence[str]) -> Glyph:
+        if not users:
+            return self._free, self._theme.faint
+        if len(users) > 1:
+            return self._letter(_MANY, "several", self._theme.dim)
+        return self._named(users[0])
+
+    def _block(self, share: float | None, *, marked: bool = False) -> Glyph:
+        """Return a value from 0 to 1 as a height; one that is not known is no height."""
+        if share is None:
+            return self._state(UNKNOWN)
+        key, theme, blocks = self._painting.key, self._theme, self._blocks
+        share = min(max(share, 0.0), 1.0)
+        steps = theme.memory if key == "memory" else theme.utilization
+        style = steps[min(int(share * len(steps)), len(steps) - 1)]
+        too_hot = (_TOO_HOT - _COLD) / (_HOT - _COLD)
+        if marked or (key == "temperature" and share >= too_hot) or (key == "age" and share >= 1):
+            style = theme.warn
+        return blocks[min(int(share * len(blocks)), len(blocks) - 1)], style
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def _degrees(value: float | None) -> float | None:
+    return None if value is None else (value - _COLD) / (_HOT - _COLD)
+
+
+def _utilization(row: HostRow) -> float | None:
+    return _ratio(row.utilization, 100)
+
+
+def _device_utilization(device: FleetDevice) -> float | None:
+    return _ratio(device.gpu_utilization_percent, 100)
+
+
+_VALUES: dict[str, Callable[[HostRow], float | None]] = {
+    "memory": lambda row: _ratio(row.memory_used_bytes, row.memory_total_bytes),
+    "power": lambda row: _ratio(row.power_mw, row.limit_mw),
+    "temperature": lambda row: _degrees(row.temperature),
+    "age": lambda row: _ratio(row.host.age_seconds, _OLD_SECONDS),
+}
+_DEVICE_VALUES: dict[str, Callable[[FleetDevice], float | None]] = {
+    "memory": lambda device: _ratio(device.memory_used_bytes, device.memory_total_bytes),
+    "power": lambda device: _ratio(device.power_usage_mw, device.enforced_power_limit_mw),
+    "temperature": lambda device: _degrees(device.temperature_celsius),
+    "age": lambda device: device.age_seconds,
+}

@@ -1,0 +1,162 @@
+"""The pages that are tables: hosts, GPUs, users and jobs, each a ranking under headings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from rich.segment import Segment
+
+from gpudash.analysis.table import Column
+from gpudash.fleet.columns import GPU_COLUMNS, HOST_COLUMNS, JOB_COLUMNS, USER_COLUMNS, GpuRow
+from gpudash.tui.draw.grid import MARGIN, Grid
+from gpudash.tui.draw.line import Line, highlighted, joined, spread
+from gpudash.tui.fleet.head import state_sentence
+from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.listing import Ranking
+from gpudash.tui.theme import Theme
+
+Row = TypeVar("Row")
+
+_MEASURED = 400
+"""Rows by which columns are made as wide as they need; others may widen them later."""
+
+
+class TablePage(Generic[Row]):
+    """Rows around a cursor that keys and clicks move."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column[Row]],
+        roles: Mapping[str, str],
+        ranking: Callable[[FleetModel], Ranking[Row]],
+        empty: str,
+    ) -> None:
+        self._grid = Grid(columns, roles, bar=6)
+        self._ranking, self._empty = ranking, empty
+        self._top, self._page = 0, 1
+        self._shown = 0
+
+    def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
+        """Return the headings and the rows in view."""
+        ranking = self._ranking(model)
+        if not ranking.rows:
+            return [[], [Segment(" " * MARGIN + self.empty_text(model), theme.dim)]]
+        self._page = max(1, height - 1)
+        window = ranking.window(self._page)
+        self._top, self._shown = window.start, len(window)
+        rows = ranking.rows[window.start : window.stop]
+        measured = [*ranking.rows[:_MEASURED], *rows]
+        drawn = self._grid.rows(
+            measured,
+            len(ranking.rows),
+            cells,
+            rows,
+            lambda row: joined(self._grid.draw(row, theme)),
+        )
+        index = ranking.cursor - window.start
+        drawn[index] = highlighted(drawn[index], theme, cells)
+        titles = self._grid.heading(theme, sorted_by=ranking.sort_key, down=ranking.descending)
+        position = []
+        if len(rows) < len(ranking.rows):
+            text = f" {window.start + 1}-{window.stop} of {len(ranking.rows):,} "
+            position = [Segment(text, theme.heading)]
+        return [spread(titles, position, cells, theme.base), *drawn]
+
+    def empty_text(self, model: FleetModel) -> str:
+        """Return why there are no rows."""
+        return "nothing passes the filter" if model.is_filtered else self._empty
+
+    def move(self, model: FleetModel, rows: int) -> None:
+        """Move the cursor by rows, at most to an end."""
+        self._ranking(model).move(rows)
+
+    def page(self, model: FleetModel, pages: int) -> None:
+        """Move the cursor by what is in view."""
+        self.move(model, pages * self._page)
+
+    def ranking(self, model: FleetModel) -> Ranking[Row]:
+        """Return the rows in the order asked for."""
+        return self._ranking(model)
+
+    @property
+    def sortable(self) -> list[Column[Row]]:
+        """The columns on screen."""
+        return [each.column for each in self._grid.fitted]
+
+    def clicked(self, model: FleetModel, x: int, y: int) -> bool:
+        """Sort by a heading, or select a row; return whether it was selected before."""
+        ranking = self._ranking(model)
+        if y == 0:
+            key = self._grid.column_at(x)
+            if key is not None:
+                ranking.sort_by(key)
+            return False
+        if not 0 < y <= self._shown:
+            return False
+        index = self._top + y - 1
+        was_selected = ranking.cursor == index
+        ranking.move_to(index)
+        return was_selected
+
+
+class GpuPage(TablePage[GpuRow]):
+    """The GPUs of all hosts, or of one: then with what is wrong with that host."""
+
+    def __init__(self) -> None:
+        roles = {"host": "base", "gpu": "strong"}
+        super().__init__(GPU_COLUMNS, roles, FleetModel.ranked_gpus, "no GPU is known yet")
+        self._of_all: Grid[GpuRow] = self._grid
+        self._of_host: Grid[GpuRow] = Grid(GPU_COLUMNS[1:], roles, bar=6)
+
+    def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
+        """Return a line on the host, then the table."""
+        row = model.row_of(model.host) if model.host else None
+        self._grid = self._of_host if model.host else self._of_all
+        if model.host is None or row is None:
+            return super().lines(model, theme, cells, height)
+        host = row.host
+        parts = [
+            *([host.group] if host.group else []),
+            *([f"driver {host.driver_version}"] if host.driver_version else []),
+            *([f"drained: {host.drain_reason}"] if host.drain_reason is not None else []),
+            state_sentence(row) or ("" if model.may_enter(host) else "no processes: no ssh"),
+        ]
+        top = [
+            Segment(f" {host.name}  ", theme.strong),
+            Segment("   ".join(filter(None, map(str, parts))), theme.dim),
+        ]
+        return [top, *super().lines(model, theme, cells, height - 1)]
+
+    def clicked(self, model: FleetModel, x: int, y: int) -> bool:
+        """Do the same a line lower, below the one on the host."""
+        return super().clicked(model, x, y - (model.host is not None))
+
+    def empty_text(self, model: FleetModel) -> str:
+        """Return why there are no rows."""
+        return "nothing is known of its GPUs" if model.host else super().empty_text(model)
+
+
+def table_pages() -> dict[str, TablePage[Any]]:
+    """Return the pages by their names."""
+    return {
+        "hosts": TablePage(
+            HOST_COLUMNS,
+            {"host": "base", "group": "dim"},
+            FleetModel.ranked_hosts,
+            "no host is known yet",
+        ),
+        "gpus": GpuPage(),
+        "users": TablePage(
+            USER_COLUMNS,
+            {"user": "owner", "memory": "memory"},
+            FleetModel.ranked_users,
+            "no user of a GPU is known: neither processes nor jobs are",
+        ),
+        "jobs": TablePage(
+            JOB_COLUMNS,
+            {"job": "strong", "user": "owner", "name": "dim"},
+            FleetModel.ranked_jobs,
+            "no job is known: neither Slurm's nor Kubernetes' labels are there",
+        ),
+    }

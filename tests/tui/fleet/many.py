@@ -1,0 +1,168 @@
+"""Handmade snapshots of many hosts, and a feed that a test gives them to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+from gpudash.feed.protocol import FeedState
+from gpudash.model.fleet import (
+    FleetDevice,
+    FleetFinding,
+    FleetHost,
+    FleetJob,
+    FleetSnapshot,
+    FleetSource,
+    FleetUser,
+    encode,
+)
+from gpudash.model.text import SafeText
+
+INSTANT = datetime(2026, 11, 23, 2, 14, tzinfo=timezone.utc)
+GIB = 1 << 30
+
+
+class Received(NamedTuple):
+    snapshot: FleetSnapshot
+    line: bytes
+
+
+def device(index: int, status: str = "busy", **fields: Any) -> FleetDevice:
+    """A GPU that does what its status says."""
+    busy = status == "busy"
+    values: dict[str, Any] = {
+        "uuid": f"GPU-{index}",
+        "name": "NVIDIA H100 80GB HBM3",
+        "gpu_utilization_percent": 90.0 if busy else 0.0,
+        "memory_used_bytes": (60 if busy or status == "held idle" else 0) * GIB,
+        "memory_total_bytes": 80 * GIB,
+        "temperature_celsius": 66 if busy else 35,
+        "power_usage_mw": 600_000 if busy else 90_000,
+        "enforced_power_limit_mw": 700_000,
+        "users": ("alice",) if busy else ("bob",) if status == "held idle" else (),
+        "job": "4242" if busy else None,
+        "idle_seconds": 7200.0 if status == "held idle" else None,
+    }
+    return FleetDevice(index=index, status=status, **{**values, **fields})
+
+
+def host(number: int, *statuses: str, **fields: Any) -> FleetHost:
+    """A host of eight busy GPUs, or of GPUs with these statuses."""
+    words = statuses or ("busy",) * 8
+    values: dict[str, Any] = {
+        "name": f"gpu{number:04}",
+        "group": f"r{number // 20 + 1:02}",
+        "age_seconds": 8.0,
+        "expected_devices": 8,
+        "driver_version": "550.90.07",
+        "devices": tuple(device(index, word) for index, word in enumerate(words)),
+    }
+    return FleetHost(**{**values, **fields})
+
+
+def some_hosts(count: int) -> tuple[FleetHost, ...]:
+    """Hosts most of which compute, and some of each other kind."""
+    hosts = []
+    for number in range(count):
+        words = ["busy"] * 8
+        if number % 7 == 3:
+            words[4:] = ["held idle"] * 4
+        elif number % 11 == 5:
+            words = ["free"] * 8
+        elif number % 37 == 8:
+            words[2] = "LOST"
+        if number % 53 == 9:
+            hosts.append(host(number, *words, state="down", message="No route to host"))
+        else:
+            hosts.append(host(number, *words))
+    return tuple(hosts)
+
+
+def fleet(hosts: tuple[FleetHost, ...], *, seconds: float = 0.0, **fields: Any) -> FleetSnapshot:
+    """A snapshot of hosts with two users, a job and a finding."""
+    down = sum(each.state != "ok" for each in hosts)
+    values: dict[str, Any] = {
+        "taken_at": INSTANT + timedelta(seconds=seconds),
+        "sources": (
+            FleetSource(
+                kind="prometheus",
+                name=SafeText("http://prom:9090"),
+                age_seconds=4.0,
+                answering_hosts=len(hosts) - down,
+                expected_hosts=len(hosts),
+            ),
+        ),
+        "hosts": hosts,
+        "users": (
+            FleetUser(
+                name=SafeText("bob"),
+                hosts=9,
+                devices=36,
+                held_idle=36,
+                idle_gpu_hours=72.0,
+                memory_used_bytes=36 * 60 * GIB,
+            ),
+            FleetUser(name=SafeText("alice"), hosts=40, devices=300, busy=300, jobs=1),
+        ),
+        "jobs": (
+            FleetJob(
+                id=SafeText("4242"),
+                name=SafeText("pretrain"),
+                user=SafeText("alice"),
+                state=SafeText("RUNNING"),
+                hosts=tuple(each.name for each in hosts[:40]),
+                devices=300,
+                busy=300,
+                gpu_utilization_percent=90.0,
+                min_gpu_utilization_percent=31.0,
+                elapsed_seconds=7200.0,
+                limit_seconds=86400.0,
+            ),
+        ),
+        "findings": (
+            FleetFinding(
+                rule="gpus-lost",
+                level="critical",
+                sentence=SafeText("2 GPUs fell off the bus on 2 hosts"),
+                advice=SafeText("Drain them and reset the GPUs"),
+                hosts=tuple(each.name for each in hosts[8:9]),
+            ),
+        ),
+    }
+    return FleetSnapshot(**{**values, **fields})
+
+
+class HandFleetFeed:
+    """A feed of snapshots that a test gives."""
+
+    def __init__(self) -> None:
+        self.latest: FleetSnapshot | None = None
+        self.latest_line = b""
+        self.error: str | None = None
+        self.exit_status: int | None = None
+        self.interval = 10.0
+        self.state = FeedState.LIVE
+        self.age = 0.0
+        self.stopped = False
+
+    def attach(
+        self,
+        loop: object,
+        on_snapshots: Callable[[list[Received], bool], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._on_snapshots, self._on_change = on_snapshots, on_change
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def give(self, snapshot: FleetSnapshot) -> None:
+        """Let a snapshot arrive."""
+        self.latest, self.latest_line = snapshot, encode(snapshot)
+        self._on_snapshots([Received(snapshot, self.latest_line)], False)
+
+    def change(self, state: FeedState, seconds: float = 0.0) -> None:
+        """Let it be in a state, so many seconds after the last snapshot."""
+        self.state, self.age = state, seconds
+        self._on_change()
