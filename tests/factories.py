@@ -140,6 +140,6 @@ def make_snapshot(device_count: int = 4, **overrides: Any) -> Snapshot:
     return Snapshot(**{**fields, **overrides})
 
 
-def received(snapshot: Snapshot) -> wire.Received:
-    """Return a snapshot as a feed delivers it, with its line."""
-    return wire.Received(snapshot, wire.encode(snapshot))
+def received(snapshot: Snapshot) -> tuple[Snapshot, bytes]:
+    """Return a snapshot with its line, as it arrives from a collector."""
+    return snapshot, wire.encode(snapshot)

@@ -52,11 +52,11 @@ def stream(interval: float = 1.0, demo: str | None = None, gpus: Gpus = None) ->
     """
     from gpudash.feed.sampler import LineStream
 
-    with closing(LineStream(_command(demo, gpus), interval)) as lines:
+    with closing(LineStream(_command(demo, gpus), interval, wire.decode)) as lines:
         while True:
             lines.wait(_WAIT_SECONDS)
-            for taken, _ in lines.take():
-                yield taken
+            for sample in lines.take():
+                yield sample.snapshot
 
 
 def pick(

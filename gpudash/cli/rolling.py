@@ -12,6 +12,7 @@ from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
 from gpudash.cli.signals import exit_on_ctrl_c
 from gpudash.cli.values import count, seconds
 from gpudash.feed.sampler import LineStream
+from gpudash.model import wire
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import terminal
@@ -56,14 +57,14 @@ def roll(
     """
     exit_on_ctrl_c()
     printed, problem = -1, ""
-    with closing(LineStream(collector_command(options), options.delay)) as stream:
+    with closing(LineStream(collector_command(options), options.delay, wire.decode)) as stream:
         while options.count is None or printed < options.count:
             stream.wait(_WAIT_SECONDS)
-            for snapshot, _ in stream.take():
+            for sample in stream.take():
                 if printed == 0:
                     terminal.write(headings.encode())
                 if printed >= 0 and printed != options.count:
-                    text = "".join(lines(snapshot))
+                    text = "".join(lines(sample.snapshot))
                     terminal.write(text.encode("utf-8", "backslashreplace"))
                 printed += 1
             if stream.problem != problem:

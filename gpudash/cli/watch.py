@@ -53,8 +53,9 @@ def run(options: argparse.Namespace) -> int:
 
         def open_feed(interval: float) -> SnapshotFeed:
             from gpudash.feed.live import LiveFeed
+            from gpudash.model import wire
 
-            return LiveFeed(argv, interval, forked=forked)
+            return LiveFeed(argv, interval, wire.decode, forked=forked)
 
         return open_feed
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic
 
-from gpudash.feed.protocol import FeedState, OnSnapshots
-from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
-from gpudash.model.snapshot import Snapshot
+from gpudash.feed.protocol import FeedState
+from gpudash.feed.supervisor import CollectorError, D, Limits, Supervisor
 from gpudash.model.wire import Received
 
 if TYPE_CHECKING:
@@ -24,11 +23,14 @@ if TYPE_CHECKING:
 _DEATH_SECONDS = 0.1
 """For a killed collector to die, unless the driver holds it."""
 
+OnDocuments = Callable[[Sequence[Received[D]], bool], None]
+"""Takes new documents, and whether they follow a jump."""
+
 _Status = tuple[FeedState, str | None, int | None, bool]
 
 
-class LiveFeed:
-    """The snapshots of one collector command, which is started again when it dies or hangs.
+class LiveFeed(Generic[D]):
+    """The documents of one collector command, which is started again when it dies or hangs.
 
     `forked` is a collector that runs already, and is the first.
     """
@@ -37,21 +39,24 @@ class LiveFeed:
         self,
         argv: Sequence[str],
         interval: float,
+        decode: Callable[[bytes], D],
         *,
         forked: ForkedProcess | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._supervisor = Supervisor(argv, interval, forked=forked, limits=limits, clock=clock)
+        self._supervisor = Supervisor(
+            argv, interval, decode, forked=forked, limits=limits, clock=clock
+        )
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._watched: tuple[int | None, int] | None = None
         self._reported: _Status = FeedState.STARTING, None, None, False
-        self._on_snapshots: OnSnapshots = _ignore
+        self._on_snapshots: OnDocuments[D] = _ignore
         self._on_change: Callable[[], None] = _nothing
 
     @property
-    def latest(self) -> Snapshot | None:
+    def latest(self) -> D | None:
         """The last snapshot that arrived."""
         return self._supervisor.latest
 
@@ -61,7 +66,7 @@ class LiveFeed:
         return self._supervisor.latest_line
 
     @property
-    def preview(self) -> Snapshot | None:
+    def preview(self) -> D | None:
         """A brief snapshot until the first whole one arrives."""
         return self._supervisor.brief
 
@@ -84,7 +89,7 @@ class LiveFeed:
         return self._supervisor.interval
 
     @property
-    def collector(self) -> LiveFeed:
+    def collector(self) -> LiveFeed[D]:
         """This feed has a collector."""
         return self
 
@@ -112,7 +117,7 @@ class LiveFeed:
         """Start the collector; what it prints waits in its pipe until `poll` or `attach`."""
         self._supervisor.start()
 
-    def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
+    def poll(self, timeout_seconds: float = 0) -> D | None:
         """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""
         if self._loop is None:
             if self.latest is None and self.preview is None:
@@ -121,7 +126,7 @@ class LiveFeed:
         return self.latest or self.preview
 
     def attach(
-        self, loop: AbstractEventLoop, on_snapshots: OnSnapshots, on_change: Callable[[], None]
+        self, loop: AbstractEventLoop, on_snapshots: OnDocuments[D], on_change: Callable[[], None]
     ) -> None:
         """Deliver each snapshot on this loop from now on, and report changes of state or error."""
         self._loop, self._on_snapshots, self._on_change = loop, on_snapshots, on_change
@@ -131,6 +136,10 @@ class LiveFeed:
         """Sample at another interval, from now on."""
         self._supervisor.change_interval(seconds)
         self._update()
+
+    def ask(self, request: bytes) -> None:
+        """Send a line to the collector, and to each one that replaces it."""
+        self._supervisor.ask(request)
 
     def release(self) -> None:
         """Release the GPUs: end the collector, and start none until `resume`."""
@@ -179,7 +188,7 @@ class LiveFeed:
         self._timer = None if seconds == inf else loop.call_later(seconds, self._advance)
 
 
-def _ignore(_snapshots: Sequence[Received], _after_jump: bool) -> None:
+def _ignore(_snapshots: Sequence[Received[Any]], _after_jump: bool) -> None:
     """Stand in for a listener before one is attached."""
 
 

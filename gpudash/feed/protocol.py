@@ -24,7 +24,7 @@ class FeedState(Enum):
     RELEASED = "released"
 
 
-OnSnapshots = Callable[[Sequence[Received], bool], None]
+OnSnapshots = Callable[[Sequence[Received[Snapshot]], bool], None]
 """Takes new snapshots, and whether they follow a jump: then those before are not their past."""
 
 

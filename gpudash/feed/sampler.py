@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any, Generic
 
-from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
+from gpudash.feed.supervisor import CollectorError, D, Limits, Supervisor
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
-from gpudash.model.wire import Received
+from gpudash.model.wire import Received, decode
 
 _LIMITS = Limits(retry=2.0)
 _DEATH_SECONDS = 0.5
@@ -45,7 +46,7 @@ class Sampler:
         self._limits = limits
         self._answer_seconds = limits.answer + 3 * interval
         self._silence = ""
-        self._collector = Supervisor(argv, interval, limits=limits)
+        self._collector = Supervisor(argv, interval, decode, limits=limits)
         self._start()
 
     def poll(self, timeout_seconds: float) -> Snapshot | None:
@@ -123,7 +124,7 @@ def open_sampler(argv: Sequence[str], window_seconds: float) -> Sampler:
     return Sampler(argv, interval=interval, keep=_COUNT)
 
 
-class LineStream:
+class LineStream(Generic[D]):
     """The lines of a collector, byte for byte; `problem` reports a time without any.
 
     Raises GpudashError, with the collector's own last line and status, if it never gives any.
@@ -133,11 +134,12 @@ class LineStream:
         self,
         argv: Sequence[str],
         interval: float,
+        decode: Callable[[bytes], D],
         *,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._collector = Supervisor(argv, interval, limits=limits, clock=clock)
+        self._collector = Supervisor(argv, interval, decode, limits=limits, clock=clock)
         self._clock = clock
         self._resumed_at = clock()
         self._collector.start()
@@ -167,7 +169,7 @@ class LineStream:
         """Wait for lines, or until one of `descriptors` can be read, `seconds` at most."""
         self._collector.wait(seconds, *descriptors)
 
-    def take(self) -> list[Received]:
+    def take(self) -> list[Received[D]]:
         """Return the samples that have arrived; start another collector when it is time."""
         samples = self._collector.advance()
         if self._collector.latest is None and not self._collector.is_released:
@@ -187,7 +189,7 @@ class LineStream:
         self._collector.close()
 
 
-def _require_running(collector: Supervisor) -> None:
+def _require_running(collector: Supervisor[Any]) -> None:
     """Raise why there is no collector."""
     if collector.failure is not None and not collector.is_running:
         raise collector.failure

@@ -10,14 +10,14 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
 from gpudash.feed.collector import CollectorProcess, interval_message, reap, spawn
 from gpudash.model.errors import GpudashError, ResourceError, WireError, is_exhausted
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.wire import Received, decode
+from gpudash.model.wire import Document, Received
 from gpudash.model.xid_handover import encode_handover
 
 if TYPE_CHECKING:
@@ -54,8 +54,11 @@ class CollectorError(GpudashError):
     """The collector has ended; message and status are its own."""
 
 
-class Supervisor:
-    """One collector at a time. `advance` reads it and does what is due.
+D = TypeVar("D", bound=Document)
+
+
+class Supervisor(Generic[D]):
+    """One collector at a time, whose lines `decode` reads. `advance` reads it and does what is due.
 
     Call it when `descriptor` can be read, and after `due_in` seconds at the latest. A `forked`
     collector that runs already is the first one.
@@ -65,15 +68,16 @@ class Supervisor:
         self,
         argv: Sequence[str],
         interval: float,
+        decode: Callable[[bytes], D],
         *,
         forked: ForkedProcess | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.interval = interval
-        self.latest: Snapshot | None = None
+        self.latest: D | None = None
         self.latest_line = b""
-        self.brief: Snapshot | None = None
+        self.brief: D | None = None
         """The brief snapshot of a collector that has given no other yet: for the eye alone."""
         self.failure: GpudashError | None = None
         """What went wrong since the last sample."""
@@ -84,6 +88,8 @@ class Supervisor:
         self.is_restarting = False
         """Whether another one was started and has given no sample yet."""
         self._argv, self._forked = list(argv), forked
+        self._decode = decode
+        self._request = b""
         self._limits = limits or Limits()
         self._clock = clock
         self._hung_factor, self._retry = 1, self._limits.retry
@@ -124,22 +130,24 @@ class Supervisor:
         """Start a collector, replacing a running one; if that fails, set `failure`, retry later."""
         self._abandon()
         self._started_at = self._clock()
-        self._handover = encode_handover(self.latest, self._handover)
+        if isinstance(self.latest, Snapshot):
+            self._handover = encode_handover(self.latest, self._handover)
         forked, self._forked = self._forked, None
         try:
             self._process = CollectorProcess(forked) if forked else self._spawn()
+            self._process.send(self._request)
         except OSError as error:
             self.failure, self.exit_status = _not_started(error), None
             self._restart_later()
 
-    def advance(self) -> list[Received]:
+    def advance(self) -> list[Received[D]]:
         """Return the samples that have arrived; notice death and silence, start again when due."""
         process = self._process
         if process is None:
             if self._clock() >= self._restart_at:
                 self._restart()
             return []
-        samples: list[Received] = []
+        samples: list[Received[D]] = []
         if self._ended_at is None:
             lines, has_ended = process.read()
             samples = list(filter(None, map(self._decoded, lines)))
@@ -181,6 +189,12 @@ class Supervisor:
         if self._process is not None:
             self._process.send(interval_message(seconds))
 
+    def ask(self, request: bytes) -> None:
+        """Send a line of what is asked for to this collector, and to each later one."""
+        self._request = request
+        if self._process is not None:
+            self._process.send(request)
+
     def release(self) -> None:
         """End the collector, and with it all use of the GPUs, until `resume`."""
         self._abandon()
@@ -211,15 +225,16 @@ class Supervisor:
     def _spawn(self) -> CollectorProcess:
         return spawn([*self._argv, "--interval", str(self.interval)], self._handover)
 
-    def _decoded(self, line: bytes) -> Received | None:
+    def _decoded(self, line: bytes) -> Received[D] | None:
         try:
-            snapshot = decode(line)
+            snapshot = self._decode(line)
         except WireError as error:
             self.failure = GpudashError(f"collector: {error}")
             return None
         self.sampled_at = self._clock()
-        self.brief = snapshot if snapshot.brief and self.latest is None else None
-        if snapshot.brief:
+        is_brief = isinstance(snapshot, Snapshot) and snapshot.brief
+        self.brief = snapshot if is_brief and self.latest is None else None
+        if is_brief:
             return None
         self.latest, self.latest_line = snapshot, line
         self.failure = self.exit_status = None

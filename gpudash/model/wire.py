@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -44,10 +44,10 @@ class Document(Protocol):
         """When it was taken."""
 
 
-class Received(NamedTuple):
-    """A snapshot, and the line that it was decoded from."""
+class Received(msgspec.Struct, Generic[_Document], frozen=True):
+    """A document, and the line that it was decoded from."""
 
-    snapshot: Snapshot
+    snapshot: _Document
     line: bytes
 
 

@@ -126,16 +126,16 @@ class GpudashApp(BaseApp):
 
     # The feed
 
-    def _receive(self, received: Sequence[Received], after_jump: bool) -> None:
+    def _receive(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
         """Take what the feed brings; while a live screen is paused it is only kept for later."""
         if self.feed.player is not None:
             self.dashboard.replay(received, after_jump)
             self.outdated = True
             return
         if self.preferences.current.bell:
-            for snapshot, _ in received:
-                self._ring(snapshot)
-        if self.dashboard.receive(*received[-1]):
+            for sample in received:
+                self._ring(sample.snapshot)
+        if self.dashboard.receive(received[-1].snapshot, received[-1].line):
             self.outdated = True
 
     def _ring(self, snapshot: Snapshot) -> None:

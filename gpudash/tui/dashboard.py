@@ -105,12 +105,12 @@ class DashboardModel:
         self.take(snapshot)
         return True
 
-    def replay(self, received: Sequence[Received], after_jump: bool) -> None:
+    def replay(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
         """Take samples of a recording; `after_jump` if those before are not their past."""
         if after_jump:
             self.history.clear()
-        for snapshot, line in received:
-            self.history.push(snapshot, line)
+        for sample in received:
+            self.history.push(sample.snapshot, sample.line)
         self.playhead.go_live()
         self.take(received[-1].snapshot)
 

@@ -94,7 +94,7 @@ def test_free_gpus_are_picked_and_who_holds_the_others_is_said(
 
 def test_a_recording_is_read_in_order(tmp_path: Path) -> None:
     file = tmp_path / "two.jsonl"
-    lines = [received(make_snapshot(count)).line for count in (1, 2)]
+    lines = [received(make_snapshot(count))[1] for count in (1, 2)]
     file.write_bytes(b"\n".join(lines) + b"\n")
     assert [len(each.devices) for each in gpudash.load(file)] == [1, 2]
     with pytest.raises(GpudashError):

@@ -45,7 +45,7 @@ class Listener:
     ) -> None:
         self.snapshots: list[Snapshot] = []
         self.changes = 0
-        self.feed = LiveFeed(collector(body), 0.1, limits=Limits(**limits), clock=clock)
+        self.feed = LiveFeed(collector(body), 0.1, decode, limits=Limits(**limits), clock=clock)
 
     async def __aenter__(self) -> "Listener":
         self.feed.start()
@@ -55,7 +55,7 @@ class Listener:
     async def __aexit__(self, *_error: object) -> None:
         self.feed.stop()
 
-    def take(self, received: Sequence[Received], after_jump: bool) -> None:
+    def take(self, received: Sequence[Received[Snapshot]], after_jump: bool) -> None:
         assert not after_jump
         assert all(encode(each.snapshot) == each.line for each in received)
         self.snapshots += [each.snapshot for each in received]
@@ -72,7 +72,9 @@ async def test_a_collector_that_runs_already_is_the_first_and_a_command_the_next
         os.write(1, f"{line('first')}\n".encode())
 
     forked = ForkedProcess(speak)
-    feed = LiveFeed(collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, forked=forked)
+    feed = LiveFeed(
+        collector(f"print({line('next')!r}, flush=True)" + SLEEP), 0.1, decode, forked=forked
+    )
     seen: list[str | None] = []
     feed.start()
     feed.attach(
@@ -91,7 +93,7 @@ async def test_delivers_every_line_as_a_snapshot() -> None:
 
 
 async def test_keeps_what_was_printed_before_it_was_attached() -> None:
-    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 1)
+    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 1, decode)
     feed.start()
     got: list[Snapshot] = []
     feed.attach(
@@ -189,7 +191,7 @@ async def test_backs_off_from_a_collector_that_keeps_dying(tmp_path: Path) -> No
 
 async def test_missing_command_is_an_error_line_and_is_tried_again(tmp_path: Path) -> None:
     command = tmp_path / "collector"
-    feed = LiveFeed([str(command)], 1, limits=Limits(retry=0.01))
+    feed = LiveFeed([str(command)], 1, decode, limits=Limits(retry=0.01))
     got: list[Snapshot] = []
     feed.start()
     feed.attach(asyncio.get_running_loop(), lambda new, _: got.extend(new), lambda: None)
@@ -224,7 +226,7 @@ async def test_silence_makes_it_stale_with_its_age() -> None:
 
 async def test_slow_interval_is_not_taken_for_silence() -> None:
     clock = Clock()
-    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 10.0, clock=clock)
+    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 10.0, decode, clock=clock)
     feed.start()
     got: list[Snapshot] = []
     feed.attach(
@@ -241,7 +243,7 @@ async def test_slow_interval_is_not_taken_for_silence() -> None:
 
 
 async def test_poll_waits_for_a_first_snapshot_without_a_loop() -> None:
-    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 1.0)
+    feed = LiveFeed(collector("print(LINE, flush=True)" + SLEEP), 1.0, decode)
     feed.start()
     await until(lambda: feed.poll(0.05))
     assert feed.latest is not None
@@ -306,7 +308,7 @@ async def test_another_interval_is_asked_to_the_collector_that_runs() -> None:
 
 async def test_one_that_is_started_later_has_the_interval_that_was_chosen() -> None:
     body = "print(LINE.replace('node', sys.argv[-1]), flush=True)" + SLEEP
-    feed = LiveFeed(collector(body), 0.1)
+    feed = LiveFeed(collector(body), 0.1, decode)
     hosts: list[str | None] = []
     feed.start()
     feed.attach(
@@ -325,7 +327,10 @@ async def fallen_silent(
     """A feed that has sent one snapshot, and its states from then on."""
     states: list[FeedState] = []
     feed = LiveFeed(
-        collector("print(LINE, flush=True)" + SLEEP), interval, limits=Limits(stale=stale_seconds)
+        collector("print(LINE, flush=True)" + SLEEP),
+        interval,
+        decode,
+        limits=Limits(stale=stale_seconds),
     )
     feed.start()
     loop = asyncio.get_running_loop()

@@ -42,7 +42,7 @@ class Watcher:
         assert self.playback.latest is not None
         return _second(self.playback.latest)
 
-    def _take(self, received: Iterable[Received], after_jump: bool) -> None:
+    def _take(self, received: Iterable[Received[Snapshot]], after_jump: bool) -> None:
         self.seen.append(([_second(each.snapshot) for each in received], after_jump))
 
 

@@ -11,7 +11,7 @@ from gpudash.feed.supervisor import Limits
 from gpudash.model.errors import GpudashError
 from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.text import clean
-from gpudash.model.wire import encode
+from gpudash.model.wire import decode, encode
 from tests.factories import make_device, make_snapshot
 
 LINE = encode(make_snapshot(1)).decode()
@@ -126,7 +126,7 @@ def start(clock: Clock) -> Iterator[Start]:
     started: list[LineStream] = []
 
     def start(script: str) -> LineStream:
-        started.append(LineStream(["sh", "-c", script], 1.0, clock=clock))
+        started.append(LineStream(["sh", "-c", script], 1.0, decode, clock=clock))
         return started[-1]
 
     yield start
@@ -204,7 +204,7 @@ def test_a_collector_that_cannot_be_started_again_is_tried_later(
     text = f"#!/bin/sh\necho '{LINE}'\n"
     script.write_text(text)
     script.chmod(0o700)
-    stream = LineStream([str(script)], 1.0, clock=clock)
+    stream = LineStream([str(script)], 1.0, decode, clock=clock)
     received(stream, silent, lambda _: bool(stream.problem))
     script.unlink()
     clock.now += 1.5
@@ -219,7 +219,7 @@ def test_a_collector_that_cannot_be_started_again_is_tried_later(
 
 def test_a_stream_that_never_could_be_started_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GpudashError, match="the collector cannot be started"):
-        LineStream([str(tmp_path / "none")], 1.0)
+        LineStream([str(tmp_path / "none")], 1.0, decode)
 
 
 def test_another_collector_is_given_the_xids_of_the_last_one(

@@ -5,7 +5,8 @@ import pytest
 from msgspec.structs import replace
 
 from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
-from gpudash.model.wire import Received, encode
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import Received, decode, encode
 from tests.factories import make_snapshot
 
 LINE = encode(make_snapshot(1)).decode()
@@ -25,10 +26,10 @@ def clock() -> Clock:
     return Clock()
 
 
-class Collectors(list[Supervisor]):
-    def start(self, script: str, clock: Clock) -> Supervisor:
+class Collectors(list[Supervisor[Snapshot]]):
+    def start(self, script: str, clock: Clock) -> Supervisor[Snapshot]:
         argv = [sys.executable, "-S", "-c", f"import sys, time; LINE = {LINE!r}\n{script}"]
-        self.append(Supervisor(argv, 1.0, limits=LIMITS, clock=clock))
+        self.append(Supervisor(argv, 1.0, decode, limits=LIMITS, clock=clock))
         self[-1].start()
         return self[-1]
 
@@ -112,7 +113,7 @@ def test_a_brief_snapshot_gives_way_to_the_first_whole_one(
 ) -> None:
     script = f"print({BRIEF!r}); print(LINE); print({BRIEF!r}, flush=True); time.sleep(60)"
     supervisor = collectors.start(script, clock)
-    samples: list[Received] = []
+    samples: list[Received[Snapshot]] = []
     while not samples:
         supervisor.wait(60.0)
         samples += supervisor.advance()

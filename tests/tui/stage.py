@@ -13,6 +13,7 @@ from textual.geometry import Size
 
 from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.wire import Received
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.link import FrameLimiter, NonBlockingWriter
 from gpudash.tui.terminal import Terminal as TerminalDriver
@@ -73,7 +74,7 @@ class HandFeed:
     def give(self, snapshot: Snapshot) -> None:
         """Let a snapshot arrive."""
         self.latest, self.latest_line = received(snapshot)
-        self._on_snapshots([received(snapshot)], False)
+        self._on_snapshots([Received(self.latest, self.latest_line)], False)
 
     def change(self, state: FeedState, seconds: float = 0.0) -> None:
         """Let it be in a state, so many seconds after the last snapshot."""

@@ -17,6 +17,7 @@ from gpudash.cli.values import count, seconds, size, span
 from gpudash.cli.verbs import Verb
 from gpudash.feed.recording.writer import Writer
 from gpudash.feed.sampler import LineStream, SilenceError
+from gpudash.model import wire
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
@@ -68,7 +69,7 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
     )
     progress = _Progress(writer)
     try:
-        with closing(writer), closing(LineStream(command, interval)) as stream:
+        with closing(writer), closing(LineStream(command, interval, wire.decode)) as stream:
             while end.status is None:
                 left = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
                 if left <= 0:
@@ -77,10 +78,10 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
                 toggle.drain()
                 if toggle.is_on is not stream.is_released:
                     stream.toggle_release()
-                for snapshot, line in stream.take():
-                    writer.write(line)
+                for sample in stream.take():
+                    writer.write(sample.line)
                     if observe is not None:
-                        observe(snapshot)
+                        observe(sample.snapshot)
                 progress.update(stream.problem)
             problem = stream.problem
     finally:

@@ -28,6 +28,7 @@ from gpudash.cli.signals import EndSignals, SignalToggle
 from gpudash.cli.values import seconds
 from gpudash.cli.verbs import Verb
 from gpudash.feed.supervisor import Supervisor
+from gpudash.model import wire
 from gpudash.model.errors import GpudashError, UsageError
 from gpudash.output import prometheus
 from gpudash.output.prometheus import DcgmNames
@@ -126,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     interval = options.interval or _DEFAULT_INTERVAL
     toggle, end = SignalToggle(signal.SIGUSR1), EndSignals()
-    collector = Supervisor(collector_command(options), interval)
+    collector = Supervisor(collector_command(options), interval, wire.decode)
     exporter = Exporter(options.dcgm_names, collector.stale_after)
     with Server(options.listen, exporter, _tls(options)) as server, closing(collector):
         threading.Thread(target=server.serve_forever, daemon=True).start()
