@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple, get_args
 from gpudash.analysis.health.engine import findings
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.usage import users
+from gpudash.model.dcgm import XID, Generation, dcgm_metric
 from gpudash.model.device import Device, DeviceState, device_fields
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.units import Unit
 
 DcgmNames = Literal["legacy", "4.9", "both"]
 """Names and units as dcgm-exporter has them: up to 4.8, since 4.9, or both."""
@@ -25,19 +25,6 @@ DcgmNames = Literal["legacy", "4.9", "both"]
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _IDENTITY = frozenset({"index", "minor_number", "gpu_instance_id", "compute_instance_id"})
-_XID = {"legacy": "DCGM_FI_DEV_XID_ERRORS", "4.9": "DCGM_FI_DEV_XID_ERROR"}
-_LEGACY_UNITS = {Unit.BYTE: (1 / (1 << 20), "in MiB"), Unit.MILLIWATT: (1e-3, "in W")}
-"""What a value is multiplied by for DCGM up to 4.8, and the note in its help."""
-_RATIO = (0.01, "as a ratio")
-"""The same for what DCGM profiles: percentages here, 0 to 1 there."""
-_NEW_UNITS = {
-    Unit.PERCENT: _RATIO,
-    Unit.MEGAHERTZ: (1e6, "in Hz"),
-    Unit.MILLIWATT: (1e-3, "in W"),
-    Unit.MILLIJOULE: (1e-3, "in J"),
-}
-"""The same since 4.9, which has base units only."""
-
 Labels = Mapping[str, str | None]
 
 
@@ -153,28 +140,26 @@ def _users(snapshot: Snapshot) -> Iterator[_Metric]:
         yield _Metric(name, text, [each for each in values if each[1] is not None])
 
 
-def _dcgm(snapshot: Snapshot, dialect: str) -> Iterator[_Metric]:
+def _dcgm(snapshot: Snapshot, dialect: Generation) -> Iterator[_Metric]:
     """Yield metrics as dcgm-exporter does, in its units."""
     labels = {device.key: _labels(device, snapshot, dialect) for device in snapshot.devices}
     for field in device_fields().values():
-        if not field.dcgm:
+        metric = dcgm_metric(field, dialect)
+        if metric is None:
             continue
-        name = field.dcgm[-1 if dialect == "4.9" else 0]
-        units = _NEW_UNITS if dialect == "4.9" else _LEGACY_UNITS
-        is_profiled = name.startswith("DCGM_FI_PROF_") and field.unit is Unit.PERCENT
-        factor, unit = _RATIO if is_profiled else units.get(field.unit, (1, ""))
-        note = f" ({unit})" if unit else ""
+        note = f" ({metric.note})" if metric.note else ""
         samples = [
-            (labels[device.key], value * factor) for device, value in _values(field, snapshot)
+            (labels[device.key], value * metric.factor)
+            for device, value in _values(field, snapshot)
         ]
         text = f"{field.help.removesuffix('.')}{note}."
-        yield _Metric(name, text, samples, "counter" if field.counter else "gauge")
+        yield _Metric(metric.name, text, samples, "counter" if field.counter else "gauge")
     samples = []
     for device in snapshot.devices:
         if device.xid_events is not None and not device.is_mig:
             code = next((event.code for event in reversed(device.xid_events) if event.code), 0)
             samples.append((f'{labels[device.key]},err_code="{code}"', float(code)))
-    yield _Metric(_XID[dialect], "The last XID error since gpudash started, 0 for none.", samples)
+    yield _Metric(XID[dialect], "The last XID error since gpudash started, 0 for none.", samples)
 
 
 def _values(field: Field, snapshot: Snapshot) -> list[tuple[Device, float]]:

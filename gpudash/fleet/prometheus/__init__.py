@@ -1,0 +1,1 @@
+"""Hosts as a Prometheus knows them, or what speaks its API: Thanos, Mimir, VictoriaMetrics."""

@@ -1,0 +1,262 @@
+"""What exporters call their metrics and labels, as data; and which label names a host.
+
+DCGM's exporter up to 4.8 and since 4.9, nvidia_gpu_exporter, nvitop-exporter and gpudash's own. The
+names of DCGM follow from the declarations of `model.device`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from gpudash.model.dcgm import XID, Generation, dcgm_metric
+from gpudash.model.device import device_fields
+from gpudash.model.fields import Field
+
+UTILIZATION = "gpu_utilization_percent"
+ENGINE = "graphics_active_percent"
+"""Measured of MIG instances too, which have no other utilization."""
+MEMORY = "memory_used_bytes"
+POWER = "power_usage_mw"
+TEMPERATURE = "temperature_celsius"
+XIDS = "xid"
+XID_LABEL = "xid"
+"""Of a series that counts or dates each error."""
+
+FIELDS = (
+    UTILIZATION,
+    ENGINE,
+    "sm_active_percent",
+    "tensor_active_percent",
+    "dram_active_percent",
+    MEMORY,
+    "memory_total_bytes",
+    "memory_reserved_bytes",
+    "memory_free_bytes",
+    TEMPERATURE,
+    POWER,
+    "enforced_power_limit_mw",
+    "sm_clock_mhz",
+    XIDS,
+)
+"""What is read of a GPU: fields of `Device`, and its last XID error."""
+
+_GENERATIONS: tuple[Generation, ...] = ("legacy", "4.9")
+_EXPORTER = re.compile(r"(nvidia[-_])?(dcgm|gpu|nvitop|smi)[-_](gpu[-_])?exporter|gpudash")
+_PORT = re.compile(r":\d+$")
+
+HOST_LABELS = (
+    *("hostname", "Hostname", "kubernetes_node", "node", "nodename", "node_name", "NodeName"),
+    *("exported_instance", "instance"),
+)
+"""Which may name a host, in this order; what looks like the exporter's own pod does not."""
+CLUSTER_LABELS = ("cluster", "exported_cluster", "cluster_name", "k8s_cluster")
+GROUP_LABELS = ("rack", "partition", "nodepool", "datacenter", "zone", "region")
+INSTANCE_LABEL = "GPU_I_ID"
+_POD_LABELS = (("exported_pod", "exported_namespace"), ("pod", "namespace"))
+_OLD_POD_LABELS = ("pod_name", "pod_namespace")
+
+Labels = Mapping[str, str]
+
+
+class Series(NamedTuple):
+    """One metric of an exporter."""
+
+    name: str
+    field: str
+    factor: float
+    """From its value to the field's."""
+    is_ratio: bool = False
+    """Whether some versions have a percentage under this name."""
+
+
+class Dialect(NamedTuple):
+    """What one exporter calls its labels and metrics."""
+
+    name: str
+    series: tuple[Series, ...]
+    """By field, the preferred name first."""
+    device_label: str
+    """Tells the GPUs of a host apart: an index or a UUID."""
+    uuid_label: str = "UUID"
+    uuid_prefix: str = ""
+    """What its UUIDs lack."""
+    model_label: str = "modelName"
+    driver_labels: tuple[str, ...] = ()
+    identity: str | None = None
+    """The series that has the labels of identity, None if all have them."""
+    index_label: str | None = None
+    """Of that series: NVML's index, where `device_label` is something else."""
+    users: tuple[str, str] | None = None
+    """A series a process, and its label for the user."""
+    recent_xids: str | None = None
+    """A series a GPU and XID error, whose value is the time of the last one."""
+
+    def of(self, field: str) -> tuple[Series, ...]:
+        """Return the names of a field, the preferred first."""
+        return tuple(each for each in self.series if each.field == field)
+
+
+def _dcgm_series() -> Iterable[Series]:
+    for name in FIELDS:
+        field: Field | None = device_fields().get(name)
+        for generation in _GENERATIONS:
+            if name == XIDS:
+                yield Series(XID[generation], name, 1)
+            metric = dcgm_metric(field, generation) if field is not None else None
+            if metric is not None:
+                is_ratio = metric.name.endswith("_RATIO") and metric.name.startswith("DCGM_FI_DEV")
+                yield Series(metric.name, name, 1 / metric.factor, is_ratio)
+    # Not in its default list.
+    yield Series("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "enforced_power_limit_mw", 1e3)
+    yield Series("DCGM_FI_DEV_POWER_MGMT_LIMIT", "enforced_power_limit_mw", 1e3)
+
+
+_MIB = float(1 << 20)
+_SMI = {
+    UTILIZATION: ("utilization_gpu_ratio", 100.0),
+    MEMORY: ("memory_used_bytes", 1.0),
+    "memory_total_bytes": ("memory_total_bytes", 1.0),
+    TEMPERATURE: ("temperature_gpu", 1.0),
+    POWER: ("power_draw_watts", 1e3),
+    "enforced_power_limit_mw": ("enforced_power_limit_watts", 1e3),
+    "sm_clock_mhz": ("clocks_current_sm_clock_hz", 1e-6),
+}
+_NVITOP = {
+    UTILIZATION: ("gpu_utilization_Percentage", 1.0),
+    MEMORY: ("gpu_memory_used_MiB", _MIB),
+    "memory_total_bytes": ("gpu_memory_total_MiB", _MIB),
+    TEMPERATURE: ("gpu_temperature_C", 1.0),
+    POWER: ("gpu_power_usage_W", 1e3),
+    "enforced_power_limit_mw": ("gpu_power_limit_W", 1e3),
+    "sm_clock_mhz": ("gpu_clock_sm_MHz", 1.0),
+}
+
+
+@cache
+def dialects() -> tuple[Dialect, ...]:
+    """Return all; where a host has several exporters, the last of them counts."""
+    return (
+        Dialect(
+            "nvidia_gpu_exporter",
+            tuple(Series(f"nvidia_smi_{n}", field, by) for field, (n, by) in _SMI.items()),
+            device_label="uuid",
+            uuid_label="uuid",
+            uuid_prefix="GPU-",
+            model_label="name",
+            driver_labels=("driver_version",),
+            identity="nvidia_smi_gpu_info",
+            index_label="index",
+            recent_xids="nvidia_smi_xid_last_timestamp_seconds",
+        ),
+        Dialect(
+            "nvitop-exporter",
+            tuple(Series(name, field, by) for field, (name, by) in _NVITOP.items()),
+            device_label="index",
+            uuid_label="uuid",
+            model_label="devicename",
+            users=("process_gpu_memory_MiB", "username"),
+        ),
+        Dialect(
+            "dcgm-exporter",
+            tuple(_dcgm_series()),
+            device_label="gpu",
+            driver_labels=("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION"),
+        ),
+        Dialect(
+            "gpudash",
+            tuple(Series(f"gpudash_{field}", field, 1) for field in FIELDS if field != XIDS),
+            device_label="gpu",
+            driver_labels=("DCGM_FI_DRIVER_VERSION",),
+        ),
+    )
+
+
+@cache
+def known_series() -> Mapping[str, tuple[Dialect, Series]]:
+    """Return every metric that is understood, by its name."""
+    return {each.name: (dialect, each) for dialect in dialects() for each in dialect.series}
+
+
+class Person(NamedTuple):
+    """Who a GPU is allocated to, as its labels have it."""
+
+    user: str | None
+    job: str
+    kind: str
+
+
+class LabelChoice(NamedTuple):
+    """Which labels of a dialect name hosts, clusters, groups and pods; found in its series."""
+
+    hosts: tuple[str, ...]
+    cluster: str | None
+    group: str | None
+    pod: tuple[str, str]
+    has_instances: bool
+
+    def host(self, labels: Labels) -> tuple[str, str] | None:
+        """Return the label that names the host of a series, and the name; None if none does."""
+        label = _first(self.hosts, labels)
+        if label is None:
+            return None
+        value = labels[label]
+        return label, host_name(value) if label.endswith("instance") else value
+
+    def person(self, labels: Labels) -> Person | None:
+        """Return who has the GPU, None for nobody or if the labels are those of the exporter."""
+        job = labels.get("hpc_job")
+        if job:
+            return Person(None, job, "slurm")
+        pod = labels.get(self.pod[0], "")
+        if not pod or _is_exporter(pod, labels):
+            return None
+        space = labels.get(self.pod[1], "")
+        return Person(space or None, f"{space}/{pod}" if space else pod, "kubernetes")
+
+
+def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> LabelChoice:
+    """Return which labels to use for series that have these; `host_label` overrules."""
+    names = frozenset(name for row in rows for name in row)
+    if host_label is not None:
+        ranked: tuple[str, ...] = (host_label,)
+    else:
+        ranked = tuple(label for label in HOST_LABELS if _names_hosts(label, rows))
+    used = {_first(ranked, row) for row in rows}
+    pods = next((each for each in _POD_LABELS if each[0] in names), _OLD_POD_LABELS)
+    return LabelChoice(
+        tuple(label for label in ranked if label in used) or ranked[:1] or ("instance",),
+        next((label for label in CLUSTER_LABELS if label in names), None),
+        next((label for label in GROUP_LABELS if label in names), None),
+        pods,
+        INSTANCE_LABEL in names,
+    )
+
+
+def host_name(instance: str) -> str:
+    """Return the host of `host:port`."""
+    return _PORT.sub("", instance).removeprefix("[").removesuffix("]") or instance
+
+
+def _first(ranked: Iterable[str], row: Labels) -> str | None:
+    for label in ranked:
+        value = row.get(label)
+        if value and not _EXPORTER.match(value):
+            return label
+    return None
+
+
+def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
+    """Whether a label tells hosts apart: one value for several targets does not."""
+    having = [row for row in rows if row.get(label) and not _EXPORTER.match(row[label])]
+    values = {row[label] for row in having}
+    return len(values) > 1 or (
+        len(values) == 1 and len({row.get("instance") for row in having}) < 2
+    )
+
+
+def _is_exporter(pod: str, labels: Labels) -> bool:
+    names = (labels.get("job", ""), labels.get("service", ""))
+    return bool(_EXPORTER.match(pod)) or any(name and pod.startswith(name) for name in names)

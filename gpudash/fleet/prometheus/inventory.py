@@ -1,0 +1,315 @@
+"""Which hosts and devices there are, and which of them a series is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import DecodeError, Raw, Struct, json
+
+from gpudash.fleet.prometheus.dialects import (
+    CLUSTER_LABELS,
+    FIELDS,
+    INSTANCE_LABEL,
+    Dialect,
+    Labels,
+    Person,
+    Series,
+    choose_labels,
+    dialects,
+    known_series,
+)
+from gpudash.fleet.prometheus.queries import Layout
+from gpudash.model.text import SafeText, clean
+
+NAME_LENGTH = 256
+_MAX_CACHED = 1 << 18
+_LARGEST = 1e18
+_MAX_DIGITS = 5
+
+
+class Row(Struct, gc=False):
+    """A series of an instant vector; its labels are decoded only if they are new."""
+
+    metric: Raw
+    value: tuple[float, str] | None = None
+
+    @property
+    def number(self) -> float | None:
+        """The value if it is finite and not negative, else None."""
+        try:
+            value = float(self.value[1]) if self.value is not None else -1.0
+        except ValueError:
+            return None
+        return value if 0 <= value <= _LARGEST else None
+
+    @property
+    def labels(self) -> Labels:
+        """The labels; none if they are no strings."""
+        try:
+            return json.decode(self.metric, type=dict[str, str])
+        except DecodeError:
+            return {}
+
+
+class Device:
+    """A GPU or MIG instance: its identity, its last values, and since when it does what it does."""
+
+    # fmt: off
+    __slots__ = (
+        "has_past", "held_at", "host", "idle_at", "index", "instance", "is_watched", "job", "name",
+        "old_xid", "people", "profile", "seen_at", "users", "uuid", "values", "xid", "xid_at",
+    )
+    # fmt: on
+
+    def __init__(self, host: Host, index: int, instance: str) -> None:
+        self.host, self.index, self.instance = host, index, instance
+        self.uuid: SafeText | None = None
+        """Of an instance that of its GPU."""
+        self.name: SafeText | None = None
+        self.profile = ""
+        self.people: frozenset[Person] = frozenset()
+        self.job: SafeText | None = None
+        self.users: tuple[SafeText, ...] = ()
+        self.seen_at = 0.0
+        self.idle_at: float | None = None
+        self.held_at: float | None = None
+        self.xid: int | None = None
+        self.xid_at = 0.0
+        self.old_xid: int | None = None
+        """An error that is not recent."""
+        self.has_past = self.is_watched = False
+        """Whether its errors of an hour ago are known, and whether they have been read since."""
+        self.values: list[float | None] = [None] * len(FIELDS)
+
+    @property
+    def full_uuid(self) -> SafeText | None:
+        """Its own UUID; of a MIG instance after that of its GPU, as CUDA can name it."""
+        if not self.instance or self.uuid is None:
+            return self.uuid
+        return clean(f"MIG-{self.uuid}/{self.instance}", NAME_LENGTH)
+
+
+class Host:
+    """A host: its identity, and what is known of its exporter."""
+
+    def __init__(self, cluster: str | None, label: tuple[str, str], name: str) -> None:
+        self.key = (cluster, name)
+        self.name = clean(name, NAME_LENGTH)
+        self.cluster = None if cluster is None else clean(cluster, NAME_LENGTH)
+        self.label = label
+        """The label, and its value, that its series have."""
+        self.group: SafeText | None = None
+        self.driver: SafeText | None = None
+        self.devices: dict[tuple[int, str], Device] = {}
+        """By index, and by GPU instance id of a MIG instance."""
+        self.by_uuid: dict[str, int] = {}
+        self.lag = 0.0
+        """Age of its newest sample when that was last asked for."""
+        self.is_frozen = False
+        self.power: tuple[float | None, ...] = ()
+        self.power_at = 0.0
+        self.is_percent: bool | None = None
+        """Whether its ratios are percentages; None while that cannot be seen."""
+
+
+Found = tuple[Device, Series | None]
+"""The device of a series, and its metric; None for one that is computed from others."""
+
+
+class Inventory:
+    """All hosts that are known; series are found again by their bytes."""
+
+    def __init__(self, host_label: str | None = None) -> None:
+        self.layout = Layout(frozenset())
+        self.hosts: dict[tuple[str | None, str], Host] = {}
+        self.has_unknown = False
+        """Whether a series was of no known device, so that the labels must be read again."""
+        self._host_label = host_label
+        self._targets: dict[tuple[str, str, str], Host] = {}
+        self._found: dict[bytes, Found] = {}
+        self._learned: dict[bytes, tuple[Device, Person | None]] = {}
+
+    @property
+    def jobs(self) -> list[str]:
+        """The values of the label `job` of all exporters."""
+        return sorted({job for _, job, _ in self._targets if job})
+
+    def devices(self) -> Iterator[Device]:
+        """Yield all devices."""
+        for host in self.hosts.values():
+            yield from host.devices.values()
+
+    def set_names(self, names: Iterable[str]) -> None:
+        """Take the names of all metrics that the server may have of GPUs."""
+        self.layout = self.layout._replace(names=frozenset(names))
+
+    def learn(self, rows: list[Row]) -> None:
+        """Take one series a device with all of its labels, and who has the device."""
+        learned = [self._learned.get(bytes(row.metric)) for row in rows]
+        if not all(learned):
+            self._learned = {}
+            for row, labels, dialect in self._chosen(rows, is_past=False):
+                device = self._device(labels, dialect)
+                if device is not None:
+                    person = self.layout.choices[dialect.name].person(labels)
+                    self._learned[bytes(row.metric)] = device, person
+            learned = list(self._learned.values())
+        self.has_unknown = False
+        people: dict[Device, set[Person]] = {}
+        for device, person in filter(None, learned):
+            people.setdefault(device, set()).update([person] if person is not None else [])
+        for device, persons in people.items():
+            if device.people != persons:
+                device.people = frozenset(persons)
+                device.job = (
+                    clean(min(each.job for each in persons), NAME_LENGTH) if persons else None
+                )
+                device.users = tuple(
+                    sorted({clean(p.user, NAME_LENGTH) for p in persons if p.user})
+                )
+
+    def learn_past(self, rows: list[Row], at: float) -> None:
+        """Take devices that there were at an instant, so that they are missed if they are gone."""
+        for _, labels, dialect in self._chosen(rows, is_past=True):
+            device = self._device(labels, dialect)
+            if device is not None:
+                device.seen_at = max(device.seen_at, at)
+                device.has_past = True
+
+    def find(self, row: Row) -> Found | None:
+        """Return the device and the metric of a series, None if it is of no known device."""
+        raw = bytes(row.metric)
+        found = self._found.get(raw)
+        if found is not None:
+            return found
+        labels = row.labels
+        device = self.device_of(labels)
+        if device is None:
+            self.has_unknown = True
+            return None
+        known = known_series().get(labels.get("__name__", ""))
+        if len(self._found) >= _MAX_CACHED:
+            self._found.clear()
+        found = self._found[raw] = (device, None if known is None else known[1])
+        return found
+
+    def host_of(self, labels: Labels) -> Host | None:
+        """Return the host of a series, or of the target that it is of."""
+        target = self._targets.get(_target(labels))
+        if target is not None and labels.get("instance"):
+            return target
+        for choice in self.layout.choices.values():
+            found = choice.host(labels)
+            host = None if found is None else self.hosts.get((_cluster(labels), found[1]))
+            if host is not None:
+                return host
+        return None
+
+    def device_of(self, labels: Labels) -> Device | None:
+        """Return the device of a series."""
+        host = self.host_of(labels)
+        if host is None:
+            return None
+        for dialect in dialects():
+            text = labels.get(dialect.device_label)
+            if text is not None and dialect.name in self.layout.choices:
+                index = host.by_uuid.get(text) if dialect.identity else number_of(text)
+                if index is not None:
+                    return host.devices.get((index, labels.get(INSTANCE_LABEL, "")))
+        return None
+
+    def drop(self, device: Device) -> None:
+        """Forget a device, and its host if that was the last one."""
+        devices = device.host.devices
+        del devices[device.index, device.instance]
+        self._found.clear()
+        self._learned.clear()
+        if not devices:
+            del self.hosts[device.host.key]
+            targets = self._targets.items()
+            self._targets = {target: host for target, host in targets if host is not device.host}
+
+    def _chosen(self, rows: list[Row], *, is_past: bool) -> Iterator[tuple[Row, Labels, Dialect]]:
+        """Yield series with their labels, those of identity first, and choose among the labels."""
+        by_dialect: dict[str, list[tuple[Row, Labels]]] = {}
+        for row in rows:
+            labels = row.labels
+            dialect = _dialect(labels)
+            if dialect is not None:
+                by_dialect.setdefault(dialect.name, []).append((row, labels))
+        choices = {
+            name: choose_labels([labels for _, labels in pairs], self._host_label)
+            for name, pairs in by_dialect.items()
+        }
+        if is_past:
+            choices = {**choices, **self.layout.choices}
+        if choices != self.layout.choices:
+            self.layout = self.layout._replace(choices=choices)
+            self._found.clear()
+        for dialect in dialects():
+            pairs = by_dialect.get(dialect.name, [])
+            pairs.sort(key=lambda pair: pair[1].get("__name__") != dialect.identity)
+            yield from ((row, labels, dialect) for row, labels in pairs)
+
+    def _device(self, labels: Labels, dialect: Dialect) -> Device | None:
+        """Return the device of a series with all labels, made of them if it is new."""
+        choice = self.layout.choices[dialect.name]
+        named = choice.host(labels)
+        if named is None:
+            return None
+        label, name = named
+        cluster = _cluster(labels)
+        host = self.hosts.get((cluster, name))
+        if host is None:
+            host = Host(cluster, (label, labels[label]), name)
+        index = self._index(labels, dialect, host)
+        if index is None:
+            return None
+        self.hosts[host.key] = self._targets[_target(labels)] = host
+        instance = labels.get(INSTANCE_LABEL, "")
+        device = host.devices.get((index, instance))
+        if device is None:
+            device = host.devices[index, instance] = Device(host, index, instance)
+        uuid, model = labels.get(dialect.uuid_label), labels.get(dialect.model_label)
+        if uuid and not uuid.startswith(dialect.uuid_prefix):
+            uuid = dialect.uuid_prefix + uuid
+        device.uuid = clean(uuid, NAME_LENGTH) if uuid else device.uuid
+        device.name = clean(model, NAME_LENGTH) if model else device.name
+        device.profile = labels.get("GPU_I_PROFILE", "")
+        group = labels.get(choice.group) if choice.group else None
+        driver = next((labels[each] for each in dialect.driver_labels if labels.get(each)), None)
+        host.group = clean(group, NAME_LENGTH) if group else host.group
+        host.driver = clean(driver, NAME_LENGTH) if driver else host.driver
+        return device
+
+    def _index(self, labels: Labels, dialect: Dialect, host: Host) -> int | None:
+        """Return NVML's index; where the label is a UUID, as the series of identity had it."""
+        text = labels.get(dialect.device_label, "")
+        if dialect.identity is None:
+            return number_of(text)
+        index = number_of(labels.get(dialect.index_label or "", ""))
+        if index is not None:
+            host.by_uuid[text] = index
+        return host.by_uuid.get(text)
+
+
+def number_of(text: str) -> int | None:
+    """Return a small number in decimal, None for anything else."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if is_number else None
+
+
+def _dialect(labels: Labels) -> Dialect | None:
+    name = labels.get("__name__", "")
+    known = known_series().get(name)
+    if known is not None:
+        return known[0]
+    return next((each for each in dialects() if each.identity == name), None)
+
+
+def _cluster(labels: Labels) -> str | None:
+    return next((labels[label] for label in CLUSTER_LABELS if labels.get(label)), None)
+
+
+def _target(labels: Labels) -> tuple[str, str, str]:
+    return _cluster(labels) or "", labels.get("job", ""), labels.get("instance", "")

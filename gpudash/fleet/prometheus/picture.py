@@ -1,0 +1,443 @@
+"""What is known of all hosts at one instant, put together from the answers as they arrive.
+
+A series says nothing about what is missing: a GPU that is lost and a host that is down have none.
+So each device is remembered for an hour after its last sample, as are the times since when it has
+not computed, has held memory and has had its last XID error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gpudash.fleet.prometheus.dialects import (
+    ENGINE,
+    FIELDS,
+    MEMORY,
+    POWER,
+    UTILIZATION,
+    XID_LABEL,
+    Series,
+    dialects,
+    host_name,
+)
+from gpudash.fleet.prometheus.inventory import (
+    NAME_LENGTH,
+    Device,
+    Host,
+    Inventory,
+    Row,
+    number_of,
+)
+from gpudash.fleet.prometheus.queries import BUSY_PERCENT, HELD_BYTES
+from gpudash.model.device import DeviceState
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
+from gpudash.model.text import clean
+
+MEMORY_SECONDS = 3600.0
+"""How long what has vanished is still expected."""
+STALE_SECONDS = 120.0
+"""Age from which a host has sent nothing for some time: exporters are scraped every minute."""
+
+_PARTIAL_SECONDS = 300.0
+"""How long a device stays that partial answers leave out."""
+_FIELD_SECONDS = 600.0
+"""Age at which a value is not shown any more: most are asked for more rarely than the main one."""
+_FROZEN_SECONDS = 300.0
+_MAX_PERCENT = 1000.0
+_MAX_CELSIUS = 1000.0
+_MAX_XID = 1 << 16
+_RATIO_LIMIT = 1.001
+"""A ratio above it is a percentage: DCGM 4.6 has one under the name of a ratio."""
+
+_NO_XID: tuple[int | None, float | None] = None, None
+_PLACES = {name: place for place, name in enumerate(FIELDS)}
+_UTILIZATION, _ENGINE = _PLACES[UTILIZATION], _PLACES[ENGINE]
+_MEMORY, _POWER = _PLACES[MEMORY], _PLACES[POWER]
+_STATIC = frozenset(
+    _PLACES[name]
+    for name in ("memory_total_bytes", "memory_reserved_bytes", "enforced_power_limit_mw")
+)
+"""What hardly ever changes is not dropped for its age."""
+_USERS = frozenset(dialect.users[1] for dialect in dialects() if dialect.users)
+
+
+class Picture:
+    """Takes answers, and returns hosts and jobs; `now` is the server's time of the newest one."""
+
+    def __init__(self, host_label: str | None = None) -> None:
+        self.inventory = Inventory(host_label)
+        self.now = 0.0
+        self.wrong_values = 0
+        """Numbers of the last main answer that are none, or impossible."""
+        self._began_at = 0.0
+        self._complete_at = 0.0
+        self._down: dict[tuple[str | None, str], str] = {}
+        self._field_at: dict[int, float] = {}
+
+    def take_main(self, rows: list[Row], at: float, *, is_partial: bool) -> None:
+        """Take the utilization of all devices that there are; others are lost from now on."""
+        self.now = at
+        self._began_at = self._began_at or at
+        self.wrong_values = 0
+        for device, series, value in self._scaled(rows):
+            device.seen_at = at
+            used = value if series.field in (UTILIZATION, ENGINE) else None
+            device.values[_UTILIZATION] = used
+            self.wrong_values += value is None
+            if used is None or used >= BUSY_PERCENT:
+                device.idle_at = None
+            elif device.idle_at is None:
+                device.idle_at = at
+        if not is_partial:
+            self._complete_at = at
+        self._forget()
+
+    def take_field(self, field: str, rows: list[Row], at: float) -> None:
+        """Take one field of all devices."""
+        place = _PLACES[field]
+        self._clear(place)
+        for device, _, value in self._scaled(rows):
+            device.values[place] = value
+        self._field_at[place] = at
+        if field == MEMORY:
+            self._take_held(at)
+        elif field == POWER:
+            self._take_power(at)
+
+    def take_old_xids(self, rows: Iterable[Row]) -> None:
+        """Take the last XID errors as they were an hour ago: they stay for ever."""
+        for device, code, _ in self._xids(rows):
+            device.old_xid = code
+
+    def take_xids(self, rows: Iterable[Row], at: float) -> None:
+        """Take last XID errors, and the times of errors where there are some."""
+        codes: dict[Device, tuple[int | None, float | None]] = {}
+        for device, last, moment in self._xids(rows):
+            if device not in codes or (moment or 0.0) > (codes[device][1] or 0.0):
+                codes[device] = last, moment
+        for device in self.inventory.devices():
+            code, time = codes.get(device, _NO_XID)
+            if not device.is_watched and not device.has_past and time is None:
+                # It may have been there for ever.
+                device.old_xid = code
+            elif code != device.old_xid:
+                device.old_xid = None
+            if code != device.xid or time is not None:
+                device.xid, device.xid_at = code, at if time is None else time
+            device.is_watched = True
+
+    def resume(self) -> None:
+        """Start counting again: nothing was seen for a while."""
+        for device in self.inventory.devices():
+            device.idle_at = device.held_at = None
+
+    def take_idle(self, rows: Iterable[Row], since: float) -> None:
+        """Take devices that have not computed since then."""
+        for device in self._devices_of(rows):
+            if device.idle_at is not None:
+                device.idle_at = min(device.idle_at, since)
+
+    def take_held(self, rows: Iterable[Row], since: float) -> None:
+        """Take devices whose memory has been held since then."""
+        for device in self._devices_of(rows):
+            device.held_at = since if device.held_at is None else min(device.held_at, since)
+
+    def take_users(self, rows: Iterable[Row]) -> None:
+        """Take whose processes are on which device."""
+        users: dict[Device, set[str]] = {}
+        for row in rows:
+            found = self.inventory.find(row)
+            if found is not None:
+                names = (text for label, text in row.labels.items() if label in _USERS and text)
+                users.setdefault(found[0], set()).update(names)
+        for device in self.inventory.devices():
+            if not device.people:
+                names_of = sorted(users.get(device, ()))
+                device.users = tuple(clean(name, NAME_LENGTH) for name in names_of)
+
+    def take_ages(self, rows: Iterable[Row], at: float) -> None:
+        """Take the time of each host's newest sample."""
+        newest: dict[Host, float] = {}
+        for row in rows:
+            host, value = self.inventory.host_of(row.labels), row.number
+            if host is not None and value is not None:
+                newest[host] = max(value, newest.get(host, 0.0))
+        for host, value in newest.items():
+            host.lag = max(0.0, at - value)
+
+    def take_frozen(self, rows: Iterable[Row]) -> None:
+        """Take hosts whose exporters repeat themselves."""
+        for row in rows:
+            host = self.inventory.host_of(row.labels)
+            if host is not None:
+                host.is_frozen = True
+
+    def take_down(self, rows: Iterable[Row]) -> None:
+        """Take targets that could not be scraped: series of `up` that are 0."""
+        self._down = {}
+        for row in rows:
+            labels = row.labels
+            host, instance = self.inventory.host_of(labels), labels.get("instance", "")
+            key = (labels.get("cluster"), host_name(instance)) if host is None else host.key
+            if key[1]:
+                self._down[key] = f"{instance} does not answer the scrapes"
+
+    def has_percent(self, names: Iterable[str]) -> bool:
+        """Whether ratios of these hosts, or of some host if there are none, are percentages."""
+        some = set(names)
+        hosts = self.inventory.hosts.values()
+        return any(host.is_percent for host in hosts if not some or host.name in some)
+
+    def hosts(self, now: float) -> tuple[FleetHost, ...]:
+        """Return all hosts by name, as they are known at the server's time `now`."""
+        known = [self._host(host, now) for host in self.inventory.hosts.values()]
+        known += [
+            FleetHost(
+                name=clean(name, NAME_LENGTH),
+                cluster=None if cluster is None else clean(cluster, NAME_LENGTH),
+                state="down",
+                message=clean(message),
+            )
+            for (cluster, name), message in self._down.items()
+            if (cluster, name) not in self.inventory.hosts
+        ]
+        return tuple(sorted(known, key=lambda host: (host.name, host.cluster or "")))
+
+    def jobs(self) -> tuple[FleetJob, ...]:
+        """Return the jobs and pods that devices are allocated to, the largest first."""
+        found: dict[tuple[str, str | None, str], list[Device]] = {}
+        for device in self.inventory.devices():
+            if device.people and self._is_present(device):
+                for person in device.people:
+                    found.setdefault((person.job, person.user, person.kind), []).append(device)
+        jobs = [
+            FleetJob(
+                id=clean(job, NAME_LENGTH),
+                kind="slurm" if kind == "slurm" else "kubernetes",
+                name=clean(job.rpartition("/")[2], NAME_LENGTH) if kind != "slurm" else None,
+                user=None if user is None else clean(user, NAME_LENGTH),
+                hosts=tuple(sorted({each.host.name for each in devices})),
+                devices=len(devices),
+            )
+            for (job, user, kind), devices in found.items()
+        ]
+        return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id)))
+
+    def _is_present(self, device: Device) -> bool:
+        seen_at = device.seen_at
+        return seen_at >= self._complete_at and self.now - seen_at < _PARTIAL_SECONDS
+
+    def _host(self, host: Host, now: float) -> FleetHost:
+        devices = host.devices.values()
+        seen_at = max(each.seen_at for each in devices)
+        is_there = any(map(self._is_present, devices))
+        # What the server had for an answer is older than the answer.
+        age = max(0.0, now - seen_at + host.lag)
+        state, message = self._state(host, age, is_there=is_there)
+        return FleetHost(
+            name=host.name,
+            cluster=host.cluster,
+            group=host.group,
+            state=state,
+            message=None if message is None else clean(message),
+            age_seconds=age,
+            expected_devices=len({each.index for each in devices}),
+            driver_version=host.driver,
+            devices=tuple(self._devices(host, now, is_there=is_there)),
+        )
+
+    def _state(self, host: Host, age: float, *, is_there: bool) -> tuple[HostState, str | None]:
+        if not is_there:
+            return "down", self._down.get(host.key, "its series have ended")
+        if age > STALE_SECONDS:
+            return "stale", "its samples are old"
+        if host.is_frozen:
+            return "stale", "its exporter repeats the same values: even the power never changes"
+        return "ok", None
+
+    def _devices(self, host: Host, now: float, *, is_there: bool) -> Iterator[FleetDevice]:
+        """Yield the GPUs by index, each followed by its MIG instances."""
+        by_index: dict[int, list[Device]] = {}
+        for device in host.devices.values():
+            by_index.setdefault(device.index, []).append(device)
+        for index in sorted(by_index):
+            group = by_index[index]
+            there = [each for each in group if self._is_present(each)] if is_there else []
+            if not there:
+                first = group[0]
+                state: DeviceState = "lost" if is_there else "ok"
+                yield FleetDevice(index=index, uuid=first.uuid, name=first.name, state=state)
+            elif any(each.instance for each in there):
+                instances = sorted(filter(_instance, there), key=_instance)
+                yield _parent(instances)
+                for each in instances:
+                    yield self._built(each, now)
+            else:
+                yield self._built(there[0], now)
+
+    def _built(self, device: Device, now: float) -> FleetDevice:
+        values: Any = device.values
+        used, engine, sm, tensor, dram, memory, total, reserved, free = values[:9]
+        temperature, power, limit, clock = values[9:13]
+        if used is None:
+            used = engine
+        if total is None and memory is not None and free is not None:
+            total = memory + free + (reserved or 0)
+        index, uuid, parent, name = device.index, device.uuid, None, device.name
+        if device.instance:
+            index, parent, uuid = _instance(device), uuid, device.full_uuid
+            name = None if name is None else clean(f"{name} MIG {device.profile}".rstrip())
+            temperature = power = limit = None
+        idle_at, held_at = device.idle_at, device.held_at
+        idle = None
+        if idle_at is not None:
+            idle = max(0.0, now - (idle_at if held_at is None else max(idle_at, held_at)))
+        is_new_xid = device.xid != device.old_xid and now - device.xid_at <= MEMORY_SECONDS
+        return FleetDevice(
+            index=index,
+            uuid=uuid,
+            parent_uuid=parent,
+            name=name,
+            gpu_utilization_percent=used,
+            sm_active_percent=sm,
+            tensor_active_percent=tensor,
+            dram_active_percent=dram,
+            memory_used_bytes=memory,
+            memory_total_bytes=total,
+            temperature_celsius=temperature,
+            power_usage_mw=power,
+            enforced_power_limit_mw=limit,
+            sm_clock_mhz=clock,
+            xid=device.xid if is_new_xid else None,
+            users=device.users,
+            job=device.job,
+            idle_seconds=idle,
+            age_seconds=now - device.seen_at if device.seen_at < self.now else None,
+        )
+
+    def _take_held(self, at: float) -> None:
+        for device in self.inventory.devices():
+            used = device.values[_MEMORY]
+            if used is None or used <= HELD_BYTES:
+                device.held_at = None
+            elif device.held_at is None:
+                device.held_at = at
+
+    def _take_power(self, at: float) -> None:
+        for host in self.inventory.hosts.values():
+            power = tuple(each.values[_POWER] for each in host.devices.values())
+            if power != host.power:
+                host.is_frozen = host.is_frozen and not host.power
+                host.power, host.power_at = power, at
+            elif any(power):
+                host.is_frozen = host.is_frozen or at - host.power_at >= _FROZEN_SECONDS
+
+    def _xids(self, rows: Iterable[Row]) -> Iterator[tuple[Device, int, float | None]]:
+        """Yield devices with error codes and, from series that have them, their times."""
+        for row in rows:
+            found, value = self.inventory.find(row), row.number
+            if found is None or value is None:
+                continue
+            device, series = found
+            code = number_of(row.labels.get(XID_LABEL, "")) if series is None else int(value)
+            if code is not None and 0 < code < _MAX_XID:
+                yield device, code, value if series is None else None
+
+    def _clear(self, place: int) -> None:
+        for device in self.inventory.devices():
+            device.values[place] = None
+
+    def _forget(self) -> None:
+        """Drop values that are too old, and what has been missing for long or was repartitioned."""
+        for place, at in list(self._field_at.items()):
+            if self.now - at > _FIELD_SECONDS and place not in _STATIC:
+                del self._field_at[place]
+                self._clear(place)
+        oldest = self.now - MEMORY_SECONDS
+        if self._began_at > oldest:
+            return
+        for device in [each for each in self.inventory.devices() if each.seen_at < oldest]:
+            self.inventory.drop(device)
+
+    def _devices_of(self, rows: Iterable[Row]) -> Iterator[Device]:
+        found = map(self.inventory.find, rows)
+        return (each[0] for each in found if each is not None)
+
+    def _scaled(self, rows: list[Row]) -> Iterator[tuple[Device, Series, float | None]]:
+        """Yield devices with values in the unit of the field."""
+        ratios: list[tuple[Device, Series, float]] = []
+        find = self.inventory.find
+        for row in rows:
+            found = find(row)
+            series = None if found is None else found[1]
+            if found is None or series is None:
+                continue
+            device, value = found[0], row.number
+            if value is not None and series.is_ratio:
+                ratios.append((device, series, value))
+            else:
+                yield device, series, _checked(value, series.factor, series)
+        if ratios:
+            yield from _as_percent(ratios)
+
+
+def _as_percent(
+    ratios: list[tuple[Device, Series, float]],
+) -> Iterator[tuple[Device, Series, float | None]]:
+    """Yield ratios as percentages, which some of them are already."""
+    for device, _, value in ratios:
+        if value > _RATIO_LIMIT:
+            device.host.is_percent = True
+        elif value != int(value) and device.host.is_percent is None:
+            device.host.is_percent = False
+    kinds = {device.host.is_percent for device, _, _ in ratios}
+    # A host whose values are all 0 or 1 is like the others.
+    rest_is_percent = True in kinds and False not in kinds
+    for device, series, value in ratios:
+        is_percent = device.host.is_percent
+        is_percent = rest_is_percent if is_percent is None else is_percent
+        yield device, series, _checked(value, 1 if is_percent else series.factor, series)
+
+
+def _checked(value: float | None, factor: float, series: Series) -> float | None:
+    """Return a value in the unit and type of its field, None if the field cannot have it."""
+    if value is None:
+        return None
+    value *= factor
+    if series.field.endswith("percent"):
+        return value if value <= _MAX_PERCENT else None
+    if series.field.endswith("celsius") and value > _MAX_CELSIUS:
+        return None
+    return round(value)
+
+
+def _instance(device: Device) -> int:
+    """Return the GPU instance id of a MIG instance, 0 of a GPU."""
+    return number_of(device.instance) or 0
+
+
+def _parent(instances: list[Device]) -> FleetDevice:
+    """Return the GPU that MIG instances belong to: it has no series of its own.
+
+    Their memory adds up; temperature and power are the GPU's, repeated on each.
+    """
+    first = instances[0]
+
+    def known(place: int) -> list[Any]:
+        return [each.values[place] for each in instances if each.values[place] is not None]
+
+    memory = [sum(known(_PLACES[name])) for name in (MEMORY, "memory_reserved_bytes")]
+    rest = known(_PLACES["memory_free_bytes"])
+    total = sum(known(_PLACES["memory_total_bytes"])) or (sum(memory) + sum(rest) if rest else None)
+    return FleetDevice(
+        index=first.index,
+        uuid=first.uuid,
+        name=first.name,
+        memory_used_bytes=memory[0] if known(_MEMORY) else None,
+        memory_total_bytes=total,
+        temperature_celsius=max(known(_PLACES["temperature_celsius"]), default=None),
+        power_usage_mw=max(known(_POWER), default=None),
+        enforced_power_limit_mw=max(known(_PLACES["enforced_power_limit_mw"]), default=None),
+        sm_clock_mhz=max(known(_PLACES["sm_clock_mhz"]), default=None),
+    )

@@ -1,0 +1,378 @@
+"""A Prometheus as a source of hosts: what is asked when, and what becomes of the answers.
+
+The utilization of all devices is asked for every ten seconds, the rest more rarely, so that the
+server works less than a second a minute for it. What needs a look back (idle for an hour, lost, a
+new XID error) is asked for once and remembered from then on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
+from math import inf
+from typing import Any
+
+from gpudash.fleet.prometheus.charts import Charts
+from gpudash.fleet.prometheus.client import Endpoint, PrometheusError, public_url
+from gpudash.fleet.prometheus.dialects import MEMORY, POWER, TEMPERATURE, known_series
+from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
+from gpudash.fleet.prometheus.queries import NAMES_SELECTOR, matcher
+from gpudash.fleet.prometheus.workers import (
+    IN_FLIGHT,
+    MATRIX,
+    NAMES,
+    VECTOR,
+    Outcome,
+    Question,
+    Workers,
+)
+from gpudash.fleet.source import Reading
+from gpudash.model.fleet import FleetHost, FleetRequest, FleetSource
+from gpudash.model.text import SafeText, clean
+
+QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
+_NAMES_PATH = "/api/v1/label/__name__/values"
+
+_HOUR = 3600.0
+_NAMES_SPAN = 600.0
+
+_MAIN_SHARE, _SHARE = 0.01, 0.005
+"""How much of the time the server may work for the main query, and for all others together."""
+_MOST_STRETCHED = 4.0
+_RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
+_REBUILD_SECONDS = 10.0
+_MAX_WARNINGS = 20
+_WARNING_LENGTH = 300
+_RARE_FIELDS = ("tensor_active_percent", "dram_active_percent", "sm_active_percent", "sm_clock_mhz")
+_STATIC_FIELDS = (
+    *("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes"),
+    "enforced_power_limit_mw",
+)
+
+
+class _Task:
+    """Something to ask for: how often, and how it went."""
+
+    def __init__(self, name: str, period: float, *, is_core: bool = False) -> None:
+        self.name, self.period, self.is_core = name, period, is_core
+        self.due_at = 0.0
+        self.is_in_flight = self.is_done = False
+        self.cost = 0.0
+        """Seconds that it took, on average over the last times."""
+        self.failures = 0
+        self.error: PrometheusError | None = None
+        self.warnings: tuple[str, ...] = ()
+
+
+class _View:
+    """An instant that is looked at: now, or one in the past; `at` is that, None for now."""
+
+    def __init__(self, at: float | None, host_label: str | None) -> None:
+        self.at = at
+        self.picture = Picture(host_label)
+        self.version = 0
+        """Counts the answers."""
+        self.answered_at = -inf
+        """When the main query was answered, by our monotonic clock."""
+        once = inf
+        self.tasks = {
+            task.name: task
+            for task in (
+                _Task("names", 600, is_core=True),
+                _Task("identity", 120, is_core=True),
+                _Task("main", 10, is_core=True),
+                _Task("past", once),
+                _Task("old xids", once),
+                _Task("down", 30),
+                _Task(MEMORY, 60),
+                _Task("xids", 60),
+                _Task("idle 5m", once),
+                _Task("held 5m", once),
+                _Task("ages", 60),
+                _Task(TEMPERATURE, 60),
+                _Task(POWER, 60),
+                *(_Task(field, 120) for field in _RARE_FIELDS),
+                *(_Task(field, 600) for field in _STATIC_FIELDS),
+                _Task("users", 60),
+                _Task("frozen", once),
+                _Task("idle 1h", once),
+                _Task("held 1h", once),
+            )
+        }
+
+    def is_ready(self, task: _Task) -> bool:
+        """Whether what a task builds on has been answered."""
+        tasks = self.tasks
+        if task.name == "names":
+            return True
+        if task.name == "identity":
+            return tasks["names"].is_done
+        if task.name == "main":
+            return tasks["identity"].is_done
+        past = {"xids": "old xids", "down": "past"}.get(task.name)
+        if past is not None and not (tasks[past].is_done or tasks[past].failures):
+            return False
+        return tasks["main"].is_done
+
+    def now(self) -> float:
+        """Return the server's time, or the instant in the past."""
+        if self.at is not None:
+            return self.at
+        return self.picture.now + time.monotonic() - self.answered_at
+
+
+class PrometheusSource:
+    """Hosts of a Prometheus; see `fleet.source.Source`."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._workers = Workers(endpoint)
+        self._live = self._view = _View(None, endpoint.host_label)
+        self._charts = Charts()
+        self._hold_until = 0.0
+        self._built: tuple[_View, int, float, tuple[FleetHost, ...]] | None = None
+
+    def descriptors(self) -> Iterable[int]:
+        """Return what can be read when there is something to do."""
+        return (self._workers.descriptor,)
+
+    def due_in(self) -> float:
+        """Return after how many seconds `advance` has something to do, infinity for never."""
+        if self._workers.pending >= IN_FLIGHT:
+            return inf
+        due = [task.due_at for task in self._startable()] + [self._charts.due_at]
+        return max(0.0, max(min(due), self._hold_until) - time.monotonic())
+
+    def ask(self, request: FleetRequest) -> None:
+        """Show another instant, or the past of a metric."""
+        at = None if request.at is None else request.at.timestamp()
+        if at != self._view.at:
+            self._view = self._live if at is None else _View(at, self._endpoint.host_label)
+        self._charts.ask(request.charts, at)
+
+    def advance(self) -> None:
+        """Read what has arrived, start what is due."""
+        for outcome in self._workers.take():
+            self._take(outcome)
+        now = time.monotonic()
+        if now < self._hold_until:
+            return
+        for task in self._startable():
+            if self._workers.pending >= IN_FLIGHT:
+                return
+            if task.due_at <= now:
+                self._start(task)
+        while self._workers.pending < IN_FLIGHT and self._charts.due_at <= now:
+            self._start_chart()
+
+    def read(self) -> Reading:
+        """Return what is known now; never waits."""
+        view = self._view
+        hosts = self._hosts(view)
+        return Reading(
+            report=self._report(view, hosts),
+            hosts=hosts,
+            jobs=view.picture.jobs(),
+            at=None if view.at is None else datetime.fromtimestamp(view.at, timezone.utc),
+            charts=self._charts.answers(),
+        )
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        """End the threads; waits so long at most."""
+        self._workers.close(wait_seconds)
+
+    def _hosts(self, view: _View) -> tuple[FleetHost, ...]:
+        built, now = self._built, time.monotonic()
+        if built is None or built[:2] != (view, view.version) or now - built[2] > _REBUILD_SECONDS:
+            self._built = built = view, view.version, now, view.picture.hosts(view.now())
+        return built[3]
+
+    def _report(self, view: _View, hosts: tuple[FleetHost, ...]) -> FleetSource:
+        age = None if view.answered_at == -inf else time.monotonic() - view.answered_at
+        error = next(
+            (task.error for task in view.tasks.values() if task.is_core and task.error), None
+        )
+        is_late = age is not None and age > STALE_SECONDS and view.at is None
+        message = None if error is None else str(error)
+        if error is None and is_late:
+            message = "has not answered for some time"
+        if age is None:
+            state = "starting" if error is None else "failed"
+        else:
+            state = "ok" if message is None else "stale"
+        if error is None and view.tasks["identity"].is_done and not view.picture.inventory.hosts:
+            state, message = "failed", "has no GPU metrics of an exporter that is known"
+        return FleetSource(
+            kind="prometheus",
+            name=public_url(self._endpoint.url),
+            state=state,  # type: ignore[arg-type]
+            message=None if message is None else clean(message, _WARNING_LENGTH),
+            age_seconds=age,
+            answering_hosts=sum(host.state == "ok" for host in hosts),
+            expected_hosts=len(hosts) if view.tasks["past"].is_done else None,
+            warnings=self._warnings(view),
+        )
+
+    def _warnings(self, view: _View) -> tuple[SafeText, ...]:
+        texts = [text for task in view.tasks.values() for text in task.warnings]
+        for task in view.tasks.values():
+            if task.error is not None and not task.is_core:
+                texts.append(f"{task.name}: {task.error}")
+        if view.picture.wrong_values:
+            texts.append(f"{view.picture.wrong_values} values are no possible numbers")
+        unique = dict.fromkeys(clean(text, _WARNING_LENGTH) for text in texts)
+        return tuple(unique)[:_MAX_WARNINGS]
+
+    def _startable(self) -> list[_Task]:
+        view = self._view
+        tasks = [
+            task for task in view.tasks.values() if not task.is_in_flight and view.is_ready(task)
+        ]
+        return [task for task in tasks if view.at is None or not task.is_done]
+
+    def _start(self, task: _Task) -> None:
+        view = self._view
+        at = view.at
+        if task.name == "names":
+            end = time.time() if at is None else at
+            span = [("start", f"{end - _NAMES_SPAN:.0f}"), ("end", f"{end:.0f}")]
+            parameters = [*span, ("match[]", NAMES_SELECTOR)]
+            self._ask((view, task), _NAMES_PATH, parameters, NAMES)
+            task.is_in_flight = True
+            return
+        expression = self._expression(view, task.name)
+        if expression is None:
+            self._finish(view, task, 0.0)
+            return
+        if task.name in ("past", "old xids"):
+            at = view.picture.now - _HOUR
+        parameters = [("query", expression)] + ([] if at is None else [("time", f"{at:.3f}")])
+        self._ask((view, task), QUERY, parameters, VECTOR)
+        task.is_in_flight = True
+
+    def _ask(self, tag: Any, path: str, parameters: list[tuple[str, str]], decoder: Any) -> None:
+        seconds = self._endpoint.timeout_seconds
+        self._workers.ask(Question(tag, path, parameters, decoder, seconds))
+
+    def _expression(self, view: _View, name: str) -> str | None:
+        layout = view.picture.inventory.layout
+        made: dict[str, Callable[[], str | None]] = {
+            "identity": layout.identity,
+            "past": layout.identity,
+            "main": layout.main,
+            "old xids": layout.last_xids,
+            "xids": layout.recent_xids,
+            "ages": layout.ages,
+            "users": layout.users,
+            "frozen": layout.frozen,
+            "idle 5m": lambda: layout.idle("5m"),
+            "held 5m": lambda: layout.held("5m"),
+            "idle 1h": lambda: layout.idle("1h", "5m"),
+            "held 1h": lambda: layout.held("1h", "5m"),
+            "down": lambda: _down(view.picture.inventory.jobs),
+        }
+        return made[name]() if name in made else layout.field(name)
+
+    def _take(self, outcome: Outcome) -> None:
+        if isinstance(outcome.tag, tuple):
+            view, task = outcome.tag
+            task.is_in_flight = False
+            if outcome.error is not None:
+                self._fail(view, task, outcome.error)
+            else:
+                task.warnings = outcome.warnings
+                self._answer(view, task, outcome)
+                self._finish(view, task, outcome.seconds)
+        else:
+            result = outcome.data.result if outcome.error is None else outcome.error
+            self._charts.take(outcome.tag, result, self._view.picture)
+
+    def _finish(self, view: _View, task: _Task, seconds: float) -> None:
+        """Plan the next time of a task, so that the server works for all of them as agreed."""
+        now = time.monotonic()
+        task.is_done, task.failures, task.error = True, 0, None
+        task.cost = seconds if task.cost == 0 else 0.7 * task.cost + 0.3 * seconds
+        period = task.period
+        if task.name == "main":
+            period = max(period, task.cost / _MAIN_SHARE)
+        elif period < inf:
+            others = (each for each in view.tasks.values() if each.name != "main")
+            load = sum(each.cost / each.period for each in others)
+            period *= min(_MOST_STRETCHED, max(1.0, load / _SHARE))
+        task.due_at = now + period
+        view.version += 1
+        self._hold_until = 0.0
+
+    def _fail(self, view: _View, task: _Task, error: PrometheusError) -> None:
+        """Keep what there was, and ask again later; an overloaded server is left alone longer."""
+        if task.name == "names" and error.status in (400, 403, 404, 405, 422) and not task.failures:
+            # A server without this request may have the metrics all the same.
+            view.picture.inventory.set_names(known_series())
+            self._finish(view, task, 0.0)
+            return
+        task.failures += 1
+        task.error = error
+        wait = _RETRY_SECONDS * 2.0 ** (task.failures - 1 + error.is_busy)
+        task.due_at = time.monotonic() + min(wait, _MAX_RETRY_SECONDS)
+        if task.is_core or error.status in (0, 401, 429):
+            self._hold_until = task.due_at
+        view.version += 1
+
+    def _answer(self, view: _View, task: _Task, outcome: Outcome) -> None:
+        picture, name = view.picture, task.name
+        if name == "names":
+            picture.inventory.set_names(outcome.data)
+            return
+        rows: list[Row] = outcome.data.result
+        at = next((row.value[0] for row in rows if row.value), view.now())
+        if name == "identity":
+            picture.inventory.learn(rows)
+        elif name == "past":
+            picture.inventory.learn_past(rows, at)
+        elif name == "main":
+            self._take_main(view, rows, at, is_partial=bool(outcome.warnings))
+        elif name == "old xids":
+            picture.take_old_xids(rows)
+        elif name == "xids":
+            picture.take_xids(rows, at)
+        elif name in ("idle 5m", "idle 1h"):
+            picture.take_idle(rows, at - (300 if name == "idle 5m" else _HOUR))
+        elif name in ("held 5m", "held 1h"):
+            picture.take_held(rows, at - (300 if name == "held 5m" else _HOUR))
+        elif name == "ages":
+            picture.take_ages(rows, view.now())
+        elif name == "users":
+            picture.take_users(rows)
+        elif name == "frozen":
+            picture.take_frozen(rows)
+        elif name == "down":
+            picture.take_down(rows)
+        else:
+            picture.take_field(name, rows, at)
+
+    def _take_main(self, view: _View, rows: list[Row], at: float, *, is_partial: bool) -> None:
+        now = time.monotonic()
+        if view.at is None and now - view.answered_at > STALE_SECONDS:
+            # Nothing was seen for a while: ask again for what is remembered.
+            view.picture.resume()
+            for task in view.tasks.values():
+                if task.period == inf:
+                    task.due_at = 0.0
+        view.answered_at = now
+        view.picture.take_main(rows, at, is_partial=is_partial)
+        identity = view.tasks["identity"]
+        if view.picture.inventory.has_unknown:
+            identity.due_at = min(identity.due_at, now + _RETRY_SECONDS)
+
+    def _start_chart(self) -> None:
+        asked = self._charts.next(self._view.picture, self._view.now())
+        if asked is not None:
+            tag, parameters = asked
+            self._ask(tag, RANGE, parameters, MATRIX)
+
+
+def _down(jobs: list[str]) -> str | None:
+    """Return the question for exporters that cannot be scraped, None if their jobs are unknown."""
+    return f"up{{{matcher('job', jobs)}}} == 0" if jobs else None
