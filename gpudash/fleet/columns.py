@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpudash.analysis.table import Column, number
 from gpudash.fleet.summary import STATE_OF_WORD, HostRow, brief
-from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetUser
+from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetJob, FleetUser
 from gpudash.model.state import BUSY, FREE, HELD, UNKNOWN, Level, State
 from gpudash.model.units import ABSENT, celsius, duration, percent, short_size, watts
 
@@ -147,9 +147,8 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         sort_key=lambda row: number(row.memory_used_bytes),
         width=5,
         align=">",
-        priority=3,
+        priority=4,
         level=_known(_plain),
-        share=lambda row: _share(row.memory_used_bytes, row.memory_total_bytes),
     ),
     Column(
         key="power",
@@ -158,7 +157,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         sort_key=lambda row: number(row.power_mw),
         width=5,
         align=">",
-        priority=4,
+        priority=5,
         level=_known(_plain),
     ),
     Column(
@@ -168,7 +167,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         sort_key=lambda row: number(row.temperature),
         width=4,
         align=">",
-        priority=5,
+        priority=6,
         level=_known(_temperature_level),
     ),
     Column(
@@ -187,7 +186,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         text=lambda row: brief(row.users),
         sort_key=lambda row: brief(row.users),
         width=24,
-        priority=6,
+        priority=3,
         level=_known(_plain),
         short=lambda row: brief(row.users, 1),
     ),
@@ -223,12 +222,19 @@ class GpuRow(NamedTuple):
         return STATE_OF_WORD.get(self.device.status, UNKNOWN)
 
     @property
+    def state_text(self) -> str:
+        """What it does, or what its host is where that does not answer."""
+        return self.state.word if self.is_known else HOST_STATES[self.host.state].word
+
+    @property
     def level(self) -> Level:
         """How bad that is."""
-        return self.state.level if self.is_known else "unknown"
+        return self.state.level if self.is_known else HOST_STATES[self.host.state].level
 
 
 _RANKS = {state.word: rank for rank, state in enumerate(STATE_OF_WORD.values())}
+_UNKNOWN_RANK = -0.5 + _RANKS[BUSY.word]
+"""Behind what is broken, before what works."""
 
 
 def _gpu(level: Callable[[GpuRow], Level] = lambda _row: "ok") -> Callable[[GpuRow], Level]:
@@ -268,9 +274,9 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     Column(
         key="state",
         header="STATE",
-        text=lambda row: row.state.word,
-        sort_key=lambda row: _RANKS[row.state.word],
-        width=9,
+        text=lambda row: row.state_text,
+        sort_key=lambda row: _RANKS[row.state.word] if row.is_known else _UNKNOWN_RANK,
+        width=12,
         level=lambda row: row.level,
     ),
     Column(
@@ -479,7 +485,7 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
         text=lambda job: job.name or ABSENT,
         sort_key=lambda job: job.name or "",
         width=24,
-        priority=6,
+        priority=3,
         grows=True,
     ),
     Column(
@@ -488,7 +494,7 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
         text=lambda job: job.state or ABSENT,
         sort_key=lambda job: job.state or "",
         width=10,
-        priority=5,
+        priority=7,
     ),
     Column(
         key="gpus",
@@ -533,7 +539,7 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
         sort_key=lambda job: number(job.elapsed_seconds),
         width=6,
         align=">",
-        priority=3,
+        priority=4,
     ),
     Column(
         key="left",
@@ -550,7 +556,7 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
         text=lambda job: brief(tuple(map(str, job.hosts))),
         sort_key=lambda job: len(job.hosts),
         width=24,
-        priority=4,
+        priority=8,
         short=lambda job: brief(tuple(map(str, job.hosts)), 1),
     ),
 )

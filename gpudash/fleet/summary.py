@@ -89,6 +89,8 @@ class HostRow(NamedTuple):
     def severity(self) -> float:
         """What the worst host has most of: not answering, then broken, then wasted GPUs."""
         score = _SEVERITY[self.level] * 1e6
+        if not self.is_known:
+            return score + 1e4 * max(self.gpus, self.host.expected_devices or 0, 1)
         problem = self.problem
         if problem is not None:
             score += 1e4 * self.count(problem)

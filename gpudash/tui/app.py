@@ -32,7 +32,7 @@ from gpudash.tui.panels import DashboardPanels
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.views.view import View, put_above
 from gpudash.tui.widgets.edit import Edit
-from gpudash.tui.widgets.filter_prompt import FilterPrompt
+from gpudash.tui.widgets.filter_prompt import FilteredProcesses, FilterPrompt
 from gpudash.tui.widgets.lines import Footer, Lines
 from gpudash.tui.widgets.panels import DevicePanel, Panel, ProcessPanel
 
@@ -88,7 +88,7 @@ class GpudashApp(BaseApp):
         self._header = Lines(id="header")
         self._devices = DevicePanel(self.dashboard)
         self._processes = ProcessPanel(self.dashboard, self.panels.process_table)
-        self.prompt = FilterPrompt(self.dashboard)
+        self.prompt = FilterPrompt(FilteredProcesses(self.dashboard))
         self._footer = Footer(id="footer")
         remap(self, self.preferences.current.keys)
         self.apply_textual_theme()

@@ -21,8 +21,9 @@ from gpudash.tui.actions import choices, screenshot
 from gpudash.tui.base import BaseApp
 from gpudash.tui.bindings import bindings, keys_in_force, remap
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
-from gpudash.tui.draw.header import footer
+from gpudash.tui.draw.header import footer, has_room_beside
 from gpudash.tui.fleet.cluster import ClusterPage
+from gpudash.tui.fleet.filtering import FilteredGpus
 from gpudash.tui.fleet.findings import FindingsPage
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
 from gpudash.tui.fleet.model import EMPTY, FleetModel, host_key
@@ -33,6 +34,7 @@ from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import faded
 from gpudash.tui.views.view import put_above
 from gpudash.tui.widgets.edit import Edit
+from gpudash.tui.widgets.filter_prompt import FilterPrompt
 from gpudash.tui.widgets.lines import Footer, Lines, Wheel
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 _TICK_SECONDS = 1.0
 _MARKS = {FeedState.STALE: "STALE", FeedState.RESTARTING: "NO COLLECTOR"}
+_WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
+"""The actions of keys that no text needs."""
 _OF_MAP = frozenset({"paint", "aside"})
 _OF_TABLES = frozenset({"choose_sort", "sort", "reverse"})
 
@@ -138,6 +142,7 @@ class FleetApp(BaseApp):
         + """
     Screen { layout: vertical; overflow: hidden; }
     #body { height: 1fr; }
+    Footer.-covered { display: none; }
     """
     )
     BINDINGS: ClassVar[list[Any]] = bindings(FLEET_KEYS)
@@ -163,6 +168,7 @@ class FleetApp(BaseApp):
         self._cluster, self._findings, self._tables = ClusterPage(), FindingsPage(), table_pages()
         self._header, self._body = Lines(id="header"), Body(id="body")
         self._footer = Footer(id="footer")
+        self.prompt = FilterPrompt(FilteredGpus(model))
         self._body_top = 0
         """Lines of the body above the page."""
         self._footer_lines = 1
@@ -179,6 +185,7 @@ class FleetApp(BaseApp):
         """Stack the panels."""
         yield self._header
         yield self._body
+        yield self.prompt
         yield self._footer
 
     def on_mount(self) -> None:
@@ -229,7 +236,9 @@ class FleetApp(BaseApp):
         if not cells:
             return
         model, theme = self.dashboard, self.dashboard.theme
-        keys, notice = self._keys_here(), self._notice
+        lines = self._page_lines(cells, height)
+        keys = self._keys_here()
+        notice = self._notice(keys, cells)
         bottom = footer(keys, notice, theme, cells)
         if len(bottom) != self._footer_lines:
             self._footer.styles.height = self._footer_lines = len(bottom)
@@ -238,9 +247,11 @@ class FleetApp(BaseApp):
         with self.one_frame():
             top = header(model, self._marks, f"every {self.feed.interval:g}s", cells)
             self._header.show([top], theme.header)
-            self._body.show(self._page_lines(cells, height), theme.base)
+            self._body.show(lines, theme.base)
             self._footer.take_keys(keys, notice)
             self._footer.show(bottom, theme.label)
+            if self.prompt.is_open:
+                self.prompt.draw()
         self.start_display()
 
     def _page_lines(self, cells: int, height: int) -> list[Any]:
@@ -276,14 +287,17 @@ class FleetApp(BaseApp):
             if key.action not in left_out and key.action.partition("(")[0] not in refused
         )
 
-    @property
-    def _notice(self) -> str:
-        """The text of the last line: the result of an action, or an error."""
+    def _notice(self, keys: tuple[Any, ...], cells: int) -> str:
+        """Return the text of the last line: the result of an action, an error, what is in view."""
         if text := self.dashboard.message:
             return text
         if self.feed.error is not None:
             return self.feed.error
-        return "" if self.feed.latest or self.dashboard.snapshot is not EMPTY else "asking hosts"
+        if self.dashboard.snapshot is EMPTY:
+            return "asking hosts"
+        table = self._tables.get(self.dashboard.page)
+        text = table.position(self.dashboard) if table is not None else ""
+        return text if has_room_beside(keys, text, cells) else ""
 
     @property
     def _marks(self) -> list[str]:
@@ -304,6 +318,8 @@ class FleetApp(BaseApp):
         if self.screen.is_modal:
             return action == "suspend_process"
         page = self.dashboard.page
+        if isinstance(self.focused, Edit) and action not in _WHILE_TYPING:
+            return False
         if action in _OF_TABLES and page in ("cluster", "findings"):
             return False
         if action in _OF_MAP and page != "cluster":
@@ -366,6 +382,21 @@ class FleetApp(BaseApp):
             self.leave_with(ExitStatus.OK)
         else:
             self.dashboard.open("gpus", host_key(host))
+
+    # Keys: the filter
+
+    def action_filter(self) -> None:
+        """Open the prompt with the filter in force."""
+        self.prompt.open()
+
+    def on_filter_prompt_changed(self, _message: FilterPrompt.Changed) -> None:
+        """Show what fits so far."""
+        self.outdated = True
+
+    def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
+        """Give the prompt its lines, or the page its own back."""
+        self._footer.set_class(self.prompt.is_open, "-covered")
+        self.call_after_refresh(self.redraw)
 
     # Keys: cursor and order
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.segment import Segment
-from rich.style import Style
 
 from gpudash.fleet.summary import HostRow
 from gpudash.model.text import cut, width
@@ -16,7 +15,6 @@ from gpudash.tui.fleet.paint import Painter
 from gpudash.tui.theme import Theme
 
 _MAX_FINDINGS, _MIN_MAP = 3, 3
-_UNDER_CURSOR = Style(reverse=True)
 _ROOMY = 40
 """Lines from which blank lines set the map apart."""
 
@@ -137,7 +135,7 @@ def _marked(painter: Painter, cells: tuple[Cell | None, ...], index: int, theme:
     for cell in cells:
         text, style = (" ", theme.base) if cell is None else painter.glyph(cell)
         if cell is not None and index in cell.hosts:
-            style = theme.strong + _UNDER_CURSOR
+            text, style = painter.digit(cell), theme.button_focused
         line.append(Segment(text, style))
     return line
 

@@ -98,27 +98,42 @@ def fleet_line(sums: Totals, theme: Theme, cells: int) -> Line:
     for word, count in sums.counts.items():
         style = _count_style(STATE_OF_WORD[word].level, theme)
         texts += [(f" {count:,}", style), (f" {word} ", theme.dim if count else theme.faint)]
-    right: list[Text] = []
-    if sums.utilization is not None:
-        right += [
-            ("mean ", theme.dim),
-            (percent(sums.utilization), theme.strong),
-            ("  ", theme.base),
-        ]
-    if sums.power_mw is not None:
-        limit = "" if sums.limit_mw is None else f" of {kilowatts(sums.limit_mw)}"
-        right += [(kilowatts(sums.power_mw), theme.base), (f"{limit}  ", theme.dim)]
-    if sums.temperature is not None:
-        right += [("max ", theme.dim), (celsius(sums.temperature), theme.base), (" ", theme.base)]
-    while right and _cells(texts) + _cells(right) > cells:
-        # Whole values are left out from the end: each ends in a gap.
-        right.pop()
-        while right and not right[-1][0].endswith(" "):
-            right.pop()
-        if right and right[-1][0] in ("mean ", "max "):
-            right.pop()
-    left = fits_or_cut(texts, cells, theme)
-    return spread(left, [Segment(*text) for text in right], cells, theme.base)
+    right = next(
+        (each for each in _amounts(sums, theme) if _cells(texts) + _cells(each) <= cells), []
+    )
+    return spread(
+        fits_or_cut(texts, cells, theme), [Segment(*text) for text in right], cells, theme.base
+    )
+
+
+def _amounts(sums: Totals, theme: Theme) -> list[list[Text]]:
+    """Return utilization, power and the hottest, each time in fewer words."""
+    strong, base, dim = theme.strong, theme.base, theme.dim
+    mean = percent(sums.utilization)
+    power, limit, hottest = (
+        kilowatts(sums.power_mw),
+        kilowatts(sums.limit_mw),
+        celsius(sums.temperature),
+    )
+    long = [
+        ("mean ", dim),
+        (mean, strong),
+        ("   power ", dim),
+        (power, base),
+        (f" of {limit}", dim),
+    ]
+    return [
+        [*long, ("   hottest ", dim), (f"{hottest} ", base)],
+        [
+            (f" {mean}", strong),
+            (f"  {power}", base),
+            (f" of {limit}", dim),
+            (f"  {hottest} ", base),
+        ],
+        [(f" {mean}", strong), (f"  {power}", base), (f"  {hottest} ", base)],
+        [(f" {mean}", strong), (f"  {power} ", base)],
+        [(f" {mean} ", strong)],
+    ]
 
 
 def _cells(texts: Sequence[Text]) -> int:
@@ -151,9 +166,9 @@ def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         return [Segment(" held idle  ", theme.dim), Segment("none", theme.dim)]
     texts: list[Text] = [(" held idle  ", theme.dim)]
     for user in users:
-        lasting = f" {hours(user.idle_gpu_hours)}" if user.idle_gpu_hours else ""
+        lasting = f" ({hours(user.idle_gpu_hours)})" if user.idle_gpu_hours else ""
         texts += [(f"{user.name} ", theme.owner), (f"{user.held_idle}", theme.warn)]
-        texts.append((f"{lasting}  ", theme.dim))
+        texts.append((f"{lasting}   ", theme.dim))
     return _whole(texts, 3, cells, theme)
 
 

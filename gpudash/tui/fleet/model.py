@@ -18,7 +18,7 @@ from gpudash.fleet.columns import (
     USER_COLUMNS,
     GpuRow,
 )
-from gpudash.fleet.summary import HostRow, Totals, host_rows, totals
+from gpudash.fleet.summary import Fits, HostRow, Totals, host_rows, totals
 from gpudash.model.fleet import (
     FleetFinding,
     FleetHost,
@@ -123,7 +123,7 @@ class FleetModel:
         self._came_from: list[tuple[str, HostKey | None]] = []
         self._filled: set[str] = set()
         """The rankings that are up to date."""
-        self._fits: Callable[[FleetHost, object], bool] | None = None
+        self._fits: Fits | None = None
 
     # What is shown
 
@@ -274,15 +274,10 @@ class FleetModel:
         elif self.is_filtered:
             self.filter_by("", None)
 
-    def filter_by(self, text: str, fits: Callable[[FleetHost, object], bool] | None) -> None:
+    def filter_by(self, text: str, fits: Fits | None) -> None:
         """Show only the GPUs that pass a filter, whose text it is; None for all."""
         self.filter_text, self._fits = text, fits
         self._show(self.snapshot)
-
-    def paint_next(self) -> None:
-        """Paint the map in the next way."""
-        index = PAINTINGS.index(self.painting)
-        self.painting = PAINTINGS[(index + 1) % len(PAINTINGS)]
 
 
 def _gpu_key(row: GpuRow) -> object:

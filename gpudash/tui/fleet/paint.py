@@ -118,6 +118,12 @@ class Painter:
             return self._host(worst)
         return self._several([rows[n] for n in cell.hosts])
 
+    def digit(self, cell: Cell) -> str:
+        """Return the character of a cell under the cursor: a digit where it is a height."""
+        text, _ = self.glyph(cell)
+        level = self._blocks.find(text)
+        return text if level < 0 else str(round(level * 9 / (len(self._blocks) - 1)))
+
     def legend(self) -> str:
         """Return what the letters mean that were used."""
         words = [f"{letter} {word}" for letter, word in self.used.items()]

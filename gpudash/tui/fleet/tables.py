@@ -10,7 +10,7 @@ from rich.segment import Segment
 from gpudash.analysis.table import Column
 from gpudash.fleet.columns import GPU_COLUMNS, HOST_COLUMNS, JOB_COLUMNS, USER_COLUMNS, GpuRow
 from gpudash.tui.draw.grid import MARGIN, Grid
-from gpudash.tui.draw.line import Line, highlighted, joined, spread
+from gpudash.tui.draw.line import Line, highlighted, joined
 from gpudash.tui.fleet.head import state_sentence
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.listing import Ranking
@@ -57,11 +57,14 @@ class TablePage(Generic[Row]):
         index = ranking.cursor - window.start
         drawn[index] = highlighted(drawn[index], theme, cells)
         titles = self._grid.heading(theme, sorted_by=ranking.sort_key, down=ranking.descending)
-        position = []
-        if len(rows) < len(ranking.rows):
-            text = f" {window.start + 1}-{window.stop} of {len(ranking.rows):,} "
-            position = [Segment(text, theme.heading)]
-        return [spread(titles, position, cells, theme.base), *drawn]
+        return [titles, *drawn]
+
+    def position(self, model: FleetModel) -> str:
+        """Return which rows are in view, empty where all are: `1-20 of 1,000`."""
+        count = len(self._ranking(model).rows)
+        if self._shown >= count:
+            return ""
+        return f"{self._top + 1}-{self._top + self._shown} of {count:,}"
 
     def empty_text(self, model: FleetModel) -> str:
         """Return why there are no rows."""

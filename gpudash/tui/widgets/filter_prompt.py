@@ -1,9 +1,9 @@
-"""The prompt that filters the processes as the filter is typed."""
+"""The prompt that filters what is listed as the filter is typed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from rich.highlighter import Highlighter
 from rich.segment import Segment
@@ -36,8 +36,118 @@ _MIN_BESIDE = 48
 _NOTHING_FITS = "No process fits; Esc shows all"
 
 
+class Filtered(Protocol):
+    """What a filter narrows down."""
+
+    @property
+    def theme(self) -> Theme:
+        """How it is drawn."""
+
+    @property
+    def text(self) -> str:
+        """The filter in force."""
+
+    @property
+    def examples(self) -> Sequence[str]:
+        """What a filter may consist of."""
+
+    @property
+    def note(self) -> str:
+        """How much the filter leaves."""
+
+    @property
+    def hint(self) -> str:
+        """Why nothing fits, as far as the filter itself shows; empty where something does."""
+
+    @property
+    def warning(self) -> str:
+        """What to report of a filter that is kept though nothing fits, empty where some does."""
+
+    def begin(self) -> None:
+        """Note what is shown, for `take_back`."""
+
+    def follow_cursor(self) -> None:
+        """Note what is under the cursor, which goes back there whenever that fits."""
+
+    def apply(self, text: str) -> FilterError | None:
+        """Show what fits, without regard to a word that is wrong or not yet whole; return that."""
+
+    def take_back(self) -> None:
+        """Show what was shown at the beginning."""
+
+    def report(self, message: str) -> None:
+        """Show a message, or none."""
+
+
+class FilteredProcesses:
+    """The processes of the main screen."""
+
+    examples = tuple(term.example for term in TERMS)
+
+    def __init__(self, dashboard: DashboardModel) -> None:
+        self._dashboard = dashboard
+        self._before: Filter = EVERYTHING
+        self._anchor: Key | None = None
+        """The process under the cursor when the prompt was opened, or moved to since."""
+
+    @property
+    def theme(self) -> Theme:
+        """That of the screen."""
+        return self._dashboard.theme
+
+    @property
+    def text(self) -> str:
+        """The filter in force."""
+        return self._dashboard.listing.filter.text
+
+    @property
+    def note(self) -> str:
+        """How many processes fit, of how many."""
+        return share(self._dashboard.listing)
+
+    @property
+    def hint(self) -> str:
+        """Why nothing fits, as far as the filter itself shows."""
+        listing = self._dashboard.listing
+        if listing.matching or not listing.everything:
+            return ""
+        return hint(listing.filter.text, [row.label for row in self._dashboard.devices.rows])
+
+    @property
+    def warning(self) -> str:
+        """Why a filter that fits no process does not, empty where some fit."""
+        listing = self._dashboard.listing
+        if not listing.filter.clauses or listing.matching or not listing.everything:
+            return ""
+        return self.hint or _NOTHING_FITS
+
+    def begin(self) -> None:
+        """Note the filter in force and the process under the cursor."""
+        self._before = self._dashboard.listing.filter
+        self.follow_cursor()
+
+    def follow_cursor(self) -> None:
+        """Note the process under the cursor."""
+        self._anchor = self._dashboard.listing.selected_key
+
+    def apply(self, text: str) -> FilterError | None:
+        """Show the processes that fit."""
+        wanted, error = _understood(text)
+        if wanted is not None:
+            self._dashboard.listing.filter_by(wanted, anchor=self._anchor)
+        return error
+
+    def take_back(self) -> None:
+        """Filter as before."""
+        self._dashboard.listing.filter_by(self._before, anchor=self._anchor)
+
+    def report(self, message: str) -> None:
+        """Show a message in the footer."""
+        self._dashboard.message = message
+
+
 class FilterPrompt(Vertical):
-    """Narrows the processes down to what is typed; below it stands what is wrong with that."""
+    """Narrows a list down to what is typed; below it stands what is wrong with that."""
 
     DEFAULT_CSS = """
     FilterPrompt { display: none; height: auto; }
@@ -63,15 +173,12 @@ class FilterPrompt(Vertical):
     error: var[FilterError | None] = var(None)
     """What is wrong with the filter."""
 
-    def __init__(self, dashboard: DashboardModel) -> None:
+    def __init__(self, filtered: Filtered) -> None:
         super().__init__(id="prompt")
-        self._dashboard = dashboard
+        self._filtered = filtered
         self.edit = Edit(highlighter=_WrongWord(self))
         self._note, self._below = Static(markup=False), Static(markup=False)
         self._drawn: object = None
-        self._before: Filter = EVERYTHING
-        self._anchor: Key | None = None
-        """The process under the cursor when the prompt was opened, or moved to since."""
         self.lines = 2
         """That it takes."""
 
@@ -91,11 +198,10 @@ class FilterPrompt(Vertical):
 
     def open(self) -> None:
         """Begin with the filter in force."""
-        listing = self._dashboard.listing
-        self._before, self.error = listing.filter, None
-        self.follow_cursor()
+        self.error = None
+        self._filtered.begin()
         with self.edit.prevent(Edit.Changed):
-            self.edit.value = listing.filter.text
+            self.edit.value = self._filtered.text
         self.edit.cursor_position = len(self.edit.value)
         # Both take effect at once, so that the next key is already typed.
         self.display = True
@@ -109,26 +215,24 @@ class FilterPrompt(Vertical):
         self.post_message(self.Resized())
 
     def follow_cursor(self) -> None:
-        """Note the process under the cursor, which goes back there whenever that fits."""
-        self._anchor = self._dashboard.listing.selected_key
+        """Note what is under the cursor, which goes back there whenever that fits."""
+        self._filtered.follow_cursor()
 
     def _apply(self, text: str) -> None:
         """Show what fits so far, without regard to a word that is wrong or not yet whole."""
-        wanted, self.error = _understood(text)
-        if wanted is not None:
-            self._dashboard.listing.filter_by(wanted, anchor=self._anchor)
+        self.error = self._filtered.apply(text)
         self.post_message(self.Changed())
 
     def action_keep(self) -> None:
         """Close, unless the filter is wrong."""
         if self.error is None:
-            self._dashboard.message = self._warning
+            self._filtered.report(self._filtered.warning)
             self.close()
 
     def action_abandon(self) -> None:
         """Close as if nothing had been typed."""
-        self._dashboard.listing.filter_by(self._before, anchor=self._anchor)
-        self._dashboard.message = ""
+        self._filtered.take_back()
+        self._filtered.report("")
         self.close()
 
     action_abandon_empty = action_abandon
@@ -139,26 +243,10 @@ class FilterPrompt(Vertical):
             return not self.edit.value
         return super().check_action(action, parameters)
 
-    @property
-    def _warning(self) -> str:
-        """Why a filter that fits no process does not, empty where some fit."""
-        listing = self._dashboard.listing
-        if not listing.filter.clauses or listing.matching or not listing.everything:
-            return ""
-        return self._hint or _NOTHING_FITS
-
-    @property
-    def _hint(self) -> str:
-        """Why nothing fits, as far as the filter itself shows."""
-        listing = self._dashboard.listing
-        if listing.matching or not listing.everything:
-            return ""
-        return hint(listing.filter.text, [row.label for row in self._dashboard.devices.rows])
-
     def draw(self) -> None:
         """Draw what is wrong with the filter, or what could follow, and how much it leaves."""
-        theme, cells = self._dashboard.theme, self.app.size.width
-        note = f" {share(self._dashboard.listing)} "
+        theme, cells = self._filtered.theme, self.app.size.width
+        note = f" {self._filtered.note} "
         if cells - len(_SIGN) - width(note) < _MIN_INPUT:
             note = ""
         below = self._lines_below(theme, cells)
@@ -176,11 +264,12 @@ class FilterPrompt(Vertical):
         if self.error is not None:
             column = len(_SIGN) - round(self.edit.scroll_offset.x)
             return complaint(self.edit.value, self.error, theme, cells, column)
-        if self._hint:
-            parts = fold(self._hint, max(1, cells - 2))[:_MAX_COMPLAINT]
+        hint = self._filtered.hint
+        if hint:
+            parts = fold(hint, max(1, cells - 2))[:_MAX_COMPLAINT]
             return [[Segment(f" {part}", theme.notice)] for part in parts]
         keys = [("Enter", "keep"), ("Esc", "take back")]
-        return [advice(keys + [(term.example, "") for term in TERMS], theme, cells)]
+        return [advice(keys + [(each, "") for each in self._filtered.examples], theme, cells)]
 
 
 class _WrongWord(Highlighter):
