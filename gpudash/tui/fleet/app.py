@@ -17,6 +17,7 @@ from gpudash.fleet.columns import GpuRow
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetHost, FleetSnapshot
 from gpudash.model.units import duration
+from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, screenshot
 from gpudash.tui.base import BaseApp
 from gpudash.tui.bindings import bindings, keys_in_force, remap
@@ -48,16 +49,11 @@ _OF_MAP = frozenset({"paint", "aside"})
 _OF_TABLES = frozenset({"choose_sort", "sort", "reverse"})
 
 
-class FleetReceived(Protocol):
-    """A snapshot of many hosts, and the line that it was decoded from."""
+class Collector(Protocol):
+    """A collector that takes requests."""
 
-    @property
-    def snapshot(self) -> FleetSnapshot:
-        """The snapshot."""
-
-    @property
-    def line(self) -> bytes:
-        """Its line."""
+    def ask(self, request: bytes) -> None:
+        """Send it a line, which replaces the last."""
 
 
 class FleetFeed(Protocol):
@@ -91,10 +87,14 @@ class FleetFeed(Protocol):
     def age(self) -> float:
         """Seconds since the last snapshot arrived, or since the start if none did."""
 
+    @property
+    def collector(self) -> Collector | None:
+        """What can be asked for other instants and charts, None for a recording."""
+
     def attach(
         self,
         loop: asyncio.AbstractEventLoop,
-        on_snapshots: Callable[[Sequence[Any], bool], None],
+        on_snapshots: Callable[[Sequence[Received[FleetSnapshot]], bool], None],
         on_change: Callable[[], None],
     ) -> None:
         """Deliver snapshots on this loop, and report changes of anything else by `on_change`."""
@@ -202,7 +202,7 @@ class FleetApp(BaseApp):
 
     # The feed
 
-    def _receive(self, received: Sequence[FleetReceived], _after_jump: bool) -> None:
+    def _receive(self, received: Sequence[Received[FleetSnapshot]], _after_jump: bool) -> None:
         """Take what the feed brings; while time stands still it is only kept for later."""
         for each in received:
             if self.dashboard.receive(each.snapshot, each.line):

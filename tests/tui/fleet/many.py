@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpudash.feed.protocol import FeedState
 from gpudash.model.fleet import (
@@ -12,20 +12,18 @@ from gpudash.model.fleet import (
     FleetFinding,
     FleetHost,
     FleetJob,
+    FleetRequest,
     FleetSnapshot,
     FleetSource,
     FleetUser,
+    decode_request,
     encode,
 )
 from gpudash.model.text import SafeText
+from gpudash.model.wire import Received
 
 INSTANT = datetime(2026, 11, 23, 2, 14, tzinfo=timezone.utc)
 GIB = 1 << 30
-
-
-class Received(NamedTuple):
-    snapshot: FleetSnapshot
-    line: bytes
 
 
 def device(index: int, status: str = "busy", **fields: Any) -> FleetDevice:
@@ -145,11 +143,19 @@ class HandFleetFeed:
         self.state = FeedState.LIVE
         self.age = 0.0
         self.stopped = False
+        self.asked: list[FleetRequest] = []
+
+    @property
+    def collector(self) -> HandFleetFeed:
+        return self
+
+    def ask(self, request: bytes) -> None:
+        self.asked.append(decode_request(request))
 
     def attach(
         self,
         loop: object,
-        on_snapshots: Callable[[list[Received], bool], None],
+        on_snapshots: Callable[[list[Received[FleetSnapshot]], bool], None],
         on_change: Callable[[], None],
     ) -> None:
         self._on_snapshots, self._on_change = on_snapshots, on_change
