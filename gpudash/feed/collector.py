@@ -125,8 +125,13 @@ class CollectorProcess:
     @property
     def last_error(self) -> SafeText | None:
         """The last line that it wrote to stderr, None if there is none."""
-        lines = [line for line in self._errors.splitlines() if line.strip()]
-        return clean_bytes(lines[-1].strip(), _ERROR_LINE) if lines else None
+        return self.errors[-1] if self.errors else None
+
+    @property
+    def errors(self) -> list[SafeText]:
+        """The last lines that it wrote to stderr, without empty ones."""
+        lines = [line.strip() for line in self._errors.splitlines() if line.strip()]
+        return [clean_bytes(line, _ERROR_LINE) for line in lines]
 
     def send(self, line: bytes) -> None:
         """Write to its stdin; it may have ended."""

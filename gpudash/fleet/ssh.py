@@ -1,0 +1,215 @@
+"""The system's ssh to one host: its command, what runs at the far end, and why it ended.
+
+All else is left to the user's ssh_config: names, users, ports, keys, agents, jump hosts, how
+strictly host keys are checked. The far end runs one constant command of ours, in which nothing
+that a user or a host chose takes part; it works in any login shell (sh, csh, fish).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpudash.fleet import remote_smi
+from gpudash.fleet.names import check_host
+from gpudash.model import wire
+from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.fleet import HostState
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean
+
+HELLO = b"gpudash-link"
+"""The first line of ours from the far end: what is before it is a banner."""
+
+# ControlMaster: a live master connection is used, but ours never becomes one: it ends when gpudash
+# ends, and would take the user's own sessions with it. RemoteCommand: one in the ssh_config makes
+# ssh refuse ours.
+_OPTIONS = (
+    *("-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"),
+    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
+    *("-o", "ClearAllForwardings=yes", "-o", "PermitLocalCommand=no", "-o", "RemoteCommand=none"),
+    *("-o", "ControlMaster=no", "-o", "LogLevel=ERROR", "-o", "EscapeChar=none"),
+)
+_TERMINAL_OPTIONS = ("-t", "-x", "-o", "ClearAllForwardings=yes", "-o", "RemoteCommand=none")
+
+_REMOTE_PATH = re.compile(r"(~/|/)[A-Za-z0-9_./+-]+")
+_PLAIN_START = b'{"schema"'
+
+
+class Ending(NamedTuple):
+    """Why a connection ended."""
+
+    state: HostState
+    message: str
+
+
+def ssh_command(
+    host: str,
+    remote_command: str,
+    *,
+    config: str | None = None,
+    terminal: bool = False,
+) -> list[str]:
+    """Return the command that runs one at the far end; raises UsageError for a bad host, or no ssh.
+
+    `config` is ssh's -F. With `terminal` the far end has one and may ask for passwords.
+    """
+    check_host(host)
+    ssh = shutil.which("ssh")
+    if ssh is None:
+        raise UsageError("ssh is not installed: --host needs OpenSSH's client (openssh-client)")
+    options = _TERMINAL_OPTIONS if terminal else _OPTIONS
+    file = () if config is None else ("-F", config)
+    return [ssh, *options, *file, "--", host, remote_command]
+
+
+def stream_command(
+    host: str, *, config: str | None = None, gpudash: str | None = None
+) -> list[str]:
+    """Return the command whose stdout is read by `decode_line`, as that of a local collector.
+
+    It takes `--interval S` behind it and other intervals by stdin. `gpudash` is its path at the far
+    end where it is not on the PATH nor in ~/.local/bin.
+    """
+    return ssh_command(host, collect_script(gpudash, "--json"), config=config)
+
+
+def gpudash_command(
+    host: str,
+    *words: str,
+    config: str | None = None,
+    gpudash: str | None = None,
+    terminal: bool = True,
+) -> list[str]:
+    """Return the command that runs gpudash at the far end with these arguments, as for `kill`.
+
+    Exit status 127: there is no gpudash.
+    """
+    found = f'{_each_gpudash(gpudash)} exec "$g" "$@"; done'
+    script = f"{found}; echo gpudash: not found >&2; exit {_NOT_FOUND}"
+    arguments = " ".join(map(shlex.quote, ("gpudash", *words)))
+    return ssh_command(host, f"sh -c '{script}' {arguments}", config=config, terminal=terminal)
+
+
+def collect_script(gpudash: str | None, *options: str) -> str:
+    """Return the command of the far end: gpudash with these options, else nvidia-smi and ps.
+
+    With `--once` among the options either gives one document. What follows the command is passed
+    on to gpudash.
+    """
+    once = "--once" in options
+    return (
+        f"sh -c 'echo {HELLO.decode()}; {_each_gpudash(gpudash)} "
+        f"GPUDASH_CONTROLLED=1; export GPUDASH_CONTROLLED; "
+        f'exec "$g" {" ".join(options)} "$@"; done; '
+        f"{remote_smi.script(once=once)}' gpudash"
+    )
+
+
+def _each_gpudash(path: str | None) -> str:
+    """Return the head of a shell's loop that is entered with `$g` where that is an executable."""
+    paths = ["gpudash", '"$HOME/.local/bin/gpudash"']
+    if path is not None:
+        if not _REMOTE_PATH.fullmatch(path):
+            raise UsageError(
+                f"invalid path of gpudash at the far end {clean(path, 60)!r}: "
+                "expected one such as /opt/gpudash/bin/gpudash"
+            )
+        paths.insert(0, f'"$HOME/{path[2:]}"' if path.startswith("~/") else path)
+    return f'for g in {" ".join(paths)}; do command -v "$g" >/dev/null 2>&1 || continue;'
+
+
+def decode_line(line: bytes) -> Snapshot | None:
+    """Return the snapshot of a line from the far end, None for one of a banner.
+
+    Raises WireError for one that is neither.
+    """
+    if line.startswith(_PLAIN_START):
+        return wire.decode(line)
+    if line.startswith(remote_smi.START):
+        return remote_smi.decode(line)
+    return None
+
+
+def ending(status: int | None, errors: Sequence[str], *, had_answer: bool) -> Ending:
+    """Return why ssh ended: its exit status, its errors, and whether there was a document.
+
+    Status 255 is that of ssh itself, any other that of the far end.
+    """
+    error = errors[-1] if errors else ""
+    if not had_answer:
+        for state, words in _REASONS:
+            for line in errors:
+                if any(word in line.lower() for word in words):
+                    return Ending(state, line)
+    if status == _NOT_FOUND:
+        return Ending("no-gpudash", error or "neither gpudash nor nvidia-smi was found there")
+    if status in _NO_GPUS:
+        return Ending("no-gpus", error.removeprefix("gpudash: ") or f"exit status {status}")
+    if had_answer:
+        return Ending("lost-contact", error or _describe(status))
+    if status == _SSH_FAILED or (status is not None and status < 0):
+        return Ending("down", error or _describe(status))
+    return Ending("garbled", error or _describe(status))
+
+
+def _describe(status: int | None) -> str:
+    if status is None:
+        return "the connection was closed"
+    if status < 0:
+        return f"ssh was ended by signal {-status}"
+    return "the connection ended" if status == 0 else f"exit status {status}"
+
+
+_NOT_FOUND, _SSH_FAILED = 127, 255
+_NO_GPUS = frozenset({*range(3, 31), 999 % 256}) - {ExitStatus.USAGE}
+"""How gpudash ends that NVML refused: with NVML's return value."""
+_REASONS: Sequence[tuple[HostState, Sequence[str]]] = (
+    (
+        "host-key",
+        (
+            "host key verification failed",
+            "remote host identification has changed",
+            "no matching host key type",
+        ),
+    ),
+    (
+        "no-access",
+        (
+            "pam_slurm",
+            "no active jobs on this node",
+            "you do not have a job",
+            "access denied: user",
+        ),
+    ),
+    (
+        "auth",
+        (
+            "permission denied",
+            "too many authentication failures",
+            "no more authentication methods",
+            "not allowed because",
+            "account has expired",
+            "account is not available",
+            "password has expired",
+            "password change required",
+        ),
+    ),
+    (
+        "down",
+        (
+            "could not resolve",
+            "connection refused",
+            "connection timed out",
+            "operation timed out",
+            "no route to host",
+            "network is unreachable",
+            "banner exchange",
+            "kex_exchange_identification",
+        ),
+    ),
+)
+"""What ssh writes to stderr, in the order in which it decides."""
