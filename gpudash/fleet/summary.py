@@ -42,22 +42,15 @@ class HostRow(NamedTuple):
     jobs: tuple[str, ...]
     users: tuple[str, ...]
 
+    missing: int
+    """GPUs that it should have and has not."""
+    problem: State | None
+    """The worst that is wrong with one of its GPUs, None for nothing."""
+
     @property
     def is_known(self) -> bool:
         """Whether its values are of now, as far as its age goes."""
         return self.host.state == "ok"
-
-    @property
-    def missing(self) -> int:
-        """GPUs that it should have and has not."""
-        expected = self.host.expected_devices or 0
-        return max(0, expected - sum(1 for each in self.host.devices if not each.parent_uuid))
-
-    @property
-    def problem(self) -> State | None:
-        """The worst that is wrong with one of its GPUs, None for nothing."""
-        words = _PROBLEMS.intersection(self.counts)
-        return STATE_OF_WORD[min(words, key=_RANKS.__getitem__)] if words else None
 
     def count(self, state: State) -> int:
         """Return how many GPUs are in a state."""
@@ -91,9 +84,8 @@ class HostRow(NamedTuple):
         score = _SEVERITY[self.level] * 1e6
         if not self.is_known:
             return score + 1e4 * max(self.gpus, self.host.expected_devices or 0, 1)
-        problem = self.problem
-        if problem is not None:
-            score += 1e4 * self.count(problem)
+        if self.problem is not None:
+            score += 1e4 * self.count(self.problem)
         return score + 1e4 * self.missing + 10 * self.count(HELD) + self.count(UNKNOWN)
 
 
@@ -177,6 +169,8 @@ def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
         degrees = device.temperature_celsius
         if degrees is not None and (hottest is None or degrees > hottest):
             hottest = degrees
+    problems = _PROBLEMS.intersection(counts)
+    whole = sum(1 for each in host.devices if each.parent_uuid is None)
     return HostRow(
         host,
         devices,
@@ -190,6 +184,8 @@ def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
         hottest,
         tuple(jobs),
         tuple(users),
+        max(0, (host.expected_devices or 0) - whole),
+        STATE_OF_WORD[min(problems, key=_RANKS.__getitem__)] if problems else None,
     )
 
 

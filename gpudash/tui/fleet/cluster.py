@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.segment import Segment
 
 from gpudash.fleet.summary import HostRow
@@ -9,10 +11,10 @@ from gpudash.model.text import cut, width
 from gpudash.tui.draw.devices import worst
 from gpudash.tui.draw.line import Line, cells_of, joined, spread
 from gpudash.tui.fleet.head import free_line, held_line, host_line
-from gpudash.tui.fleet.heatmap import Arrangement, Cell, arrange
+from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
 from gpudash.tui.fleet.model import FleetModel, host_key
-from gpudash.tui.fleet.paint import Painter
-from gpudash.tui.theme import Theme
+from gpudash.tui.fleet.paint import PAINTINGS, Painter
+from gpudash.tui.theme import PLAIN, Theme
 
 _MAX_FINDINGS, _MIN_MAP = 3, 3
 _ROOMY = 40
@@ -25,6 +27,10 @@ class ClusterPage:
     def __init__(self) -> None:
         self._arrangement = Arrangement("a host", 0, ())
         self._arranged_for: object = None
+        self._painter = Painter(PAINTINGS[0], (), PLAIN)
+        self._painted: list[Line] = []
+        """The map without its cursor."""
+        self._painted_for: tuple[object, ...] | None = None
         self._map_top = 0
         self._findings_top = 0
         self._shown_findings = 0
@@ -40,9 +46,8 @@ class ClusterPage:
         self._arrange(model, cells - 2, max(0, room))
         selected = model.selected_host
         index = next((n for n, row in enumerate(model.rows) if row is selected), -1)
-        painter = Painter(model.painting, model.rows, theme)
-        drawn = self._map(painter, index, theme)
-        title = self._title(model, painter, theme, cells)
+        drawn = self._map(model, index, theme)
+        title = self._title(model, theme, cells)
         self._map_top = len(top) + spaced + 1
         drawn += [[] for _ in range(room - len(drawn))]
         others = self._others(index)
@@ -100,33 +105,48 @@ class ClusterPage:
             self._arranged_for = shape, cells, height
             self._arrangement = arrange(model.rows, cells, height)
 
-    def _map(self, painter: Painter, index: int, theme: Theme) -> list[Line]:
+    def _map(self, model: FleetModel, index: int, theme: Theme) -> list[Line]:
         """Return the lines of the map with the host under the cursor marked."""
-        lines = []
-        label_cells = self._arrangement.label_cells
-        for pieces in self._arrangement.lines:
-            line: Line = [Segment(" ", theme.base)]
-            x = 0
-            for piece in pieces:
-                label = piece.label + " " * (label_cells - width(piece.label))
-                line.append(Segment(" " * (piece.x - x) + label, theme.dim))
-                drawn = painter.line(piece.cells)
-                if any(cell is not None and index in cell.hosts for cell in piece.cells):
-                    drawn = _marked(painter, piece.cells, index, theme)
-                line += drawn
-                x = piece.x + label_cells + len(piece.cells)
-            lines.append(joined(line))
+        key = model.revision, model.painting, id(self._arrangement), id(theme)
+        if self._painted_for != key:
+            self._painted_for = key
+            self._painter = Painter(model.painting, model.rows, theme)
+            self._painted = [self._line(pieces, -1, theme) for pieces in self._arrangement.lines]
+        lines = list(self._painted)
+        for y, pieces in enumerate(self._arrangement.lines):
+            if any(_has(piece, index) for piece in pieces):
+                lines[y] = self._line(pieces, index, theme)
         return lines
 
-    def _title(self, model: FleetModel, painter: Painter, theme: Theme, cells: int) -> Line:
+    def _line(self, pieces: Sequence[Piece], index: int, theme: Theme) -> Line:
+        """Return a line of the map, the host `index` as under the cursor."""
+        label_cells = self._arrangement.label_cells
+        line: Line = [Segment(" ", theme.base)]
+        x = 0
+        for piece in pieces:
+            label = piece.label + " " * (label_cells - width(piece.label))
+            line.append(Segment(" " * (piece.x - x) + label, theme.dim))
+            if _has(piece, index):
+                line += _marked(self._painter, piece.cells, index, theme)
+            else:
+                line += self._painter.line(piece.cells)
+            x = piece.x + label_cells + len(piece.cells)
+        return joined(line)
+
+    def _title(self, model: FleetModel, theme: Theme, cells: int) -> Line:
         """Return what is painted, how, and what the letters mean."""
         left = [
             Segment(f" {model.painting.title}", theme.title),
             Segment(f"  a cell is {self._arrangement.unit}", theme.dim),
         ]
         room = cells - cells_of(left) - 3
-        text = cut(painter.legend(), max(0, room), mark=theme.glyphs.ellipsis)
+        text = cut(self._painter.legend(), max(0, room), mark=theme.glyphs.ellipsis)
         return spread(left, [Segment(f"{text} ", theme.dim)], cells, theme.base)
+
+
+def _has(piece: Piece, index: int) -> bool:
+    """Whether a host is in a run of cells."""
+    return index >= 0 and any(cell is not None and index in cell.hosts for cell in piece.cells)
 
 
 def _marked(painter: Painter, cells: tuple[Cell | None, ...], index: int, theme: Theme) -> Line:

@@ -7,7 +7,8 @@ cell a GPU, then groups with a cell a host, at last one for several hosts of a g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from math import ceil
 from typing import NamedTuple
@@ -20,6 +21,8 @@ _GAP = 2
 _MAX_LABEL, _MIN_INNER = 18, 4
 _SHORT_LABEL = 10
 """Of a group, whose name matters less than room for cells."""
+_MAX_GAP = 10
+"""Cells that two columns of groups may stand further apart than they must."""
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -93,7 +96,12 @@ class Arrangement(NamedTuple):
 
 def ordered(rows: Sequence[HostRow]) -> list[HostRow]:
     """Return hosts by their groups, numbers within names by their value."""
-    return sorted(rows, key=lambda row: (_natural(row.host.group or ""), _natural(row.host.name)))
+    return sorted(rows, key=lambda row: _order(row.host.group or "", row.host.name))
+
+
+@lru_cache(maxsize=1 << 16)
+def _order(group: str, name: str) -> tuple[list[tuple[int, int, str]], ...]:
+    return _natural(group), _natural(name)
 
 
 def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
@@ -103,57 +111,83 @@ def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
         for label, found in groupby(enumerate(rows), lambda pair: pair[1].host.group or "")
     ]
     sizes = [max(1, row.gpus or row.host.expected_devices or 0) for row in rows]
-    singles = [(row.host.name, [n]) for n, row in enumerate(rows)]
-    by_gpu = [[Cell((n,), gpu) for gpu in range(size)] for n, size in enumerate(sizes)]
-    for labelled, limit, gap in ((singles, _MAX_LABEL, 0), (groups, _SHORT_LABEL, 1)):
-        runs = [(label, [by_gpu[n] for n in found]) for label, found in labelled]
-        if found := _fitted(runs, "a GPU", cells, height, limit, gap):
+
+    def by_gpu(unit: tuple[int, ...]) -> list[Cell]:
+        return [Cell(unit, gpu) for gpu in range(sizes[unit[0]])]
+
+    def as_one(unit: tuple[int, ...]) -> list[Cell]:
+        return [Cell(unit)]
+
+    singles = [
+        _Run(row.host.name, [(n,)], [size])
+        for n, (row, size) in enumerate(zip(rows, sizes, strict=True))
+    ]
+    whole = [_Run(label, [(n,) for n in ns], [sizes[n] for n in ns]) for label, ns in groups]
+    for runs, limit, gap in ((singles, _MAX_LABEL, 0), (whole, _SHORT_LABEL, 1), (whole, 6, 0)):
+        if found := _fitted(runs, "a GPU", by_gpu, cells, height, limit, gap):
             return found
     for several in range(max(1, len(rows) // max(1, cells * height)), len(rows) + 1):
-        runs = [
-            (label, [[Cell(tuple(part))] for part in _parts(found, several)])
-            for label, found in groups
-        ]
+        units = [(label, list(_parts(ns, several))) for label, ns in groups]
+        runs = [_Run(label, found, [1] * len(found)) for label, found in units]
         unit = "a host" if several == 1 else f"{several} hosts"
-        dense = [(label, [by_gpu[n] for n in found]) for label, found in groups]
-        if several == 1 and (found_map := _fitted(dense, "a GPU", cells, height, 6, 0)):
-            return found_map
-        if found_map := _fitted(runs, unit, cells, height, _SHORT_LABEL, 0):
-            return found_map
+        if found := _fitted(runs, unit, as_one, cells, height, _SHORT_LABEL, 0):
+            return found
     return Arrangement("a host", 0, ())
 
 
+class _Run(NamedTuple):
+    """A group: hosts, one or several to a unit, and the cells that each unit takes."""
+
+    label: str
+    units: list[tuple[int, ...]]
+    sizes: list[int]
+
+
 def _fitted(
-    runs: Sequence[tuple[str, list[list[Cell]]]],
+    runs: Sequence[_Run],
     unit: str,
+    draw: Callable[[tuple[int, ...]], list[Cell]],
     cells: int,
     height: int,
     limit: int,
     gap: int,
 ) -> Arrangement | None:
     """Return groups in as few columns as they fit into, None if they do not."""
-    longest = max((width(label) for label, _ in runs), default=0)
-    label_cells = min(limit, longest) + (longest > 0)
-    total = sum(len(hosts) for _, hosts in runs)
-    if not height or total == 0 or sum(len(h) for _, hs in runs for h in hs) > cells * height:
+    widest = max((max(run.sizes) for run in runs), default=0)
+    if not height or not widest or sum(sum(run.sizes) for run in runs) > cells * height:
         return None
+    longest = max(width(run.label) for run in runs)
+    label_cells = min(limit, longest) + (longest > 0)
     for columns in range(1, cells):
         room = (cells + _GAP) // columns - _GAP - label_cells
-        widest = max(len(host) for _, hosts in runs for host in hosts)
         if room < max(min(_MIN_INNER, widest), widest):
             return None
-        lines = [
-            (label if first else "", line)
-            for label, hosts in runs
-            for first, line in _wrapped(hosts, room, gap)
-        ]
-        deep = ceil(len(lines) / columns)
+        deep = ceil(sum(_line_count(run.sizes, room, gap) for run in runs) / columns)
         if deep <= height:
-            step = room + label_cells + _GAP
-            used = max(len(line) for _, line in lines) + label_cells + _GAP
-            step = min(step, max(used, (cells + _GAP) // columns))
-            return Arrangement(unit, label_cells, _placed(lines, deep, step, label_cells))
-    return None
+            break
+    else:
+        return None
+    lines = [
+        (run.label if first else "", line)
+        for run in runs
+        for first, line in _wrapped([draw(each) for each in run.units], room, gap)
+    ]
+    used = max(len(line) for _, line in lines) + label_cells + _GAP
+    step = max(used, min((cells + _GAP) // columns, used + _MAX_GAP))
+    return Arrangement(unit, label_cells, _placed(lines, deep, step, label_cells))
+
+
+def _line_count(sizes: Sequence[int], room: int, gap: int) -> int:
+    """Return how many lines of `room` cells hosts of these sizes take."""
+    if sizes.count(sizes[0]) == len(sizes):
+        return ceil(len(sizes) / ((room + gap) // (sizes[0] + gap)))
+    lines, used = 1, 0
+    for size in sizes:
+        between = gap if used else 0
+        if used and used + between + size > room:
+            lines, used, between = lines + 1, 0, 0
+        used += between + size
+    return lines
 
 
 def _wrapped(
@@ -186,9 +220,9 @@ def _placed(
     )
 
 
-def _parts(indices: Sequence[int], several: int) -> Iterator[Sequence[int]]:
+def _parts(indices: Sequence[int], several: int) -> Iterator[tuple[int, ...]]:
     for start in range(0, len(indices), several):
-        yield indices[start : start + several]
+        yield tuple(indices[start : start + several])
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

@@ -87,6 +87,8 @@ class FleetModel:
         """`may_enter` is whether the local screen of a host can be shown, as by ssh."""
         self.may_enter = may_enter
         self.snapshot = EMPTY
+        self.revision = 0
+        """Counts what was shown."""
         self.latest = EMPTY
         """The newest that arrived; another one is shown while time stands still."""
         self.history = FleetHistory()
@@ -164,6 +166,7 @@ class FleetModel:
 
     def _show(self, snapshot: FleetSnapshot) -> None:
         self.snapshot = snapshot
+        self.revision += 1
         self._filled.clear()
         self.rows = ordered(host_rows(snapshot, self._fits))
         self.totals = self.everything = totals(self.rows)

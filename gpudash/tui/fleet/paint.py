@@ -85,6 +85,9 @@ class Painter:
         self._rows, self._theme, self._painting = rows, theme, painting
         self._blocks = theme.glyphs.eighths[1:] if not theme.is_ascii else "0123456789"
         self._free = _FREE_ASCII if theme.is_ascii else _FREE
+        self._gpus_of: HostRow | None = None
+        self._gpus: list[FleetDevice] = []
+        """The GPUs of that host, whose cells are painted one after another."""
         self._names: dict[str, tuple[str, str]] = {}
         if painting.key == "driver":
             self._name(Counter(row.host.driver_version or "?" for row in rows if row.is_known))
@@ -199,7 +202,10 @@ class Painter:
         glyph = self._of_host(row)
         if glyph is not None:
             return glyph
-        gpus = [device for device in row.devices if device.parent_uuid is None]
+        if self._gpus_of is not row:
+            self._gpus_of = row
+            self._gpus = [device for device in row.devices if device.parent_uuid is None]
+        gpus = self._gpus
         if number >= len(gpus):
             return self._letter(_MISSING, "missing", self._theme.critical)
         device, key = gpus[number], self._painting.key
