@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
-from gpudash.fleet.summary import HostRow
 from gpudash.model.text import cut, width
 from gpudash.tui.draw.devices import worst
-from gpudash.tui.draw.line import Line, cells_of, joined, spread
+from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.fleet.head import free_line, held_line, host_line
 from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
 from gpudash.tui.fleet.model import FleetModel, host_key
@@ -17,8 +16,8 @@ from gpudash.tui.fleet.paint import PAINTINGS, Painter
 from gpudash.tui.theme import PLAIN, Theme
 
 _MAX_FINDINGS, _MIN_MAP = 3, 3
-_ROOMY = 40
-"""Lines from which blank lines set the map apart."""
+_WIDE = 160
+"""Cells in which two lines stand side by side."""
 
 
 class ClusterPage:
@@ -37,22 +36,21 @@ class ClusterPage:
 
     def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return everything, the map in what the rest leaves."""
-        top = [held_line(model, theme, cells), free_line(model, theme, cells)]
+        top = _who_and_where(model, theme, cells)
         findings = worst(model.findings, theme, cells, _MAX_FINDINGS)
-        spaced = height > _ROOMY
-        room = height - len(top) - 2 - len(findings) - 2 * spaced
+        room = height - len(top) - 2 - _MAX_FINDINGS
         if room < _MIN_MAP:
             findings, room = [], height - len(top) - 2
         self._arrange(model, cells - 2, max(0, room))
         selected = model.selected_host
         index = next((n for n, row in enumerate(model.rows) if row is selected), -1)
         drawn = self._map(model, index, theme)
+        left = room - len(drawn)
+        above = min(1, left // 2)
+        self._map_top = len(top) + above + 1
         title = self._title(model, theme, cells)
-        self._map_top = len(top) + spaced + 1
-        drawn += [[] for _ in range(room - len(drawn))]
-        others = self._others(index)
-        below = [host_line(selected, others, theme, cells), *[[]] * spaced]
-        lines = [*top, *[[]] * spaced, title, *drawn, *below]
+        host = host_line(selected, self._others(index), theme, cells)
+        lines = [*top, *[[]] * above, title, *drawn, *[[]] * (left - above), host]
         self._findings_top, self._shown_findings = len(lines), len(findings)
         return [*lines, *findings]
 
@@ -100,7 +98,9 @@ class ClusterPage:
         return next((len(hosts) - 1 for hosts in cells if index in hosts), 0)
 
     def _arrange(self, model: FleetModel, cells: int, height: int) -> None:
-        shape = tuple([(row.host.name, row.host.group, _size(row)) for row in model.rows])
+        shape = tuple(
+            [(row.host.name, row.host.group, row.gpus + row.missing) for row in model.rows]
+        )
         if self._arranged_for != (shape, cells, height):
             self._arranged_for = shape, cells, height
             self._arrangement = arrange(model.rows, cells, height)
@@ -160,5 +160,10 @@ def _marked(painter: Painter, cells: tuple[Cell | None, ...], index: int, theme:
     return line
 
 
-def _size(row: HostRow) -> int:
-    return row.gpus or row.host.expected_devices or 0
+def _who_and_where(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
+    """Return who holds GPUs idle and where whole hosts are free: side by side if there is room."""
+    if cells < _WIDE:
+        return [held_line(model, theme, cells), free_line(model, theme, cells)]
+    half = cells // 2
+    held = fitted(held_line(model, theme, half - 2), half, theme.base)
+    return [[*held, *free_line(model, theme, cells - half)]]

@@ -110,7 +110,7 @@ def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
         (label, [n for n, _ in found])
         for label, found in groupby(enumerate(rows), lambda pair: pair[1].host.group or "")
     ]
-    sizes = [max(1, row.gpus or row.host.expected_devices or 0) for row in rows]
+    sizes = [max(1, row.gpus + row.missing) for row in rows]
 
     def by_gpu(unit: tuple[int, ...]) -> list[Cell]:
         return [Cell(unit, gpu) for gpu in range(sizes[unit[0]])]

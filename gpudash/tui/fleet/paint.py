@@ -88,6 +88,7 @@ class Painter:
         self._gpus_of: HostRow | None = None
         self._gpus: list[FleetDevice] = []
         """The GPUs of that host, whose cells are painted one after another."""
+        self._looks: dict[tuple[str, int | None], Glyph] = {}
         self._names: dict[str, tuple[str, str]] = {}
         if painting.key == "driver":
             self._name(Counter(row.host.driver_version or "?" for row in rows if row.is_known))
@@ -209,6 +210,19 @@ class Painter:
         if number >= len(gpus):
             return self._letter(_MISSING, "missing", self._theme.critical)
         device, key = gpus[number], self._painting.key
+        if key != "utilization":
+            return self._device(row, device)
+        # Most GPUs look like many others.
+        share = device.gpu_utilization_percent
+        look = device.status, None if share is None else int(share)
+        known = self._looks.get(look)
+        if known is None:
+            known = self._looks[look] = self._device(row, device)
+        return known
+
+    def _device(self, row: HostRow, device: FleetDevice) -> Glyph:
+        """Return how a GPU of a host that answers is painted."""
+        key = self._painting.key
         state = STATE_OF_WORD.get(device.status, UNKNOWN)
         if key in ("held", "free"):
             wanted = HELD if key == "held" else FREE
