@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from gpudash.feed.protocol import FeedState
+from gpudash.model.fleet import FleetFinding, FleetSnapshot, FleetSource
+from gpudash.model.text import SafeText
+from gpudash.tui.fleet.app import FleetApp
+from gpudash.tui.fleet.model import PAGES, FleetModel
+from gpudash.tui.fleet.paint import PAINTINGS
+from gpudash.tui.preferences import Preferences
+from tests.tui.fleet.many import INSTANT, HandFleetFeed, fleet, host, some_hosts
+from tests.tui.stage import screen_lines, text_of
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+@asynccontextmanager
+async def shown(
+    snapshot: FleetSnapshot,
+    size: tuple[int, int] = (80, 24),
+    model: FleetModel | None = None,
+    **settings: Any,
+) -> AsyncIterator[tuple[FleetApp, Pilot[int]]]:
+    """The screen with a snapshot on it."""
+    feed = HandFleetFeed()
+    app = FleetApp(feed, model or FleetModel(), preferences=Preferences(None, **settings))
+    async with app.run_test(size=size) as pilot:
+        feed.give(snapshot)
+        await pilot.pause()
+        yield app, pilot
+
+
+@pytest.mark.parametrize("key, page", list(zip("123456", PAGES, strict=True)))
+async def test_each_page_has_its_digit(key: str, page: str) -> None:
+    async with shown(fleet(some_hosts(40))) as (app, pilot):
+        await pilot.press(key)
+        assert app.dashboard.page == page
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("page", PAGES)
+async def test_no_value_is_cut(page: str, size: tuple[int, int]) -> None:
+    model = FleetModel()
+    model.page = page
+    async with shown(fleet(some_hosts(1000)), size, model) as (app, _pilot):
+        lines = screen_lines(app)
+    assert all(len(line) == size[0] for line in lines)
+    # The list of hosts that are free is the one that may go on.
+    assert not [line for line in lines if "…" in line and "all 8 on" not in line]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 10), (80, 24), (300, 90)])
+@pytest.mark.parametrize("count", [0, 1, 70])
+async def test_every_page_is_drawn_at_every_size(size: tuple[int, int], count: int) -> None:
+    async with shown(fleet(some_hosts(count)), size) as (app, pilot):
+        for key in ("1", "down", "2", "enter", "escape", "3", "4", "5", "6", "down", "c"):
+            await pilot.press(key)
+        assert app.is_running
+
+
+async def test_the_header_counts_what_answers_of_what_is_expected() -> None:
+    hosts = some_hosts(40)
+    silent = sum(each.state != "ok" for each in hosts)
+    async with shown(fleet(hosts)) as (app, _pilot):
+        assert f"{40 - silent} of 40 hosts" in screen_lines(app)[0]
+
+
+async def test_a_source_that_fails_is_shown_on_every_page_whatever_the_filter() -> None:
+    failed = FleetSource(
+        kind="prometheus",
+        name=SafeText("http://prom:9090"),
+        state="failed",
+        message=SafeText("401 Unauthorized"),
+    )
+    async with shown(fleet(some_hosts(40), sources=(failed,))) as (app, pilot):
+        for key in "123456":
+            await pilot.press(key)
+            assert "401 Unauthorized" in text_of(app)
+        await pilot.press("slash", *"nothing-fits", "enter")
+        assert not app.dashboard.rows
+        assert "401 Unauthorized" in text_of(app)
+
+
+async def test_arrows_move_over_the_map_and_enter_shows_the_gpus_of_the_host() -> None:
+    async with shown(fleet(some_hosts(40))) as (app, pilot):
+        await pilot.press("right", "right")
+        assert app.dashboard.cursor == (None, "gpu0002")
+        await pilot.press("enter")
+        assert (app.dashboard.page, app.dashboard.host) == ("gpus", (None, "gpu0002"))
+        assert "no ssh" in text_of(app)
+        await pilot.press("escape")
+        assert app.dashboard.page == "cluster"
+
+
+async def test_a_click_selects_a_host_and_a_second_opens_it() -> None:
+    async with shown(fleet(some_hosts(40)), (120, 40)) as (app, pilot):
+        lines = screen_lines(app)
+        y = next(n for n, line in enumerate(lines) if "gpu0003 " in line)
+        x = lines[y].index("gpu0003 ") + 9
+        await pilot.click(offset=(x, y))
+        assert app.dashboard.cursor == (None, "gpu0003")
+        await pilot.click(offset=(x, y))
+        assert app.dashboard.host == (None, "gpu0003")
+
+
+async def test_a_host_that_may_be_entered_ends_the_app() -> None:
+    model = FleetModel(may_enter=lambda _host: True)
+    async with shown(fleet(some_hosts(40)), model=model) as (app, pilot):
+        await pilot.press("2", "enter")
+        assert app.entered is not None
+        assert app.return_code == 0
+    # Whoever comes back finds the screen as it was.
+    async with shown(fleet(some_hosts(40)), model=model) as (app, _pilot):
+        assert app.dashboard.page == "hosts"
+        assert app.dashboard.hosts.rows
+
+
+async def test_the_worst_host_comes_first() -> None:
+    hosts = (host(0), host(1, "busy", "LOST"), host(2, state="down"), host(3, "held idle"))
+    async with shown(fleet(hosts)) as (app, pilot):
+        await pilot.press("2")
+        ranked = [row.host.name for row in app.dashboard.ranked_hosts().rows]
+    assert ranked[0] == "gpu0002"
+    assert ranked[-1] == "gpu0000"
+
+
+async def test_c_goes_through_all_that_can_be_painted() -> None:
+    async with shown(fleet(some_hosts(40))) as (app, pilot):
+        seen = []
+        for _ in PAINTINGS:
+            seen.append(app.dashboard.painting)
+            await pilot.press("c")
+        assert tuple(seen) == PAINTINGS
+        assert app.dashboard.painting is PAINTINGS[0]
+
+
+async def test_the_filter_recounts_and_escape_drops_it() -> None:
+    async with shown(fleet(some_hosts(40))) as (app, pilot):
+        await pilot.press("slash", *"gpu0003", "enter")
+        assert (app.dashboard.totals.hosts, app.dashboard.totals.gpus) == (1, 8)
+        assert app.dashboard.everything.hosts == 40
+        await pilot.press("escape")
+        assert app.dashboard.totals.hosts == 40
+
+
+async def test_time_can_be_stepped_back_and_the_present_goes_on_meanwhile() -> None:
+    async with shown(fleet(some_hosts(3))) as (app, pilot):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        feed.give(fleet(some_hosts(4), seconds=10))
+        await pilot.press("left_square_bracket")
+        assert (app.dashboard.moment, app.dashboard.totals.hosts) == (INSTANT, 3)
+        assert "AGO" in screen_lines(app)[0]
+        feed.give(fleet(some_hosts(5), seconds=20))
+        assert app.dashboard.totals.hosts == 3
+        await pilot.press("escape")
+        assert (app.dashboard.moment, app.dashboard.totals.hosts) == (None, 5)
+
+
+async def test_a_collector_that_is_silent_makes_it_stale() -> None:
+    async with shown(fleet(some_hosts(3))) as (app, pilot):
+        assert isinstance(app.feed, HandFleetFeed)
+        app.feed.change(FeedState.STALE, 42.0)
+        await pilot.pause()
+        assert "STALE 42s" in screen_lines(app)[0]
+
+
+async def test_a_collector_that_ends_at_once_ends_the_screen_with_its_words() -> None:
+    feed = HandFleetFeed()
+    app = FleetApp(feed, FleetModel())
+    async with app.run_test() as pilot:
+        feed.error, feed.exit_status = "no such host", 3
+        feed.change(FeedState.RESTARTING)
+        await pilot.pause()
+    assert (app.failure, app.return_code) == ("no such host", 3)
+    assert feed.stopped
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_hostile_text_is_shown_as_it_is(ascii: bool) -> None:
+    names = ("[bold]x[/]", "[@click=app.leave]y", "z[/z]", "]", "界" * 30)
+    hosts = tuple(
+        host(number, "busy", "held idle", name=SafeText(name), group=SafeText(name))
+        for number, name in enumerate(names)
+    )
+    findings = tuple(
+        FleetFinding(rule="x", level="warn", sentence=SafeText(name), hosts=(SafeText(name),))
+        for name in names
+    )
+    async with shown(fleet(hosts, findings=findings), (120, 40), ascii=ascii) as (app, pilot):
+        for key in "123456":
+            await pilot.press(key)
+            text = text_of(app)
+            if key in "26":
+                assert "[@click=app.leave]y" in text
+            assert all(char.isprintable() for line in screen_lines(app) for char in line)
+        assert app.is_running
+
+
+async def test_ascii_has_nothing_else() -> None:
+    async with shown(fleet(some_hosts(300)), (120, 40), ascii=True) as (app, pilot):
+        for key in "1ccccc23456":
+            await pilot.press(key)
+            assert text_of(app).isascii()
+
+
+async def test_help_names_every_key_of_this_screen() -> None:
+    async with shown(fleet(some_hosts(3)), (140, 70)) as (app, pilot):
+        await pilot.press("h")
+        text = text_of(app)
+        assert all(key.help.split(" (")[0][:20] in text for key in app.dashboard.keys)
