@@ -76,6 +76,7 @@ class _Address(NamedTuple):
     host: str
     port: int
     path: str
+    query: str
     proxy: SplitResult | None
 
     @property
@@ -87,8 +88,8 @@ class _Address(NamedTuple):
 class Client:
     """Makes one request at a time; for a second one at once there is a second client."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, endpoint: Endpoint, what: str = "Prometheus") -> None:
+        self._endpoint, self._what = endpoint, what
         self._address, self._userinfo = _parse(endpoint.url)
         self._context = _tls(endpoint) if self._address.is_tls else None
         self._connection: HTTPConnection | None = None
@@ -130,7 +131,7 @@ class Client:
             self._only_get = response.status != status
         if response.status == 200 and not body[:_CHUNK].lstrip().startswith(b"<"):
             return body
-        raise _refusal(response, body, has_login=authorization is not None)
+        raise _refusal(response, body, self._what, has_login=authorization is not None)
 
     def _exchange(
         self,
@@ -170,12 +171,12 @@ class Client:
         }
         if authorization is not None:
             headers["Authorization"] = authorization
-        target, form = address.path + path, urlencode(parameters)
+        target, form = address.path + path, urlencode(parameters) or address.query
         if address.proxy is not None and not address.is_tls:
             target = address.origin + target
             headers.update(_proxy_login(address.proxy))
         if self._only_get or path not in _FORMS:
-            connection.request("GET", f"{target}?{form}", headers=headers)
+            connection.request("GET", f"{target}?{form}".removesuffix("?"), headers=headers)
         else:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             connection.request("POST", target, form, headers)
@@ -287,9 +288,8 @@ def _parse(url: str) -> tuple[_Address, tuple[str, str] | None]:
     is_tls = parts.scheme == "https"
     proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme)
     through = urlsplit(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
-    address = _Address(
-        is_tls, host, port or (443 if is_tls else 80), parts.path.rstrip("/"), through
-    )
+    port = port or (443 if is_tls else 80)
+    address = _Address(is_tls, host, port, parts.path.rstrip("/"), parts.query, through)
     if parts.username is None:
         return address, None
     return address, (unquote(parts.username), unquote(parts.password or ""))
@@ -378,32 +378,33 @@ def _unpacked(response: HTTPResponse) -> Iterator[bytes]:
             size += len(part)
             if size > MAX_BYTES:
                 limit = MAX_BYTES >> 20
-                raise PrometheusError(f"answers with more than {limit} MiB: is this a Prometheus?")
+                raise PrometheusError(f"answers with more than {limit} MiB")
             yield part
     if response.length or (packer is not None and not packer.eof):
         raise PrometheusError("the answer is cut off")
 
 
 _REFUSALS = {
-    404: "no Prometheus here (404): is the prefix of the path missing?",
     407: "the proxy refuses the login (407)",
     429: "asks for fewer requests (429)",
 }
 
 
-def _refusal(response: HTTPResponse, body: bytes, *, has_login: bool) -> PrometheusError:
+def _refusal(response: HTTPResponse, body: bytes, what: str, *, has_login: bool) -> PrometheusError:
     """Return what an answer means that is not the data asked for."""
     status = response.status
     is_busy = status in (422, 429, 502, 503, 504)
     reason = _reason(body)
     if 300 <= status < 400:
-        target = public_url(response.getheader("Location", "") or "://nowhere")
+        target = public_url(response.getheader("Location", "")).partition("/api/v1/")[0]
         text = f"redirects to {target}: not followed, give the URL of the Prometheus itself"
     elif status == 401:
-        what = "refuses the token or password (401)" if has_login else "needs a login (401)"
-        text = f"{what}; see token_file, token_command, GPUDASH_PROM_TOKEN"
+        refusal = "refuses the token or password (401)" if has_login else "needs a login (401)"
+        text = f"{refusal}; see token_file, token_command, GPUDASH_PROM_TOKEN"
     elif reason is not None:
         text = f"{reason} ({status})"
+    elif status == 404:
+        text = f"no {what} here (404): is a part of the path missing?"
     elif status in _REFUSALS:
         text = _REFUSALS[status]
     elif status == 403:

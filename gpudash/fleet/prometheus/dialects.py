@@ -18,7 +18,9 @@ from gpudash.model.fields import Field
 UTILIZATION = "gpu_utilization_percent"
 ENGINE = "graphics_active_percent"
 """Measured of MIG instances too, which have no other utilization."""
-MEMORY = "memory_used_bytes"
+MEMORY, MEMORY_TOTAL = "memory_used_bytes", "memory_total_bytes"
+MEMORY_REST = ("memory_free_bytes", "memory_reserved_bytes")
+"""What makes up the total together with the used memory; the reserved part may be unknown."""
 POWER = "power_usage_mw"
 TEMPERATURE = "temperature_celsius"
 XIDS = "xid"
@@ -32,9 +34,8 @@ FIELDS = (
     "tensor_active_percent",
     "dram_active_percent",
     MEMORY,
-    "memory_total_bytes",
-    "memory_reserved_bytes",
-    "memory_free_bytes",
+    MEMORY_TOTAL,
+    *MEMORY_REST,
     TEMPERATURE,
     POWER,
     "enforced_power_limit_mw",
@@ -118,7 +119,7 @@ _MIB = float(1 << 20)
 _SMI = {
     UTILIZATION: ("utilization_gpu_ratio", 100.0),
     MEMORY: ("memory_used_bytes", 1.0),
-    "memory_total_bytes": ("memory_total_bytes", 1.0),
+    MEMORY_TOTAL: ("memory_total_bytes", 1.0),
     TEMPERATURE: ("temperature_gpu", 1.0),
     POWER: ("power_draw_watts", 1e3),
     "enforced_power_limit_mw": ("enforced_power_limit_watts", 1e3),
@@ -127,7 +128,7 @@ _SMI = {
 _NVITOP = {
     UTILIZATION: ("gpu_utilization_Percentage", 1.0),
     MEMORY: ("gpu_memory_used_MiB", _MIB),
-    "memory_total_bytes": ("gpu_memory_total_MiB", _MIB),
+    MEMORY_TOTAL: ("gpu_memory_total_MiB", _MIB),
     TEMPERATURE: ("gpu_temperature_C", 1.0),
     POWER: ("gpu_power_usage_W", 1e3),
     "enforced_power_limit_mw": ("gpu_power_limit_W", 1e3),
@@ -199,11 +200,8 @@ class LabelChoice(NamedTuple):
 
     def host(self, labels: Labels) -> tuple[str, str] | None:
         """Return the label that names the host of a series, and the name; None if none does."""
-        label = _first(self.hosts, labels)
-        if label is None:
-            return None
-        value = labels[label]
-        return label, host_name(value) if label.endswith("instance") else value
+        named = ((label, named_by(label, labels)) for label in self.hosts)
+        return next(((label, name) for label, name in named if name is not None), None)
 
     def person(self, labels: Labels) -> Person | None:
         """Return who has the GPU, None for nobody or if the labels are those of the exporter."""
@@ -224,7 +222,7 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
         ranked: tuple[str, ...] = (host_label,)
     else:
         ranked = tuple(label for label in HOST_LABELS if _names_hosts(label, rows))
-    used = {_first(ranked, row) for row in rows}
+    used = {next((each for each in ranked if named_by(each, row)), None) for row in rows}
     pods = next((each for each in _POD_LABELS if each[0] in names), _OLD_POD_LABELS)
     return LabelChoice(
         tuple(label for label in ranked if label in used) or ranked[:1] or ("instance",),
@@ -240,17 +238,17 @@ def host_name(instance: str) -> str:
     return _PORT.sub("", instance).removeprefix("[").removesuffix("]") or instance
 
 
-def _first(ranked: Iterable[str], row: Labels) -> str | None:
-    for label in ranked:
-        value = row.get(label)
-        if value and not _EXPORTER.match(value):
-            return label
-    return None
+def named_by(label: str, labels: Labels) -> str | None:
+    """Return the host that one label names, None for none or for an exporter's own pod."""
+    value = labels.get(label, "")
+    if not value or _EXPORTER.match(value):
+        return None
+    return host_name(value) if label.endswith("instance") else value
 
 
 def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
     """Whether a label tells hosts apart: one value for several targets does not."""
-    having = [row for row in rows if row.get(label) and not _EXPORTER.match(row[label])]
+    having = [row for row in rows if named_by(label, row)]
     values = {row[label] for row in having}
     return len(values) > 1 or (
         len(values) == 1 and len({row.get("instance") for row in having}) < 2

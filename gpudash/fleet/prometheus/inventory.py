@@ -9,6 +9,7 @@ from msgspec import DecodeError, Raw, Struct, json
 from gpudash.fleet.prometheus.dialects import (
     CLUSTER_LABELS,
     FIELDS,
+    HOST_LABELS,
     INSTANCE_LABEL,
     Dialect,
     Labels,
@@ -17,6 +18,7 @@ from gpudash.fleet.prometheus.dialects import (
     choose_labels,
     dialects,
     known_series,
+    named_by,
 )
 from gpudash.fleet.prometheus.queries import Layout
 from gpudash.model.text import SafeText, clean
@@ -125,6 +127,9 @@ class Inventory:
         self.has_unknown = False
         """Whether a series was of no known device, so that the labels must be read again."""
         self._host_label = host_label
+        self._candidates = HOST_LABELS if host_label is None else (host_label, *HOST_LABELS)
+        self._ranked: tuple[str, ...] = ()
+        """Labels that name hosts, in any dialect."""
         self._targets: dict[tuple[str, str, str], Host] = {}
         self._found: dict[bytes, Found] = {}
         self._learned: dict[bytes, tuple[Device, Person | None]] = {}
@@ -195,15 +200,12 @@ class Inventory:
 
     def host_of(self, labels: Labels) -> Host | None:
         """Return the host of a series, or of the target that it is of."""
-        target = self._targets.get(_target(labels))
-        if target is not None and labels.get("instance"):
-            return target
-        for choice in self.layout.choices.values():
-            found = choice.host(labels)
-            host = None if found is None else self.hosts.get((_cluster(labels), found[1]))
+        for label in self._ranked:
+            name = named_by(label, labels)
+            host = None if name is None else self.hosts.get((_cluster(labels), name))
             if host is not None:
                 return host
-        return None
+        return self._targets.get(_target(labels)) if labels.get("instance") else None
 
     def device_of(self, labels: Labels) -> Device | None:
         """Return the device of a series."""
@@ -245,6 +247,8 @@ class Inventory:
             choices = {**choices, **self.layout.choices}
         if choices != self.layout.choices:
             self.layout = self.layout._replace(choices=choices)
+            used = {label for choice in choices.values() for label in choice.hosts}
+            self._ranked = tuple(label for label in self._candidates if label in used)
             self._found.clear()
         for dialect in dialects():
             pairs = by_dialect.get(dialect.name, [])

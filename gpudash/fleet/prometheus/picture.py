@@ -14,9 +14,12 @@ from gpudash.fleet.prometheus.dialects import (
     ENGINE,
     FIELDS,
     MEMORY,
+    MEMORY_REST,
+    MEMORY_TOTAL,
     POWER,
     UTILIZATION,
     XID_LABEL,
+    Labels,
     Series,
     dialects,
     host_name,
@@ -53,10 +56,10 @@ _RATIO_LIMIT = 1.001
 _NO_XID: tuple[int | None, float | None] = None, None
 _PLACES = {name: place for place, name in enumerate(FIELDS)}
 _UTILIZATION, _ENGINE = _PLACES[UTILIZATION], _PLACES[ENGINE]
-_MEMORY, _POWER = _PLACES[MEMORY], _PLACES[POWER]
+_MEMORY, _POWER, _TOTAL = _PLACES[MEMORY], _PLACES[POWER], _PLACES[MEMORY_TOTAL]
+_FREE, _RESERVED = (_PLACES[name] for name in MEMORY_REST)
 _STATIC = frozenset(
-    _PLACES[name]
-    for name in ("memory_total_bytes", "memory_reserved_bytes", "enforced_power_limit_mw")
+    _PLACES[name] for name in (MEMORY_TOTAL, *MEMORY_REST, "enforced_power_limit_mw")
 )
 """What hardly ever changes is not dropped for its age."""
 _USERS = frozenset(dialect.users[1] for dialect in dialects() if dialect.users)
@@ -97,13 +100,20 @@ class Picture:
         """Take one field of all devices."""
         place = _PLACES[field]
         self._clear(place)
-        for device, _, value in self._scaled(rows):
+        for device, _, value in self._scaled(rows, Series("", field, 1)):
             device.values[place] = value
         self._field_at[place] = at
         if field == MEMORY:
             self._take_held(at)
         elif field == POWER:
             self._take_power(at)
+
+    def add_totals(self) -> None:
+        """Fill in the memory of devices of which only the parts are known, of one instant."""
+        for device in self.inventory.devices():
+            used, free = device.values[_MEMORY], device.values[_FREE]
+            if device.values[_TOTAL] is None and used is not None and free is not None:
+                device.values[_TOTAL] = used + free + (device.values[_RESERVED] or 0)
 
     def take_old_xids(self, rows: Iterable[Row]) -> None:
         """Take the last XID errors as they were an hour ago: they stay for ever."""
@@ -173,15 +183,14 @@ class Picture:
             if host is not None:
                 host.is_frozen = True
 
-    def take_down(self, rows: Iterable[Row]) -> None:
-        """Take targets that could not be scraped: series of `up` that are 0."""
+    def take_down(self, targets: Iterable[tuple[Labels, str | None]]) -> None:
+        """Take the labels of targets that do not answer the scrapes, and why not if it is known."""
         self._down = {}
-        for row in rows:
-            labels = row.labels
+        for labels, why in targets:
             host, instance = self.inventory.host_of(labels), labels.get("instance", "")
             key = (labels.get("cluster"), host_name(instance)) if host is None else host.key
             if key[1]:
-                self._down[key] = f"{instance} does not answer the scrapes"
+                self._down[key] = f"{instance} {why or 'does not answer the scrapes'}"
 
     def has_percent(self, names: Iterable[str]) -> bool:
         """Whether ratios of these hosts, or of some host if there are none, are percentages."""
@@ -269,7 +278,7 @@ class Picture:
                 state: DeviceState = "lost" if is_there else "ok"
                 yield FleetDevice(index=index, uuid=first.uuid, name=first.name, state=state)
             elif any(each.instance for each in there):
-                instances = sorted(filter(_instance, there), key=_instance)
+                instances = sorted((each for each in there if each.instance), key=_instance)
                 yield _parent(instances)
                 for each in instances:
                     yield self._built(each, now)
@@ -278,12 +287,10 @@ class Picture:
 
     def _built(self, device: Device, now: float) -> FleetDevice:
         values: Any = device.values
-        used, engine, sm, tensor, dram, memory, total, reserved, free = values[:9]
+        used, engine, sm, tensor, dram, memory, total = values[:7]
         temperature, power, limit, clock = values[9:13]
         if used is None:
             used = engine
-        if total is None and memory is not None and free is not None:
-            total = memory + free + (reserved or 0)
         index, uuid, parent, name = device.index, device.uuid, None, device.name
         if device.instance:
             index, parent, uuid = _instance(device), uuid, device.full_uuid
@@ -364,13 +371,15 @@ class Picture:
         found = map(self.inventory.find, rows)
         return (each[0] for each in found if each is not None)
 
-    def _scaled(self, rows: list[Row]) -> Iterator[tuple[Device, Series, float | None]]:
-        """Yield devices with values in the unit of the field."""
+    def _scaled(
+        self, rows: list[Row], computed: Series | None = None
+    ) -> Iterator[tuple[Device, Series, float | None]]:
+        """Yield devices with values in the unit of the field; `computed` is for rows by no name."""
         ratios: list[tuple[Device, Series, float]] = []
         find = self.inventory.find
         for row in rows:
             found = find(row)
-            series = None if found is None else found[1]
+            series = None if found is None else found[1] or computed
             if found is None or series is None:
                 continue
             device, value = found[0], row.number
@@ -427,15 +436,12 @@ def _parent(instances: list[Device]) -> FleetDevice:
     def known(place: int) -> list[Any]:
         return [each.values[place] for each in instances if each.values[place] is not None]
 
-    memory = [sum(known(_PLACES[name])) for name in (MEMORY, "memory_reserved_bytes")]
-    rest = known(_PLACES["memory_free_bytes"])
-    total = sum(known(_PLACES["memory_total_bytes"])) or (sum(memory) + sum(rest) if rest else None)
     return FleetDevice(
         index=first.index,
         uuid=first.uuid,
         name=first.name,
-        memory_used_bytes=memory[0] if known(_MEMORY) else None,
-        memory_total_bytes=total,
+        memory_used_bytes=sum(known(_MEMORY)) if known(_MEMORY) else None,
+        memory_total_bytes=sum(known(_TOTAL)) or None,
         temperature_celsius=max(known(_PLACES["temperature_celsius"]), default=None),
         power_usage_mw=max(known(_POWER), default=None),
         enforced_power_limit_mw=max(known(_PLACES["enforced_power_limit_mw"]), default=None),

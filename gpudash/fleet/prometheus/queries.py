@@ -9,6 +9,8 @@ from gpudash.fleet.prometheus.dialects import (
     ENGINE,
     INSTANCE_LABEL,
     MEMORY,
+    MEMORY_REST,
+    MEMORY_TOTAL,
     POWER,
     TEMPERATURE,
     UTILIZATION,
@@ -98,6 +100,19 @@ class Layout(NamedTuple):
             if dialect.recent_xids in self.names:
                 by = f"{self._by(dialect)}, {XID_LABEL}"
                 arms.append(f"{_max(by, dialect.recent_xids or '')} > time() - 3600")
+        return _or(arms)
+
+    def total(self) -> str | None:
+        """Ask for the memory of each device: DCGM up to 4.8 has it in three parts by default."""
+        arms = list(self._field_arms(MEMORY_TOTAL))
+        for dialect in self._chosen():
+            by = self._by(dialect, with_name=False)
+            parts = zip(*(dialect.of(field) for field in (MEMORY, *MEMORY_REST)), strict=False)
+            for used, *rest in parts:
+                known = [each.name for each in (used, *rest) if each.name in self.names]
+                if len(known) > 1 and used.name in known and rest[0].name in known:
+                    whole = " + ".join(_max(by, name) for name in known)
+                    arms.append(f"({whole}) * {used.factor:.17g}")
         return _or(arms)
 
     def last_xids(self) -> str | None:

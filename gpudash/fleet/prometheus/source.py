@@ -15,7 +15,7 @@ from typing import Any
 
 from gpudash.fleet.prometheus.charts import Charts
 from gpudash.fleet.prometheus.client import Endpoint, PrometheusError, public_url
-from gpudash.fleet.prometheus.dialects import MEMORY, POWER, TEMPERATURE, known_series
+from gpudash.fleet.prometheus.dialects import MEMORY, MEMORY_TOTAL, POWER, TEMPERATURE, known_series
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
 from gpudash.fleet.prometheus.queries import NAMES_SELECTOR, matcher
@@ -32,6 +32,9 @@ from gpudash.fleet.source import Reading
 from gpudash.model.fleet import FleetHost, FleetRequest, FleetSource
 from gpudash.model.text import SafeText, clean
 
+INTERVAL_SECONDS = 10.0
+"""Between two main queries: exporters are scraped every 15 seconds or more."""
+
 QUERY, RANGE = "/api/v1/query", "/api/v1/query_range"
 _NAMES_PATH = "/api/v1/label/__name__/values"
 
@@ -46,10 +49,7 @@ _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
 _WARNING_LENGTH = 300
 _RARE_FIELDS = ("tensor_active_percent", "dram_active_percent", "sm_active_percent", "sm_clock_mhz")
-_STATIC_FIELDS = (
-    *("memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes"),
-    "enforced_power_limit_mw",
-)
+_STATIC_FIELDS = (MEMORY_TOTAL, "enforced_power_limit_mw")
 
 
 class _Task:
@@ -82,7 +82,7 @@ class _View:
             for task in (
                 _Task("names", 600, is_core=True),
                 _Task("identity", 120, is_core=True),
-                _Task("main", 10, is_core=True),
+                _Task("main", INTERVAL_SECONDS, is_core=True),
                 _Task("past", once),
                 _Task("old xids", once),
                 _Task("down", 30),
@@ -124,10 +124,14 @@ class _View:
 
 
 class PrometheusSource:
-    """Hosts of a Prometheus; see `fleet.source.Source`."""
+    """Hosts of a Prometheus; see `fleet.source.Source`.
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    All periods follow from the interval of the main query.
+    """
+
+    def __init__(self, endpoint: Endpoint, interval_seconds: float = INTERVAL_SECONDS) -> None:
         self._endpoint = endpoint
+        self._pace = interval_seconds / INTERVAL_SECONDS
         self._workers = Workers(endpoint)
         self._live = self._view = _View(None, endpoint.host_label)
         self._charts = Charts()
@@ -166,6 +170,10 @@ class PrometheusSource:
                 self._start(task)
         while self._workers.pending < IN_FLIGHT and self._charts.due_at <= now:
             self._start_chart()
+
+    def is_complete(self) -> bool:
+        """Whether all there is to know has been asked for, and answered or refused."""
+        return all(task.is_done or task.failures for task in self._view.tasks.values())
 
     def read(self) -> Reading:
         """Return what is known now; never waits."""
@@ -260,6 +268,7 @@ class PrometheusSource:
         layout = view.picture.inventory.layout
         made: dict[str, Callable[[], str | None]] = {
             "identity": layout.identity,
+            MEMORY_TOTAL: layout.total,
             "past": layout.identity,
             "main": layout.main,
             "old xids": layout.last_xids,
@@ -279,10 +288,13 @@ class PrometheusSource:
         if isinstance(outcome.tag, tuple):
             view, task = outcome.tag
             task.is_in_flight = False
-            if outcome.error is not None:
-                self._fail(view, task, outcome.error)
+            error = outcome.error
+            if error is None and task.name == "main" and task.is_done and not outcome.data.result:
+                error = PrometheusError("answers without any series, of which there were some")
+            task.warnings = outcome.warnings
+            if error is not None:
+                self._fail(view, task, error)
             else:
-                task.warnings = outcome.warnings
                 self._answer(view, task, outcome)
                 self._finish(view, task, outcome.seconds)
         else:
@@ -301,7 +313,7 @@ class PrometheusSource:
             others = (each for each in view.tasks.values() if each.name != "main")
             load = sum(each.cost / each.period for each in others)
             period *= min(_MOST_STRETCHED, max(1.0, load / _SHARE))
-        task.due_at = now + period
+        task.due_at = now + period * self._pace
         view.version += 1
         self._hold_until = 0.0
 
@@ -314,7 +326,7 @@ class PrometheusSource:
             return
         task.failures += 1
         task.error = error
-        wait = _RETRY_SECONDS * 2.0 ** (task.failures - 1 + error.is_busy)
+        wait = self._pace * _RETRY_SECONDS * 2.0 ** (task.failures - 1 + error.is_busy)
         task.due_at = time.monotonic() + min(wait, _MAX_RETRY_SECONDS)
         if task.is_core or error.status in (0, 401, 429):
             self._hold_until = task.due_at
@@ -348,7 +360,7 @@ class PrometheusSource:
         elif name == "frozen":
             picture.take_frozen(rows)
         elif name == "down":
-            picture.take_down(rows)
+            picture.take_down((row.labels, None) for row in rows)
         else:
             picture.take_field(name, rows, at)
 
@@ -364,7 +376,7 @@ class PrometheusSource:
         view.picture.take_main(rows, at, is_partial=is_partial)
         identity = view.tasks["identity"]
         if view.picture.inventory.has_unknown:
-            identity.due_at = min(identity.due_at, now + _RETRY_SECONDS)
+            identity.due_at = min(identity.due_at, now + _RETRY_SECONDS * self._pace)
 
     def _start_chart(self) -> None:
         asked = self._charts.next(self._view.picture, self._view.now())

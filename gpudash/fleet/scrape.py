@@ -1,0 +1,248 @@
+"""Exporters read by ourselves, where there is no Prometheus: a connection each, every ten seconds.
+
+What an exporter does not have, nobody has: no past, so that GPUs lost before the start are not
+known to be missing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from math import inf
+from queue import SimpleQueue
+from threading import Thread
+from urllib.parse import urlsplit
+
+from msgspec import Raw, json
+from msgspec.structs import replace
+
+from gpudash.fleet.prometheus.client import Client, Endpoint, PrometheusError, public_url
+from gpudash.fleet.prometheus.dialects import (
+    ENGINE,
+    FIELDS,
+    INSTANCE_LABEL,
+    MEMORY,
+    UTILIZATION,
+    XIDS,
+    Dialect,
+    dialects,
+    known_series,
+)
+from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.picture import Picture
+from gpudash.fleet.source import Reading
+from gpudash.model.errors import GpudashError, UsageError
+from gpudash.model.fleet import FleetHost, FleetRequest, FleetSource
+from gpudash.model.text import clean
+
+MAX_EXPORTERS = 64
+
+_SECONDS = 10.0
+_DEADLINE = 5.0
+_PATIENCE = 1.0
+"""How long a page is waited for by those that have arrived."""
+_DEFAULT_PATH = "/metrics"
+_JOB = "scrape"
+_MISSING = "--scrape needs a library that is not installed: pip install 'gpudash[scrape]'"
+
+
+_Sample = tuple[dict[str, str], float]
+_Samples = dict[str, list[_Sample]]
+
+
+class _Page:
+    """An exporter, and what it answered last."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        parts = urlsplit(endpoint.url)
+        if parts.path in ("", "/"):
+            endpoint = replace(endpoint, url=endpoint.url.rstrip("/") + _DEFAULT_PATH)
+        self.client = Client(endpoint, "exporter")
+        self.target = {"job": _JOB, "instance": parts.netloc.rpartition("@")[2]}
+        self.is_pending = False
+        self.read_at = 0.0
+        self.samples: _Samples = {}
+        self.error: PrometheusError | None = None
+
+
+class ScrapeSource:
+    """Hosts of exporters; see `fleet.source.Source`."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        try:
+            import prometheus_client.parser  # noqa: F401
+        except ImportError:
+            raise UsageError(_MISSING) from None
+        if len(endpoints) > MAX_EXPORTERS:
+            count = len(endpoints)
+            raise UsageError(f"--scrape got {count} exporters: for over 64 use --prometheus")
+        self._pages = [_Page(endpoint) for endpoint in endpoints]
+        self._name = ", ".join(public_url(endpoint.url) for endpoint in endpoints)
+        host_label = next((each.host_label for each in endpoints if each.host_label), None)
+        self._picture = Picture(host_label)
+        self._began_at = self._applied_at = -inf
+        self._has_new = False
+        self._built: tuple[FleetHost, ...] | None = None
+        self._descriptor, self._wake = os.pipe()
+        os.set_blocking(self._descriptor, False)
+        os.set_blocking(self._wake, False)
+        self._arrived: SimpleQueue[tuple[_Page, _Samples | PrometheusError]] = SimpleQueue()
+        self._queues: list[SimpleQueue[bool]] = [SimpleQueue() for _ in self._pages]
+        pairs = zip(self._pages, self._queues, strict=True)
+        self._threads = [Thread(target=self._run, args=pair, daemon=True) for pair in pairs]
+        for thread in self._threads:
+            thread.start()
+
+    def descriptors(self) -> Iterable[int]:
+        """Return what can be read when there is something to do."""
+        return (self._descriptor,)
+
+    def due_in(self) -> float:
+        """Return after how many seconds `advance` has something to do, infinity for never."""
+        now = time.monotonic()
+        due = self._began_at + _SECONDS
+        if self._has_new:
+            due = min(due, max(self._began_at, self._applied_at) + _PATIENCE)
+        return max(0.0, due - now)
+
+    def ask(self, request: FleetRequest) -> None:
+        """Ignore it: exporters have no past."""
+
+    def advance(self) -> None:
+        """Read what has arrived, start what is due."""
+        now = time.monotonic()
+        with suppress(BlockingIOError):
+            os.read(self._descriptor, 1 << 12)
+        while not self._arrived.empty():
+            page, result = self._arrived.get()
+            page.is_pending = False
+            page.error = result if isinstance(result, PrometheusError) else None
+            page.samples = {} if isinstance(result, PrometheusError) else result
+            page.read_at = time.time()
+            self._has_new = True
+        are_all_there = not any(page.is_pending for page in self._pages)
+        is_time = now - max(self._began_at, self._applied_at) >= _PATIENCE
+        if self._has_new and (are_all_there or is_time):
+            self._apply()
+        if now - self._began_at >= _SECONDS:
+            self._began_at = now
+            for page, queue in zip(self._pages, self._queues, strict=True):
+                if not page.is_pending:
+                    page.is_pending = True
+                    queue.put(True)
+
+    def read(self) -> Reading:
+        """Return what is known now; never waits."""
+        hosts = self._picture.hosts(time.time()) if self._applied_at > -inf else ()
+        failing = [page for page in self._pages if page.error is not None]
+        answered = [page for page in self._pages if page.read_at and page.error is None]
+        message = None
+        if failing and not answered:
+            message = f"{failing[0].target['instance']} {failing[0].error}"
+        elif answered and not hosts:
+            message = "have no GPU metrics of an exporter that is known"
+        age = min((time.time() - page.read_at for page in answered), default=None)
+        return Reading(
+            report=FleetSource(
+                kind="scrape",
+                name=clean(self._name, 300),
+                state="failed" if message else "ok" if answered else "starting",
+                message=None if message is None else clean(message),
+                age_seconds=None if age is None else max(0.0, age),
+                answering_hosts=sum(host.state == "ok" for host in hosts),
+                expected_hosts=len(self._pages),
+            ),
+            hosts=hosts,
+            jobs=self._picture.jobs(),
+        )
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        """End the threads; waits so long at most."""
+        for queue in self._queues:
+            queue.put(False)
+        deadline = time.monotonic() + wait_seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if not any(thread.is_alive() for thread in self._threads):
+            os.close(self._descriptor)
+            os.close(self._wake)
+
+    def _run(self, page: _Page, queue: SimpleQueue[bool]) -> None:
+        while queue.get():
+            self._arrived.put((page, _read(page)))
+            with suppress(BlockingIOError):
+                os.write(self._wake, b"x")
+        page.client.close()
+
+    def _apply(self) -> None:
+        """Make a picture of all pages; one that is late is there with what it had before."""
+        self._applied_at, self._has_new = time.monotonic(), False
+        samples: _Samples = {}
+        for page in self._pages:
+            for name, some in page.samples.items():
+                samples.setdefault(name, []).extend(some)
+        picture, at = self._picture, time.time()
+        main = [each for dialect in dialects() for each in _main(dialect, samples)]
+        identity = [dialect.identity for dialect in dialects() if dialect.identity in samples]
+        picture.inventory.set_names(samples)
+        picture.inventory.learn(_rows(main + _of(samples, filter(None, identity))))
+        picture.take_main(_rows(main), at, is_partial=False)
+        for field in FIELDS:
+            names = (name for name, (_, series) in known_series().items() if series.field == field)
+            rows = _rows(_of(samples, names))
+            if field == XIDS:
+                picture.take_xids(rows, at)
+            elif field != UTILIZATION:
+                picture.take_field(field, rows, at)
+        picture.add_totals()
+        users = (dialect.users[0] for dialect in dialects() if dialect.users is not None)
+        picture.take_users(_rows(_of(samples, users)))
+        failing = [page for page in self._pages if page.error is not None]
+        picture.take_down((page.target, str(page.error)) for page in failing)
+        read = [(page.target, page.read_at) for page in self._pages if page.samples]
+        picture.take_ages(_rows(read), at)
+
+
+def _read(page: _Page) -> _Samples | PrometheusError:
+    """Return what an exporter has of GPUs, by the name of the metric."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    wanted = {each for dialect in dialects() for each in (dialect.identity, *(dialect.users or ()))}
+    wanted.update(known_series())
+    samples: _Samples = {}
+    try:
+        text = page.client.request("", [], _DEADLINE).decode("utf-8", "replace")
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name in wanted:
+                    labels = {**sample.labels, **page.target, "__name__": sample.name}
+                    samples.setdefault(sample.name, []).append((labels, sample.value))
+    except PrometheusError as error:
+        return error
+    except GpudashError as error:
+        return PrometheusError(str(error))
+    except (ValueError, KeyError, IndexError) as error:
+        # What the parser raises for text of another format.
+        return PrometheusError(f"does not answer in Prometheus' text format: {error}")
+    return samples
+
+
+def _main(dialect: Dialect, samples: _Samples) -> list[_Sample]:
+    """Return the utilization of each device of a dialect, else whatever there is of them."""
+    used = _of(samples, (each.name for each in dialect.of(UTILIZATION)))
+    engine = _of(samples, (each.name for each in dialect.of(ENGINE)))
+    if used:
+        return used + [each for each in engine if INSTANCE_LABEL in each[0]]
+    return engine or _of(samples, (each.name for each in dialect.of(MEMORY)))
+
+
+def _of(samples: _Samples, names: Iterable[str]) -> list[_Sample]:
+    return [sample for name in names for sample in samples.get(name, ())]
+
+
+def _rows(samples: list[_Sample]) -> list[Row]:
+    """Return samples as a Prometheus answers them; the largest of one device comes last."""
+    ordered = sorted(samples, key=lambda sample: sample[1])
+    return [Row(Raw(json.encode(labels)), (0.0, repr(value))) for labels, value in ordered]

@@ -1,0 +1,209 @@
+"""A real Prometheus read to the end, compared with what its exporters' hosts really do."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+
+import pytest
+
+from gpudash.fleet.prometheus.client import Endpoint
+from gpudash.fleet.prometheus.source import PrometheusSource
+from gpudash.fleet.source import Reading, Source
+from gpudash.model.fleet import (
+    ChartRequest,
+    FleetDevice,
+    FleetHost,
+    FleetRequest,
+    FleetSnapshot,
+    decode,
+    encode,
+)
+from tests.fleet.rig.exporters import DOWN_SECONDS, FLEET, FRESH_SECONDS, Gpu, Host, uuid
+from tests.fleet.rig.prometheus import Server, past
+from tests.waiting import until
+
+HOUR = 3600.0
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with past(tmp_path_factory.mktemp("prometheus"), FLEET) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def whole(server: Server) -> Iterator[Reading]:
+    """What is known once everything has been answered."""
+    source = PrometheusSource(Endpoint(url=server.url))
+    yield wait(source, lambda reading: source.is_complete())
+    source.close(10)
+
+
+def wait(source: Source, is_there: Callable[[Reading], bool]) -> Reading:
+    """Run a source until its reading is as expected."""
+
+    def step() -> Reading | None:
+        source.advance()
+        select.select(list(source.descriptors()), [], [], min(0.05, source.due_in()))
+        source.advance()
+        reading = source.read()
+        return reading if is_there(reading) else None
+
+    return until(step, source.read)
+
+
+def host_of(reading: Reading, host: Host) -> FleetHost:
+    """Return a host of the rig as it was read."""
+    key = host.shown, host.cluster or None
+    (found,) = (each for each in reading.hosts if (each.name, each.cluster) == key)
+    return found
+
+
+def devices_of(reading: Reading, host: Host, gpu: Gpu) -> list[FleetDevice]:
+    """Return a GPU of the rig as it was read, with its MIG instances."""
+    gpu_uuid = f"GPU-{uuid(host, gpu)}"
+    devices = host_of(reading, host).devices
+    return [each for each in devices if gpu_uuid in (each.uuid, each.parent_uuid)]
+
+
+def does(host: FleetHost, devices: list[FleetDevice]) -> str:
+    """Return what a GPU does, in the rig's words."""
+    device = devices[0]
+    if device.state == "lost":
+        return "lost"
+    if host.state == "down":
+        return "unknown"
+    parts = [each for each in devices if each.gpu_utilization_percent is not None]
+    if any((each.gpu_utilization_percent or 0) >= 5 for each in parts):
+        return "busy"
+    idle = min(each.idle_seconds or 0.0 for each in parts)
+    is_held = (device.memory_used_bytes or 0) > 1 << 30
+    if idle >= HOUR and is_held:
+        return "held-idle"
+    if is_held:
+        return "fresh-job"
+    return "allocated-unused" if device.job else "free"
+
+
+@pytest.mark.parametrize("host", FLEET, ids=lambda host: host.name + host.cluster)
+def test_does_what_the_exporters_say(whole: Reading, host: Host) -> None:
+    found = host_of(whole, host)
+    want = "down" if host.is_down else "stale" if host.is_frozen else "ok"
+    assert found.state == want
+    assert found.expected_devices == len(host.gpus)
+    assert found.group == f"r{len(host.name)}"
+    for gpu in host.gpus:
+        devices = devices_of(whole, host, gpu)
+        assert devices[0].index == gpu.index
+        assert devices[0].name == "H100"
+        assert len(devices) == 1 + len(gpu.mig)
+        assert does(found, devices) == ("unknown" if host.is_down else gpu.does)
+
+
+@pytest.mark.parametrize("host", FLEET, ids=lambda host: host.name + host.cluster)
+def test_units_do_not_depend_on_the_exporter(whole: Reading, host: Host) -> None:
+    for gpu in host.gpus:
+        device = devices_of(whole, host, gpu)[0]
+        if host.is_down or gpu.does == "lost":
+            assert device.memory_used_bytes is None
+            continue
+        used = 4 if gpu.does in ("free", "allocated-unused") else 50_000
+        assert device.memory_used_bytes == used << 20
+        assert device.power_usage_mw is not None
+        if gpu.does == "busy" and not gpu.mig:
+            assert device.gpu_utilization_percent is not None
+            assert 70 <= device.gpu_utilization_percent <= 90
+            assert device.power_usage_mw // 1000 - 60 == 4 * round(device.gpu_utilization_percent)
+        if host.dialect in ("smi", "nvitop"):
+            assert device.memory_total_bytes == 81_559 << 20
+        else:
+            assert device.memory_total_bytes == 81_559 << 20
+            assert device.sm_clock_mhz == 1980
+
+
+def test_nothing_foreign_is_a_temperature(whole: Reading) -> None:
+    (host,) = (each for each in FLEET if each.dialect == "nvitop")
+    assert {each.temperature_celsius for each in host_of(whole, host).devices} == {None}
+
+
+def test_only_xid_errors_of_the_last_hour(whole: Reading) -> None:
+    found = {(h.name, d.index): d.xid for h in whole.hosts for d in h.devices if d.xid}
+    assert found == {("xid1", 0): 79, ("smi1", 2): 79}
+
+
+def test_mig_instances_stand_behind_their_gpu(whole: Reading) -> None:
+    host = next(each for each in FLEET if each.name == "mig1")
+    gpu, *instances = devices_of(whole, host, host.gpus[0])
+    assert gpu.gpu_utilization_percent is None
+    assert [each.index for each in instances] == [7, 8]
+    assert [each.uuid for each in instances] == ["MIG-GPU-mig1-0/7", "MIG-GPU-mig1-0/8"]
+    assert [(each.gpu_utilization_percent or 0) > 0 for each in instances] == [True, False]
+    assert all(each.power_usage_mw is None for each in instances)
+
+
+def test_pods_and_users(whole: Reading) -> None:
+    old = next(each for each in FLEET if each.name == "old2")
+    (shared,) = devices_of(whole, old, old.gpus[2])
+    assert shared.users == ("team-slices",)
+    assert (shared.gpu_utilization_percent or 0) >= 70
+    jobs = {job.id: job for job in whole.jobs}
+    assert jobs["team-slices/slice-1"].hosts == ("old2",)
+    assert "team-old1/train-1" not in jobs
+    nvitop = next(each for each in FLEET if each.dialect == "nvitop")
+    assert devices_of(whole, nvitop, nvitop.gpus[1])[0].users == ("ada",)
+
+
+def test_a_job_of_minutes_was_not_idle_for_an_hour(whole: Reading) -> None:
+    old = next(each for each in FLEET if each.name == "old2")
+    (fresh,) = devices_of(whole, old, old.gpus[1])
+    assert fresh.idle_seconds is not None
+    assert fresh.idle_seconds <= FRESH_SECONDS
+
+
+def test_a_document_of_it_survives_the_wire(whole: Reading) -> None:
+    taken_at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    document = FleetSnapshot(
+        taken_at=taken_at, sources=(whole.report,), hosts=whole.hosts, jobs=whole.jobs
+    )
+    assert decode(encode(document)) == document
+
+
+def test_an_instant_in_the_past_and_back(server: Server) -> None:
+    source = PrometheusSource(Endpoint(url=server.url))
+    before = datetime.fromtimestamp(server.now - DOWN_SECONDS - 60, timezone.utc)
+    down = next(each for each in FLEET if each.is_down)
+    source.ask(FleetRequest(at=before))
+    then = wait(source, lambda reading: any(host.devices for host in reading.hosts))
+    assert then.at == before
+    assert host_of(then, down).state == "ok"
+    source.ask(FleetRequest())
+    now = wait(source, lambda reading: source.is_complete())
+    assert now.at is None
+    assert host_of(now, down).state == "down"
+    source.close(10)
+
+
+def test_charts_of_the_fleet_a_host_and_its_devices(server: Server) -> None:
+    source = PrometheusSource(Endpoint(url=server.url))
+    names = ("old1", "newer1", "trap1", "10.0.0.7")
+    requests = (
+        ChartRequest(metric="gpu_utilization_percent"),
+        ChartRequest(metric="memory_used_bytes", hosts=names),
+        ChartRequest(metric="gpu_utilization_percent", hosts=("trap1",), by_device=True),
+        ChartRequest(metric="power_usage_mw", hosts=("twin",), cluster="west"),
+        ChartRequest(metric="enforced_power_limit_mw"),
+    )
+    source.ask(FleetRequest(charts=requests))
+    reading = wait(source, lambda reading: len(reading.charts) == len(requests))
+    fleet, memory, trap, twin, nothing = reading.charts
+    assert [line.host for line in fleet.lines] == [None]
+    assert {line.host for line in memory.lines} == set(names)
+    assert [line.index for line in trap.lines] == [0, 1]
+    assert all(70 <= value <= 90 for value in trap.lines[0].values if value is not None)
+    assert sum(value is not None for value in trap.lines[0].values) > 100
+    assert [line.host for line in twin.lines] == ["twin"]
+    assert {round(value or 0) // 1000 for value in twin.lines[0].values} <= {60, 61, 0}
+    assert nothing.message
+    source.close(10)
