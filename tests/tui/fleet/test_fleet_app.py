@@ -36,7 +36,7 @@ async def shown(
         yield app, pilot
 
 
-@pytest.mark.parametrize("key, page", list(zip("123456", PAGES, strict=True)))
+@pytest.mark.parametrize(("key", "page"), list(zip("123456", PAGES, strict=True)))
 async def test_each_page_has_its_digit(key: str, page: str) -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press(key)
