@@ -9,14 +9,13 @@ from typing import Any
 from gpudash.cli import modes, verbs
 from gpudash.cli.help import (
     ABOUT,
-    AppFields,
     CompleteHelp,
-    GpuFields,
+    QueryFields,
     ShortHelp,
     Version,
     formats_help,
 )
-from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT
+from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT, QUERIES
 from gpudash.cli.parser import Commands, Parser, UnknownCommandError, given
 from gpudash.cli.values import milliseconds, seconds
 from gpudash.model.errors import UsageError
@@ -194,18 +193,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that people and scripts know from nvidia-smi."""
     add = parser.add_argument_group("as in nvidia-smi").add_argument
-    add("--query-gpu", metavar="FIELDS", help="print values of GPUs, with --format=csv[,...]")
-    add(
-        "--query-compute-apps",
-        metavar="FIELDS",
-        help="print values of processes, with --format=csv[,...]",
-    )
-    add("--help-query-gpu", action=GpuFields, help="list the fields of --query-gpu")
-    add(
-        "--help-query-compute-apps",
-        action=AppFields,
-        help="list the fields of --query-compute-apps",
-    )
+    for query, about in QUERIES.items():
+        add(f"--query-{query}", metavar="FIELDS", help=f"print values {about}")
+        add(f"--help-query-{query}", action=QueryFields, help=f"list the fields of --query-{query}")
     add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="same as --gpu")
     add("-L", "--list-gpus", action="store_true", help="print a line per GPU, with its UUID")
     add("-f", "--filename", metavar="FILE", help="write the output to a file")

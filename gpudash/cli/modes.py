@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
+
+from gpudash.cli.options import QUERIES, query_name
 
 _COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput"})
 _ONE_SHOT = frozenset({"once", "gpu", "demo", "timeout", "filename", "replay", "at"})
@@ -42,6 +45,10 @@ def _print_schema(_options: Namespace) -> int:
 
     terminal.write(json.dumps(wire.json_schema(), indent=2).encode() + b"\n")
     return ExitStatus.OK
+
+
+def _asks(query: str, options: Namespace) -> bool:
+    return getattr(options, query) is not None
 
 
 def _query(options: Namespace) -> int:
@@ -87,17 +94,14 @@ MODES = (
         frozenset({"json_schema", "filename"}),
         _print_schema,
     ),
-    Mode(
-        "--query-gpu",
-        lambda options: options.query_gpu is not None,
-        _ONE_SHOT | _COLLECTS | {"query_gpu", "format", "loop"},
-        _query,
-    ),
-    Mode(
-        "--query-compute-apps",
-        lambda options: options.query_compute_apps is not None,
-        _ONE_SHOT | _COLLECTS | {"query_compute_apps", "format", "loop"},
-        _query,
+    *(
+        Mode(
+            f"--query-{query}",
+            partial(_asks, query_name(query)),
+            _ONE_SHOT | _COLLECTS | {query_name(query), "format", "loop"},
+            _query,
+        )
+        for query in QUERIES
     ),
     Mode("-L", lambda options: options.list_gpus, _ONE_SHOT | {"list_gpus"}, _list_gpus),
     Mode(

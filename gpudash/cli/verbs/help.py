@@ -183,10 +183,10 @@ def _environment() -> Iterator[Section]:
 
 
 def _queries() -> Iterator[Section]:
-    from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
+    from gpudash.output.queries import QUERIES
 
-    yield Section("--query-gpu", _query_rows(GPU_FIELDS))
-    yield Section("--query-compute-apps", _query_rows(APP_FIELDS))
+    for query, kind in QUERIES.items():
+        yield Section(f"--query-{query}", _query_rows(kind.fields))
 
 
 def _query_rows(fields: Mapping[str, Field[Any]]) -> list[tuple[str, str]]:
@@ -221,7 +221,7 @@ TOPICS: dict[str, Topic] = {
     "findings": Topic("findings about GPUs and processes; states of a GPU", _findings),
     "exit": Topic("the exit statuses", _exit),
     "environment": Topic("the environment variables", _environment),
-    "queries": Topic("the fields of --query-gpu and --query-compute-apps", _queries),
+    "queries": Topic("the fields of --query-gpu and the like", _queries),
     "fields": Topic("the fields of --json, with units and NVML calls", _fields),
 }
 """The parts of the reference by name."""

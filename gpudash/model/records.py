@@ -1,0 +1,73 @@
+"""What the driver keeps about a GPU: errors by location, retired pages, ended processes, clocks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from gpudash.model.fields import Group, Index, Natural, Seconds, metric
+from gpudash.model.units import Unit
+
+_reliability = partial(metric, Group.RELIABILITY)
+_process = partial(metric, Group.PROCESS)
+_clocks = partial(metric, Group.CLOCKS)
+
+
+class EccLocation(Struct, frozen=True, kw_only=True):
+    """Memory errors in one kind of memory of a GPU."""
+
+    # fmt: off
+    name: Annotated[str, _reliability(Unit.NONE,
+        "device-memory (DRAM), sram, register-file, l1-cache, l2-cache, texture-memory or cbu.")]
+    corrected_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Corrected since the driver was loaded.")] = None
+    uncorrected_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Uncorrected since the driver was loaded.")] = None
+    corrected_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Corrected over the lifetime of the board.")] = None
+    uncorrected_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Uncorrected over the lifetime of the board.")] = None
+    # fmt: on
+
+
+class RetiredPage(Struct, frozen=True, kw_only=True):
+    """A page of device memory that is no longer used."""
+
+    # fmt: off
+    address: Annotated[Natural, _reliability(Unit.NONE, "Where it is in device memory.")]
+    cause: Annotated[Literal["single-bit", "double-bit"], _reliability(Unit.NONE,
+        "single-bit (several corrected errors) or double-bit (an uncorrected one).")]
+    retired_at: Annotated[Seconds | None, _reliability(Unit.SECOND,
+        "Unix time of its retirement, null if the driver does not tell.")] = None
+    # fmt: on
+
+
+class AccountedProcess(Struct, frozen=True, kw_only=True):
+    """What the driver kept of a process, which may have ended; its PID may be another's by now."""
+
+    # fmt: off
+    pid: Annotated[Index, _process(Unit.NONE, "PID on the host.")]
+    is_running: Annotated[bool, _process(Unit.NONE, "Whether it still runs.")] = False
+    gpu_utilization_percent: Annotated[Natural | None, _process(Unit.PERCENT,
+        "Share of its lifetime in which it computed.")] = None
+    memory_utilization_percent: Annotated[Natural | None, _process(Unit.PERCENT,
+        "Share of its lifetime in which it read or wrote device memory.")] = None
+    max_gpu_memory_bytes: Annotated[Natural | None, _process(Unit.BYTE,
+        "The most device memory that it held at once.")] = None
+    active_seconds: Annotated[Seconds | None, _process(Unit.SECOND,
+        "How long its context existed; null while it runs.")] = None
+    started_at: Annotated[Seconds | None, _process(Unit.SECOND,
+        "Unix time at which its context was created.")] = None
+    # fmt: on
+
+
+class SupportedClocks(Struct, frozen=True, kw_only=True):
+    """The graphics clocks that can be set at one memory clock."""
+
+    # fmt: off
+    memory_clock_mhz: Annotated[Natural, _clocks(Unit.MEGAHERTZ, "Memory clock.")]
+    graphics_clocks_mhz: Annotated[tuple[Natural, ...], _clocks(Unit.MEGAHERTZ,
+        "Graphics clocks, the highest first.")]
+    # fmt: on
