@@ -57,6 +57,12 @@ def _query(options: Namespace) -> int:
     return query.run(options)
 
 
+def _details(options: Namespace) -> int:
+    from gpudash.cli import query
+
+    return query.print_details(options)
+
+
 def _list_gpus(options: Namespace) -> int:
     from gpudash.cli import query
 
@@ -102,6 +108,12 @@ MODES = (
             _query,
         )
         for query in QUERIES
+    ),
+    Mode(
+        "-q",
+        lambda options: options.query,
+        _ONE_SHOT | _COLLECTS | {"query", "display", "xml"},
+        _details,
     ),
     Mode("-L", lambda options: options.list_gpus, _ONE_SHOT | {"list_gpus"}, _list_gpus),
     Mode(

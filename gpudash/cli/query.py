@@ -39,6 +39,24 @@ def run(options: argparse.Namespace) -> int:
     return _follow(collector_command(options), query, gpus, options.loop)
 
 
+def print_details(options: argparse.Namespace) -> int:
+    """Print sections about each GPU, as nvidia-smi -q does; raises UsageError."""
+    from gpudash.output import smi_details
+
+    if options.xml:
+        raise UsageError("-x: there is no XML; gpudash --once --json prints all that is known")
+    sections = smi_details.sections(options.display)
+    gpus = gpu_selectors(options)
+
+    def run(source: Source) -> int:
+        snapshot = sample(source)
+        chosen = _chosen(snapshot, gpus)
+        _write(list(smi_details.details(snapshot, _keys(chosen), sections)))
+        return exit_status(chosen, with_topology=False)
+
+    return with_source(lambda source, _: run(source), options, wanted=smi_details.reads(sections))
+
+
 def list_gpus(options: argparse.Namespace) -> int:
     """Print a line for each GPU and instance, with its UUID, as nvidia-smi -L does."""
     gpus = gpu_selectors(options)

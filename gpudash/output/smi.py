@@ -89,10 +89,19 @@ def _gpu(device: Device) -> str:
     return f"GPU {device.index}: {clean(device.name or '')} (UUID: {clean(device.uuid or '')})"
 
 
+def written(name: str) -> Callable[[Any], str | None]:
+    """Return how a value of a metric is written, without its unit."""
+    return _WRITTEN.get(name) or _BY_UNIT.get(device_fields()[name].unit, _plain)
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of a metric, empty for none."""
+    return _UNITS.get(device_fields()[name].unit, "")
+
+
 def _text(name: str) -> Callable[[Snapshot, Device], str | None]:
-    """Return how a metric is written."""
-    declared = device_fields()[name]
-    write = _WRITTEN.get(name) or _BY_UNIT.get(declared.unit, _plain)
+    """Return the text of a metric."""
+    write = written(name)
 
     def text(_snapshot: Snapshot, device: Device) -> str | None:
         value = getattr(device, name)
@@ -150,7 +159,7 @@ _ABSENT = {
 def _declared(metric: fields.Field) -> Field[Device]:
     """Return the field of a metric that has a name in nvidia-smi."""
     name, *aliases = metric.smi
-    unit, absent = _UNITS.get(metric.unit, ""), _ABSENT.get(metric.name, "[N/A]")
+    unit, absent = unit_of(metric.name), _ABSENT.get(metric.name, "[N/A]")
     return Field(name, _text(metric.name), unit, tuple(aliases), absent, (metric.name,))
 
 
@@ -192,15 +201,21 @@ def _bits(reason: str) -> int | None:
     return int(found[0], 16) if found else None
 
 
-def _reason(name: str) -> Field[Device]:
+def reason_text(name: str) -> Callable[[Snapshot, Device], str | None]:
+    """Return how it is written whether a reason limits the clocks."""
+
     def text(_snapshot: Snapshot, device: Device) -> str | None:
         reasons = device.clocks_event_reasons
         return None if reasons is None else "Active" if name in reasons else "Not Active"
 
+    return text
+
+
+def _reason(name: str) -> Field[Device]:
     suffix = name.replace("-", "_")
     return Field(
         f"clocks_event_reasons.{suffix}",
-        text,
+        reason_text(name),
         aliases=(f"clocks_throttle_reasons.{suffix}",),
         reads=("clocks_event_reasons",),
     )
