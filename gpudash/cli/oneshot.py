@@ -46,16 +46,17 @@ def run(options: argparse.Namespace) -> int:
             lambda source, options: _print_state(source, options, choice),
             options,
             with_topology=name == "json",
-            wanted=_everything() if name == "json" else None,
+            wanted=everything() if name == "json" else None,
         )
     refuse_loop(options, "--timeout", "--replay", "--fail-on")
     return _follow(options, choice)
 
 
-def _everything() -> Set[str]:
+def everything() -> set[str]:
+    """Return all that a document may hold of devices, but what only its own command prints."""
     from gpudash.model.device import Device
 
-    return {*Device.__struct_fields__, "processes"}
+    return {*Device.__struct_fields__, "processes"} - {"supported_clocks", "nvlinks"}
 
 
 def refuse_loop(options: argparse.Namespace, *names: str) -> None:

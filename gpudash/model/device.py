@@ -20,7 +20,13 @@ from gpudash.model.fields import (
     metric,
 )
 from gpudash.model.process import Holder, LastRead
-from gpudash.model.records import AccountedProcess, EccLocation, RetiredPage, SupportedClocks
+from gpudash.model.records import (
+    AccountedProcess,
+    EccLocation,
+    NvLink,
+    RetiredPage,
+    SupportedClocks,
+)
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 
@@ -402,6 +408,9 @@ class Device(Struct, frozen=True, kw_only=True):
         "Numbers of the NVLinks that are not up.", nvml="nvmlDeviceGetNvLinkState")] = None
     nvlink_version: Annotated[str | None, _nvlink(Unit.NONE,
         "Version of NVLink, 4.0 on Hopper.", nvml="nvmlDeviceGetNvLinkVersion")] = None
+    nvlinks: Annotated[tuple[NvLink, ...] | None, _nvlink(Unit.NONE,
+        "Each NVLink by itself; read only by `gpudash nvlink`.", label="Each NVLink",
+        nvml="nvmlDeviceGetFieldValues, nvmlDeviceGetNvLinkCapability")] = None
     nvlink_tx_bytes_per_second: Annotated[Natural | None, _nvlink(Unit.BYTE_PER_SECOND,
         "Payload sent over all NVLinks since the last sample; null in the first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "

@@ -1,4 +1,4 @@
-"""What the driver keeps about a GPU: errors by location, retired pages, ended processes, clocks."""
+"""What the driver keeps about a GPU: errors, retired pages, ended processes, clocks, links."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpudash.model.units import Unit
 _reliability = partial(metric, Group.RELIABILITY)
 _process = partial(metric, Group.PROCESS)
 _clocks = partial(metric, Group.CLOCKS)
+_nvlink = partial(metric, Group.NVLINK)
 
 
 class EccLocation(Struct, frozen=True, kw_only=True):
@@ -70,4 +71,23 @@ class SupportedClocks(Struct, frozen=True, kw_only=True):
     memory_clock_mhz: Annotated[Natural, _clocks(Unit.MEGAHERTZ, "Memory clock.")]
     graphics_clocks_mhz: Annotated[tuple[Natural, ...], _clocks(Unit.MEGAHERTZ,
         "Graphics clocks, the highest first.")]
+    # fmt: on
+
+
+class NvLink(Struct, frozen=True, kw_only=True):
+    """One NVLink of a GPU."""
+
+    # fmt: off
+    number: Annotated[Index, _nvlink(Unit.NONE, "Its number on the GPU.")]
+    is_active: Annotated[bool | None, _nvlink(Unit.NONE, "Whether it is up.")] = None
+    max_bytes_per_second: Annotated[Natural | None, _nvlink(Unit.BYTE_PER_SECOND,
+        "What it carries each way; null unless it is up.")] = None
+    replay_count: Annotated[Natural | None, _nvlink(Unit.COUNT, "Packets sent again.")] = None
+    recovery_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
+        "Times that it was trained again.")] = None
+    crc_error_count: Annotated[Natural | None, _nvlink(Unit.COUNT,
+        "Packets with a wrong checksum.")] = None
+    capabilities: Annotated[tuple[str, ...] | None, _nvlink(Unit.NONE,
+        "Of p2p, system-memory, p2p-atomics, system-memory-atomics, sli and link, those that it "
+        "has.")] = None
     # fmt: on

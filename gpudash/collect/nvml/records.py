@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ctypes import c_uint
 from typing import Any
 
 from gpudash.collect.nvml import codes
-from gpudash.collect.nvml.library import Library
+from gpudash.collect.nvml.library import FieldAnswer, Library, Scoped
+from gpudash.collect.nvml.links import LINK_COUNT, link_number
 from gpudash.collect.nvml.values import (
     count,
     flag,
@@ -15,7 +17,13 @@ from gpudash.collect.nvml.values import (
     seconds,
     size,
 )
-from gpudash.model.records import AccountedProcess, EccLocation, RetiredPage, SupportedClocks
+from gpudash.model.records import (
+    AccountedProcess,
+    EccLocation,
+    NvLink,
+    RetiredPage,
+    SupportedClocks,
+)
 
 _ECC_LOCATIONS = {
     2: "device-memory",
@@ -34,6 +42,24 @@ _ECC_COUNTERS = {
     "uncorrected_aggregate_count": (1, 1),
 }
 """Fields of EccLocation by NVML_MEMORY_ERROR_TYPE_* and NVML_*_ECC."""
+
+_LINK_FIELDS = {
+    165: "is_active",
+    164: "speed",
+    161: "replay_count",
+    162: "recovery_count",
+    163: "crc_error_count",
+}
+"""NVML_FI_DEV_NVLINK_GET_STATE, _GET_SPEED in MB/s, _ERROR_DL_REPLAY, _RECOVERY and _CRC."""
+_LINK_CAPABILITIES = (
+    "p2p",
+    "system-memory",
+    "p2p-atomics",
+    "system-memory-atomics",
+    "sli",
+    "link",
+)
+"""By NVML_NVLINK_CAP_*."""
 
 _SINGLE_BIT, _DOUBLE_BIT = 0, 1
 """NVML_PAGE_RETIREMENT_CAUSE_*."""
@@ -69,8 +95,11 @@ class Records:
             values["retired_pages"] = self._retired_pages()
         if wants("accounted_processes"):
             values["accounted_processes"] = self._accounted_processes()
-        if self._library.wanted is not None and wants("supported_clocks"):
-            values["supported_clocks"] = self._supported_clocks()
+        if self._library.wanted is not None:
+            if wants("supported_clocks"):
+                values["supported_clocks"] = self._supported_clocks()
+            if wants("nvlinks"):
+                values["nvlinks"] = self._nvlinks()
         return values
 
     def _call(self, metric: str, *arguments: Any) -> Any:
@@ -147,6 +176,38 @@ class Records:
                 kept = tuple(each for each in graphics[:_MAX_CLOCKS] if megahertz(each) is not None)
                 found.append(SupportedClocks(memory_clock_mhz=memory, graphics_clocks_mhz=kept))
         return tuple(found) or None
+
+    def _nvlinks(self) -> tuple[NvLink, ...] | None:
+        links = self._library.fields(self._handle, [LINK_COUNT]).values.get(LINK_COUNT)
+        number_of_links = links and link_number(links.value)
+        if not number_of_links:
+            return None
+        scopes = [(field, link) for field in _LINK_FIELDS for link in range(number_of_links)]
+        answers = self._library.fields(self._handle, scopes).values
+        return tuple(self._nvlink(link, answers) for link in range(number_of_links))
+
+    def _nvlink(self, link: int, answers: Mapping[Scoped, FieldAnswer]) -> NvLink:
+        known = {
+            name: count(answer.value)
+            for field, name in _LINK_FIELDS.items()
+            if (answer := answers.get((field, link))) is not None
+        }
+        speed = known.pop("speed", None)
+        is_active = flag(known.pop("is_active", None))
+        has = [
+            self._library.call_device("nvmlDeviceGetNvLinkCapability", self._handle, link, number)
+            for number in range(len(_LINK_CAPABILITIES))
+        ]
+        names = zip(_LINK_CAPABILITIES, has, strict=True)
+        return NvLink(
+            number=link,
+            is_active=is_active,
+            max_bytes_per_second=speed * 10**6 if speed and is_active else None,
+            capabilities=None
+            if any(code for _, code in has)
+            else tuple(name for name, (value, _) in names if value == 1),
+            **known,
+        )
 
 
 def _scaled(number: int | None, parts: float) -> float | None:
