@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from gpudash.model.fields import Group, Index, Natural, Seconds, metric
-from gpudash.model.units import Unit
+from gpudash.model.units import Unit, duration, percent, readable, size
 
 _reliability = partial(metric, Group.RELIABILITY)
 _process = partial(metric, Group.PROCESS)
@@ -32,6 +32,14 @@ class EccLocation(Struct, frozen=True, kw_only=True):
         "Uncorrected over the lifetime of the board.")] = None
     # fmt: on
 
+    def __str__(self) -> str:
+        """Return `sram 7 corrected, 0 uncorrected (17, 0 in its lifetime)`."""
+        volatile = self.corrected_volatile_count, self.uncorrected_volatile_count
+        aggregate = self.corrected_aggregate_count, self.uncorrected_aggregate_count
+        now = " corrected, ".join(map(readable, volatile))
+        ever = ", ".join(map(readable, aggregate))
+        return f"{self.name} {now} uncorrected ({ever} in its lifetime)"
+
 
 class RetiredPage(Struct, frozen=True, kw_only=True):
     """A page of device memory that is no longer used."""
@@ -43,6 +51,10 @@ class RetiredPage(Struct, frozen=True, kw_only=True):
     retired_at: Annotated[Seconds | None, _reliability(Unit.SECOND,
         "Unix time of its retirement, null if the driver does not tell.")] = None
     # fmt: on
+
+    def __str__(self) -> str:
+        """Return `0x1000 (double-bit)`."""
+        return f"{self.address:#x} ({self.cause})"
 
 
 class AccountedProcess(Struct, frozen=True, kw_only=True):
@@ -62,6 +74,13 @@ class AccountedProcess(Struct, frozen=True, kw_only=True):
     started_at: Annotated[Seconds | None, _process(Unit.SECOND,
         "Unix time at which its context was created.")] = None
     # fmt: on
+
+    def __str__(self) -> str:
+        """Return `PID 4242 5.0 GiB at most, 71% busy, for 1m01s`."""
+        most = size(self.max_gpu_memory_bytes)
+        busy = percent(self.gpu_utilization_percent)
+        lasted = "still running" if self.is_running else f"for {duration(self.active_seconds)}"
+        return f"PID {self.pid} {most} at most, {busy} busy, {lasted}"
 
 
 class SupportedClocks(Struct, frozen=True, kw_only=True):
