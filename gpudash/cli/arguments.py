@@ -196,7 +196,13 @@ def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
     for query, about in QUERIES.items():
         add(f"--query-{query}", metavar="FIELDS", help=f"print values {about}")
         add(f"--help-query-{query}", action=QueryFields, help=f"list the fields of --query-{query}")
-    add("-q", "--query", action="store_true", help="print what is known of each GPU, by sections")
+    add(
+        "-q",
+        "-a",
+        "--query",
+        action="store_true",
+        help="print what is known of each GPU, by sections",
+    )
     add("-d", "--display", metavar="SECTIONS", help="only these sections of -q: ECC,POWER")
     add("-x", "--xml-format", dest="xml", action="store_true", help=argparse.SUPPRESS)
     add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="same as --gpu")

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from gpudash.cli.options import QUERIES, query_name
+from gpudash.system import terminal
 
 _COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput"})
 _ONE_SHOT = frozenset({"once", "gpu", "demo", "timeout", "filename", "replay", "at"})
@@ -139,6 +140,12 @@ MODES = (
         lambda options: options.json is not None,
         _COLLECTS | {"json", "interval", "filename", "on_finding", "level"},
         _stream,
+    ),
+    Mode(
+        "a pipe or a file",
+        lambda options: not terminal.is_terminal() and options.replay is None,
+        _ONE_SHOT | _COLLECTS | _PROCESSES | {"fail_on", "loop"},
+        _once,
     ),
     Mode(
         "the screen",

@@ -58,7 +58,8 @@ def render(
     elif capability is not None:
         matrix = p2p_matrix(topology, capability)
         names = [f"GPU{index}" for index in topology.indices]
-        sections = [_grid("", names, names, matrix, paint), _legend(matrix, paint)]
+        # A word of its own before the names, so that only its row begins with that of a GPU.
+        sections = [_grid("P2P", names, names, matrix, paint), _legend(matrix, paint)]
         return _joined(sections)
     else:
         sections = _links(topology, paint)

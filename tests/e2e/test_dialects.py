@@ -152,7 +152,6 @@ def test_into_a_file(fakenvml: Path, tmp_path: Path) -> None:
         (("--query-gpu=memory.usd", "--format=csv"), 2, "did you mean memory.used"),
         (("--query-gpu=index", "--format=csv", "-i", "7"), 6, "no devices were found"),
         (("--format", "xml"), 2, "choose from table, json, csv, prometheus, gpustat"),
-        (("-l", "1"), 2, "-l does not go with the screen"),
         (("--query-gpu=index", "--format=csv", "-lms", "1"), 2, "expected 100 to 3600000 ms"),
     ],
 )

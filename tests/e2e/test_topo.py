@@ -80,7 +80,7 @@ def test_findings_are_wrapped_at_words_on_a_terminal_alone() -> None:
 @pytest.mark.parametrize("letter", ["r", "w", "n", "a", "p"])
 def test_the_matrix_of_one_capability(fakenvml: Path, letter: str) -> None:
     heading, *body = rows(gpudash("topo", "-p2p", letter, library=fakenvml, DEVICES=2).text)
-    assert heading == ["GPU0", "GPU1"]
+    assert heading == ["P2P", "GPU0", "GPU1"]
     assert body == [["GPU0", "X", "OK"], ["GPU1", "OK", "X"]]
 
 
