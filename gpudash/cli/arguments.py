@@ -173,7 +173,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--format", metavar="F", help=text)
     text = "with --once: only the processes that fit, as on the screen: 'alice mem>10G'"
     add("--filter", metavar="EXPR", help=text)
-    text = "with --once: order of the processes: gpu_memory, or several columns: user,gpu_memory"
+    text = "with --once: order of the processes: mem, several columns (user,mem) or tree"
     add("--sort", metavar="COLUMNS", help=text)
     add("--user", metavar="NAMES", help="with --once: only processes of these users: alice,bob")
     add("--pid", metavar="PIDS", help="with --once: only these processes: 4242,77")
