@@ -211,26 +211,25 @@ class FindingsView(View):
 
 
 _INDENT = 4
+_MAX_SUBJECTS = 3
+"""Processes or GPUs whose values stand before the advice, which must be near its sentence."""
 
 
 _UNITS = {unit.suffix: unit for unit in Unit}
 
 
 def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> list[Line]:
-    """Return a finding in full: its sentence, since when, the proof, and what to do."""
+    """Return a finding in full: its sentence, since when, the proof, and then what to do."""
     room = max(8, cells - _INDENT - 1)
     lines: list[Line] = []
     for number, text in enumerate(fold(finding.sentence, room)):
         mark = MARKS[finding.level] if not number else "  "
         lines.append([Segment(f" {mark} {text}", level_style(finding, theme))])
-    lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
     if finding.held_seconds is not None:
         lines.append(_indented(f"for {rough_duration(finding.held_seconds)}", theme.dim))
-    for of, proofs in groupby(finding.evidence, key=lambda proof: proof.of):
-        # A value may be a list with commas.
-        proof = "; ".join(map(_proof_text, proofs))
-        text = f"{of}: {proof}" if of else proof
+    for text in _proofs(finding.evidence):
         lines += [_indented(part, theme.dim) for part in fold(text, room)]
+    lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
     if under_cursor:
         lines[0] = highlighted(lines[0], theme, cells)
     return lines
@@ -240,15 +239,24 @@ def _indented(text: str, style: Style) -> Line:
     return [Segment(" " * _INDENT + text, style)]
 
 
-def _proof_text(proof: Evidence) -> str:
-    """Return a number as people read it: `Power usage 412.3 W`, a span as in a sentence.
+def _proofs(evidence: Sequence[Evidence]) -> list[str]:
+    """Return a line of values for each subject, at most `_MAX_SUBJECTS`: `and 18 more` ends it."""
+    counts = [proof.value for proof in evidence if proof.name == LEFT_OUT]
+    left_out = sum(count for count in counts if isinstance(count, int))
+    known = [proof for proof in evidence if proof.name != LEFT_OUT]
+    # A value may be a list with commas.
+    groups = [
+        (f"{of}: " if of else "") + "; ".join(map(_proof_text, proofs))
+        for of, proofs in groupby(known, key=lambda proof: proof.of)
+    ]
+    left_out += len(groups[_MAX_SUBJECTS:])
+    return groups[:_MAX_SUBJECTS] + ([f"and {left_out} more"] if left_out else [])
 
-    The number of those whose proof is left out ends the list: `and 18 more`.
-    """
+
+def _proof_text(proof: Evidence) -> str:
+    """Return a number as people read it: `Power usage 412.3 W`, a span as in a sentence."""
     if proof.unit == Unit.SECOND.suffix and isinstance(proof.value, (int, float)):
         return f"{label(proof.name)} {rough_duration(proof.value)}"
-    if proof.name == LEFT_OUT:
-        return f"and {readable(proof.value, Unit.NONE)} more"
     return f"{label(proof.name)} {readable(proof.value, _UNITS.get(proof.unit, Unit.NONE))}"
 
 
