@@ -22,9 +22,11 @@ from gpudash.model.fields import (
 from gpudash.model.process import Holder, LastRead
 from gpudash.model.records import (
     AccountedProcess,
+    Banks,
     EccLocation,
     NvLink,
     RetiredPage,
+    SramErrors,
     SupportedClocks,
 )
 from gpudash.model.text import SafeText
@@ -130,6 +132,9 @@ class Device(Struct, frozen=True, kw_only=True):
     addressing_mode: Annotated[str | None, _memory(Unit.NONE,
         "How the GPU reaches what programs allocate on the host: none, hmm or ats.",
         nvml="nvmlDeviceGetAddressingMode", smi="addressing_mode")] = None
+    c2c_mode: Annotated[bool | None, _memory(Unit.NONE,
+        "Whether the link to a Grace CPU is in use.", nvml="nvmlDeviceGetC2cModeInfoV",
+        smi="c2c.mode")] = None
     protected_memory_total_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Memory that confidential computing protects.",
         nvml="nvmlDeviceGetConfComputeProtectedMemoryUsage", smi="protected_memory.total")] = None
@@ -267,25 +272,29 @@ class Device(Struct, frozen=True, kw_only=True):
         dcgm="DCGM_FI_DEV_POWER_USAGE DCGM_FI_DEV_BOARD_POWER_WATTS")] = None
     power_instant_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power at this instant.", nvml="NVML_FI_DEV_POWER_INSTANT",
-        chart=True, limit="enforced_power_limit_mw", smi="power.draw.instant")] = None
+        chart=True, limit="enforced_power_limit_mw",
+        smi="power.draw.instant gpu.power.draw.instant")] = None
     power_average_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power averaged over 1 s.", nvml="NVML_FI_DEV_POWER_AVERAGE",
-        smi="power.draw.average")] = None
+        smi="power.draw.average gpu.power.draw.average")] = None
     enforced_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit in force, the lowest of all that apply.",
-        nvml="nvmlDeviceGetEnforcedPowerLimit", smi="enforced.power.limit")] = None
+        nvml="nvmlDeviceGetEnforcedPowerLimit",
+        smi="enforced.power.limit gpu.power.current_limit")] = None
     power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit that an administrator set.", nvml="nvmlDeviceGetPowerManagementLimit",
-        smi="power.limit")] = None
+        smi="power.limit gpu.power.requested_limit")] = None
     default_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit after a reboot.", nvml="nvmlDeviceGetPowerManagementDefaultLimit",
-        smi="power.default_limit")] = None
+        smi="power.default_limit gpu.power.default_limit")] = None
     min_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The lowest limit that can be set.",
-        nvml="nvmlDeviceGetPowerManagementLimitConstraints", smi="power.min_limit")] = None
+        nvml="nvmlDeviceGetPowerManagementLimitConstraints",
+        smi="power.min_limit gpu.power.min_limit")] = None
     max_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The highest limit that can be set.",
-        nvml="nvmlDeviceGetPowerManagementLimitConstraints", smi="power.max_limit")] = None
+        nvml="nvmlDeviceGetPowerManagementLimitConstraints",
+        smi="power.max_limit gpu.power.max_limit")] = None
     total_energy_mj: Annotated[Natural | None, _power(Unit.MILLIJOULE,
         "Energy since the driver was loaded.", nvml="nvmlDeviceGetTotalEnergyConsumption",
         counter=True,
@@ -467,10 +476,10 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
     fabric_cluster_uuid: Annotated[str | None, _nvlink(Unit.NONE,
         "NVLink domain that it belongs to, the same on all hosts of the domain.",
-        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.clusterUuid")] = None
     fabric_clique_id: Annotated[Index | None, _nvlink(Unit.NONE,
         "Part of that domain whose GPUs reach each other over NVLink.",
-        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.cliqueId")] = None
 
     ecc_mode: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether ECC protects the memory.", nvml="nvmlDeviceGetEccMode",
@@ -497,6 +506,9 @@ class Device(Struct, frozen=True, kw_only=True):
     ecc_locations: Annotated[tuple[EccLocation, ...] | None, _reliability(Unit.NONE,
         "Memory errors by where they were; locations without counters are left out.",
         nvml="nvmlDeviceGetMemoryErrorCounter")] = None
+    sram_errors: Annotated[SramErrors | None, _reliability(Unit.NONE,
+        "Uncorrected errors of the SRAM by how and where they were found.",
+        nvml="nvmlDeviceGetSramEccErrorStatus")] = None
     retired_pages_single_bit_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Pages retired for many corrected errors (before Ampere).",
         nvml="nvmlDeviceGetRetiredPages",
@@ -514,26 +526,29 @@ class Device(Struct, frozen=True, kw_only=True):
     remapped_rows_corrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for corrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
-        counter=True,
+        counter=True, smi="remapped_rows.correctable",
         dcgm="DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS "
         "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL")] = None
     remapped_rows_uncorrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for uncorrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
-        counter=True,
+        counter=True, smi="remapped_rows.uncorrectable",
         dcgm="DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS "
         "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL")] = None
     remapped_rows_pending: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether rows wait for a GPU reset to be replaced.",
-        nvml="nvmlDeviceGetRemappedRows")] = None
+        nvml="nvmlDeviceGetRemappedRows", smi="remapped_rows.pending")] = None
     remapped_rows_failed: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether replacing a row has failed: the board is worn out.",
-        nvml="nvmlDeviceGetRemappedRows",
+        nvml="nvmlDeviceGetRemappedRows", smi="remapped_rows.failure",
         dcgm="DCGM_FI_DEV_ROW_REMAP_FAILURE DCGM_FI_DEV_ROW_REMAP_FAILED")] = None
+    remapped_rows_banks: Annotated[Banks | None, _reliability(Unit.COUNT,
+        "How many banks of memory have all, many, some, few and no spare rows left.",
+        nvml="nvmlDeviceGetRowRemapperHistogram")] = None
     recovery_action: Annotated[str | None, _reliability(Unit.NONE,
         "What the driver requests to recover the GPU: none, gpu-reset, node-reboot, drain-p2p, "
         "drain-and-reset, recover-imex-domain, bus-reset or system-reboot.",
-        nvml="NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")] = None
+        nvml="NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", smi="gpu_recovery_action")] = None
     reset_required: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether the GPU needs a reset.", nvml="NVML_FI_DEV_RESET_STATUS",
         smi="reset_status.reset_required")] = None

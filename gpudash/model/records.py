@@ -41,6 +41,42 @@ class EccLocation(Struct, frozen=True, kw_only=True):
         return f"{self.name} {now} uncorrected ({ever} in its lifetime)"
 
 
+Banks = tuple[Natural, Natural, Natural, Natural, Natural]
+"""Numbers of banks of memory by how many of their spare rows are left: from all to none."""
+
+
+class SramErrors(Struct, frozen=True, kw_only=True):
+    """Uncorrected errors in the SRAM of a GPU, in more detail (Ampere and newer)."""
+
+    # fmt: off
+    parity_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Found by parity since the driver was loaded.")] = None
+    secded_volatile_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Found by SEC-DED since the driver was loaded.")] = None
+    parity_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Found by parity over the lifetime of the board.")] = None
+    secded_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Found by SEC-DED over the lifetime of the board.")] = None
+    l2_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "In the L2 cache.")] = None
+    sm_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT, "In the SMs.")] = None
+    microcontroller_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "In the microcontrollers.")] = None
+    pcie_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT, "In PCIe.")] = None
+    other_aggregate_count: Annotated[Natural | None, _reliability(Unit.COUNT,
+        "Elsewhere.")] = None
+    threshold_exceeded: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether there were so many that the board is to be replaced.")] = None
+    # fmt: on
+
+    def __str__(self) -> str:
+        """Return `0 by parity, 3 by SEC-DED (0, 7 in its lifetime)`."""
+        now = readable(self.parity_volatile_count), readable(self.secded_volatile_count)
+        ever = readable(self.parity_aggregate_count), readable(self.secded_aggregate_count)
+        worn = ", too many" if self.threshold_exceeded else ""
+        return f"{now[0]} by parity, {now[1]} by SEC-DED ({', '.join(ever)} in its lifetime{worn})"
+
+
 class RetiredPage(Struct, frozen=True, kw_only=True):
     """A page of device memory that is no longer used."""
 

@@ -44,8 +44,64 @@ NOT_TOLD = (
     "vgpu_device_capability.fractional_multiVgpu",
     "vgpu_device_capability.heterogeneous_timeSlice_profile",
     "vgpu_device_capability.heterogeneous_timeSlice_sizes",
+    "vgpu_device_capability.homogeneous_placements",
+    "vgpu_device_capability.mig_timeSlicing",
+    "vgpu_device_capability.mig_timeSlicing_mode",
+    "pci.baseClass",
+    "pci.subClass",
+    "inforom.checksum_validation",
+    *(
+        f"clocks_event_reasons_counters.{reason}"
+        for reason in (
+            "sw_power_cap",
+            "sync_boost",
+            "sw_thermal_slowdown",
+            "hw_thermal_slowdown",
+            "hw_power_brake_slowdown",
+        )
+    ),
+    "dramEncryption.mode.current",
+    "dramEncryption.mode.pending",
+    *(
+        f"module.{name}"
+        for name in (
+            "power.draw.average",
+            "power.draw.instant",
+            "power.limit",
+            "enforced.power.limit",
+            "power.default_limit",
+            "power.min_limit",
+            "power.max_limit",
+        )
+    ),
+    "edpp_multiplier",
+    *(
+        f"fabric.health.{name}"
+        for name in (
+            "summary",
+            "route_recovery_in_progress",
+            "route_unhealthy",
+            "access_timeout_recovery",
+            "incorrect_configuration",
+        )
+    ),
+    *(
+        f"platform.{name}"
+        for name in (
+            "chassis_serial_number",
+            "slot_number",
+            "tray_index",
+            "host_id",
+            "peer_type",
+            "module_id",
+            "gpu_fabric_guid",
+        )
+    ),
 )
-"""Fields of nvidia-smi that are always `[N/A]` here: hosts of virtual GPUs are not read."""
+"""Fields of nvidia-smi, the latest of driver 590, that are always `[N/A]` here.
+
+Virtual GPUs, power of modules, and places in a rack are not read.
+"""
 
 
 Row = TypeVar("Row")
@@ -131,6 +187,12 @@ def _yes_or_no(value: bool) -> str:
     return "Yes" if value else "No"
 
 
+_RECOVERY_ACTIONS: Mapping[str, str] = {
+    "gpu-reset": "Reset",
+    "node-reboot": "Reboot",
+    "drain-p2p": "Drain P2P",
+    "drain-and-reset": "Drain and Reset",
+}
 _UNITS = {Unit.BYTE: "MiB", Unit.MILLIWATT: "W", Unit.PERCENT: "%", Unit.MEGAHERTZ: "MHz"}
 """Units as nvidia-smi writes them; a temperature has none there."""
 _BY_UNIT: Mapping[Unit, Callable[[Any], str | None]] = {
@@ -144,6 +206,9 @@ _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "pending_gpu_operation_mode": _capitalized(" "),
     "addressing_mode": lambda value: "None" if value == "none" else value.upper(),
     "retired_pages_pending": _yes_or_no,
+    "remapped_rows_pending": _yes_or_no,
+    "remapped_rows_failed": _yes_or_no,
+    "recovery_action": lambda value: _RECOVERY_ACTIONS.get(value) or _capitalized(" ")(value),
     "reset_required": _yes_or_no,
     "drain_and_reset_recommended": _yes_or_no,
 }
@@ -259,6 +324,47 @@ def _ecc_count(location: str, field: str) -> Callable[[Snapshot, Device], str | 
     return text
 
 
+_SRAM_ERRORS = {
+    "volatile.sram.parity": "parity_volatile_count",
+    "volatile.sram.secded": "secded_volatile_count",
+    "aggregate.sram.parity": "parity_aggregate_count",
+    "aggregate.sram.secded": "secded_aggregate_count",
+    "aggregate.sram.l2": "l2_aggregate_count",
+    "aggregate.sram.sm": "sm_aggregate_count",
+    "aggregate.sram.mcu": "microcontroller_aggregate_count",
+    "aggregate.sram.pcie": "pcie_aggregate_count",
+    "aggregate.sram.other": "other_aggregate_count",
+    "aggregate.sram.thresholdExceeded": "threshold_exceeded",
+}
+
+
+def _sram(name: str, counter: str) -> Field[Device]:
+    def text(_snapshot: Snapshot, device: Device) -> str | None:
+        value = getattr(device.sram_errors, counter, None)
+        return (
+            _yes_or_no(value) if isinstance(value, bool) else None if value is None else str(value)
+        )
+
+    return Field(f"ecc.errors.uncorrected.{name}", text, reads=("sram_errors",))
+
+
+def _banks(name: str, position: int) -> Field[Device]:
+    def text(_snapshot: Snapshot, device: Device) -> str | None:
+        banks = device.remapped_rows_banks
+        return None if banks is None else str(banks[position])
+
+    return Field(f"remapped_rows.histogram.{name}", text, reads=("remapped_rows_banks",))
+
+
+def _attached(_snapshot: Snapshot, device: Device) -> str | None:
+    return None if device.display_attached is None else _yes_or_no(device.display_attached)
+
+
+def _bandwidth(_snapshot: Snapshot, device: Device) -> str | None:
+    degraded = device.fabric_bandwidth_degraded
+    return None if degraded is None else "Degraded" if degraded else "Full"
+
+
 def _host_generation(_snapshot: Snapshot, device: Device) -> str | None:
     """Return the slot's PCIe generation, known only where it is what limits the GPU."""
     both, gpu = device.max_pcie_link_generation, device.max_gpu_pcie_link_generation
@@ -301,6 +407,14 @@ _GPU: tuple[Field[Device], ...] = (
         reads=("max_pcie_link_generation", "max_gpu_pcie_link_generation"),
     ),
     *_ecc_errors(),
+    *(_sram(name, counter) for name, counter in _SRAM_ERRORS.items()),
+    *(
+        _banks(name, number)
+        for number, name in enumerate(("max", "high", "partial", "low", "none"))
+    ),
+    Field("display_attached", _attached, reads=("display_attached",)),
+    Field("hostname", lambda s, d: clean(s.host.hostname)),
+    Field("fabric.health.bandwidth", _bandwidth, reads=("fabric_bandwidth_degraded",)),
     Field("fabric.state", _fabric_state, reads=("fabric_state",)),
     Field("fabric.status", _fabric_status, reads=("fabric_status_code",)),
     *(Field(name, _not_told) for name in NOT_TOLD),

@@ -77,16 +77,18 @@ def _reason(depth: int, label: str, name: str) -> Line:
 
 
 def _ecc(span: str) -> tuple[Line, ...]:
-    names = (
-        ("SRAM Correctable", "corrected", "sram"),
-        ("SRAM Uncorrectable", "uncorrected", "sram"),
-        ("DRAM Correctable", "corrected", "dram"),
-        ("DRAM Uncorrectable", "uncorrected", "dram"),
+    return (
+        _queried(3, "SRAM Correctable", f"ecc.errors.corrected.{span}.sram"),
+        _queried(3, "SRAM Uncorrectable", f"ecc.errors.uncorrected.{span}.sram"),
+        _queried(3, "SRAM Uncorrectable Parity", f"ecc.errors.uncorrected.{span}.sram.parity"),
+        _queried(3, "SRAM Uncorrectable SEC-DED", f"ecc.errors.uncorrected.{span}.sram.secded"),
+        _queried(3, "DRAM Correctable", f"ecc.errors.corrected.{span}.dram"),
+        _queried(3, "DRAM Uncorrectable", f"ecc.errors.uncorrected.{span}.dram"),
     )
-    return tuple(
-        _queried(3, label, f"ecc.errors.{kind}.{span}.{location}")
-        for label, kind, location in names
-    )
+
+
+def _sram(label: str, name: str) -> Line:
+    return _queried(3, label, f"ecc.errors.uncorrected.aggregate.sram.{name}")
 
 
 def _supported_clocks(_snapshot: Snapshot, device: Device) -> Iterator[Line]:
@@ -150,6 +152,10 @@ def _remapped_rows(snapshot: Snapshot, device: Device) -> Iterator[Line]:
         return
     yield Line(1, "Remapped Rows")
     yield from _REMAPPED
+    banks = device.remapped_rows_banks
+    yield Line(2, "Bank Remap Availability Histogram")
+    for number, name in enumerate(("Max", "High", "Partial", "Low", "None")):
+        yield _fixed(3, name, None if banks is None else f"{banks[number]} bank(s)")
 
 
 def _architecture(_snapshot: Snapshot, device: Device) -> str | None:
@@ -287,6 +293,13 @@ _PARTS = (
         *_ecc("volatile"),
         Line(2, "Aggregate"),
         *_ecc("aggregate"),
+        _sram("SRAM Threshold Exceeded", "thresholdExceeded"),
+        Line(2, "Aggregate Uncorrectable SRAM Sources"),
+        _sram("SRAM L2", "l2"),
+        _sram("SRAM SM", "sm"),
+        _sram("SRAM Microcontroller", "mcu"),
+        _sram("SRAM PCIE", "pcie"),
+        _sram("SRAM Other", "other"),
     )),
     Part("PAGE_RETIREMENT", (
         Line(1, "Retired Pages"),
@@ -295,7 +308,7 @@ _PARTS = (
         _metric(2, "Pending Page Blacklist", "retired_pages_pending"),
     )),
     Part("ROW_REMAPPER", listed=_remapped_rows,
-         reads=tuple(name for line in _REMAPPED for name in line.reads)),
+         reads=(*(name for line in _REMAPPED for name in line.reads), "remapped_rows_banks")),
     Part("TEMPERATURE", (
         Line(1, "Temperature"),
         _metric(2, "GPU Current Temp", "temperature_celsius"),

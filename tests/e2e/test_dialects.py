@@ -15,6 +15,7 @@ import pytest
 from gpudash.output.queries import QUERIES
 from tests.e2e.run import GPUDASH, gpudash
 from tests.fakenvml.build import environment
+from tests.output.newer import NEWER
 from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
@@ -50,12 +51,14 @@ def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str) 
     }
     # The name of a process is the driver's, and that of the stand-in its short one.
     left_out = UNNAMED | {"name", "process_name"}
-    gpu = ",".join(name for name in QUERIES["gpu"].fields if name not in UNNAMED)
+    gpu = ",".join(name for name in QUERIES["gpu"].fields if name not in UNNAMED | NEWER)
     for words in (
         *(
             (f"--query-{query}={','.join(set(kind.fields) - left_out)}", "--format=csv")
             for query, kind in QUERIES.items()
+            if query != "gpu"
         ),
+        (f"--query-gpu={gpu}", "--format=csv"),
         (f"--query-gpu={gpu}", "--format=csv,noheader,nounits", "-i", "1"),
         ("-L",),
     ):

@@ -8,7 +8,7 @@ from hypothesis import given
 from gpudash.model.device import device_fields
 from gpudash.model.errors import UsageError
 from gpudash.model.fault import Fault
-from gpudash.model.records import AccountedProcess, EccLocation, RetiredPage
+from gpudash.model.records import AccountedProcess, EccLocation, RetiredPage, SramErrors
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.queries import QUERIES, query
 from gpudash.output.smi import GPU_FIELDS, NOT_TOLD, listing
@@ -82,6 +82,23 @@ def test_units_may_be_left_out() -> None:
             "3",
         ),
         ("ecc.errors.uncorrected.volatile.sram", {"ecc_locations": ()}, "[N/A]"),
+        (
+            "ecc.errors.uncorrected.aggregate.sram.secded",
+            {"sram_errors": SramErrors(secded_aggregate_count=0)},
+            "0",
+        ),
+        (
+            "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded",
+            {"sram_errors": SramErrors(threshold_exceeded=True)},
+            "Yes",
+        ),
+        ("ecc.errors.uncorrected.aggregate.sram.l2", {"sram_errors": None}, "[N/A]"),
+        ("remapped_rows.histogram.low", {"remapped_rows_banks": (3072, 0, 0, 5, 0)}, "5"),
+        ("remapped_rows.pending", {"remapped_rows_pending": True}, "Yes"),
+        ("gpu_recovery_action", {"recovery_action": "drain-and-reset"}, "Drain and Reset"),
+        ("gpu_recovery_action", {"recovery_action": "none"}, "None"),
+        ("display_attached", {"display_attached": True}, "Yes"),
+        ("module.power.limit", {}, "[N/A]"),
         ("name", {"name": "evil\x1b[2J\nGPU"}, "evil\\x1b[2J\\nGPU"),
         ("name", {"name": "GPU, 4242"}, r"GPU\x2c 4242"),
     ],
@@ -191,7 +208,13 @@ def test_every_declared_name_can_be_queried_under_its_heading() -> None:
 
 def test_a_metric_has_its_names_at_its_declaration_alone() -> None:
     computed = {name for name, field in GPU_FIELDS.items() if field.name not in _declared()}
-    prefixes = ("pci.", "clocks_event_reasons.", "clocks_throttle_reasons.", "ecc.errors.")
+    prefixes = (
+        "pci.",
+        "clocks_event_reasons.",
+        "clocks_throttle_reasons.",
+        "ecc.errors.",
+        "remapped_rows.histogram.",
+    )
     others = {name for name in computed if not name.startswith(prefixes)}
     assert others == {
         "timestamp",
@@ -201,7 +224,10 @@ def test_a_metric_has_its_names_at_its_declaration_alone() -> None:
         "pcie.link.gen.hostmax",
         "fabric.state",
         "fabric.status",
-        *NOT_TOLD,
+        "fabric.health.bandwidth",
+        "display_attached",
+        "hostname",
+        *(name for name in NOT_TOLD if not name.startswith("pci.")),
     }
 
 

@@ -229,6 +229,8 @@ RARE = (
         protected_memory_used_bytes=v.attribute("used", v.size),
         protected_memory_free_bytes=v.attribute("free", v.size),
     ),
+    _call("C2cModeInfoV", c2c_mode=v.attribute("isC2cEnabled", v.flag)),
+    _call("RowRemapperHistogram", remapped_rows_banks=v.banks),
     _call("InforomImageVersion", inforom_image_version=v.string),
     _call("InforomVersion", 0, inforom_oem_version=v.string),
     _call("InforomVersion", 1, inforom_ecc_version=v.string),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ctypes import c_uint
+from ctypes import byref, c_uint
 from typing import Any
 
 from gpudash.collect.nvml import codes
@@ -22,6 +22,7 @@ from gpudash.model.records import (
     EccLocation,
     NvLink,
     RetiredPage,
+    SramErrors,
     SupportedClocks,
 )
 
@@ -42,6 +43,19 @@ _ECC_COUNTERS = {
     "uncorrected_aggregate_count": (1, 1),
 }
 """Fields of EccLocation by NVML_MEMORY_ERROR_TYPE_* and NVML_*_ECC."""
+
+_SRAM_COUNTERS = {
+    "parity_volatile_count": "volatileUncParity",
+    "secded_volatile_count": "volatileUncSecDed",
+    "parity_aggregate_count": "aggregateUncParity",
+    "secded_aggregate_count": "aggregateUncSecDed",
+    "l2_aggregate_count": "aggregateUncBucketL2",
+    "sm_aggregate_count": "aggregateUncBucketSm",
+    "microcontroller_aggregate_count": "aggregateUncBucketMcu",
+    "pcie_aggregate_count": "aggregateUncBucketPcie",
+    "other_aggregate_count": "aggregateUncBucketOther",
+}
+"""Fields of SramErrors by the members of NVML's structure."""
 
 _LINK_FIELDS = {
     165: "is_active",
@@ -91,6 +105,8 @@ class Records:
             values["gsp_mode"], values["default_gsp_mode"] = map(flag, modes or (None, None))
         if wants("ecc_locations"):
             values["ecc_locations"] = self._ecc_locations()
+        if wants("sram_errors"):
+            values["sram_errors"] = self._sram_errors()
         if wants("retired_pages"):
             values["retired_pages"] = self._retired_pages()
         if wants("accounted_processes"):
@@ -123,6 +139,17 @@ class Records:
             if any(each is not None for each in counts.values()):
                 found.append(EccLocation(name=name, **counts))
         return tuple(found) or None
+
+    def _sram_errors(self) -> SramErrors | None:
+        structure = getattr(self._library.module, "c_nvmlEccSramErrorStatus_v1_t", None)
+        if structure is None:
+            return None
+        status = structure()
+        if self._call("SramEccErrorStatus", byref(status)) is None:
+            return None
+        exceeded = flag(status.bThresholdExceeded)
+        counts = {name: count(getattr(status, member)) for name, member in _SRAM_COUNTERS.items()}
+        return SramErrors(threshold_exceeded=exceeded, **counts)
 
     def _retired_pages(self) -> tuple[RetiredPage, ...] | None:
         single, double = (

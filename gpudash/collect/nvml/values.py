@@ -95,6 +95,13 @@ def page_count(addresses: Sized) -> int | None:
     return number if number <= _MAX_PAGES else None
 
 
+def banks(histogram: Any) -> tuple[int, ...] | None:
+    """Return how many banks have max, high, partial, low and no availability of spare rows."""
+    names = ("max", "high", "partial", "low", "none")
+    numbers = tuple(getattr(histogram, name) for name in names)
+    return None if None in map(small_count, numbers) else numbers
+
+
 def flag(value: Any) -> bool | None:
     """Return an NVML enable state as a bool."""
     return {0: False, 1: True}.get(value)
