@@ -184,9 +184,14 @@ def _environment() -> Iterator[Section]:
 
 def _queries() -> Iterator[Section]:
     from gpudash.output.queries import QUERIES
+    from gpudash.output.smi import NOT_TOLD
+    from gpudash.output.smi_details import SECTIONS
 
     for query, kind in QUERIES.items():
-        yield Section(f"--query-{query}", _query_rows(kind.fields))
+        told = {name: field for name, field in kind.fields.items() if name not in NOT_TOLD}
+        yield Section(f"--query-{query}", _query_rows(told))
+    yield Section("Always [N/A]", [(name, "") for name in NOT_TOLD])
+    yield Section("Sections of -q for -d", [(name, "") for name in SECTIONS])
 
 
 def _query_rows(fields: Mapping[str, Field[Any]]) -> list[tuple[str, str]]:
