@@ -101,7 +101,7 @@ def _lines(sections: Iterable[Section], width: int) -> Iterator[str]:
             first, *others = wrap(about.replace("`", ""), max(20, width - margin), lines=99)
             if len(term) > _MAX_TERM:
                 yield f"  {term}"
-                others.insert(0, first)
+                others = [first, *others] if first else others
             else:
                 yield f"  {pad(term, margin - 4)}  {first}".rstrip()
             yield from (" " * margin + line for line in others)
