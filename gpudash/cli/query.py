@@ -34,6 +34,8 @@ def run(options: argparse.Namespace) -> int:
             lambda source, _: _print_once(source, query, gpus), options, wanted=query.reads
         )
     refuse_loop(options, "--once", "--timeout", "--replay")
+    if "supported_clocks" in query.reads:
+        raise UsageError("--loop does not go with --query-supported-clocks, which do not change")
     # GPUs of the list that are gone are skipped here; the collector would fail.
     options.gpu = None
     return _follow(collector_command(options), query, gpus, options.loop)

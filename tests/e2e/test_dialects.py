@@ -209,3 +209,19 @@ def test_a_query_reads_what_it_prints_and_no_more(
     # What tells which GPU it is, for -i and to find it again.
     made -= {"HandleByIndex_v2", "UUID", "Name", "PciInfo_v3", "MinorNumber"}
     assert (run.status, made) == (0, calls)
+
+
+def test_what_is_read_rarely_is_there_from_the_first_row_on(fakenvml: Path) -> None:
+    words = ("--query-gpu=clocks.applications.gr,inforom.ecc", "--format=csv,noheader", "-l", "60")
+    process = subprocess.Popen(
+        [*GPUDASH, *words],
+        env=environment(fakenvml, DEVICES=1),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    process.terminate()
+    process.stdout.close()
+    process.wait(LIMIT_SECONDS)
+    assert first == "1410 MHz, 6.16\n"

@@ -90,8 +90,8 @@ class DeviceSampler:
         for group in self._other_groups:
             if group.is_due(now):
                 self._read(group, now)
-        # The first sample of a stream, like a table, is for the eye.
-        if (self.samples > 1 or self._library.wanted is not None) and self._rare_group.is_due(now):
+        for_a_table = self._library.single_sample and self._library.wanted is None
+        if not for_a_table and self._rare_group.is_due(now):
             self._read_rare(now)
         self.values.update(memory_values(self.values))
         self.values.update(self._batch.read(now))
