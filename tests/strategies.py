@@ -81,11 +81,16 @@ def _topologies(count: int) -> st.SearchStrategy[Topology]:
     """Any links between so many GPUs: each matrix is square, each list as long."""
     fields = {}
     for field in msgspec.structs.fields(Topology):
-        item = typing.get_args(typing.get_args(field.type)[0])[0]
+        listed = typing.get_args(field.type)[0]
+        is_optional = typing.get_origin(listed) is types.UnionType
+        if is_optional:
+            listed = typing.get_args(listed)[0]
+        item = typing.get_args(listed)[0]
         if typing.get_origin(item) is tuple:
             row = values(typing.get_args(item)[0])
             item_values = st.lists(row, min_size=count, max_size=count).map(tuple)
         else:
             item_values = values(item)
-        fields[field.name] = st.lists(item_values, min_size=count, max_size=count).map(tuple)
+        listing = st.lists(item_values, min_size=count, max_size=count).map(tuple)
+        fields[field.name] = st.none() | listing if is_optional else listing
     return st.builds(Topology, **fields)

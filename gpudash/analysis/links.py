@@ -90,11 +90,23 @@ def link_matrix(topology: Topology) -> Matrix:
 
 def p2p_matrices(topology: Topology) -> tuple[Matrix, Matrix, Matrix]:
     """Return whether each pair may read, write and do atomics on the other's memory."""
-    return (
-        Matrix("P2P read", _square(topology, topology.p2p_read), _P2P),
-        Matrix("P2P write", _square(topology, topology.p2p_write), _P2P),
-        Matrix("P2P atomics", _square(topology, topology.p2p_atomics), _P2P),
-    )
+    read, write, atomics = (p2p_matrix(topology, letter) for letter in "rwa")
+    return read, write, atomics
+
+
+_P2P_MATRICES = {
+    "r": ("P2P read", "p2p_read"),
+    "w": ("P2P write", "p2p_write"),
+    "a": ("P2P atomics", "p2p_atomics"),
+    "n": ("P2P over NVLink", "p2p_nvlink"),
+    "p": ("P2P over PCIe", "p2p_pcie"),
+}
+
+
+def p2p_matrix(topology: Topology, letter: str) -> Matrix:
+    """Return the matrix that nvidia-smi calls `r`, `w`, `a`, `n` or `p`."""
+    title, field = _P2P_MATRICES[letter]
+    return Matrix(title, _square(topology, getattr(topology, field) or ()), _P2P)
 
 
 def access_matrix(topology: Topology) -> Matrix:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter import Filter, names_term, parse
+from gpudash.analysis.filter.terms import TERMS
+from gpudash.analysis.forest import TREE, forest
 from gpudash.analysis.table import Column, ProcessRow, largest_first, process_rows
 from gpudash.model.errors import FilterError, UsageError
 from gpudash.model.snapshot import Snapshot
@@ -17,19 +19,21 @@ _NEEDS_PAST = "idle"
 
 
 class ProcessChoice(NamedTuple):
-    """Conditions that all must hold, and the columns to sort by, the first of which decides."""
+    """Conditions that all must hold, and the columns to sort by, the first of which decides.
+
+    With `tree` among these, the others order siblings.
+    """
 
     conditions: tuple[Callable[[ProcessRow], bool], ...] = ()
     sort: tuple[Column[ProcessRow], ...] = ()
 
     def rows(self, snapshot: Snapshot) -> list[ProcessRow]:
         """Return the processes that fit, ties in the snapshot's order."""
-        rows = [
-            row for row in process_rows(snapshot) if all(holds(row) for holds in self.conditions)
-        ]
+        everything = process_rows(snapshot)
+        rows = [row for row in everything if all(holds(row) for holds in self.conditions)]
         for column in reversed(self.sort):
             rows.sort(key=column.sort_key, reverse=largest_first(column))
-        return rows
+        return forest(rows, everything) if TREE in self.sort else rows
 
 
 def choose(
@@ -63,12 +67,17 @@ def _filter(text: str) -> Filter:
 
 
 def _columns(text: str) -> tuple[Column[ProcessRow], ...]:
-    known = {column.key: column for column in PROCESS_COLUMNS if column.key != _NEEDS_PAST}
+    known = {column.key: column for column in (*PROCESS_COLUMNS, TREE)}
+    del known[_NEEDS_PAST]
+    aliases = {
+        name: key for term in TERMS for key in known.keys() & term.names for name in term.names
+    }
     words = [word.replace("-", "_").lower() for word in _words("--sort", text, "columns")]
-    for word in words:
-        if word not in known:
-            raise UsageError(f"--sort {word[:40]!r}: choose from {', '.join(known)}")
-    return tuple(known[word] for word in words)
+    keys = [aliases.get(word, word) for word in words]
+    for key in keys:
+        if key not in known:
+            raise UsageError(f"--sort {key[:40]!r}: choose from {', '.join(known)}")
+    return tuple(known[key] for key in keys)
 
 
 def _pids(text: str) -> frozenset[int]:

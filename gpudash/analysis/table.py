@@ -194,7 +194,8 @@ class ProcessRow(NamedTuple):
     """A process, the labels of its devices, and its age when the snapshot was taken.
 
     `gpu_memory_percent` is its share of the memory of all its devices. `idle_seconds` is how long
-    it has held memory at 0 % SM; None where the past is not known.
+    it has held memory at 0 % SM; None where the past is not known. `branch` is what of the lines
+    of a tree stands before its command.
     """
 
     process: Process
@@ -202,6 +203,7 @@ class ProcessRow(NamedTuple):
     age_seconds: float | None
     gpu_memory_percent: float | None = None
     idle_seconds: float | None = None
+    branch: str = ""
 
     def is_as(self, other: ProcessRow) -> bool:
         """Whether it differs from a later row only by the time that has passed."""
@@ -209,6 +211,7 @@ class ProcessRow(NamedTuple):
             self.process == other.process
             and self.gpus == other.gpus
             and self.gpu_memory_percent == other.gpu_memory_percent
+            and self.branch == other.branch
         )
 
 

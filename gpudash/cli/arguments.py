@@ -9,14 +9,13 @@ from typing import Any
 from gpudash.cli import modes, verbs
 from gpudash.cli.help import (
     ABOUT,
-    AppFields,
     CompleteHelp,
-    GpuFields,
+    QueryFields,
     ShortHelp,
     Version,
     formats_help,
 )
-from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT
+from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT, QUERIES
 from gpudash.cli.parser import Commands, Parser, UnknownCommandError, given
 from gpudash.cli.values import milliseconds, seconds
 from gpudash.model.errors import UsageError
@@ -174,7 +173,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--format", metavar="F", help=text)
     text = "with --once: only the processes that fit, as on the screen: 'alice mem>10G'"
     add("--filter", metavar="EXPR", help=text)
-    text = "with --once: order of the processes: gpu_memory, or several columns: user,gpu_memory"
+    text = "with --once: order of the processes: mem, several columns (user,mem) or tree"
     add("--sort", metavar="COLUMNS", help=text)
     add("--user", metavar="NAMES", help="with --once: only processes of these users: alice,bob")
     add("--pid", metavar="PIDS", help="with --once: only these processes: 4242,77")
@@ -194,18 +193,18 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that people and scripts know from nvidia-smi."""
     add = parser.add_argument_group("as in nvidia-smi").add_argument
-    add("--query-gpu", metavar="FIELDS", help="print values of GPUs, with --format=csv[,...]")
+    for query, about in QUERIES.items():
+        add(f"--query-{query}", metavar="FIELDS", help=f"print values {about}")
+        add(f"--help-query-{query}", action=QueryFields, help=f"list the fields of --query-{query}")
     add(
-        "--query-compute-apps",
-        metavar="FIELDS",
-        help="print values of processes, with --format=csv[,...]",
+        "-q",
+        "-a",
+        "--query",
+        action="store_true",
+        help="print what is known of each GPU, by sections",
     )
-    add("--help-query-gpu", action=GpuFields, help="list the fields of --query-gpu")
-    add(
-        "--help-query-compute-apps",
-        action=AppFields,
-        help="list the fields of --query-compute-apps",
-    )
+    add("-d", "--display", metavar="SECTIONS", help="only these sections of -q: ECC,POWER")
+    add("-x", "--xml-format", dest="xml", action="store_true", help=argparse.SUPPRESS)
     add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="same as --gpu")
     add("-L", "--list-gpus", action="store_true", help="print a line per GPU, with its UUID")
     add("-f", "--filename", metavar="FILE", help="write the output to a file")

@@ -99,24 +99,14 @@ class Version(_Print):
         return f"gpudash {__version__}\n"
 
 
-class GpuFields(_Print):
-    """Prints what --query-gpu takes."""
+class QueryFields(_Print):
+    """Prints what a query takes: --help-query-gpu."""
 
     def text(self, parser: argparse.ArgumentParser) -> str:
         """Return a line per field, with its other names."""
-        from gpudash.output.smi import GPU_FIELDS
+        from gpudash.output.queries import QUERIES
 
-        return _listed(GPU_FIELDS)
-
-
-class AppFields(_Print):
-    """Prints what --query-compute-apps takes."""
-
-    def text(self, parser: argparse.ArgumentParser) -> str:
-        """Return a line per field, with its other names."""
-        from gpudash.output.smi import APP_FIELDS
-
-        return _listed(APP_FIELDS)
+        return _listed(QUERIES[self.option_strings[0].removeprefix("--help-query-")].fields)
 
 
 def _listed(fields: Mapping[str, Any]) -> str:

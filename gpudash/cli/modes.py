@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
+
+from gpudash.cli.options import QUERIES, query_name
+from gpudash.system import terminal
 
 _COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput"})
 _ONE_SHOT = frozenset({"once", "gpu", "demo", "timeout", "filename", "replay", "at"})
@@ -44,10 +48,20 @@ def _print_schema(_options: Namespace) -> int:
     return ExitStatus.OK
 
 
+def _asks(query: str, options: Namespace) -> bool:
+    return getattr(options, query) is not None
+
+
 def _query(options: Namespace) -> int:
     from gpudash.cli import query
 
     return query.run(options)
+
+
+def _details(options: Namespace) -> int:
+    from gpudash.cli import query
+
+    return query.print_details(options)
 
 
 def _list_gpus(options: Namespace) -> int:
@@ -87,17 +101,20 @@ MODES = (
         frozenset({"json_schema", "filename"}),
         _print_schema,
     ),
-    Mode(
-        "--query-gpu",
-        lambda options: options.query_gpu is not None,
-        _ONE_SHOT | _COLLECTS | {"query_gpu", "format", "loop"},
-        _query,
+    *(
+        Mode(
+            f"--query-{query}",
+            partial(_asks, query_name(query)),
+            _ONE_SHOT | _COLLECTS | {query_name(query), "format", "loop"},
+            _query,
+        )
+        for query in QUERIES
     ),
     Mode(
-        "--query-compute-apps",
-        lambda options: options.query_compute_apps is not None,
-        _ONE_SHOT | _COLLECTS | {"query_compute_apps", "format", "loop"},
-        _query,
+        "-q",
+        lambda options: options.query,
+        _ONE_SHOT | _COLLECTS | {"query", "display", "xml"},
+        _details,
     ),
     Mode("-L", lambda options: options.list_gpus, _ONE_SHOT | {"list_gpus"}, _list_gpus),
     Mode(
@@ -123,6 +140,12 @@ MODES = (
         lambda options: options.json is not None,
         _COLLECTS | {"json", "interval", "filename", "on_finding", "level"},
         _stream,
+    ),
+    Mode(
+        "a pipe or a file",
+        lambda options: not terminal.is_terminal() and options.replay is None,
+        _ONE_SHOT | _COLLECTS | _PROCESSES | {"fail_on", "loop"},
+        _once,
     ),
     Mode(
         "the screen",

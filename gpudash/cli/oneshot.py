@@ -6,7 +6,7 @@ The child imports what it needs, so that the process that is forked stays small.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import (
@@ -46,9 +46,17 @@ def run(options: argparse.Namespace) -> int:
             lambda source, options: _print_state(source, options, choice),
             options,
             with_topology=name == "json",
+            wanted=everything() if name == "json" else None,
         )
     refuse_loop(options, "--timeout", "--replay", "--fail-on")
     return _follow(options, choice)
+
+
+def everything() -> set[str]:
+    """Return all that a document may hold of devices, but what only its own command prints."""
+    from gpudash.model.device import Device
+
+    return {*Device.__struct_fields__, "processes"} - {"supported_clocks", "nvlinks"}
 
 
 def refuse_loop(options: argparse.Namespace, *names: str) -> None:
@@ -74,18 +82,25 @@ def _follow(options: argparse.Namespace, choice: ProcessChoice | None) -> NoRetu
 
 
 def with_source(
-    command: Command, options: argparse.Namespace, *, with_topology: bool = False
+    command: Command,
+    options: argparse.Namespace,
+    *,
+    with_topology: bool = False,
+    wanted: Set[str] | None = None,
 ) -> int:
-    """Run a command on this host, a simulated one or a recording; raises UsageError."""
+    """Run a command on this host, a simulated one or a recording; raises UsageError.
+
+    `wanted` are the fields of devices that it needs, as for `open_once`.
+    """
     check_recording(options)
     if options.demo is not None or options.replay is not None:
-        return command(_source(options, lambda: None, with_topology), options)
+        return command(_source(options, lambda: None, with_topology, wanted), options)
     from gpudash.system import fork
     from gpudash.system.imports import import_msgspec
 
     def in_child(alive: Callable[[], None]) -> int:
         import_msgspec()
-        return command(_source(options, alive, with_topology), options)
+        return command(_source(options, alive, with_topology, wanted), options)
 
     try:
         return fork.run_isolated(in_child, options.timeout or DEFAULT_TIMEOUT)
@@ -108,7 +123,12 @@ def check_recording(options: argparse.Namespace) -> None:
             raise UsageError(f"{option} does not go with --replay")
 
 
-def _source(options: argparse.Namespace, alive: Callable[[], None], with_topology: bool) -> Source:
+def _source(
+    options: argparse.Namespace,
+    alive: Callable[[], None],
+    with_topology: bool,
+    wanted: Set[str] | None,
+) -> Source:
     if options.replay is not None:
         from gpudash.feed.recording.samples import open_recorded
 
@@ -125,6 +145,7 @@ def _source(options: argparse.Namespace, alive: Callable[[], None], with_topolog
         show_secrets=options.show_secrets,
         pcie_throughput=options.pcie_throughput,
         with_topology=with_topology,
+        wanted=wanted,
     )
 
 

@@ -19,6 +19,22 @@ DEFAULT_INTERVAL = 1.0
 DEFAULT_TIMEOUT = 10.0
 """Seconds that the driver has to answer a one-shot."""
 
+QUERIES = {
+    "gpu": "of GPUs",
+    "compute-apps": "of processes that compute",
+    "remapped-rows": "of replaced rows of device memory",
+    "retired-pages": "of pages of device memory that are no longer used",
+    "supported-clocks": "of clocks that can be set",
+    "accounted-apps": "of processes of before, where accounting is on",
+}
+"""nvidia-smi's queries, and what they print values of."""
+
+
+def query_name(query: str) -> str:
+    """Return the name of a query's option in the namespace."""
+    return f"query_{query.replace('-', '_')}"
+
+
 ADMINISTRATOR_FILE = "/etc/gpudash/config.toml"
 """Its `read_only = true` disables signals for all users of a host."""
 

@@ -1,4 +1,4 @@
-"""`gpudash --query-gpu`, `--query-compute-apps` and `-L`, printed as nvidia-smi does."""
+"""`gpudash --query-gpu` and the like, and `-L`, printed as nvidia-smi does."""
 
 from __future__ import annotations
 
@@ -11,33 +11,59 @@ from typing import NoReturn
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.selection import select
 from gpudash.cli.oneshot import exit_status, refuse_loop, sample, with_source
-from gpudash.cli.options import collector_command, gpu_selectors
+from gpudash.cli.options import QUERIES, collector_command, gpu_selectors, query_name
 from gpudash.collect.source import Source
 from gpudash.feed.sampler import Sampler
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
-from gpudash.output import smi
-from gpudash.output.smi import Csv, listing
+from gpudash.output import queries
+from gpudash.output.queries import Csv
+from gpudash.output.smi import listing
 from gpudash.system import terminal
 
 
 def run(options: argparse.Namespace) -> int:
     """Answer a query, once or with --loop repeatedly; raises UsageError."""
-    query = smi.query(options.query_gpu, options.query_compute_apps, options.format)
+    asked = {name: getattr(options, query_name(name)) for name in QUERIES}
+    name, fields = next((name, fields) for name, fields in asked.items() if fields is not None)
+    query = queries.query(queries.QUERIES[name], fields, options.format)
     gpus = gpu_selectors(options)
     if options.loop is None:
-        return with_source(lambda source, _: _print_once(source, query, gpus), options)
+        return with_source(
+            lambda source, _: _print_once(source, query, gpus), options, wanted=query.reads
+        )
     refuse_loop(options, "--once", "--timeout", "--replay")
+    if "supported_clocks" in query.reads:
+        raise UsageError("--loop does not go with --query-supported-clocks, which do not change")
     # GPUs of the list that are gone are skipped here; the collector would fail.
     options.gpu = None
     return _follow(collector_command(options), query, gpus, options.loop)
 
 
+def print_details(options: argparse.Namespace) -> int:
+    """Print sections about each GPU, as nvidia-smi -q does; raises UsageError."""
+    from gpudash.output import smi_details
+
+    if options.xml:
+        raise UsageError("-x: there is no XML; gpudash --once --json prints all that is known")
+    sections = smi_details.sections(options.display)
+    gpus = gpu_selectors(options)
+
+    def run(source: Source) -> int:
+        snapshot = sample(source)
+        chosen = _chosen(snapshot, gpus)
+        _write(list(smi_details.details(snapshot, _keys(chosen), sections)))
+        return exit_status(chosen, with_topology=False)
+
+    return with_source(lambda source, _: run(source), options, wanted=smi_details.reads(sections))
+
+
 def list_gpus(options: argparse.Namespace) -> int:
     """Print a line for each GPU and instance, with its UUID, as nvidia-smi -L does."""
     gpus = gpu_selectors(options)
-    return with_source(lambda source, _: _print_list(source, gpus), options)
+    wanted = frozenset({"mig_mode"})
+    return with_source(lambda source, _: _print_list(source, gpus), options, wanted=wanted)
 
 
 def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
@@ -104,7 +130,7 @@ def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
 
     A query of GPUs shows in its row that one is lost; here it has no row.
     """
-    if not query.app_fields:
+    if "processes" not in query.reads:
         return ()
     # The host's own faults have no number: they are about hidden processes, not missing lists.
     unlisted = [each for each in chosen.errors if each.source == "processes" and each.code]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime, timezone
 from operator import attrgetter
 from typing import NamedTuple
@@ -63,24 +63,29 @@ def open_once(
     show_secrets: bool = False,
     pcie_throughput: bool = False,
     with_topology: bool = True,
+    wanted: Set[str] | None = None,
 ) -> Source:
     """Return the same for a single sample, without what needs two.
 
     Each call to the driver has `seconds`; `on_answer` is called when one has returned. Without
     `with_topology`, which is most of the calls on many GPUs, it is None unless a finding needs it.
+    `wanted` are the fields of devices, and `processes`, that are read; None for what a table shows.
     """
     if demo is not None:
-        return open_simulated(demo)
+        return open_simulated(demo, wanted=wanted)
     return _open_machine(
         one_shot_timeouts(seconds, on_answer),
         show_secrets=show_secrets,
         pcie_throughput=pcie_throughput,
         single_sample=True,
         with_topology=with_topology,
+        wanted=wanted,
     )
 
 
-def open_simulated(name: str, clock: Callable[[], float] = time.time) -> LocalSource:
+def open_simulated(
+    name: str, clock: Callable[[], float] = time.time, *, wanted: Set[str] | None = None
+) -> LocalSource:
     """Return the simulated host `name`, whose time is that of `clock`.
 
     Raises UsageError for one that does not exist.
@@ -88,7 +93,7 @@ def open_simulated(name: str, clock: Callable[[], float] = time.time) -> LocalSo
     from gpudash.collect.simulated import SimulatedHost
 
     host = SimulatedHost(name, clock)
-    nvml = NvmlReader(Library(host.library), host, clock, clock)
+    nvml = NvmlReader(Library(host.library, wanted=wanted), host, clock, clock)
     return LocalSource(nvml, host.reader, clock)
 
 
@@ -100,6 +105,7 @@ def _open_machine(
     pcie_throughput: bool,
     single_sample: bool = False,
     with_topology: bool = True,
+    wanted: Set[str] | None = None,
 ) -> LocalSource:
     from gpudash.collect.host import LinuxReader
 
@@ -109,7 +115,9 @@ def _open_machine(
     host = LinuxReader(show_secrets=show_secrets)
     # The kernel answers while pynvml is imported, which takes as long.
     host.begin()
-    library = Library(load(), pcie_throughput=pcie_throughput, single_sample=single_sample)
+    library = Library(
+        load(), pcie_throughput=pcie_throughput, single_sample=single_sample, wanted=wanted
+    )
     nvml = NvmlReader(
         library,
         PciBus(),

@@ -26,6 +26,8 @@ class Choices(Struct, frozen=True, kw_only=True):
 
     themes: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    orders: tuple[str, ...] = ()
+    """What processes can be sorted by: the columns, and tree."""
     panels: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -248,8 +250,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         "Draw with ASCII only, even if the terminal can show more.",
         Flag())] = False
     sort: Annotated[str, setting(
-        "Column by which processes are sorted: numbers descending, words ascending.",
-        OneOf("columns"))] = "gpu_memory"
+        "Column by which processes are sorted: numbers descending, words ascending; or tree.",
+        OneOf("orders"))] = "gpu_memory"
     reverse: Annotated[bool, setting(
         "Reverse the sort order.",
         Flag())] = False

@@ -20,6 +20,15 @@ from gpudash.model.fields import (
     metric,
 )
 from gpudash.model.process import Holder, LastRead
+from gpudash.model.records import (
+    AccountedProcess,
+    Banks,
+    EccLocation,
+    NvLink,
+    RetiredPage,
+    SramErrors,
+    SupportedClocks,
+)
 from gpudash.model.text import SafeText
 from gpudash.model.units import Unit
 
@@ -59,6 +68,12 @@ class Device(Struct, frozen=True, kw_only=True):
     pci_bus_id: Annotated[SafeText | None, _identity(Unit.NONE,
         "PCI address as domain:bus:device.function.", nvml="nvmlDeviceGetPciInfo",
         smi="pci.bus_id gpu_bus_id")] = None
+    pci_device_id: Annotated[str | None, _identity(Unit.NONE,
+        "PCI ids of device and vendor: 0x20B210DE.", nvml="nvmlDeviceGetPciInfo",
+        smi="pci.device_id")] = None
+    pci_subsystem_id: Annotated[str | None, _identity(Unit.NONE,
+        "PCI ids of the board and its vendor.", nvml="nvmlDeviceGetPciInfo",
+        smi="pci.sub_device_id")] = None
     minor_number: Annotated[Index | None, _identity(Unit.NONE,
         "N of the device node /dev/nvidiaN.", nvml="nvmlDeviceGetMinorNumber")] = None
     serial: Annotated[SafeText | None, _identity(Unit.NONE,
@@ -116,7 +131,19 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetMemoryInfo_v2")] = None
     addressing_mode: Annotated[str | None, _memory(Unit.NONE,
         "How the GPU reaches what programs allocate on the host: none, hmm or ats.",
-        nvml="nvmlDeviceGetAddressingMode")] = None
+        nvml="nvmlDeviceGetAddressingMode", smi="addressing_mode")] = None
+    c2c_mode: Annotated[bool | None, _memory(Unit.NONE,
+        "Whether the link to a Grace CPU is in use.", nvml="nvmlDeviceGetC2cModeInfoV",
+        smi="c2c.mode")] = None
+    protected_memory_total_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
+        "Memory that confidential computing protects.",
+        nvml="nvmlDeviceGetConfComputeProtectedMemoryUsage", smi="protected_memory.total")] = None
+    protected_memory_used_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
+        "Allocated part of it.",
+        nvml="nvmlDeviceGetConfComputeProtectedMemoryUsage", smi="protected_memory.used")] = None
+    protected_memory_free_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
+        "Unallocated part of it.",
+        nvml="nvmlDeviceGetConfComputeProtectedMemoryUsage", smi="protected_memory.free")] = None
     holders: Annotated[tuple[Holder, ...] | None, _memory(Unit.NONE,
         "Processes that have its node open although the driver lists them on no GPU, 64 at most, "
         "of each user in turn; searched only while much of its memory is unaccounted "
@@ -154,6 +181,15 @@ class Device(Struct, frozen=True, kw_only=True):
     ofa_utilization_percent: Annotated[Natural | None, _utilization(Unit.PERCENT,
         "Utilization of the optical flow accelerator.", nvml="nvmlDeviceGetOfaUtilization",
         smi="utilization.ofa")] = None
+    encoder_session_count: Annotated[Natural | None, _utilization(Unit.COUNT,
+        "Sessions that encode video.", nvml="nvmlDeviceGetEncoderStats",
+        smi="encoder.stats.sessionCount")] = None
+    encoder_frames_per_second: Annotated[Natural | None, _utilization(Unit.PER_SECOND,
+        "Frames that they encode, their mean.", nvml="nvmlDeviceGetEncoderStats",
+        smi="encoder.stats.averageFps")] = None
+    encoder_latency_microseconds: Annotated[Natural | None, _utilization(Unit.MICROSECOND,
+        "Time to encode a frame, their mean.", nvml="nvmlDeviceGetEncoderStats",
+        smi="encoder.stats.averageLatency")] = None
     graphics_active_percent: Annotated[Amount | None, _utilization(Unit.PERCENT,
         "Share of time in which any engine for graphics or compute was busy.",
         nvml="NVML_GPM_METRIC_GRAPHICS_UTIL", chart=True,
@@ -236,25 +272,29 @@ class Device(Struct, frozen=True, kw_only=True):
         dcgm="DCGM_FI_DEV_POWER_USAGE DCGM_FI_DEV_BOARD_POWER_WATTS")] = None
     power_instant_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power at this instant.", nvml="NVML_FI_DEV_POWER_INSTANT",
-        chart=True, limit="enforced_power_limit_mw", smi="power.draw.instant")] = None
+        chart=True, limit="enforced_power_limit_mw",
+        smi="power.draw.instant gpu.power.draw.instant")] = None
     power_average_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "Board power averaged over 1 s.", nvml="NVML_FI_DEV_POWER_AVERAGE",
-        smi="power.draw.average")] = None
+        smi="power.draw.average gpu.power.draw.average")] = None
     enforced_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit in force, the lowest of all that apply.",
-        nvml="nvmlDeviceGetEnforcedPowerLimit", smi="enforced.power.limit")] = None
+        nvml="nvmlDeviceGetEnforcedPowerLimit",
+        smi="enforced.power.limit gpu.power.current_limit")] = None
     power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit that an administrator set.", nvml="nvmlDeviceGetPowerManagementLimit",
-        smi="power.limit")] = None
+        smi="power.limit gpu.power.requested_limit")] = None
     default_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The limit after a reboot.", nvml="nvmlDeviceGetPowerManagementDefaultLimit",
-        smi="power.default_limit")] = None
+        smi="power.default_limit gpu.power.default_limit")] = None
     min_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The lowest limit that can be set.",
-        nvml="nvmlDeviceGetPowerManagementLimitConstraints", smi="power.min_limit")] = None
+        nvml="nvmlDeviceGetPowerManagementLimitConstraints",
+        smi="power.min_limit gpu.power.min_limit")] = None
     max_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
         "The highest limit that can be set.",
-        nvml="nvmlDeviceGetPowerManagementLimitConstraints", smi="power.max_limit")] = None
+        nvml="nvmlDeviceGetPowerManagementLimitConstraints",
+        smi="power.max_limit gpu.power.max_limit")] = None
     total_energy_mj: Annotated[Natural | None, _power(Unit.MILLIJOULE,
         "Energy since the driver was loaded.", nvml="nvmlDeviceGetTotalEnergyConsumption",
         counter=True,
@@ -284,12 +324,32 @@ class Device(Struct, frozen=True, kw_only=True):
         smi="clocks.max.memory clocks.max.mem")] = None
     max_video_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
         "Highest video clock.", nvml="nvmlDeviceGetMaxClockInfo")] = None
+    applications_graphics_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
+        "Graphics clock that applications are to run at.", nvml="nvmlDeviceGetApplicationsClock",
+        smi="clocks.applications.graphics clocks.applications.gr")] = None
+    applications_memory_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
+        "Memory clock that applications are to run at.", nvml="nvmlDeviceGetApplicationsClock",
+        smi="clocks.applications.memory clocks.applications.mem")] = None
+    default_applications_graphics_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
+        "Graphics clock of applications unless another is set.",
+        nvml="nvmlDeviceGetDefaultApplicationsClock",
+        smi="clocks.default_applications.graphics clocks.default_applications.gr")] = None
+    default_applications_memory_clock_mhz: Annotated[Natural | None, _clocks(Unit.MEGAHERTZ,
+        "Memory clock of applications unless another is set.",
+        nvml="nvmlDeviceGetDefaultApplicationsClock",
+        smi="clocks.default_applications.memory clocks.default_applications.mem")] = None
+    supported_clocks: Annotated[tuple[SupportedClocks, ...] | None, _clocks(Unit.NONE,
+        "The clocks that can be set; read only where they are asked for by name.",
+        nvml="nvmlDeviceGetSupportedGraphicsClocks")] = None
     performance_state: Annotated[Index | None, _clocks(Unit.NONE,
         "P-state, 0 the fastest to 15.", nvml="nvmlDeviceGetPerformanceState",
         chart=True, limit=15, smi="pstate")] = None
     clocks_event_reasons: Annotated[tuple[str, ...] | None, _clocks(Unit.NONE,
         "Why the clocks are not higher, by name; empty when nothing limits them.",
         nvml="nvmlDeviceGetCurrentClocksEventReasons")] = None
+    supported_clocks_event_reasons: Annotated[tuple[str, ...] | None, _clocks(Unit.NONE,
+        "The reasons that this GPU can report.",
+        nvml="nvmlDeviceGetSupportedClocksEventReasons")] = None
     throttled_sw_power_cap_percent: Annotated[Amount | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which the power limit reduced the clocks.",
         nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP", chart=True)] = None
@@ -319,6 +379,9 @@ class Device(Struct, frozen=True, kw_only=True):
     max_pcie_link_generation: Annotated[Index | None, _pcie(Unit.NONE,
         "Highest PCIe generation that GPU and slot both support.",
         nvml="nvmlDeviceGetMaxPcieLinkGeneration", smi="pcie.link.gen.max")] = None
+    max_gpu_pcie_link_generation: Annotated[Index | None, _pcie(Unit.NONE,
+        "Highest PCIe generation that the GPU supports in any slot.",
+        nvml="nvmlDeviceGetGpuMaxPcieLinkGeneration", smi="pcie.link.gen.gpumax")] = None
     pcie_link_width: Annotated[Natural | None, _pcie(Unit.COUNT,
         "Current number of PCIe lanes.", nvml="nvmlDeviceGetCurrPcieLinkWidth",
         smi="pcie.link.width.current")] = None
@@ -354,6 +417,9 @@ class Device(Struct, frozen=True, kw_only=True):
         "Numbers of the NVLinks that are not up.", nvml="nvmlDeviceGetNvLinkState")] = None
     nvlink_version: Annotated[str | None, _nvlink(Unit.NONE,
         "Version of NVLink, 4.0 on Hopper.", nvml="nvmlDeviceGetNvLinkVersion")] = None
+    nvlinks: Annotated[tuple[NvLink, ...] | None, _nvlink(Unit.NONE,
+        "Each NVLink by itself; read only by `gpudash nvlink`.", label="Each NVLink",
+        nvml="nvmlDeviceGetFieldValues, nvmlDeviceGetNvLinkCapability")] = None
     nvlink_tx_bytes_per_second: Annotated[Natural | None, _nvlink(Unit.BYTE_PER_SECOND,
         "Payload sent over all NVLinks since the last sample; null in the first one.",
         nvml="NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, "
@@ -410,10 +476,10 @@ class Device(Struct, frozen=True, kw_only=True):
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
     fabric_cluster_uuid: Annotated[str | None, _nvlink(Unit.NONE,
         "NVLink domain that it belongs to, the same on all hosts of the domain.",
-        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.clusterUuid")] = None
     fabric_clique_id: Annotated[Index | None, _nvlink(Unit.NONE,
         "Part of that domain whose GPUs reach each other over NVLink.",
-        nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.cliqueId")] = None
 
     ecc_mode: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether ECC protects the memory.", nvml="nvmlDeviceGetEccMode",
@@ -437,6 +503,12 @@ class Device(Struct, frozen=True, kw_only=True):
         "Uncorrected memory errors over the lifetime of the board.",
         nvml="nvmlDeviceGetTotalEccErrors",
         counter=True, smi="ecc.errors.uncorrected.aggregate.total")] = None
+    ecc_locations: Annotated[tuple[EccLocation, ...] | None, _reliability(Unit.NONE,
+        "Memory errors by where they were; locations without counters are left out.",
+        nvml="nvmlDeviceGetMemoryErrorCounter")] = None
+    sram_errors: Annotated[SramErrors | None, _reliability(Unit.NONE,
+        "Uncorrected errors of the SRAM by how and where they were found.",
+        nvml="nvmlDeviceGetSramEccErrorStatus")] = None
     retired_pages_single_bit_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Pages retired for many corrected errors (before Ampere).",
         nvml="nvmlDeviceGetRetiredPages",
@@ -448,29 +520,54 @@ class Device(Struct, frozen=True, kw_only=True):
     retired_pages_pending: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether pages wait for a reboot to be retired.",
         nvml="nvmlDeviceGetRetiredPagesPendingStatus", smi="retired_pages.pending")] = None
+    retired_pages: Annotated[tuple[RetiredPage, ...] | None, _reliability(Unit.NONE,
+        "Each retired page, the newest last (before Ampere).",
+        nvml="nvmlDeviceGetRetiredPages_v2")] = None
     remapped_rows_corrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for corrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
-        counter=True,
+        counter=True, smi="remapped_rows.correctable",
         dcgm="DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS "
         "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL")] = None
     remapped_rows_uncorrected_count: Annotated[Natural | None, _reliability(Unit.COUNT,
         "Memory rows replaced for uncorrected errors (Ampere and newer).",
         nvml="nvmlDeviceGetRemappedRows",
-        counter=True,
+        counter=True, smi="remapped_rows.uncorrectable",
         dcgm="DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS "
         "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL")] = None
     remapped_rows_pending: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether rows wait for a GPU reset to be replaced.",
-        nvml="nvmlDeviceGetRemappedRows")] = None
+        nvml="nvmlDeviceGetRemappedRows", smi="remapped_rows.pending")] = None
     remapped_rows_failed: Annotated[bool | None, _reliability(Unit.NONE,
         "Whether replacing a row has failed: the board is worn out.",
-        nvml="nvmlDeviceGetRemappedRows",
+        nvml="nvmlDeviceGetRemappedRows", smi="remapped_rows.failure",
         dcgm="DCGM_FI_DEV_ROW_REMAP_FAILURE DCGM_FI_DEV_ROW_REMAP_FAILED")] = None
+    remapped_rows_banks: Annotated[Banks | None, _reliability(Unit.COUNT,
+        "How many banks of memory have all, many, some, few and no spare rows left.",
+        nvml="nvmlDeviceGetRowRemapperHistogram")] = None
     recovery_action: Annotated[str | None, _reliability(Unit.NONE,
         "What the driver requests to recover the GPU: none, gpu-reset, node-reboot, drain-p2p, "
         "drain-and-reset, recover-imex-domain, bus-reset or system-reboot.",
-        nvml="NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")] = None
+        nvml="NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", smi="gpu_recovery_action")] = None
+    reset_required: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether the GPU needs a reset.", nvml="NVML_FI_DEV_RESET_STATUS",
+        smi="reset_status.reset_required")] = None
+    drain_and_reset_recommended: Annotated[bool | None, _reliability(Unit.NONE,
+        "Whether its work should end, and a reset follow.",
+        nvml="NVML_FI_DEV_DRAIN_AND_RESET_STATUS",
+        smi="reset_status.drain_and_reset_recommended")] = None
+    inforom_image_version: Annotated[SafeText | None, _reliability(Unit.NONE,
+        "Version of the InfoROM, where the board keeps its errors and limits.",
+        nvml="nvmlDeviceGetInforomImageVersion", smi="inforom.img inforom.image")] = None
+    inforom_oem_version: Annotated[SafeText | None, _reliability(Unit.NONE,
+        "Version of its OEM object.", nvml="nvmlDeviceGetInforomVersion",
+        smi="inforom.oem")] = None
+    inforom_ecc_version: Annotated[SafeText | None, _reliability(Unit.NONE,
+        "Version of its ECC object.", nvml="nvmlDeviceGetInforomVersion",
+        smi="inforom.ecc")] = None
+    inforom_power_version: Annotated[SafeText | None, _reliability(Unit.NONE,
+        "Version of its power object.", nvml="nvmlDeviceGetInforomVersion",
+        smi="inforom.pwr inforom.power")] = None
     xid_events: Annotated[tuple[XidEvent, ...] | None, _reliability(Unit.NONE,
         "The last XID errors since gpudash started, equal ones merged, the newest last; null "
         "where the driver does not report them.", nvml="nvmlEventSetWait_v2")] = None
@@ -490,6 +587,34 @@ class Device(Struct, frozen=True, kw_only=True):
     driver_model: Annotated[str | None, _settings(Unit.NONE,
         "WDDM, TCC or MCDM; Windows only.", nvml="nvmlDeviceGetDriverModel",
         smi="driver_model.current")] = None
+    pending_driver_model: Annotated[str | None, _settings(Unit.NONE,
+        "Driver model after the next reboot; Windows only.", nvml="nvmlDeviceGetDriverModel",
+        smi="driver_model.pending")] = None
+    accounting_mode: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether the driver keeps what ended processes used.",
+        nvml="nvmlDeviceGetAccountingMode", smi="accounting.mode")] = None
+    accounting_buffer_size: Annotated[Natural | None, _settings(Unit.COUNT,
+        "For how many processes it does.", nvml="nvmlDeviceGetAccountingBufferSize",
+        smi="accounting.buffer_size")] = None
+    accounted_processes: Annotated[tuple[AccountedProcess, ...] | None, _settings(Unit.NONE,
+        "Who used the GPU before: what the driver kept of processes, the newest last; null while "
+        "its accounting mode is off.", nvml="nvmlDeviceGetAccountingStats")] = None
+    power_management_mode: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether the driver manages power.", nvml="nvmlDeviceGetPowerManagementMode",
+        smi="power.management")] = None
+    gpu_operation_mode: Annotated[str | None, _settings(Unit.NONE,
+        "all-on, compute or low-double-precision (Kepler).",
+        nvml="nvmlDeviceGetGpuOperationMode",
+        smi="gom.current gpu_operation_mode.current")] = None
+    pending_gpu_operation_mode: Annotated[str | None, _settings(Unit.NONE,
+        "Operation mode after the next reboot.", nvml="nvmlDeviceGetGpuOperationMode",
+        smi="gom.pending gpu_operation_mode.pending")] = None
+    gsp_mode: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether the driver runs on the GPU's own processor, the GSP.",
+        nvml="nvmlDeviceGetGspFirmwareMode", smi="gsp.mode.current")] = None
+    default_gsp_mode: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether it does unless set otherwise.",
+        nvml="nvmlDeviceGetGspFirmwareMode", smi="gsp.mode.default")] = None
 
     mig_mode: Annotated[bool | None, _mig(Unit.NONE,
         "Whether the GPU is split into MIG instances.", nvml="nvmlDeviceGetMigMode",

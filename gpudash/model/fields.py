@@ -38,12 +38,13 @@ _SPELLED = {
     "nvlinks": "NVLinks",
     "tlimit": "T-limit",
     "vbios": "VBIOS",
+    "inforom": "InfoROM",
     "gpus": "GPUs",
 }
 _COUNTED = frozenset({"gpu", "core", "multiprocessor", "nvlink", "replay", "error", "recovery"})
 _INITIALS = frozenset(
     {"gpu", "sm", "uuid", "pci", "id", "bar1", "jpeg", "ofa", "dram", "fp64", "fp32", "fp16"}
-    | {"cpu", "p2p", "tx", "rx", "ecc", "mig", "sw", "hw", "crc", "xid"}
+    | {"cpu", "p2p", "tx", "rx", "ecc", "gsp", "oem", "mig", "sw", "hw", "crc", "xid"}
 )
 
 

@@ -7,10 +7,10 @@ device does not have, the driver did not give or the caller may not see; 0 means
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from datetime import datetime, timezone
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -88,6 +88,8 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 P2PStatus = Literal["X", "OK", "CNS", "GNS", "TNS", "DR", "NS", "U"]
 
+Cell = TypeVar("Cell")
+
 _topology = partial(metric, Group.TOPOLOGY)
 
 
@@ -107,6 +109,12 @@ class Topology(Struct, frozen=True, kw_only=True):
         "Whether the row's GPU may write the column's memory.", nvml="nvmlDeviceGetP2PStatus")]
     p2p_atomics: Annotated[tuple[tuple[P2PStatus | None, ...], ...], _topology(Unit.NONE,
         "Whether atomic operations reach from row to column.", nvml="nvmlDeviceGetP2PStatus")]
+    p2p_nvlink: Annotated[tuple[tuple[P2PStatus | None, ...], ...] | None, _topology(Unit.NONE,
+        "Whether NVLinks carry it; read only by `gpudash topo -p2p n`.",
+        nvml="nvmlDeviceGetP2PStatus")] = None
+    p2p_pcie: Annotated[tuple[tuple[P2PStatus | None, ...], ...] | None, _topology(Unit.NONE,
+        "Whether PCIe carries it; read only by `gpudash topo -p2p p`.",
+        nvml="nvmlDeviceGetP2PStatus")] = None
     cpu_affinity: Annotated[tuple[str | None, ...], _topology(Unit.NONE,
         "CPUs next to each GPU, as a list of ranges.", nvml="nvmlDeviceGetCpuAffinity")]
     numa_affinity: Annotated[tuple[str | None, ...], _topology(Unit.NONE,
@@ -119,13 +127,19 @@ class Topology(Struct, frozen=True, kw_only=True):
         kept = [index for index, uuid in enumerate(self.uuids) if uuid in uuids]
         if len(kept) in (0, len(self.uuids)):
             return self if kept else None
+
+        def square(matrix: Sequence[Sequence[Cell]]) -> tuple[tuple[Cell, ...], ...]:
+            return tuple(tuple(matrix[i][j] for j in kept) for i in kept)
+
         return Topology(
             uuids=tuple(self.uuids[i] for i in kept),
             indices=tuple(self.indices[i] for i in kept),
-            links=tuple(tuple(self.links[i][j] for j in kept) for i in kept),
-            p2p_read=tuple(tuple(self.p2p_read[i][j] for j in kept) for i in kept),
-            p2p_write=tuple(tuple(self.p2p_write[i][j] for j in kept) for i in kept),
-            p2p_atomics=tuple(tuple(self.p2p_atomics[i][j] for j in kept) for i in kept),
+            links=square(self.links),
+            p2p_read=square(self.p2p_read),
+            p2p_write=square(self.p2p_write),
+            p2p_atomics=square(self.p2p_atomics),
+            p2p_nvlink=self.p2p_nvlink and square(self.p2p_nvlink),
+            p2p_pcie=self.p2p_pcie and square(self.p2p_pcie),
             cpu_affinity=tuple(self.cpu_affinity[i] for i in kept),
             numa_affinity=tuple(self.numa_affinity[i] for i in kept),
         )

@@ -34,6 +34,7 @@ class Unit(Enum):
     MEGAHERTZ = "MHz"
     SECOND = "s"
     PER_SECOND = "/s"
+    MICROSECOND = "µs"
 
     @property
     def suffix(self) -> str:
@@ -161,6 +162,7 @@ _READABLE: dict[Unit, Callable[[float], str]] = {
     Unit.MEGAHERTZ: lambda value: f"{value:.0f} MHz",
     Unit.SECOND: duration,
     Unit.PER_SECOND: lambda value: f"{_bare(value)} /s",
+    Unit.MICROSECOND: lambda value: f"{_bare(value)} µs",
 }
 
 

@@ -13,6 +13,7 @@ from gpudash.analysis.links import (
     legend_lines,
     link_matrix,
     p2p_matrices,
+    p2p_matrix,
 )
 from gpudash.analysis.table import StyledLine
 from gpudash.model.snapshot import Snapshot, Topology
@@ -37,23 +38,40 @@ _STYLES: dict[str, Style] = {
 
 
 def render(
-    snapshot: Snapshot, *, p2p: bool = False, color: bool = False, room: int | None = None
+    snapshot: Snapshot,
+    *,
+    p2p: bool = False,
+    capability: str | None = None,
+    color: bool = False,
+    room: int | None = None,
 ) -> str:
     """Return the link matrix, its legend and what it means for the processes that run.
 
-    With `p2p` there is the peer access of each pair too. Sentences are wrapped to `room` cells;
+    With `p2p` there is the peer access of each pair too, with a `capability` (a letter as for
+    `p2p_matrix`) the matrix of that alone. Sentences are wrapped to `room` cells;
     with None each is a line.
     """
     paint = painter(color)
     topology = snapshot.topology
     if topology is None or not topology.indices:
         sections = [_wrapped(no_topology(snapshot), room)]
+    elif capability is not None:
+        matrix = p2p_matrix(topology, capability)
+        names = [f"GPU{index}" for index in topology.indices]
+        # A word of its own before the names, so that only its row begins with that of a GPU.
+        sections = [_grid("P2P", names, names, matrix, paint), _legend(matrix, paint)]
+        return _joined(sections)
     else:
         sections = _links(topology, paint)
         if p2p:
             sections += _peer_access(topology, paint)
     remarks = [line for warning in warnings(snapshot) for line in _wrapped(warning, room)]
     sections.append([paint(line, "yellow") for line in remarks])
+    return _joined(sections)
+
+
+def _joined(sections: Sequence[Sequence[str]]) -> str:
+    """Return the sections with an empty line between them."""
     written = ("".join(f"{line.rstrip(' ')}\n" for line in lines) for lines in sections if lines)
     return "\n".join(written)
 

@@ -1,4 +1,4 @@
-"""nvidia-smi's selective queries as CSV, and its list of GPUs: its names, units and `[N/A]`.
+"""The fields of nvidia-smi's --query-gpu: its names, units and `[N/A]`; and its list of GPUs.
 
 A field that is a plain metric is declared in `model/device.py` with its names; here is what is
 computed, and how values are written.
@@ -8,31 +8,19 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
 from gpudash.model import fields
 from gpudash.model.device import Device, device_fields
-from gpudash.model.errors import UsageError
-from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import unreadable_state
-from gpudash.model.text import clean, did_you_mean
+from gpudash.model.text import clean
 from gpudash.model.units import Unit
 
-_MODIFIERS = ("noheader", "nounits")
-_COMMA = r"\x2c"
-"""Replaces a comma within a text, which would begin another cell."""
-_DEAD = {
-    "lost": "[GPU is lost]",
-    "reset-required": "[GPU requires reset]",
-    "failed": "[Unknown Error]",
-    "not-answering": "[Timeout]",
-}
-_KNOWN_WITHOUT_THE_DRIVER = frozenset({"timestamp", "driver_version", "count", "index"})
 _MIB = 1 << 20
 _UNKNOWN_STATE = 32
 _FLOAT = struct.Struct("f")
@@ -51,12 +39,69 @@ _REASON_BITS = {
 }
 
 
-class Use(NamedTuple):
-    """One process on one device."""
+NOT_TOLD = (
+    "vgpu_driver_capability.heterogenous_multivGPU",
+    "vgpu_device_capability.fractional_multiVgpu",
+    "vgpu_device_capability.heterogeneous_timeSlice_profile",
+    "vgpu_device_capability.heterogeneous_timeSlice_sizes",
+    "vgpu_device_capability.homogeneous_placements",
+    "vgpu_device_capability.mig_timeSlicing",
+    "vgpu_device_capability.mig_timeSlicing_mode",
+    "pci.baseClass",
+    "pci.subClass",
+    "inforom.checksum_validation",
+    *(
+        f"clocks_event_reasons_counters.{reason}"
+        for reason in (
+            "sw_power_cap",
+            "sync_boost",
+            "sw_thermal_slowdown",
+            "hw_thermal_slowdown",
+            "hw_power_brake_slowdown",
+        )
+    ),
+    "dramEncryption.mode.current",
+    "dramEncryption.mode.pending",
+    *(
+        f"module.{name}"
+        for name in (
+            "power.draw.average",
+            "power.draw.instant",
+            "power.limit",
+            "enforced.power.limit",
+            "power.default_limit",
+            "power.min_limit",
+            "power.max_limit",
+        )
+    ),
+    "edpp_multiplier",
+    *(
+        f"fabric.health.{name}"
+        for name in (
+            "summary",
+            "route_recovery_in_progress",
+            "route_unhealthy",
+            "access_timeout_recovery",
+            "incorrect_configuration",
+        )
+    ),
+    *(
+        f"platform.{name}"
+        for name in (
+            "chassis_serial_number",
+            "slot_number",
+            "tray_index",
+            "host_id",
+            "peer_type",
+            "module_id",
+            "gpu_fabric_guid",
+        )
+    ),
+)
+"""Fields of nvidia-smi, the latest of driver 590, that are always `[N/A]` here.
 
-    process: Process
-    share: ProcessDevice
-    device: Device
+Virtual GPUs, power of modules, and places in a rack are not read.
+"""
 
 
 Row = TypeVar("Row")
@@ -70,100 +115,8 @@ class Field(Struct, Generic[Row], frozen=True):
     unit: str = ""
     aliases: tuple[str, ...] = ()
     absent: str = "[N/A]"
-
-
-class Csv(Struct, frozen=True, kw_only=True):
-    """A query of GPUs or of compute processes, with the requested fields."""
-
-    gpu_fields: tuple[Field[Device], ...] = ()
-    app_fields: tuple[Field[Use], ...] = ()
-    header: bool = True
-    units: bool = True
-
-    def heading(self) -> str:
-        """Return the names in full, with the units of their columns."""
-        pairs = [(each.name, each.unit) for each in self.gpu_fields]
-        pairs += [(each.name, each.unit) for each in self.app_fields]
-        return ", ".join(f"{name} [{unit}]" if unit else name for name, unit in pairs)
-
-    def rows(self, snapshot: Snapshot, chosen: Collection[str] | None = None) -> Iterator[str]:
-        """Yield a row per GPU, or one per process and GPU; only of those with the `chosen` keys."""
-        gpus = [
-            device
-            for device in snapshot.devices
-            if not device.is_mig and (chosen is None or device.key in chosen)
-        ]
-        for device in gpus if self.gpu_fields else ():
-            yield ", ".join(self._cell(each, snapshot, device) for each in self.gpu_fields)
-        for use in _uses(gpus, snapshot.processes) if self.app_fields else ():
-            yield ", ".join(self._text(each, each.text(snapshot, use)) for each in self.app_fields)
-
-    def _cell(self, field: Field[Device], snapshot: Snapshot, device: Device) -> str:
-        text = field.text(snapshot, device)
-        if device.state != "ok" and field.name not in _KNOWN_WITHOUT_THE_DRIVER:
-            return (
-                self._text(field, text)
-                if text is not None
-                else _DEAD.get(device.state, field.absent)
-            )
-        return self._text(field, text)
-
-    def _text(self, field: Field[Row], text: str | None) -> str:
-        """Return a cell; a process named `x, 4242` cannot add one, as it can in nvidia-smi."""
-        if text is None:
-            return field.absent
-        text = text.replace(",", _COMMA)
-        return f"{text} {field.unit}" if field.unit and self.units else text
-
-
-def parse_format(text: str) -> tuple[bool, bool]:
-    """Return whether `csv[,noheader][,nounits]` wants a heading, and units; raises UsageError."""
-    modifiers = text.split(",")
-    unknown = [each for each in modifiers if each not in _MODIFIERS and each != "csv"]
-    if "csv" not in modifiers or unknown:
-        wrong = unknown[0] if unknown else text
-        raise UsageError(f"--format {wrong!r} of a query: choose csv[,noheader][,nounits]")
-    return "noheader" not in modifiers, "nounits" not in modifiers
-
-
-def query(gpu: str | None, apps: str | None, format: str | None) -> Csv:
-    """Return the query that the options ask for; raises UsageError that suggests names."""
-    if gpu is not None and apps is not None:
-        raise UsageError("choose one of --query-gpu and --query-compute-apps")
-    if format is None:
-        raise UsageError("a query needs --format=csv[,noheader][,nounits]")
-    header, units = parse_format(format)
-    if gpu is not None:
-        return Csv(gpu_fields=_fields(gpu, GPU_FIELDS), header=header, units=units)
-    return Csv(app_fields=_fields(apps or "", APP_FIELDS), header=header, units=units)
-
-
-def _fields(names: str, known: Mapping[str, Field[Row]]) -> tuple[Field[Row], ...]:
-    requested = [name.strip() for name in names.split(",") if name.strip()]
-    if not requested:
-        raise UsageError("a query needs names, as in --query-gpu=index,name,memory.used")
-    return tuple(_find(name, known) for name in requested)
-
-
-def _uses(gpus: Sequence[Device], processes: Sequence[Process]) -> Iterator[Use]:
-    """Yield compute processes in the order of the GPUs, of each in the driver's."""
-    for device in gpus:
-        uses = [
-            Use(process, share, device)
-            for process in processes
-            for share in process.devices
-            if share.index == device.index and "C" in share.type
-        ]
-        yield from sorted(uses, key=lambda use: use.share.list_position or 0)
-
-
-def _find(name: str, fields: Mapping[str, Field[Row]]) -> Field[Row]:
-    """Return the field of a name or alias; raises UsageError that suggests the nearest."""
-    found = fields.get(name)
-    if found is not None:
-        return found
-    hint = did_you_mean(name, fields, count=3) or "gpudash help queries lists all"
-    raise UsageError(f"unknown query field {clean(name, 80)!r}: {hint}")
+    reads: tuple[str, ...] = ()
+    """The fields of a device that its text is made of, beyond those that tell which GPU it is."""
 
 
 def listing(snapshot: Snapshot) -> list[str]:
@@ -192,10 +145,19 @@ def _gpu(device: Device) -> str:
     return f"GPU {device.index}: {clean(device.name or '')} (UUID: {clean(device.uuid or '')})"
 
 
+def written(name: str) -> Callable[[Any], str | None]:
+    """Return how a value of a metric is written, without its unit."""
+    return _WRITTEN.get(name) or _BY_UNIT.get(device_fields()[name].unit, _plain)
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of a metric, empty for none."""
+    return _UNITS.get(device_fields()[name].unit, "")
+
+
 def _text(name: str) -> Callable[[Snapshot, Device], str | None]:
-    """Return how a metric is written."""
-    declared = device_fields()[name]
-    write = _WRITTEN.get(name) or _BY_UNIT.get(declared.unit, _plain)
+    """Return the text of a metric."""
+    write = written(name)
 
     def text(_snapshot: Snapshot, device: Device) -> str | None:
         value = getattr(device, name)
@@ -211,34 +173,62 @@ def _plain(value: bool | float | str) -> str:
     return clean(value) if isinstance(value, str) else f"{value:.0f}"
 
 
-def _mebibytes(value: int) -> str:
-    """Return bytes as MiB, rounded down."""
-    return str(value // _MIB)
+def mebibytes(value: int | None) -> str | None:
+    """Return bytes as MiB, rounded down; None for None."""
+    return None if value is None else str(value // _MIB)
 
 
+def _capitalized(separator: str) -> Callable[[str], str]:
+    """Return how a word such as `exclusive-process` is written: `Exclusive_Process`."""
+    return lambda value: separator.join(part.capitalize() for part in value.split("-"))
+
+
+def _yes_or_no(value: bool) -> str:
+    return "Yes" if value else "No"
+
+
+_RECOVERY_ACTIONS: Mapping[str, str] = {
+    "gpu-reset": "Reset",
+    "node-reboot": "Reboot",
+    "drain-p2p": "Drain P2P",
+    "drain-and-reset": "Drain and Reset",
+}
 _UNITS = {Unit.BYTE: "MiB", Unit.MILLIWATT: "W", Unit.PERCENT: "%", Unit.MEGAHERTZ: "MHz"}
 """Units as nvidia-smi writes them; a temperature has none there."""
-_BY_UNIT: Mapping[Unit, Callable[[Any], str]] = {
-    Unit.BYTE: _mebibytes,
+_BY_UNIT: Mapping[Unit, Callable[[Any], str | None]] = {
+    Unit.BYTE: mebibytes,
     Unit.MILLIWATT: lambda value: f"{_FLOAT.unpack(_FLOAT.pack(value / 1000))[0]:.2f}",
 }
 _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "performance_state": lambda value: None if value == _UNKNOWN_STATE else f"P{value}",
-    "compute_mode": lambda value: "_".join(part.capitalize() for part in value.split("-")),
-    "retired_pages_pending": lambda value: "Yes" if value else "No",
+    "compute_mode": _capitalized("_"),
+    "gpu_operation_mode": _capitalized(" "),
+    "pending_gpu_operation_mode": _capitalized(" "),
+    "addressing_mode": lambda value: "None" if value == "none" else value.upper(),
+    "retired_pages_pending": _yes_or_no,
+    "remapped_rows_pending": _yes_or_no,
+    "remapped_rows_failed": _yes_or_no,
+    "recovery_action": lambda value: _RECOVERY_ACTIONS.get(value) or _capitalized(" ")(value),
+    "reset_required": _yes_or_no,
+    "drain_and_reset_recommended": _yes_or_no,
 }
-_ABSENT = {"memory_temperature_celsius": "N/A"}
+_ABSENT = {
+    "memory_temperature_celsius": "N/A",
+    "inforom_oem_version": "N/A",
+    "inforom_ecc_version": "N/A",
+    "inforom_power_version": "N/A",
+}
 """Texts for None other than `[N/A]`."""
 
 
 def _declared(metric: fields.Field) -> Field[Device]:
     """Return the field of a metric that has a name in nvidia-smi."""
     name, *aliases = metric.smi
-    unit, absent = _UNITS.get(metric.unit, ""), _ABSENT.get(metric.name, "[N/A]")
-    return Field(name, _text(metric.name), unit, tuple(aliases), absent)
+    unit, absent = unit_of(metric.name), _ABSENT.get(metric.name, "[N/A]")
+    return Field(name, _text(metric.name), unit, tuple(aliases), absent, (metric.name,))
 
 
-def _moment(value: datetime) -> str:
+def moment(value: datetime) -> str:
     """Return local time: `2026/11/21 10:53:41.983`."""
     local = value.astimezone()
     return f"{local:%Y/%m/%d %H:%M:%S}.{local.microsecond // 1000:03}"
@@ -257,17 +247,17 @@ def _pci(part: slice) -> Callable[[Snapshot, Device], str | None]:
     return text
 
 
-def _mask(_snapshot: Snapshot, device: Device) -> str | None:
-    """Return the reasons as the driver's bits; None if one is a word without a known bit."""
-    if device.clocks_event_reasons is None:
-        return None
-    mask = 0
-    for reason in device.clocks_event_reasons:
-        bits = _REASON_BITS.get(reason) or _bits(reason)
-        if bits is None:
+def _mask(field: str) -> Callable[[Snapshot, Device], str | None]:
+    """Return reasons as the driver's bits; None if one is a word without a known bit."""
+
+    def text(_snapshot: Snapshot, device: Device) -> str | None:
+        reasons = getattr(device, field)
+        if reasons is None:
             return None
-        mask |= bits
-    return f"0x{mask:016X}"
+        bits = [_REASON_BITS.get(reason) or _bits(reason) for reason in reasons]
+        return None if None in bits else f"0x{sum(filter(None, bits)):016X}"
+
+    return text
 
 
 def _bits(reason: str) -> int | None:
@@ -276,69 +266,161 @@ def _bits(reason: str) -> int | None:
     return int(found[0], 16) if found else None
 
 
-def _reason(name: str) -> Field[Device]:
+def reason_text(name: str) -> Callable[[Snapshot, Device], str | None]:
+    """Return how it is written whether a reason limits the clocks."""
+
     def text(_snapshot: Snapshot, device: Device) -> str | None:
         reasons = device.clocks_event_reasons
         return None if reasons is None else "Active" if name in reasons else "Not Active"
 
+    return text
+
+
+def _reason(name: str) -> Field[Device]:
     suffix = name.replace("-", "_")
     return Field(
-        f"clocks_event_reasons.{suffix}", text, aliases=(f"clocks_throttle_reasons.{suffix}",)
+        f"clocks_event_reasons.{suffix}",
+        reason_text(name),
+        aliases=(f"clocks_throttle_reasons.{suffix}",),
+        reads=("clocks_event_reasons",),
     )
 
 
-def _cleaned(text: str | None) -> str | None:
-    return None if text is None else clean(text)
+def _reason_mask(name: str, field: str) -> Field[Device]:
+    aliases = (f"clocks_throttle_reasons.{name}",)
+    return Field(f"clocks_event_reasons.{name}", _mask(field), aliases=aliases, reads=(field,))
 
 
-def _share(share: ProcessDevice) -> str | None:
-    size = share.used_gpu_memory_bytes
-    return None if size is None else _mebibytes(size)
+_LOCATIONS = {
+    "device_memory": "device-memory",
+    "dram": "device-memory",
+    "register_file": "register-file",
+    "l1_cache": "l1-cache",
+    "l2_cache": "l2-cache",
+    "texture_memory": "texture-memory",
+    "cbu": "cbu",
+    "sram": "sram",
+}
 
 
-def _program(process: Process) -> str | None:
-    """Return the program as it was started, else its name."""
-    line = process.command_line
-    return _cleaned(line[0] if line and line[0] else process.name)
+def _ecc_errors() -> Iterator[Field[Device]]:
+    """Yield `ecc.errors.corrected.volatile.dram` and the like."""
+    for kind in ("corrected", "uncorrected"):
+        for span in ("volatile", "aggregate"):
+            for name, location in _LOCATIONS.items():
+                yield Field(
+                    f"ecc.errors.{kind}.{span}.{name}",
+                    _ecc_count(location, f"{kind}_{span}_count"),
+                    reads=("ecc_locations",),
+                )
+
+
+def _ecc_count(location: str, field: str) -> Callable[[Snapshot, Device], str | None]:
+    def text(_snapshot: Snapshot, device: Device) -> str | None:
+        found = [each for each in device.ecc_locations or () if each.name == location]
+        count = getattr(found[0], field) if found else None
+        return None if count is None else str(count)
+
+    return text
+
+
+_SRAM_ERRORS = {
+    "volatile.sram.parity": "parity_volatile_count",
+    "volatile.sram.secded": "secded_volatile_count",
+    "aggregate.sram.parity": "parity_aggregate_count",
+    "aggregate.sram.secded": "secded_aggregate_count",
+    "aggregate.sram.l2": "l2_aggregate_count",
+    "aggregate.sram.sm": "sm_aggregate_count",
+    "aggregate.sram.mcu": "microcontroller_aggregate_count",
+    "aggregate.sram.pcie": "pcie_aggregate_count",
+    "aggregate.sram.other": "other_aggregate_count",
+    "aggregate.sram.thresholdExceeded": "threshold_exceeded",
+}
+
+
+def _sram(name: str, counter: str) -> Field[Device]:
+    def text(_snapshot: Snapshot, device: Device) -> str | None:
+        value = getattr(device.sram_errors, counter, None)
+        return (
+            _yes_or_no(value) if isinstance(value, bool) else None if value is None else str(value)
+        )
+
+    return Field(f"ecc.errors.uncorrected.{name}", text, reads=("sram_errors",))
+
+
+def _banks(name: str, position: int) -> Field[Device]:
+    def text(_snapshot: Snapshot, device: Device) -> str | None:
+        banks = device.remapped_rows_banks
+        return None if banks is None else str(banks[position])
+
+    return Field(f"remapped_rows.histogram.{name}", text, reads=("remapped_rows_banks",))
+
+
+def _attached(_snapshot: Snapshot, device: Device) -> str | None:
+    return None if device.display_attached is None else _yes_or_no(device.display_attached)
+
+
+def _bandwidth(_snapshot: Snapshot, device: Device) -> str | None:
+    degraded = device.fabric_bandwidth_degraded
+    return None if degraded is None else "Degraded" if degraded else "Full"
+
+
+def _host_generation(_snapshot: Snapshot, device: Device) -> str | None:
+    """Return the slot's PCIe generation, known only where it is what limits the GPU."""
+    both, gpu = device.max_pcie_link_generation, device.max_gpu_pcie_link_generation
+    return str(both) if both is not None and gpu is not None and both < gpu else None
+
+
+def _fabric_status(_snapshot: Snapshot, device: Device) -> str | None:
+    code = device.fabric_status_code
+    return None if code is None else "Success" if code == 0 else f"Error {code}"
+
+
+def _fabric_state(_snapshot: Snapshot, device: Device) -> str | None:
+    state = device.fabric_state
+    return None if state is None else _capitalized(" ")(state)
+
+
+def _not_told(_snapshot: Snapshot, _device: Device) -> None:
+    """Return what NVML does not tell."""
 
 
 _GPU: tuple[Field[Device], ...] = (
-    Field("timestamp", lambda s, d: _moment(s.taken_at)),
-    Field("driver_version", lambda s, d: _cleaned(s.host.driver_version)),
+    Field("timestamp", lambda s, d: moment(s.taken_at)),
+    Field("driver_version", lambda s, d: s.host.driver_version and clean(s.host.driver_version)),
     Field("count", lambda s, d: str(sum(not each.is_mig for each in s.devices))),
     *(_declared(metric) for metric in device_fields().values() if metric.smi),
     Field("pci.domain", _pci(slice(0, 1))),
     Field("pci.bus", _pci(slice(1, 2))),
     Field("pci.device", _pci(slice(2, 3))),
-    Field("clocks_event_reasons.active", _mask, aliases=("clocks_throttle_reasons.active",)),
+    _reason_mask("active", "clocks_event_reasons"),
+    _reason_mask("supported", "supported_clocks_event_reasons"),
     *(_reason(name) for name in list(_REASON_BITS)[:-1]),
-)
-
-_APPS: tuple[Field[Use], ...] = (
-    Field("timestamp", lambda s, u: _moment(s.taken_at)),
-    Field("gpu_name", lambda s, u: _cleaned(u.device.name)),
-    Field("gpu_bus_id", lambda s, u: _cleaned(u.device.pci_bus_id)),
-    Field("gpu_serial", lambda s, u: _cleaned(u.device.serial)),
-    Field("gpu_uuid", lambda s, u: _cleaned(u.device.uuid)),
-    Field("pid", lambda s, u: str(u.process.pid)),
     Field(
-        "process_name", lambda s, u: _program(u.process), aliases=("name",), absent="[Not Found]"
+        "pcie.link.gen.gpucurrent",
+        _text("pcie_link_generation"),
+        reads=("pcie_link_generation",),
     ),
     Field(
-        "used_gpu_memory",
-        lambda s, u: _share(u.share),
-        "MiB",
-        ("used_memory",),
+        "pcie.link.gen.hostmax",
+        _host_generation,
+        reads=("max_pcie_link_generation", "max_gpu_pcie_link_generation"),
     ),
+    *_ecc_errors(),
+    *(_sram(name, counter) for name, counter in _SRAM_ERRORS.items()),
+    *(
+        _banks(name, number)
+        for number, name in enumerate(("max", "high", "partial", "low", "none"))
+    ),
+    Field("display_attached", _attached, reads=("display_attached",)),
+    Field("hostname", lambda s, d: clean(s.host.hostname)),
+    Field("fabric.health.bandwidth", _bandwidth, reads=("fabric_bandwidth_degraded",)),
+    Field("fabric.state", _fabric_state, reads=("fabric_state",)),
+    Field("fabric.status", _fabric_status, reads=("fabric_status_code",)),
+    *(Field(name, _not_told) for name in NOT_TOLD),
 )
-
 
 GPU_FIELDS: Mapping[str, Field[Device]] = {
     name: field for field in _GPU for name in (field.name, *field.aliases)
 }
 """The fields of --query-gpu by each of their names."""
-
-APP_FIELDS: Mapping[str, Field[Use]] = {
-    name: field for field in _APPS for name in (field.name, *field.aliases)
-}
-"""The fields of --query-compute-apps by each of their names."""

@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_level
 from gpudash.analysis.columns.leases import LEASE_COLUMNS, lease_rows
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
+from gpudash.analysis.forest import in_ascii
 from gpudash.analysis.health.engine import findings
 from gpudash.analysis.table import (
     GAP,
@@ -170,6 +171,7 @@ def _processes(
         return [[("No process fits", "plain")]]
     if not rows:
         return [[(no_processes_text(snapshot), "plain")]]
+    rows = [in_ascii(row) for row in rows] if ascii else rows
     columns = fit(PROCESS_COLUMNS, rows, room)
     return [_heading(columns), *_body(columns, rows, ascii=ascii)]
 

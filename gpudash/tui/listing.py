@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter import EVERYTHING, Filter
+from gpudash.analysis.forest import TREE, forest
 from gpudash.analysis.table import Column, ProcessRow, largest_first
 
 Row = TypeVar("Row")
@@ -81,6 +82,11 @@ class Ranking(Generic[Row]):
         return range(self.top, min(len(self.rows), self.top + height))
 
     @property
+    def leading(self) -> tuple[str, bool]:
+        """The column that orders the rows, and whether it descends."""
+        return self.sort_key, self.descending
+
+    @property
     def _followed(self) -> Hashable:
         return None if self.selected is None else self._identity(self.selected)
 
@@ -88,8 +94,13 @@ class Ranking(Generic[Row]):
         """Sort the rows and put the cursor on the first that is followed and shown."""
         for key, descending in (self._then_by, (self.sort_key, self.descending)):
             self.rows.sort(key=self._columns[key].sort_key, reverse=descending)
+        self.rows = self._arranged()
         found = (self._index_of(each) for each in followed if each is not None)
         self._put(next((index for index in found if index is not None), self.cursor))
+
+    def _arranged(self) -> list[Row]:
+        """Return the rows, which are sorted, as they are shown."""
+        return self.rows
 
     def _index_of(self, wanted: Hashable) -> int | None:
         found = (i for i, row in enumerate(self.rows) if self._identity(row) == wanted)
@@ -98,14 +109,17 @@ class Ranking(Generic[Row]):
 
 Key = tuple[int, float | None]
 
-_COLUMNS: dict[str, Column[ProcessRow]] = {column.key: column for column in PROCESS_COLUMNS}
+PROCESS_ORDERS: tuple[Column[ProcessRow], ...] = (*PROCESS_COLUMNS, TREE)
+"""What processes can be sorted by."""
+
+_COLUMNS = {column.key: column for column in PROCESS_ORDERS}
 
 
 class Listing(Ranking[ProcessRow]):
     """Rows in the order asked for, a cursor on one of them, and the part that is in view."""
 
     def __init__(self, sort_key: str, *, descending: bool = True) -> None:
-        super().__init__(PROCESS_COLUMNS, lambda row: row.process.key, sort_key)
+        super().__init__(PROCESS_ORDERS, lambda row: row.process.key, sort_key)
         self.descending = descending
         self.everything: Sequence[ProcessRow] = ()
         """All processes, those that are not shown too, in any order."""
@@ -126,6 +140,20 @@ class Listing(Ranking[ProcessRow]):
     def selected_key(self) -> Key | None:
         """The identity of the process under the cursor."""
         return self.selected.process.key if self.selected else None
+
+    @property
+    def leading(self) -> tuple[str, bool]:
+        """See `Ranking`; in a tree the column is that of the siblings."""
+        return self._then_by if self.sort_key == TREE.key else super().leading
+
+    def reverse(self) -> None:
+        """Turn the order around; in a tree that of siblings."""
+        if self.sort_key == TREE.key:
+            key, descending = self._then_by
+            self._then_by = key, not descending
+            self._order(self._followed)
+        else:
+            super().reverse()
 
     @property
     def tagged_rows(self) -> list[ProcessRow]:
@@ -219,6 +247,11 @@ class Listing(Ranking[ProcessRow]):
         self._missed = None
         self.rows.sort(key=lambda row: row.process.pid)
         super()._order(*(key for key in followed if key in self.members))
+
+    def _arranged(self) -> list[ProcessRow]:
+        if self.sort_key == TREE.key:
+            return forest(self.rows, self.everything)
+        return [row._replace(branch="") if row.branch else row for row in self.rows]
 
 
 def starts_largest(key: str) -> bool:

@@ -19,7 +19,7 @@ from gpudash.config.file import load, save
 from gpudash.config.settings import Choices, Settings
 from gpudash.model.errors import SettingsError
 from gpudash.tui.bindings import actions, clashes, key_names, keys_in_force
-from gpudash.tui.listing import starts_largest
+from gpudash.tui.listing import PROCESS_ORDERS, starts_largest
 
 if TYPE_CHECKING:
     from rich.color import ColorSystem
@@ -151,6 +151,7 @@ def choices() -> Choices:
     return Choices(
         themes=tuple(THEMES),
         columns=tuple(column.key for column in PROCESS_COLUMNS),
+        orders=tuple(column.key for column in PROCESS_ORDERS),
         panels=PANELS,
         actions=actions(),
         keys=key_names(),

@@ -33,6 +33,7 @@ def _snapshot() -> Snapshot:
         ({"sort": "gpu_memory"}, [10, 40, 20, 30, 50]),
         ({"sort": "user,gpu-memory"}, [50, 10, 40, 20, 30]),
         ({"sort": "gpu_memory,PID"}, [40, 10, 20, 30, 50]),
+        ({"sort": "owner,mem"}, [50, 10, 40, 20, 30]),
     ],
 )
 def test_choice_names_processes_and_their_order(options: dict[str, str], pids: list[int]) -> None:
@@ -43,6 +44,17 @@ def test_choice_names_processes_and_their_order(options: dict[str, str], pids: l
 
 def test_no_option_is_no_choice() -> None:
     assert choose() is None
+
+
+def test_a_tree_orders_siblings_by_the_other_columns() -> None:
+    parents = {30: 10, 20: 10, 10: 1, 40: 20, 50: 1}
+    snapshot = make_snapshot(
+        processes=tuple(make_process(pid=pid, parent_pid=up) for pid, up in parents.items())
+    )
+    for sort, pids in (("tree", [10, 30, 20, 40, 50]), ("pid,tree", [50, 10, 30, 20, 40])):
+        choice = choose(sort=sort)
+        assert choice is not None
+        assert [row.process.pid for row in choice.rows(snapshot)] == pids
 
 
 @pytest.mark.parametrize(

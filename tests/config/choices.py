@@ -9,6 +9,7 @@ from gpudash.config.settings import Choices, Settings
 CHOICES = Choices(
     themes=("dark", "light", "high-contrast"),
     columns=("pid", "user", "gpu_memory", "sm"),
+    orders=("pid", "user", "gpu_memory", "sm", "tree"),
     panels=("host", "sparklines"),
     actions=("kill", "help", "move(1)"),
     keys=("f1", "f9", "escape", "enter", "tab"),
@@ -24,7 +25,7 @@ def any_settings() -> st.SearchStrategy[Settings]:
         interval=st.floats(0.1, 3600),
         theme=st.sampled_from(CHOICES.themes),
         ascii=st.booleans(),
-        sort=st.sampled_from(CHOICES.columns),
+        sort=st.sampled_from(CHOICES.orders),
         reverse=st.booleans(),
         columns=st.permutations(CHOICES.columns).map(tuple) | st.just(()),
         hidden_panels=st.sampled_from([(), ("host",), ("sparklines", "host")]),

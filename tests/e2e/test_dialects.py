@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,15 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
+from gpudash.output.queries import QUERIES
 from tests.e2e.run import GPUDASH, gpudash
 from tests.fakenvml.build import environment
+from tests.output.newer import NEWER
 from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
 MOMENT = 1_795_000_000
-UNNAMED = {"timestamp", "temperature.gpu.tlimit", "enforced.power.limit"}
+# Of the moment, or read through nvidia-smi's unnamed table, which the stand-in cannot answer truly.
+UNNAMED = {
+    "timestamp",
+    "temperature.gpu.tlimit",
+    "enforced.power.limit",
+    "addressing_mode",
+    "pcie.link.gen.hostmax",
+}
 
 
 @pytest.fixture
@@ -38,14 +47,19 @@ def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str) 
         "TIME": MOMENT,
         "PROCS_PER_DEVICE": 1,
         "PIDS": os.getpid(),
+        "WORN": 1,
     }
-    gpu = ",".join(name for name in GPU_FIELDS if name not in UNNAMED)
     # The name of a process is the driver's, and that of the stand-in its short one.
-    apps = ",".join(name for name in APP_FIELDS if name not in UNNAMED | {"name", "process_name"})
+    left_out = UNNAMED | {"name", "process_name"}
+    gpu = ",".join(name for name in QUERIES["gpu"].fields if name not in UNNAMED | NEWER)
     for words in (
+        *(
+            (f"--query-{query}={','.join(set(kind.fields) - left_out)}", "--format=csv")
+            for query, kind in QUERIES.items()
+            if query != "gpu"
+        ),
         (f"--query-gpu={gpu}", "--format=csv"),
         (f"--query-gpu={gpu}", "--format=csv,noheader,nounits", "-i", "1"),
-        (f"--query-compute-apps={apps}", "--format=csv"),
         ("-L",),
     ):
         env = environment(fakenvml, **told)
@@ -141,7 +155,6 @@ def test_into_a_file(fakenvml: Path, tmp_path: Path) -> None:
         (("--query-gpu=memory.usd", "--format=csv"), 2, "did you mean memory.used"),
         (("--query-gpu=index", "--format=csv", "-i", "7"), 6, "no devices were found"),
         (("--format", "xml"), 2, "choose from table, json, csv, prometheus, gpustat"),
-        (("-l", "1"), 2, "-l does not go with the screen"),
         (("--query-gpu=index", "--format=csv", "-lms", "1"), 2, "expected 100 to 3600000 ms"),
     ],
 )
@@ -176,3 +189,39 @@ def test_a_bare_json_swallows_no_command(fakenvml: Path) -> None:
     run = gpudash("--json", "topo", library=fakenvml, DEVICES=2)
     assert run.status == 0
     assert len(run.document["links"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "calls"),
+    [
+        ("index,uuid,pci.bus_id", set()),
+        ("temperature.gpu", {"TemperatureV"}),
+        ("clocks.applications.gr,inforom.img", {"ApplicationsClock", "InforomImageVersion"}),
+        ("ecc.errors.corrected.volatile.dram", {"MemoryErrorCounter"}),
+    ],
+)
+def test_a_query_reads_what_it_prints_and_no_more(
+    fakenvml: Path, names: str, calls: set[str]
+) -> None:
+    words = (f"--query-gpu={names}", "--format=csv")
+    run = gpudash(*words, library=fakenvml, DEVICES=1, TRACE=1)
+    made = set(re.findall(r"^fakenvml nvmlDeviceGet(\w+)\(0\)$", run.stderr, re.MULTILINE))
+    # What tells which GPU it is, for -i and to find it again.
+    made -= {"HandleByIndex_v2", "UUID", "Name", "PciInfo_v3", "MinorNumber"}
+    assert (run.status, made) == (0, calls)
+
+
+def test_what_is_read_rarely_is_there_from_the_first_row_on(fakenvml: Path) -> None:
+    words = ("--query-gpu=clocks.applications.gr,inforom.ecc", "--format=csv,noheader", "-l", "60")
+    process = subprocess.Popen(
+        [*GPUDASH, *words],
+        env=environment(fakenvml, DEVICES=1),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    process.terminate()
+    process.stdout.close()
+    process.wait(LIMIT_SECONDS)
+    assert first == "1410 MHz, 6.16\n"

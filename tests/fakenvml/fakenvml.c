@@ -372,8 +372,13 @@ API ret_t nvmlDeviceGetEccMode(void *h, u32 *a, u32 *b) { DEV(h); NEED(a); NEED(
 API ret_t nvmlDeviceGetDefaultEccMode(void *h, u32 *a) { DEV(h); NEED(a); ONLY(C.model != GEFORCE); *a = 1; return OK; }
 API ret_t nvmlDeviceGetTotalEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = e == 0 && g->index % 8 == 3 ? 2 + c : 0; return OK; }
 API ret_t nvmlDeviceGetDetailedEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); (void)e; (void)c; memset(v, 0, 32); return OK; }
-API ret_t nvmlDeviceGetMemoryErrorCounter(void *h, u32 e, u32 c, u32 l, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); (void)e; (void)c; (void)l; *v = 0; return OK; }
-API ret_t nvmlDeviceGetRetiredPages(void *h, u32 c, u32 *n, u64 *a) { DEV(h); (void)c; (void)a; NEED(n); ONLY(0); return OK; }
+API ret_t nvmlDeviceGetMemoryErrorCounter(void *h, u32 e, u32 c, u32 l, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = C.worn ? 100 * e + 10 * c + l : 0; return OK; }
+/* A worn board: a page retired for each cause, errors in each kind of memory, processes of before. */
+API ret_t nvmlDeviceGetRetiredPages_v2(void *h, u32 c, u32 *n, u64 *a, u64 *t) {
+    DEV(h); NEED(n); ONLY(C.worn); if (!a || *n < 1) { *n = 1; return SMALL; }
+    *n = 1; a[0] = 0x1000 * (c + 1); if (t) t[0] = 1790000000 + c; return OK;
+}
+API ret_t nvmlDeviceGetRetiredPages(void *h, u32 c, u32 *n, u64 *a) { return nvmlDeviceGetRetiredPages_v2(h, c, n, a, 0); }
 API ret_t nvmlDeviceGetRemappedRows(void *h, u32 *c, u32 *u, u32 *p, u32 *f) { DEV(h); NEED(c && u && p && f); ONLY(C.model != GEFORCE); *c = g->index % 8 == 3; *u = *p = *f = 0; return OK; }
 API ret_t nvmlDeviceGetRowRemapperHistogram(void *h, u32 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); v[0] = 640; v[1] = v[2] = v[3] = v[4] = 0; return OK; }
 
@@ -404,7 +409,16 @@ API ret_t nvmlDeviceGetComputeMode(void *h, u32 *v) { ANY(h); NEED(v); *v = 0; r
 API ret_t nvmlDeviceGetPersistenceMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model != GEFORCE; return OK; }
 API ret_t nvmlDeviceGetDisplayMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model == GEFORCE && g->index == 0; return OK; }
 API ret_t nvmlDeviceGetDisplayActive(void *h, u32 *v) { DEV(h); NEED(v); *v = C.model == GEFORCE && g->index == 0; return OK; }
-API ret_t nvmlDeviceGetAccountingMode(void *h, u32 *v) { DEV(h); NEED(v); *v = 0; return OK; }
+API ret_t nvmlDeviceGetAccountingMode(void *h, u32 *v) { DEV(h); NEED(v); *v = C.worn; return OK; }
+API ret_t nvmlDeviceGetAccountingPids(void *h, u32 *n, u32 *a) {
+    DEV(h); NEED(n); ONLY(C.worn); if (!a || *n < 2) { *n = 2; return SMALL; }
+    *n = 2; a[0] = 4242; a[1] = 4243; return OK;
+}
+API ret_t nvmlDeviceGetAccountingStats(void *h, u32 pid, accounted_t *s) {
+    DEV(h); NEED(s); ONLY(C.worn); if (pid < 4242 || pid > 4243) return NOT_FOUND;
+    *s = (accounted_t){ 71, 33, 5 * GIB + pid, 61234, 1790000000000000ull, pid == 4243, { 0 } };
+    return OK;
+}
 API ret_t nvmlDeviceGetAccountingBufferSize(void *h, u32 *v) { DEV(h); NEED(v); *v = 4000; return OK; }
 API ret_t nvmlDeviceGetVirtualizationMode(void *h, u32 *v) { DEV(h); NEED(v); *v = 0; return OK; }
 API ret_t nvmlDeviceGetSupportedEventTypes(void *h, u64 *v) { DEV(h); NEED(v); *v = 0x8 | 0x2; return OK; }

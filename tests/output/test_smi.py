@@ -8,21 +8,22 @@ from hypothesis import given
 from gpudash.model.device import device_fields
 from gpudash.model.errors import UsageError
 from gpudash.model.fault import Fault
+from gpudash.model.records import AccountedProcess, EccLocation, RetiredPage, SramErrors
 from gpudash.model.snapshot import Snapshot
-from gpudash.output.smi import APP_FIELDS, GPU_FIELDS, listing, query
+from gpudash.output.queries import QUERIES, query
+from gpudash.output.smi import GPU_FIELDS, NOT_TOLD, listing
 from tests.factories import make_device, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 
 CSV = "csv,noheader"
 
 
-def rows(snapshot: Snapshot, names: str, format: str = CSV, *, apps: bool = False) -> Sequence[str]:
-    found = query(None, names, format) if apps else query(names, None, format)
-    return list(found.rows(snapshot))
+def rows(snapshot: Snapshot, names: str, format: str = CSV, *, of: str = "gpu") -> Sequence[str]:
+    return list(query(QUERIES[of], names, format).rows(snapshot))
 
 
 def test_the_heading_has_the_full_names_and_units() -> None:
-    assert query("gpu_name,clocks.sm,memory.used", None, "csv").heading() == (
+    assert query(QUERIES["gpu"], "gpu_name,clocks.sm,memory.used", "csv").heading() == (
         "name, clocks.current.sm [MHz], memory.used [MiB]"
     )
 
@@ -59,6 +60,45 @@ def test_units_may_be_left_out() -> None:
             "Active",
         ),
         ("clocks_event_reasons.gpu_idle", {"clocks_event_reasons": None}, "[N/A]"),
+        ("gom.current", {"gpu_operation_mode": "low-double-precision"}, "Low Double Precision"),
+        ("addressing_mode", {"addressing_mode": "hmm"}, "HMM"),
+        ("reset_status.reset_required", {"reset_required": True}, "Yes"),
+        ("fabric.state", {"fabric_state": "in-progress"}, "In Progress"),
+        ("fabric.status", {"fabric_status_code": 0}, "Success"),
+        # The slot limits the GPU; else it may be capable of more.
+        (
+            "pcie.link.gen.hostmax",
+            {"max_pcie_link_generation": 3, "max_gpu_pcie_link_generation": 4},
+            "3",
+        ),
+        (
+            "pcie.link.gen.hostmax",
+            {"max_pcie_link_generation": 4, "max_gpu_pcie_link_generation": 4},
+            "[N/A]",
+        ),
+        (
+            "ecc.errors.uncorrected.volatile.dram",
+            {"ecc_locations": (EccLocation(name="device-memory", uncorrected_volatile_count=3),)},
+            "3",
+        ),
+        ("ecc.errors.uncorrected.volatile.sram", {"ecc_locations": ()}, "[N/A]"),
+        (
+            "ecc.errors.uncorrected.aggregate.sram.secded",
+            {"sram_errors": SramErrors(secded_aggregate_count=0)},
+            "0",
+        ),
+        (
+            "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded",
+            {"sram_errors": SramErrors(threshold_exceeded=True)},
+            "Yes",
+        ),
+        ("ecc.errors.uncorrected.aggregate.sram.l2", {"sram_errors": None}, "[N/A]"),
+        ("remapped_rows.histogram.low", {"remapped_rows_banks": (3072, 0, 0, 5, 0)}, "5"),
+        ("remapped_rows.pending", {"remapped_rows_pending": True}, "Yes"),
+        ("gpu_recovery_action", {"recovery_action": "drain-and-reset"}, "Drain and Reset"),
+        ("gpu_recovery_action", {"recovery_action": "none"}, "None"),
+        ("display_attached", {"display_attached": True}, "Yes"),
+        ("module.power.limit", {}, "[N/A]"),
         ("name", {"name": "evil\x1b[2J\nGPU"}, "evil\\x1b[2J\\nGPU"),
         ("name", {"name": "GPU, 4242"}, r"GPU\x2c 4242"),
     ],
@@ -91,7 +131,7 @@ def test_compute_processes_in_the_order_of_the_gpus() -> None:
     gone = make_process(pid=7, name=None, command_line=None)
     both = make_process(devices=shares, command_line=("/usr/bin/python3", "train.py"))
     snapshot = make_snapshot(2, processes=(both, window, gone))
-    assert rows(snapshot, "pid,name,used_memory", apps=True) == [
+    assert rows(snapshot, "pid,name,used_memory", of="compute-apps") == [
         "4242, /usr/bin/python3, 40960 MiB",
         "7, [Not Found], 40960 MiB",
         "4242, /usr/bin/python3, 40960 MiB",
@@ -111,35 +151,50 @@ def test_compute_processes_of_a_gpu_in_the_order_of_the_driver() -> None:
         for pid, on in positions.items()
     )
     snapshot = make_snapshot(2, processes=processes)
-    assert rows(snapshot, "pid", apps=True) == ["8", "9", "7", "7", "8", "9"]
+    assert rows(snapshot, "pid", of="compute-apps") == ["8", "9", "7", "7", "8", "9"]
+
+
+def test_what_the_driver_keeps() -> None:
+    page = RetiredPage(address=0x1000, cause="double-bit")
+    process = AccountedProcess(pid=7, gpu_utilization_percent=71, active_seconds=61.234)
+    device = make_device(retired_pages=(page,), accounted_processes=(process,))
+    snapshot = make_snapshot(devices=(device,))
+    assert rows(
+        snapshot,
+        "retired_pages.cause,retired_pages.address,retired_pages.timestamp",
+        of="retired-pages",
+    ) == ["Single Bit ECC, [N/A], [N/A]", "Double Bit ECC, 0x0000000000001000, [N/A]"]
+    assert rows(snapshot, "pid,gpu_util,max_memory_usage,time", of="accounted-apps") == [
+        "7, 71 %, [N/A], 61234 ms"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("gpu", "apps", "format", "message"),
+    ("of", "names", "format", "message"),
     [
-        ("memory.usd", None, "csv", "did you mean memory.used"),
-        ("", None, "csv", "needs names"),
-        ("name", "pid", "csv", "choose one of"),
-        ("name", None, None, "needs --format=csv"),
-        ("name", None, "json", "choose csv"),
-        ("name", None, "csv,nohead", "'nohead'"),
-        (None, "memory.used", "csv", "unknown query field"),
-        ("\x1b[2J", None, "csv", "unknown query field"),
+        ("gpu", "memory.usd", "csv", "did you mean memory.used"),
+        ("gpu", "", "csv", "needs names"),
+        ("gpu", "name", None, "needs --format=csv"),
+        ("gpu", "name", "json", "choose csv"),
+        ("gpu", "name", "csv,nohead", "'nohead'"),
+        ("compute-apps", "memory.used", "csv", "unknown query field"),
+        ("compute-apps", "\x1b[2J", "csv", "unknown query field"),
     ],
 )
 def test_a_wrong_query_is_reported_in_a_line(
-    gpu: str | None, apps: str | None, format: str | None, message: str
+    of: str, names: str, format: str | None, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        query(gpu, apps, format)
+        query(QUERIES[of], names, format)
     assert message in str(caught.value)
     assert str(caught.value).isprintable()
 
 
 @given(snapshots())
 def test_any_snapshot_has_as_many_cells_as_fields(snapshot: Snapshot) -> None:
-    for fields, apps in ((GPU_FIELDS, False), (APP_FIELDS, True)):
-        for found in rows(snapshot, ",".join(fields), apps=apps):
+    for of, kind in QUERIES.items():
+        fields = kind.fields
+        for found in rows(snapshot, ",".join(fields), of=of):
             assert found.isprintable()
             assert found.count(",") == len(fields) - 1
     assert all(line.isprintable() for line in listing(snapshot))
@@ -148,14 +203,32 @@ def test_any_snapshot_has_as_many_cells_as_fields(snapshot: Snapshot) -> None:
 def test_every_declared_name_can_be_queried_under_its_heading() -> None:
     for field in device_fields().values():
         for name in field.smi:
-            assert query(name, None, "csv").heading().partition(" ")[0] == field.smi[0]
+            assert query(QUERIES["gpu"], name, "csv").heading().partition(" ")[0] == field.smi[0]
 
 
 def test_a_metric_has_its_names_at_its_declaration_alone() -> None:
     computed = {name for name, field in GPU_FIELDS.items() if field.name not in _declared()}
-    prefixes = ("pci.", "clocks_event_reasons.", "clocks_throttle_reasons.")
+    prefixes = (
+        "pci.",
+        "clocks_event_reasons.",
+        "clocks_throttle_reasons.",
+        "ecc.errors.",
+        "remapped_rows.histogram.",
+    )
     others = {name for name in computed if not name.startswith(prefixes)}
-    assert others == {"timestamp", "driver_version", "count"}
+    assert others == {
+        "timestamp",
+        "driver_version",
+        "count",
+        "pcie.link.gen.gpucurrent",
+        "pcie.link.gen.hostmax",
+        "fabric.state",
+        "fabric.status",
+        "fabric.health.bandwidth",
+        "display_attached",
+        "hostname",
+        *(name for name in NOT_TOLD if not name.startswith("pci.")),
+    }
 
 
 def _declared() -> set[str]:

@@ -4,27 +4,53 @@ from pathlib import Path
 
 import pytest
 
-from gpudash.output.smi import GPU_FIELDS
+from gpudash.output.queries import QUERIES
 from tests.e2e.run import gpudash
+from tests.output.newer import NEWER
 
 CAPTURED = Path(__file__).parent / "captured"
 MOMENT = 1_795_000_000
 
 # Read through nvidia-smi's unnamed table, which the stand-in cannot answer truly.
-NOT_CAPTURED = {"timestamp", "temperature.gpu.tlimit", "enforced.power.limit"}
+NOT_CAPTURED = {
+    "timestamp",
+    "temperature.gpu.tlimit",
+    "enforced.power.limit",
+    "addressing_mode",
+    "pcie.link.gen.hostmax",
+    # In local time.
+    "retired_pages.timestamp",
+}
 
 
-@pytest.mark.parametrize("model", ["sxm", "pcie", "geforce"])
-def test_every_field_under_each_of_its_names(fakenvml: Path, model: str) -> None:
-    names = [name for name in GPU_FIELDS if name not in NOT_CAPTURED]
-    words = f"--query-gpu={','.join(names)}", "--format=csv"
-    run = gpudash(*words, library=fakenvml, DEVICES=3, MODEL=model, TIME=MOMENT)
-    mine = [line.split(", ") for line in run.text.splitlines()]
-    theirs = [line.split(", ") for line in (CAPTURED / f"{model}.csv").read_text().splitlines()]
-    assert len(mine) == len(theirs) == 4
-    for row, expected in zip(mine, theirs, strict=True):
-        cells = dict(zip(theirs[0], expected, strict=True))
-        pairs = zip(names, mine[0], row, strict=True)
+@pytest.mark.parametrize(
+    ("query", "model", "gpus"),
+    [
+        ("gpu", "sxm", 3),
+        ("gpu", "pcie", 3),
+        ("gpu", "geforce", 3),
+        ("remapped-rows", "sxm", 3),
+        ("retired-pages", "sxm", 3),
+        ("supported-clocks", "sxm", 1),
+        ("accounted-apps", "sxm", 3),
+    ],
+)
+def test_every_field_under_each_of_its_names(
+    fakenvml: Path, query: str, model: str, gpus: int
+) -> None:
+    fields = QUERIES[query].fields
+    newer = NEWER if query == "gpu" else set()
+    names = [name for name in fields if name not in NOT_CAPTURED | newer]
+    words = f"--query-{query}={','.join(names)}", "--format=csv"
+    settings = {"DEVICES": gpus, "MODEL": model, "TIME": MOMENT, "WORN": 1}
+    run = gpudash(*words, library=fakenvml, **settings)
+    theirs = (CAPTURED / f"{query}-{model}.csv").read_text()
+    heading, *rows = [line.split(", ") for line in run.text.splitlines()]
+    their_heading, *their_rows = [line.split(", ") for line in theirs.splitlines()]
+    assert len(rows) == len(their_rows)
+    for row, expected in zip(rows, their_rows, strict=True):
+        cells = dict(zip(their_heading, expected, strict=True))
+        pairs = zip(names, heading, row, strict=True)
         assert [each for each in pairs if cells[each[1]] != each[2]] == []
 
 

@@ -4,14 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter import parse
 from gpudash.analysis.table import process_rows
-from gpudash.tui.listing import Listing
+from gpudash.tui.listing import PROCESS_ORDERS, Listing
 from tests.factories import make_process, make_process_device, make_snapshot
 from tests.tui.stage import process_of
 
-KEYS = [column.key for column in PROCESS_COLUMNS]
+KEYS = [column.key for column in PROCESS_ORDERS]
 numbers = st.lists(st.integers(0, 30), unique=True, max_size=20)
 
 
@@ -211,3 +210,33 @@ def test_what_a_filter_leaves_has_a_cursor_again() -> None:
     listing.filter_by(parse("pid:1002,1003"))
     assert listing.cursor == 0
     assert pid(listing) is not None
+
+
+def test_a_tree_orders_siblings_as_before_and_turns_them_around() -> None:
+    held = ((1, 0, 2), (2, 1, 1), (3, 1, 3), (4, 2, 4))
+    processes = tuple(
+        make_process(
+            pid=pid, parent_pid=up, devices=(make_process_device(used_gpu_memory_bytes=size),)
+        )
+        for pid, up, size in held
+    )
+    listing = Listing("gpu_memory")
+    listing.fill(process_rows(make_snapshot(processes=processes)))
+
+    def shown() -> list[str]:
+        return [f"{row.branch}{row.process.pid}" for row in listing.rows]
+
+    listing.move_to(0)
+    assert listing.selected is not None
+    assert listing.selected.process.pid == 4
+    listing.sort_by("tree")
+    assert shown() == ["1", "├─ 3", "└─ 2", "   └─ 4"]
+    assert listing.selected.process.pid == 4
+    assert listing.leading == ("gpu_memory", True)
+    listing.reverse()
+    assert shown() == ["1", "├─ 2", "│  └─ 4", "└─ 3"]
+    listing.filter_by(parse("pid:1,4"))
+    assert shown() == ["1", "└─ 4"]
+    listing.filter_by(parse(""))
+    listing.sort_by("pid")
+    assert shown() == ["4", "3", "2", "1"]

@@ -186,8 +186,8 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
     Column(
         key="command",
         header="COMMAND",
-        text=lambda row: command(row.process),
-        short=lambda row: short_command(row.process),
+        text=lambda row: row.branch + command(row.process),
+        short=lambda row: row.branch + short_command(row.process),
         sort_key=lambda row: short_command(row.process),
         width=30,
         grows=True,

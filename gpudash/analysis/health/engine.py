@@ -16,7 +16,7 @@ from gpudash.analysis.labels import device_labels, index_ranges
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 
 _MAX_EVIDENCE = 32
-_MAX_PIDS = 4
+_MAX_PIDS = 8
 """Processes that a command to copy names."""
 _MIN_SECONDS = 0.9
 """Of samples that come faster only some are examined: no rule is as quick as that."""

@@ -101,7 +101,7 @@ def _lines(sections: Iterable[Section], width: int) -> Iterator[str]:
             first, *others = wrap(about.replace("`", ""), max(20, width - margin), lines=99)
             if len(term) > _MAX_TERM:
                 yield f"  {term}"
-                others.insert(0, first)
+                others = [first, *others] if first else others
             else:
                 yield f"  {pad(term, margin - 4)}  {first}".rstrip()
             yield from (" " * margin + line for line in others)
@@ -183,10 +183,15 @@ def _environment() -> Iterator[Section]:
 
 
 def _queries() -> Iterator[Section]:
-    from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
+    from gpudash.output.queries import QUERIES
+    from gpudash.output.smi import NOT_TOLD
+    from gpudash.output.smi_details import SECTIONS
 
-    yield Section("--query-gpu", _query_rows(GPU_FIELDS))
-    yield Section("--query-compute-apps", _query_rows(APP_FIELDS))
+    for query, kind in QUERIES.items():
+        told = {name: field for name, field in kind.fields.items() if name not in NOT_TOLD}
+        yield Section(f"--query-{query}", _query_rows(told))
+    yield Section("Always [N/A]", [(name, "") for name in NOT_TOLD])
+    yield Section("Sections of -q for -d", [(name, "") for name in SECTIONS])
 
 
 def _query_rows(fields: Mapping[str, Field[Any]]) -> list[tuple[str, str]]:
@@ -221,7 +226,7 @@ TOPICS: dict[str, Topic] = {
     "findings": Topic("findings about GPUs and processes; states of a GPU", _findings),
     "exit": Topic("the exit statuses", _exit),
     "environment": Topic("the environment variables", _environment),
-    "queries": Topic("the fields of --query-gpu and --query-compute-apps", _queries),
+    "queries": Topic("the fields of --query-gpu and the like", _queries),
     "fields": Topic("the fields of --json, with units and NVML calls", _fields),
 }
 """The parts of the reference by name."""

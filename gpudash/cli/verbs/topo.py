@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.oneshot import exit_status, sample, with_source, write_json
+from gpudash.cli.oneshot import everything, exit_status, sample, with_source, write_json
 from gpudash.cli.options import gpu_selectors, has_color
 from gpudash.cli.verbs import Verb
 from gpudash.system import terminal
@@ -15,16 +15,29 @@ if TYPE_CHECKING:
     from gpudash.collect.source import Source
 
 
+_CAPABILITIES = {"r": "read", "w": "write", "n": "use NVLink", "a": "do atomics", "p": "use PCIe"}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash topo` takes."""
-    parser.add_argument("--p2p", action="store_true", help="also show peer access between them")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("-m", "--matrix", action="store_true", help="show the links (default)")
+    add("--p2p", action="store_true", help="also show peer access between them")
+    add(
+        "-p2p",
+        dest="capability",
+        choices=tuple(_CAPABILITIES),
+        metavar="r|w|n|a|p",
+        help=f"show alone whether pairs can: {', '.join(_CAPABILITIES.values())}",
+    )
     text = "read a recording instead"
     add_shared(parser, "json", "gpu", "timeout", "demo", "replay", "at", replay=text)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the matrix with its legend, or as JSON; raises DriverError where a GPU is silent."""
-    return with_source(_print_topology, options, with_topology=True)
+    wanted = everything() | {"p2p_nvlink"} if options.capability in ("n", "p") else None
+    return with_source(_print_topology, options, with_topology=True, wanted=wanted)
 
 
 def _print_topology(source: Source, options: argparse.Namespace) -> int:
@@ -37,8 +50,14 @@ def _print_topology(source: Source, options: argparse.Namespace) -> int:
         from gpudash.output import matrix
 
         room = terminal.width() if terminal.is_terminal() else None
-        text = matrix.render(snapshot, p2p=options.p2p, color=has_color(), room=room).encode()
-        terminal.write(text)
+        text = matrix.render(
+            snapshot,
+            p2p=options.p2p,
+            capability=options.capability,
+            color=has_color(),
+            room=room,
+        )
+        terminal.write(text.encode())
     return exit_status(snapshot)
 
 

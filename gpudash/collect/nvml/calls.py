@@ -19,6 +19,7 @@ STEADY_SECONDS = 1.9
 INSTANCE_SECONDS = 4.9
 PCIE_SECONDS = 4.9
 SLOW_SECONDS = 9.9
+RARE_SECONDS = 59.9
 """Just under a whole number of one-second ticks, so that one that comes early still meets it."""
 
 RETRY_SECONDS = 10.0
@@ -80,7 +81,12 @@ def _call(
 IDENTITY = (
     _call("UUID", uuid=v.string),
     _call("Name", name=v.string),
-    _call("PciInfo", pci_bus_id=v.attribute("busId", v.string)),
+    _call(
+        "PciInfo",
+        pci_bus_id=v.attribute("busId", v.string),
+        pci_device_id=v.attribute("pciDeviceId", v.identifier),
+        pci_subsystem_id=v.attribute("pciSubSystemId", v.identifier),
+    ),
     _call("MinorNumber", minor_number=v.small_count),
 )
 
@@ -111,7 +117,12 @@ STATIC = (
     _call(
         "DriverModel",
         driver_model=v.item(0, v.named(v.DRIVER_MODELS)),
-        fallback=_call("DriverModel_v1", driver_model=v.item(0, v.named(v.DRIVER_MODELS))),
+        pending_driver_model=v.item(1, v.named(v.DRIVER_MODELS)),
+        fallback=_call(
+            "DriverModel_v1",
+            driver_model=v.item(0, v.named(v.DRIVER_MODELS)),
+            pending_driver_model=v.item(1, v.named(v.DRIVER_MODELS)),
+        ),
     ),
 )
 
@@ -193,6 +204,48 @@ SLOW = (
     _call("DisplayMode", display_attached=v.flag),
 )
 
+RARE = (
+    _call("ApplicationsClock", 0, applications_graphics_clock_mhz=v.megahertz),
+    _call("ApplicationsClock", 2, applications_memory_clock_mhz=v.megahertz),
+    _call("DefaultApplicationsClock", 0, default_applications_graphics_clock_mhz=v.megahertz),
+    _call("DefaultApplicationsClock", 2, default_applications_memory_clock_mhz=v.megahertz),
+    _call(
+        "SupportedClocksEventReasons",
+        supported_clocks_event_reasons=v.event_reasons,
+        fallback=_call(
+            "SupportedClocksThrottleReasons", supported_clocks_event_reasons=v.event_reasons
+        ),
+    ),
+    _call("GpuMaxPcieLinkGeneration", max_gpu_pcie_link_generation=v.small_count),
+    _call(
+        "EncoderStats",
+        encoder_session_count=v.item(0, v.small_count),
+        encoder_frames_per_second=v.item(1, v.small_count),
+        encoder_latency_microseconds=v.item(2, v.small_count),
+    ),
+    _call(
+        "ConfComputeProtectedMemoryUsage",
+        protected_memory_total_bytes=v.attribute("total", v.size),
+        protected_memory_used_bytes=v.attribute("used", v.size),
+        protected_memory_free_bytes=v.attribute("free", v.size),
+    ),
+    _call("C2cModeInfoV", c2c_mode=v.attribute("isC2cEnabled", v.flag)),
+    _call("RowRemapperHistogram", remapped_rows_banks=v.banks),
+    _call("InforomImageVersion", inforom_image_version=v.string),
+    _call("InforomVersion", 0, inforom_oem_version=v.string),
+    _call("InforomVersion", 1, inforom_ecc_version=v.string),
+    _call("InforomVersion", 2, inforom_power_version=v.string),
+    _call("AccountingMode", accounting_mode=v.flag),
+    _call("AccountingBufferSize", accounting_buffer_size=v.small_count),
+    _call("PowerManagementMode", power_management_mode=v.flag),
+    _call(
+        "GpuOperationMode",
+        gpu_operation_mode=v.item(0, v.named(v.OPERATION_MODES)),
+        pending_gpu_operation_mode=v.item(1, v.named(v.OPERATION_MODES)),
+    ),
+)
+"""What few look at: read once a minute in a stream, and where it is asked for by name."""
+
 FIELD_VALUES = (
     FieldValue(82, "memory_temperature_celsius", v.celsius, FAST_SECONDS),
     FieldValue(83, "total_energy_mj", v.count, FAST_SECONDS),
@@ -202,6 +255,8 @@ FIELD_VALUES = (
     FieldValue(194, "slowdown_tlimit_celsius", v.celsius, STATIC_SECONDS),
     FieldValue(195, "max_memory_tlimit_celsius", v.celsius, STATIC_SECONDS),
     FieldValue(196, "max_operating_tlimit_celsius", v.celsius, STATIC_SECONDS),
+    FieldValue(226, "reset_required", v.flag, SLOW_SECONDS),
+    FieldValue(227, "drain_and_reset_recommended", v.flag, SLOW_SECONDS),
     FieldValue(230, "recovery_action", v.named(v.RECOVERY_ACTIONS), SLOW_SECONDS),
 )
 
@@ -224,7 +279,8 @@ OTHER_POLL_GROUPS = (
     (SLOW, SLOW_SECONDS),
     (STATIC, STATIC_SECONDS),
 )
-POLL_GROUPS = (*BRIEF_POLL_GROUPS, *OTHER_POLL_GROUPS)
+RARE_POLL_GROUP = (RARE, RARE_SECONDS)
+POLL_GROUPS = (*BRIEF_POLL_GROUPS, *OTHER_POLL_GROUPS, RARE_POLL_GROUP)
 
 _MEMORY = FAST[1]
 _INSTANCE = (

@@ -10,17 +10,26 @@ from gpudash.collect.nvml.calls import (
     BRIEF_POLL_GROUPS,
     FAST_SECONDS,
     FIELD_VALUES,
+    IDENTITY,
     OTHER_POLL_GROUPS,
+    RARE_POLL_GROUP,
     RETRY_SECONDS,
     SLOW_SECONDS,
     STATIC_SECONDS,
     STEADY_SECONDS,
     FieldValue,
+    NvmlCall,
     PollGroup,
 )
 from gpudash.collect.nvml.gpm import Gpm
 from gpudash.collect.nvml.library import DeviceLost, FieldAnswer, FieldAnswers, Library, Scoped
-from gpudash.collect.nvml.links import Fabric, LinkErrors, NvLinks
+from gpudash.collect.nvml.links import (
+    FABRIC_FIELDS,
+    LINK_FIELDS,
+    Fabric,
+    LinkErrors,
+    NvLinks,
+)
 from gpudash.collect.nvml.rates import (
     COUNTERS,
     ByteCounters,
@@ -28,6 +37,7 @@ from gpudash.collect.nvml.rates import (
     RateTracker,
     Throttling,
 )
+from gpudash.collect.nvml.records import Records
 from gpudash.collect.nvml.values import fan_percent, small_count
 from gpudash.model.device import pcie_capacity
 
@@ -50,10 +60,12 @@ class DeviceSampler:
         """Whether its MIG mode has changed, and with it what it supports."""
         self._library = library
         self._handle = handle
-        self._brief_groups = [PollGroup(calls, seconds) for calls, seconds in BRIEF_POLL_GROUPS]
-        self._other_groups = [PollGroup(calls, seconds) for calls, seconds in OTHER_POLL_GROUPS]
+        self._brief_groups = [_group(library, *each) for each in BRIEF_POLL_GROUPS]
+        self._other_groups = [_group(library, *each) for each in OTHER_POLL_GROUPS]
+        self._rare_group = _group(library, *RARE_POLL_GROUP)
         self._batch = FieldBatch(library, handle)
         self._fans = Fans(library, handle)
+        self._records = Records(library, handle)
         self._links = NvLinks(library, handle)
         self._fabric = Fabric(library, handle)
         self._gpm = Gpm(library)
@@ -78,6 +90,9 @@ class DeviceSampler:
         for group in self._other_groups:
             if group.is_due(now):
                 self._read(group, now)
+        for_a_table = self._library.single_sample and self._library.wanted is None
+        if not for_a_table and self._rare_group.is_due(now):
+            self._read_rare(now)
         self.values.update(memory_values(self.values))
         self.values.update(self._batch.read(now))
         for field, value in self._gpm.read(self._handle, now).items():
@@ -107,14 +122,21 @@ class DeviceSampler:
             generation = self.values.get("max_pcie_link_generation")
             width = self.values.get("max_pcie_link_width")
             self._batch.limit_pcie(pcie_capacity(generation, width))
-        if group.seconds == STEADY_SECONDS:
+        wants = self._library.wants
+        if group.seconds == STEADY_SECONDS and wants("fan_speeds_percent"):
             self.values["fan_speeds_percent"] = self._fans.speeds()
         if group.seconds == SLOW_SECONDS:
-            self.values.update(self._links.values())
-            self._batch.follow_links(self._links.active)
-            self.values.update(self._fabric.values())
+            if wants(*LINK_FIELDS):
+                self.values.update(self._links.values())
+                self._batch.follow_links(self._links.active)
+            if wants(*FABRIC_FIELDS):
+                self.values.update(self._fabric.values())
             self.values["pcie_replays_per_second"] = self._replays_per_second(now)
             self._compare_mig_mode()
+
+    def _read_rare(self, now: float) -> None:
+        self._rare_group.read(self._library, self._handle, self.values, now)
+        self.values.update(self._records.values())
 
     def _replays_per_second(self, now: float) -> float | None:
         count = self.values.get("pcie_replay_count")
@@ -123,7 +145,7 @@ class DeviceSampler:
         return None if rate is None else round(rate, 3)
 
     def _compare_mig_mode(self) -> None:
-        mode = self.values["mig_mode"]
+        mode = self.values.get("mig_mode")
         self.is_outdated = None not in (mode, self._mig_mode) and mode != self._mig_mode
         self._mig_mode = self._mig_mode if mode is None else mode
 
@@ -131,6 +153,13 @@ class DeviceSampler:
         if self.values.get("sm_active_percent") is not None:
             return "gpm"
         return None if self.values.get("gpu_utilization_percent") is None else "kernel-time"
+
+
+def _group(library: Library, calls: tuple[NvmlCall, ...], seconds: float) -> PollGroup:
+    """Return the calls of a group that are wanted; a GPU always says which one it is."""
+    if library.wanted is not None and calls is not IDENTITY:
+        calls = tuple(call for call in calls if library.wants(*dict(call.fields)))
+    return PollGroup(calls, seconds)
 
 
 class _BatchPart(Protocol):
@@ -156,7 +185,7 @@ class FieldBatch:
         self._handle = handle
         self._counters = ByteCounters()
         self._link_errors = LinkErrors(library, handle)
-        self._parts: list[_BatchPart] = [_FieldValues()]
+        self._parts: list[_BatchPart] = [_FieldValues(library)]
         if not library.single_sample:
             self._parts.append(self._counters)
         self._is_supported = True
@@ -192,8 +221,8 @@ class FieldBatch:
 class _FieldValues:
     """The plain field values of the table, each at its interval until it is refused."""
 
-    def __init__(self) -> None:
-        self._due = dict.fromkeys(FIELD_VALUES, 0.0)
+    def __init__(self, library: Library) -> None:
+        self._due = {each: 0.0 for each in FIELD_VALUES if library.wants(each.field)}
         self._wanted: list[FieldValue] = []
 
     def wanted(self, now: float) -> list[Scoped]:

@@ -9,7 +9,7 @@ race when a process starts in between.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import lru_cache
 from time import perf_counter
 from types import ModuleType
@@ -176,6 +176,7 @@ class Library:
         *,
         pcie_throughput: bool = False,
         single_sample: bool = False,
+        wanted: Set[str] | None = None,
         stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
         self.module = module
@@ -183,6 +184,8 @@ class Library:
         """Whether PCIe rates are wanted even where only a slow call has them."""
         self.single_sample = single_sample
         """Whether there is no second tick, so that what needs two samples is not read at all."""
+        self.wanted = wanted
+        """The fields of devices, and `processes`, that are asked for; None for what all show."""
         self.stopwatch = stopwatch
         """The clock that measures how long calls take, in seconds."""
         # The oldest nvidia-ml-py that is accepted has no such error, nor the need for it.
@@ -191,6 +194,10 @@ class Library:
         self._functions: dict[str, Callable[..., Any]] = {}
         self._raw = hasattr(module, "_nvmlGetFunctionPointer")
         self._wide_processes = False
+
+    def wants(self, *fields: str) -> bool:
+        """Whether one of these fields is to be read."""
+        return self.wanted is None or not self.wanted.isdisjoint(fields)
 
     def open(self) -> None:
         """Initialise NVML, also where there is no GPU.

@@ -19,8 +19,8 @@ _PAST_THE_LAST = frozenset({codes.INVALID_ARGUMENT, *codes.PERMANENT})
 _VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 """NVML_NVLINK_VERSION_*, which is no version itself."""
 
-_LINK_COUNT = 91, 0
-"""NVML_FI_DEV_NVLINK_LINK_COUNT."""
+LINK_COUNT = 91, 0
+"""NVML_FI_DEV_NVLINKLINK_COUNT."""
 link_number = within(0, MAX_LINKS)
 
 LINK_FIELDS = ("nvlink_count", "nvlink_total_count", "nvlink_inactive_links", "nvlink_version")
@@ -80,8 +80,8 @@ class _LinkCount:
     def read(self) -> int | None:
         """Return it, None if it is not known."""
         if self._is_open:
-            answers = self._library.fields(self._handle, [_LINK_COUNT])
-            answer = answers.values.get(_LINK_COUNT)
+            answers = self._library.fields(self._handle, [LINK_COUNT])
+            answer = answers.values.get(LINK_COUNT)
             self._count = None if answer is None else link_number(answer.value)
             self._is_open = not (answers.values or answers.refused or answers.code)
         return self._count

@@ -63,6 +63,7 @@ class NvmlReader:
     ) -> None:
         """Without `with_topology` the topology is only read where a finding may rest on it."""
         self._bus = bus
+        self._library = library
         self._with_topology = with_topology
         self._clock = clock
         self._worker = worker or DriverWorker(None)
@@ -129,7 +130,7 @@ class NvmlReader:
 
     def _lists_processes(self, now: float, ready: Iterable[Gpu]) -> bool:
         """Whether to list them: every two seconds, and at once for a GPU that lacks a listing."""
-        if not self._session.is_open:
+        if not self._session.is_open or not self._library.wants("processes"):
             return False
         is_new = self._listed_in != self._session.openings
         if not (is_new or now >= self._processes_due or any(gpu.lacks_listing for gpu in ready)):

@@ -24,14 +24,16 @@ from gpudash.model.text import clean
 _ANCESTORS = {0: "PSB", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 _P2P = {0: "OK", 1: "CNS", 2: "GNS", 3: "TNS", 4: "DR", 5: "NS", 6: "U"}
 # By number: pynvml's name for READ is a tuple, which its own call refuses.
-_READ, _WRITE, _ATOMICS = 0, 1, 3
+_READ, _WRITE, _NVLINK, _ATOMICS, _PCIE = range(5)
 _SWITCH = 2
 _NO_DOMAIN = 0xFFFFFFFF
 _NVSWITCH_CONNECTED_LINK_COUNT = 147, 0
 _WORD_BITS = 64
 _CPU_WORDS, _NODE_WORDS, _NODE_SCOPE = 64, 16, 0
 
-_CAPABILITIES = _READ, _WRITE, _ATOMICS
+_CAPABILITIES = {"p2p_read": _READ, "p2p_write": _WRITE, "p2p_atomics": _ATOMICS}
+_MORE_CAPABILITIES = {"p2p_nvlink": _NVLINK, "p2p_pcie": _PCIE}
+"""Read on request: a call for each pair."""
 
 Address = tuple[int, int, int]
 
@@ -59,7 +61,7 @@ class _Row(NamedTuple):
     """A GPU's pairs: the link to each from itself on, and what it may do to the memory of all."""
 
     links: Sequence[str | None]
-    p2p: Mapping[int, Sequence[str | None]]
+    p2p: Mapping[str, Sequence[str | None]]
 
 
 def _read_ends(library: Library, port: _Port, gpus: Collection[Address | None]) -> _Ends:
@@ -99,12 +101,15 @@ def _read_row(library: Library, ports: Sequence[_Port], ends: Sequence[_Ends], r
         count = ends[row].direct.get(port.address, 0) if port.address else 0
         count = count or min(ends[row].switched, end.switched)
         links.append(f"NV{count}" if count else _ancestor(library, here.handle, port.handle))
+    wanted = _CAPABILITIES
+    if library.wanted is not None and library.wants(*_MORE_CAPABILITIES):
+        wanted = {**_CAPABILITIES, **_MORE_CAPABILITIES}
     p2p = {
-        capability: [
+        name: [
             "X" if port is here else _p2p(library, here.handle, port.handle, capability)
             for port in ports
         ]
-        for capability in _CAPABILITIES
+        for name, capability in wanted.items()
     }
     return _Row(links, p2p)
 
@@ -135,19 +140,17 @@ def _parsed(bus_id: str | None) -> Address | None:
 def _topology(ports: Sequence[_Port], ends: Sequence[_Ends], rows: Sequence[_Row]) -> Topology:
     size = range(len(ports))
     links = tuple(tuple(rows[min(a, b)].links[abs(a - b)] for b in size) for a in size)
-    read, write, atomics = (
-        tuple(tuple(cast("list[P2PStatus | None]", row.p2p[capability])) for row in rows)
-        for capability in _CAPABILITIES
-    )
+    p2p = {
+        name: tuple(tuple(cast("list[P2PStatus | None]", row.p2p[name])) for row in rows)
+        for name in (rows[0].p2p if rows else _CAPABILITIES)
+    }
     return Topology(
         uuids=tuple(port.device.uuid or "" for port in ports),
         indices=tuple(port.device.index for port in ports),
         links=links,
-        p2p_read=read,
-        p2p_write=write,
-        p2p_atomics=atomics,
         cpu_affinity=tuple(each.cpus for each in ends),
         numa_affinity=tuple(each.nodes for each in ends),
+        **p2p,
     )
 
 

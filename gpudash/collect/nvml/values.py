@@ -21,6 +21,8 @@ _MAX_FAN_PERCENT = 255
 _MAX_SIZE = 1 << 50
 """More than any GPU has, and less than what fell below zero, which has wrapped."""
 
+_MAX_SECONDS = 1e11
+
 ARCHITECTURES = {
     2: "Kepler",
     3: "Maxwell",
@@ -35,6 +37,7 @@ ARCHITECTURES = {
 }
 COMPUTE_MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 ADDRESSING_MODES = {0: "none", 1: "hmm", 2: "ats"}
+OPERATION_MODES = {0: "all-on", 1: "compute", 2: "low-double-precision"}
 DRIVER_MODELS = {0: "WDDM", 1: "TCC", 2: "MCDM"}
 
 RECOVERY_ACTIONS = {
@@ -81,10 +84,22 @@ size = within(0, _MAX_SIZE)
 positive = within(1, _MAX_SIZE)
 
 
+def seconds(value: float) -> float | None:
+    """Return a Unix time or a span that a calendar can hold, None for 0, which is unknown."""
+    return float(value) if 0 < value <= _MAX_SECONDS else None
+
+
 def page_count(addresses: Sized) -> int | None:
     """Return how many pages are retired; a GPU can do without a few hundred at most."""
     number = len(addresses)
     return number if number <= _MAX_PAGES else None
+
+
+def banks(histogram: Any) -> tuple[int, ...] | None:
+    """Return how many banks have max, high, partial, low and no availability of spare rows."""
+    names = ("max", "high", "partial", "low", "none")
+    numbers = tuple(getattr(histogram, name) for name in names)
+    return None if None in map(small_count, numbers) else numbers
 
 
 def flag(value: Any) -> bool | None:
@@ -96,6 +111,11 @@ def string(value: Any) -> str | None:
     """Return a driver's string made harmless and short; empty is unknown."""
     text = clean_bytes(value) if isinstance(value, bytes) else clean(value)
     return bound(text, NAME_BYTES).strip() or None
+
+
+def identifier(number: int) -> str | None:
+    """Return a pair of PCI ids as they are written: `0x20B210DE`."""
+    return f"0x{number:08X}" if 0 <= number <= _UNKNOWN_32 else None
 
 
 def attribute(name: str, convert: Convert) -> Convert:

@@ -13,6 +13,7 @@ from gpudash.tui.device_list import DeviceList
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.draw.main_charts import charted_fields
 from gpudash.tui.keymap import Key
+from gpudash.tui.listing import PROCESS_ORDERS
 from gpudash.tui.theme import THEMES, Theme
 from gpudash.tui.views.view import View, put_above
 
@@ -117,7 +118,7 @@ def choose_sort(app: GpudashApp) -> None:
             column.key == current,
             _term_names(column.key),
         )
-        for column in PROCESS_COLUMNS
+        for column in PROCESS_ORDERS
     ]
     put_above(app, ChooseScreen("Sort by", choices, app.dashboard.theme, current=current), chosen)
 

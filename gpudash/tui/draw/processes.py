@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
-from gpudash.analysis.labels import command
+from gpudash.analysis.forest import in_ascii
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.text import cut, width
 from gpudash.tui.draw.grid import MARGIN, Grid, Part
@@ -93,7 +93,7 @@ class ProcessTable:
         """Show the command lines from a later or earlier cell on."""
         column = next((p for p in self._grid.fitted if p.column.grows), None)
         if column is not None:
-            longest = max((width(command(row.process)) for row in listing.rows), default=0)
+            longest = max((width(column.column.text(row)) for row in listing.rows), default=0)
             self._shift = max(0, min(self._shift + cells, longest + 1 - column.width))
 
     def lines(
@@ -125,11 +125,12 @@ class ProcessTable:
 
     def _drawn(self, listing: Listing, window: range, theme: Theme, cells: int) -> list[Line]:
         """Draw the rows; columns that prove too narrow are widened."""
+        shown = (listing.rows[index] for index in window)
         lines = self._grid.rows(
             listing.rows or listing.everything,
             listing.members,
             cells,
-            (listing.rows[index] for index in window),
+            (in_ascii(row) if theme.is_ascii else row for row in shown),
             lambda row: self._line(listing, row, theme),
         )
         keys = {listing.rows[index].process.key for index in window}
@@ -154,7 +155,8 @@ class ProcessTable:
 
     def _title(self, listing: Listing, window: range, theme: Theme, cells: int) -> Line:
         """Return the headings, with the part in view instead of the last of them at most."""
-        titles = self._grid.heading(theme, sorted_by=listing.sort_key, down=listing.descending)
+        key, descending = listing.leading
+        titles = self._grid.heading(theme, sorted_by=key, down=descending)
         whole = position(listing, window, theme, cells)
         taken = len("".join(segment.text for segment in titles).rstrip())
         if taken + cells_of(whole) > cells:

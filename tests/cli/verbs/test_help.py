@@ -17,7 +17,8 @@ from gpudash.config.settings import declared
 from gpudash.model import wire
 from gpudash.model.errors import MEANINGS
 from gpudash.model.state import STATES
-from gpudash.output.smi import APP_FIELDS, GPU_FIELDS
+from gpudash.output.queries import QUERIES
+from gpudash.output.smi_details import SECTIONS
 from gpudash.tui.keymap import KEYS
 
 
@@ -48,7 +49,8 @@ def test_every_topic_has_what_the_code_declares() -> None:
     assert terms("findings") == {rule.id for rule in RULES} | {state.word for state in STATES}
     assert terms("exit") == {str(status) for status in MEANINGS}
     assert terms("queries") == {
-        field.name for fields in (GPU_FIELDS, APP_FIELDS) for field in fields.values()
+        *(field.name for kind in QUERIES.values() for field in kind.fields.values()),
+        *SECTIONS,
     }
     assert {name for name in terms("environment") if name.startswith("GPUDASH")} == {
         name

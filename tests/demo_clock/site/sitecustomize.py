@@ -31,4 +31,4 @@ class SteppedSource:
 
 _open = local.open_simulated
 _start, _step, _until = map(float, os.environ["DEMO_CLOCK"].split())
-local.open_simulated = lambda name: SteppedSource(name, _start, _step, _until)  # type: ignore
+local.open_simulated = lambda name, **_: SteppedSource(name, _start, _step, _until)  # type: ignore

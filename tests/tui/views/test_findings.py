@@ -103,7 +103,7 @@ async def test_all_findings_are_shown_with_proof_and_remedy() -> None:
         assert "1 critical, 1 warn" in text
         assert "GPU 0: ECC uncorrected volatile 3" in text
         assert "CUDA_VISIBLE_DEVICES=0" in text
-        assert "PID 4242 on GPU 3: Used GPU memory 40.0 GiB; SM utilization 0 %" in text
+        assert "PID 4242 on GPU 1: Used GPU memory 40.0 GiB; SM utilization 0 %" in text
 
 
 async def test_enter_opens_the_device_or_the_process_of_a_finding() -> None:
@@ -177,7 +177,7 @@ async def test_findings_scroll_and_any_size_is_drawn() -> None:
     async with shown(many, (60, 12)) as (app, pilot, feed):
         await pilot.press("w", "end")
         await pilot.pause()
-        assert any("PID 4242 on GPU" in line for line in screen_lines(app))
+        assert any("TF_FORCE_GPU_ALLOW_GROWTH" in line for line in screen_lines(app))
         for size in ((1, 1), (20, 3), (300, 80), (40, 10)):
             await pilot.resize_terminal(*size)
             await pilot.press("pagedown", "up", "home", "end")
@@ -202,6 +202,16 @@ async def test_time_of_a_finding_is_the_same_in_sentence_and_proof() -> None:
         assert "has not used it for 40 s" in text
         assert " for 40 s\n" in re.sub(r" +\n", "\n", text)
         assert re.search(r"Idle 40 s\b", text)
+
+
+async def test_a_few_values_stand_between_a_sentence_and_its_advice() -> None:
+    async with shown(trapped(), (120, 40)) as (app, pilot, _feed):
+        await pilot.press("w")
+        await pilot.pause()
+        lines = [line for line in screen_lines(app) if line.startswith("    ")]
+        (advice,) = (n for n, line in enumerate(lines) if "Start it with CUDA_DEVICE_ORDER" in line)
+        subjects = [line.split(":")[0].strip() for line in lines[:advice] if line.strip()]
+        assert subjects == ["PID 4242 on GPU 0", "PID 4242", "PID 4242 on GPU 1", "and 6 more"]
 
 
 async def test_proof_that_is_left_out_is_counted_behind_the_last_that_is_whole() -> None:

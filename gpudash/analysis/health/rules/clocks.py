@@ -111,7 +111,7 @@ _HARDWARE = {
         HARDWARE_SLOWDOWN,
         "critical",
         ("is slowed down by its hardware", "are slowed down by their hardware"),
-        "Heat, its power supply or its power connector ask for it: nvidia-smi -q -d PERFORMANCE",
+        "Heat, its power supply or its power connector ask for it: gpudash -q -d PERFORMANCE",
     ),
 }
 _WARM = _Slowdown(
@@ -237,7 +237,7 @@ def _capped(gpu: Device, of: str) -> Symptom:
     elif crawls:
         advice = (
             "Its clocks are below a third, which a limit alone does not explain: see its power "
-            "cables and supply, and nvidia-smi -q -d POWER,PERFORMANCE"
+            "cables and supply, and gpudash -q -d POWER,PERFORMANCE"
         )
     elif limit is not None and wanted is not None and limit < _NEARLY * wanted:
         advice = f"It is set to {watts(wanted)}: the board, the server or a battery allows less."

@@ -57,7 +57,7 @@ _RATES = (
     "nvlink_receive_errors_per_second",
 )
 _GRANTED = frozenset({"X", "OK", None})
-_LANES = "nvidia-smi nvlink --status names the links; a reset or a reseat of the board may help."
+_LANES = "gpudash nvlink names the links; a reset or a reseat of the board may help."
 
 
 @check

@@ -38,7 +38,7 @@ _PROGRAM = "A fault of the program that ran there, seldom of the GPU: see its lo
 _NEEDS_RESET = f"It needs a reset. {_RESET}"
 _BOARD = f"It needs a reset, and if it recurs, a check. {_RESET}"
 _DRIVER = f"It needs a reset, and if it recurs, another driver. {_RESET}"
-_LINKS = "See nvidia-smi nvlink --status; a reset or a reseat of the board may help."
+_LINKS = "See gpudash nvlink; a reset or a reseat of the board may help."
 
 
 class Meaning(Struct, frozen=True):

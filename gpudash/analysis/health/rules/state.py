@@ -173,7 +173,7 @@ def fabric(context: RuleContext) -> Iterator[Symptom]:
                 "has less NVLink bandwidth than it should, according to the fabric",
                 "have less NVLink bandwidth than they should, according to the fabric",
             )
-            advice = "See the log of the fabric manager, and nvidia-smi nvlink --status."
+            advice = "See the log of the fabric manager, and gpudash nvlink."
             yield Symptom(FABRIC_DEGRADED, gpu.key, "warn", advice, fact, "", (gpu,), proofs)
 
 

@@ -1,0 +1,324 @@
+"""nvidia-smi's selective queries as CSV: of GPUs, of processes, and of what the driver keeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from gpudash.model.device import Device
+from gpudash.model.errors import UsageError
+from gpudash.model.process import Process, ProcessDevice
+from gpudash.model.records import AccountedProcess, RetiredPage
+from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean, did_you_mean
+from gpudash.output.smi import GPU_FIELDS, Field, mebibytes, moment
+
+_MODIFIERS = ("noheader", "nounits")
+_COMMA = r"\x2c"
+"""Replaces a comma within a text, which would begin another cell."""
+_DEAD = {
+    "lost": "[GPU is lost]",
+    "reset-required": "[GPU requires reset]",
+    "failed": "[Unknown Error]",
+    "not-answering": "[Timeout]",
+}
+_KNOWN_WITHOUT_THE_DRIVER = frozenset({"timestamp", "driver_version", "count", "index"})
+
+
+class Item(NamedTuple):
+    """What a row is about: something of a GPU."""
+
+    device: Device
+    of: Any
+    """A process and its share, a page, ...; None where the GPU has no list of it."""
+
+
+class Use(NamedTuple):
+    """One process on one device."""
+
+    process: Process
+    share: ProcessDevice
+
+
+class Clocks(NamedTuple):
+    """A pair of clocks that can be set, in MHz."""
+
+    memory: int
+    graphics: int
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """One of the queries."""
+
+    fields: Mapping[str, Field[Any]]
+    """By each of their names."""
+    rows: Callable[[Snapshot, Device], Iterable[Any]]
+    """Returns what the rows of a GPU are about."""
+    reads: frozenset[str] = frozenset()
+    """The fields of devices, and `processes`, that the rows come from."""
+
+
+class Csv(Struct, frozen=True, kw_only=True):
+    """A query with the requested fields."""
+
+    kind: Kind
+    fields: tuple[Field[Any], ...]
+    header: bool = True
+    units: bool = True
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The fields of devices, and `processes`, that it needs."""
+        return self.kind.reads.union(*(each.reads for each in self.fields))
+
+    def heading(self) -> str:
+        """Return the names in full, with the units of their columns."""
+        pairs = [(each.name, each.unit) for each in self.fields]
+        return ", ".join(f"{name} [{unit}]" if unit else name for name, unit in pairs)
+
+    def rows(self, snapshot: Snapshot, chosen: Collection[str] | None = None) -> Iterator[str]:
+        """Yield the rows of each GPU; only of those with the `chosen` keys."""
+        for device in snapshot.devices:
+            if not device.is_mig and (chosen is None or device.key in chosen):
+                for about in self.kind.rows(snapshot, device):
+                    yield ", ".join(self._cell(each, snapshot, about) for each in self.fields)
+
+    def _cell(self, field: Field[Any], snapshot: Snapshot, about: Any) -> str:
+        """Return a cell; a process named `x, 4242` cannot add one, as it can in nvidia-smi."""
+        text = field.text(snapshot, about)
+        if text is None:
+            state = about.state if isinstance(about, Device) else "ok"
+            known = field.name in _KNOWN_WITHOUT_THE_DRIVER
+            return field.absent if known else _DEAD.get(state, field.absent)
+        text = text.replace(",", _COMMA)
+        return f"{text} {field.unit}" if field.unit and self.units else text
+
+
+def query(kind: Kind, names: str, format: str | None) -> Csv:
+    """Return the query of these fields; raises UsageError that suggests names."""
+    if format is None:
+        raise UsageError("a query needs --format=csv[,noheader][,nounits]")
+    header, units = parse_format(format)
+    requested = [name.strip() for name in names.split(",") if name.strip()]
+    if not requested:
+        raise UsageError("a query needs names, as in --query-gpu=index,name,memory.used")
+    fields = tuple(_find(name, kind.fields) for name in requested)
+    return Csv(kind=kind, fields=fields, header=header, units=units)
+
+
+def parse_format(text: str) -> tuple[bool, bool]:
+    """Return whether `csv[,noheader][,nounits]` wants a heading, and units; raises UsageError."""
+    modifiers = text.split(",")
+    unknown = [each for each in modifiers if each not in _MODIFIERS and each != "csv"]
+    if "csv" not in modifiers or unknown:
+        wrong = unknown[0] if unknown else text
+        raise UsageError(f"--format {wrong!r} of a query: choose csv[,noheader][,nounits]")
+    return "noheader" not in modifiers, "nounits" not in modifiers
+
+
+def _find(name: str, fields: Mapping[str, Field[Any]]) -> Field[Any]:
+    """Return the field of a name or alias; raises UsageError that suggests the nearest."""
+    found = fields.get(name)
+    if found is not None:
+        return found
+    hint = did_you_mean(name, fields, count=3) or "gpudash help queries lists all"
+    raise UsageError(f"unknown query field {clean(name, 80)!r}: {hint}")
+
+
+# The rows of a GPU
+
+
+def _uses(snapshot: Snapshot, device: Device) -> Iterator[Item]:
+    """Yield compute processes in the order of the driver."""
+    uses = [
+        Use(process, share)
+        for process in snapshot.processes
+        for share in process.devices
+        if share.index == device.index and "C" in share.type
+    ]
+    for use in sorted(uses, key=lambda use: use.share.list_position or 0):
+        yield Item(device, use)
+
+
+def _pages(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
+    """Yield the retired pages; where there are none, a row for each cause says so."""
+    for cause in ("single-bit", "double-bit"):
+        pages = [page for page in device.retired_pages or () if page.cause == cause]
+        yield from (Item(device, page) for page in pages or (cause,))
+
+
+def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
+    pairs = [
+        Clocks(each.memory_clock_mhz, graphics)
+        for each in device.supported_clocks or ()
+        for graphics in each.graphics_clocks_mhz
+    ]
+    yield from (Item(device, pair) for pair in pairs or (None,))
+
+
+def _accounted(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
+    """Yield the processes that the driver kept; a GPU that keeps none has a row that says so."""
+    for process in device.accounted_processes or (None,):
+        yield Item(device, process)
+
+
+# Their fields
+
+
+def _of(write: Callable[[Any], str | None]) -> Callable[[Snapshot, Item], str | None]:
+    """Return how a value of what a row is about is written; None where the GPU has none."""
+    return lambda _snapshot, item: None if item.of is None else write(item.of)
+
+
+def _on_gpu() -> tuple[Field[Item], ...]:
+    """Return what each row says of its GPU."""
+    names = {"gpu_name": "name", "gpu_bus_id": "pci_bus_id", "gpu_serial": "serial"}
+    return (
+        Field("timestamp", lambda snapshot, _: moment(snapshot.taken_at)),
+        *(Field(name, _gpu_text(field), reads=(field,)) for name, field in names.items()),
+        Field("gpu_uuid", _gpu_text("uuid")),
+    )
+
+
+def _gpu_text(field: str) -> Callable[[Snapshot, Item], str | None]:
+    def text(_snapshot: Snapshot, item: Item) -> str | None:
+        value = getattr(item.device, field)
+        return None if value is None else clean(value)
+
+    return text
+
+
+def _gpu_number(field: str) -> Callable[[Snapshot, Item], str | None]:
+    """Return how a number or a flag of the GPU is written: without words."""
+
+    def text(_snapshot: Snapshot, item: Item) -> str | None:
+        value = getattr(item.device, field)
+        return None if value is None else str(int(value))
+
+    return text
+
+
+def _program(use: Use) -> str | None:
+    """Return the program as it was started, else its name."""
+    line, name = use.process.command_line, use.process.name
+    started = line[0] if line and line[0] else name
+    return None if started is None else clean(started)
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:.0f}"
+
+
+def _retired_at(page: RetiredPage) -> str | None:
+    """Return local time: `Tue Oct 13 10:53:41 2026`."""
+    return None if page.retired_at is None else time.ctime(page.retired_at)
+
+
+def _cause(page: RetiredPage | str) -> str:
+    cause = page if isinstance(page, str) else page.cause
+    return "Single Bit ECC" if cause == "single-bit" else "Double Bit ECC"
+
+
+def _page_text(write: Callable[[RetiredPage], str | None]) -> Callable[[Any], str | None]:
+    return lambda page: None if isinstance(page, str) else write(page)
+
+
+def _milliseconds(process: AccountedProcess) -> str:
+    return f"{(process.active_seconds or 0) * 1000:.0f}"
+
+
+def _named(*fields: Field[Any]) -> dict[str, Field[Any]]:
+    """Return fields by each of their names."""
+    return {name: field for field in fields for name in (field.name, *field.aliases)}
+
+
+QUERIES: Mapping[str, Kind] = {
+    "gpu": Kind(
+        fields=GPU_FIELDS,
+        rows=lambda _, device: [device],
+    ),
+    "compute-apps": Kind(
+        fields=_named(
+            *_on_gpu(),
+            Field("pid", _of(lambda use: str(use.process.pid))),
+            Field("process_name", _of(_program), aliases=("name",), absent="[Not Found]"),
+            Field(
+                "used_gpu_memory",
+                _of(lambda use: mebibytes(use.share.used_gpu_memory_bytes)),
+                "MiB",
+                ("used_memory",),
+            ),
+        ),
+        rows=_uses,
+        reads=frozenset({"processes", "mig_mode"}),
+    ),
+    "remapped-rows": Kind(
+        fields=_named(
+            *_on_gpu(),
+            *(
+                Field(
+                    f"remapped_rows.{name}",
+                    _gpu_number(f"remapped_rows_{field}"),
+                    reads=(f"remapped_rows_{field}",),
+                )
+                for name, field in (
+                    ("correctable", "corrected_count"),
+                    ("uncorrectable", "uncorrected_count"),
+                    ("pending", "pending"),
+                    ("failure", "failed"),
+                )
+            ),
+        ),
+        rows=lambda _, device: [Item(device, None)],
+    ),
+    "retired-pages": Kind(
+        fields=_named(
+            *_on_gpu(),
+            Field("retired_pages.address", _of(_page_text(lambda page: f"0x{page.address:016x}"))),
+            Field("retired_pages.timestamp", _of(_page_text(_retired_at))),
+            Field("retired_pages.cause", _of(_cause)),
+        ),
+        rows=_pages,
+        reads=frozenset({"retired_pages"}),
+    ),
+    "supported-clocks": Kind(
+        fields=_named(
+            *_on_gpu(),
+            Field("memory", _of(lambda clocks: str(clocks.memory)), "MHz", ("mem",)),
+            Field("graphics", _of(lambda clocks: str(clocks.graphics)), "MHz", ("gr",)),
+        ),
+        rows=_clocks,
+        reads=frozenset({"supported_clocks"}),
+    ),
+    "accounted-apps": Kind(
+        fields=_named(
+            *_on_gpu(),
+            Field("vgpu_instance", _of(lambda _: "N/A")),
+            Field("pid", _of(lambda process: str(process.pid))),
+            Field(
+                "gpu_utilization",
+                _of(lambda process: _number(process.gpu_utilization_percent)),
+                "%",
+                ("gpu_util",),
+            ),
+            Field(
+                "mem_utilization",
+                _of(lambda process: _number(process.memory_utilization_percent)),
+                "%",
+                ("mem_util",),
+            ),
+            Field(
+                "max_memory_usage",
+                _of(lambda process: mebibytes(process.max_gpu_memory_bytes)),
+                "MiB",
+            ),
+            Field("time", _of(_milliseconds), "ms"),
+        ),
+        rows=_accounted,
+        reads=frozenset({"accounted_processes"}),
+    ),
+}
+"""The queries: `gpu` for --query-gpu."""

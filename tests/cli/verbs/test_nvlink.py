@@ -1,0 +1,40 @@
+"""`gpudash nvlink` against what nvidia-smi 535.309 printed on the stand-in library."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.run import gpudash
+
+CAPTURED = Path(__file__).parents[2] / "output" / "captured"
+
+
+@pytest.mark.parametrize("option", ["-s", "-e", "-c"])
+def test_as_nvidia_smi_prints_it(fakenvml: Path, option: str) -> None:
+    run = gpudash("nvlink", option, library=fakenvml, DEVICES=2, LINK_DOWN="1:3")
+    assert run.status == 0
+    assert run.text == (CAPTURED / f"nvlink{option}.txt").read_text()
+
+
+def test_one_link_of_one_gpu(fakenvml: Path) -> None:
+    run = gpudash("nvlink", "-i", "1", "-l", "3", library=fakenvml, DEVICES=2, LINK_DOWN="1:3")
+    gpu, link = run.text.splitlines()
+    assert gpu.startswith("GPU 1: ")
+    assert link == "\t Link 3: <inactive>"
+
+
+def test_a_gpu_without_links_has_no_line(fakenvml: Path) -> None:
+    run = gpudash("nvlink", "-s", library=fakenvml, MODEL="geforce")
+    assert (run.status, run.text) == (0, "")
+
+
+def test_a_lost_gpu_has_its_status(fakenvml: Path) -> None:
+    run = gpudash("nvlink", "-s", library=fakenvml, DEVICES=2, LOST="1")
+    assert run.status == 15
+    assert "GPU 1" not in run.text
+
+
+def test_what_cannot_be_read_is_not_inactive(fakenvml: Path) -> None:
+    broken = "nvmlDeviceGetNvLinkCapability:*:999"
+    run = gpudash("nvlink", "-c", library=fakenvml, DEVICES=2, FAIL=broken)
+    assert "Link 0, P2P is supported: N/A" in run.text

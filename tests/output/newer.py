@@ -1,0 +1,33 @@
+"""The fields of --query-gpu that nvidia-smi 535, whose output was captured, does not know yet."""
+
+from gpudash.output.smi import GPU_FIELDS
+
+_PREFIXES = (
+    "c2c.",
+    "clocks_event_reasons_counters.",
+    "dramEncryption.",
+    "fabric.c",
+    "fabric.health.",
+    "gpu.power.",
+    "module.",
+    "pci.baseClass",
+    "pci.subClass",
+    "platform.",
+    "remapped_rows.",
+    "vgpu_device_capability.homogeneous",
+    "vgpu_device_capability.mig",
+)
+_SRAM = ("parity", "secded", "l2", "sm", "mcu", "pcie", "other", "thresholdExceeded")
+_NAMES = {
+    "display_attached",
+    "edpp_multiplier",
+    "gpu_recovery_action",
+    "hostname",
+    "inforom.checksum_validation",
+}
+
+NEWER = {
+    name
+    for name in GPU_FIELDS
+    if name in _NAMES or name.startswith(_PREFIXES) or name.rpartition(".sram.")[2] in _SRAM
+}
