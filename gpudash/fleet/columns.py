@@ -138,7 +138,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         align=">",
         priority=1,
         level=_known(_plain),
-        share=lambda row: _share(row.utilization, 100),
+        share=lambda row: _share(row.utilization, 100) if row.is_known else None,
     ),
     Column(
         key="memory",
@@ -245,6 +245,10 @@ def _gpu_temperature_level(row: GpuRow) -> Level:
     return "warn" if (row.device.temperature_celsius or 0) >= _HOT_CELSIUS else "ok"
 
 
+def _gpu_share(row: GpuRow, part: float | None, whole: float | None) -> float | None:
+    return _share(part, whole) if row.is_known else None
+
+
 def _power_text(row: GpuRow) -> str:
     limit = row.device.enforced_power_limit_mw
     if limit is None or row.device.power_usage_mw is None:
@@ -287,7 +291,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         width=4,
         align=">",
         level=_gpu(),
-        share=lambda row: _share(row.device.gpu_utilization_percent, 100),
+        share=lambda row: _gpu_share(row, row.device.gpu_utilization_percent, 100),
     ),
     Column(
         key="memory",
@@ -297,7 +301,9 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         width=5,
         align=">",
         level=_gpu(),
-        share=lambda row: _share(row.device.memory_used_bytes, row.device.memory_total_bytes),
+        share=lambda row: _gpu_share(
+            row, row.device.memory_used_bytes, row.device.memory_total_bytes
+        ),
     ),
     Column(
         key="power",

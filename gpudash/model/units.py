@@ -109,9 +109,14 @@ def short(value: float | None, unit: Unit) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a round span in one unit: `30s`, `5m`."""
-    minutes, rest = divmod(round(seconds), _MINUTE)
-    return f"{round(seconds)}s" if rest or not minutes else f"{minutes}m"
+    """Return a round span in one unit: `30s`, `5m`, `12h`, `3d`."""
+    whole = round(seconds)
+    units = ((_DAY, "d"), (2 * _HOUR, "h"), (_MINUTE, "m"))
+    for least, unit in units:
+        size = _HOUR if unit == "h" else least
+        if whole >= least and not whole % size:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
 
 
 def sum_known(values: Iterable[Number | None]) -> Number | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -119,6 +120,11 @@ class GpudashApp(BaseApp):
         self.dashboard.begin()
         self._fit_panels()
         self.feed.attach(loop, self._receive, self._feed_changed)
+
+    def pictured(self) -> tuple[str, datetime]:
+        """Return the host, and when the sample was taken."""
+        snapshot = self.dashboard.snapshot
+        return snapshot.host.hostname or "", snapshot.taken_at
 
     def on_unmount(self) -> None:
         """Let the collector go."""

@@ -7,11 +7,13 @@ import gc
 import os
 import signal
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpudash.model.errors import ExitStatus
 from gpudash.tui.cells import color_system
+from gpudash.tui.keymap import Key
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.status import StatusMessage
 from gpudash.tui.terminal import Terminal, TerminalApp
@@ -29,6 +31,7 @@ class Shown(Protocol):
 
     theme: Theme
     status_message: StatusMessage
+    keys: tuple[Key, ...]
 
 
 class BaseApp(TerminalApp):
@@ -84,6 +87,10 @@ class BaseApp(TerminalApp):
     def leave_with(self, status: int) -> None:
         """End the app, the program with this status."""
         self.exit(status, return_code=status)
+
+    def pictured(self) -> tuple[str, datetime]:
+        """Return what a saved picture is named after: the host or the like, and when it was so."""
+        raise NotImplementedError
 
     # Actions and messages
 

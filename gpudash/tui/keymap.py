@@ -427,6 +427,14 @@ FLEET_KEYS: tuple[Key, ...] = (
     _SHARED["time.forward"],
     _SHARED["time.back_far"],
     _SHARED["time.forward_far"],
+    replace(_SHARED["time.seek"], only="", help="go to another time", label=""),
+    *_under(
+        "Chart of a host",
+        Key("fleet.zoom_out", "plus,equals_sign", "+", "zoom(1)", "chart a longer time", "longer"),
+        Key("fleet.zoom_in", "minus", "-", "zoom(-1)", "chart a shorter time", "shorter"),
+        Key("fleet.metric", "tab", "Tab", "metric(1)", "chart the next metric", "metric"),
+        Key("fleet.metric_before", "shift+tab", "S-Tab", "metric(-1)", "chart the previous metric"),
+    ),
     *_under(
         "Pages",
         Key("fleet.cluster", "1", "1", "open_page('cluster')", "show the map of all", "map"),

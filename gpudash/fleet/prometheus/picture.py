@@ -199,7 +199,9 @@ class Picture:
         return any(host.is_percent for host in hosts if not some or host.name in some)
 
     def hosts(self, now: float) -> tuple[FleetHost, ...]:
-        """Return all hosts by name, as they are known at the server's time `now`."""
+        """Return all hosts by name as known at the server's time `now`, none without values yet."""
+        if not self.now:
+            return ()
         known = [self._host(host, now) for host in self.inventory.hosts.values()]
         known += [
             FleetHost(

@@ -210,7 +210,7 @@ class PrometheusSource:
             state = "starting" if error is None else "failed"
         else:
             state = "ok" if message is None else "stale"
-        if error is None and view.tasks["identity"].is_done and not view.picture.inventory.hosts:
+        if error is None and view.tasks["main"].is_done and not view.picture.inventory.hosts:
             state, message = "failed", "has no GPU metrics of an exporter that is known"
         return FleetSource(
             kind="prometheus",
@@ -310,6 +310,8 @@ class PrometheusSource:
         if task.name == "main":
             period = max(period, task.cost / _MAIN_SHARE)
         elif period < inf:
+            if not view.picture.inventory.layout.found:
+                period = min(period, INTERVAL_SECONDS)
             others = (each for each in view.tasks.values() if each.name != "main")
             load = sum(each.cost / each.period for each in others)
             period *= min(_MOST_STRETCHED, max(1.0, load / _SHARE))

@@ -19,6 +19,7 @@ from gpudash.tui.views.view import View, put_above
 
 if TYPE_CHECKING:
     from gpudash.tui.app import GpudashApp
+    from gpudash.tui.base import BaseApp
 
 _NOT_LISTED = frozenset({"screen.palette"})
 
@@ -52,7 +53,7 @@ def _palette_choice(key: Key) -> Choice:
     return Choice(key.id, text[:1].upper() + text[1:], key.shown, words=words)
 
 
-def choose_action(app: GpudashApp) -> None:
+def choose_action(app: BaseApp) -> None:
     """Choose any action by its name, and carry it out."""
     view = app.screen if isinstance(app.screen, View) else None
     found = palette_entries(app.dashboard.keys, view.keys if view else ())
@@ -66,7 +67,7 @@ def choose_action(app: GpudashApp) -> None:
     put_above(app, ChooseScreen("Actions", choices, app.dashboard.theme), chosen)
 
 
-def choose_theme(app: GpudashApp) -> None:
+def choose_theme(app: BaseApp) -> None:
     """Choose the colours; meanwhile the screen has those of the entry under the cursor."""
     current = app.preferences.current.theme
 

@@ -13,22 +13,22 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpudash.tui.app import GpudashApp
+    from gpudash.tui.base import BaseApp
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 _MAX_FILES = 1000
 """Names that are tried in a folder for the pictures of one second."""
 
 
-def save_screen(app: GpudashApp) -> None:
+def save_screen(app: BaseApp) -> None:
     """Save what is shown to a file named after the host and the time of the sample.
 
     It goes to the working directory, or home where that takes no file; the result is a message.
     """
-    snapshot = app.dashboard.snapshot
-    host = _NOT_IN_NAMES.sub("-", snapshot.host.hostname or "").strip(".-")
-    time = f"{snapshot.taken_at.astimezone():%Y%m%d-%H%M%S}"
-    stem = "-".join(["gpudash", *filter(None, [host]), time])
+    what, taken_at = app.pictured()
+    name = _NOT_IN_NAMES.sub("-", what).strip(".-")
+    time = f"{taken_at.astimezone():%Y%m%d-%H%M%S}"
+    stem = "-".join(["gpudash", *filter(None, [name]), time])
     picture = app.export_screenshot(title=stem)
     loop, context = asyncio.get_running_loop(), copy_context()
 

@@ -29,7 +29,10 @@ _NEAR = 0.6
 """How much of a step the top must be above the last round value to be named as well."""
 _FINER = 4
 """Steps, of those between two named values, to which the ends of a tight scale are rounded."""
-_TIME_STEPS = (1, 5, 10, 15, 30, 60, 120, 300, 600)
+_TIME_STEPS = (
+    *(1, 5, 10, 15, 30, 60, 120, 300, 600, 1200),
+    *(3600, 7200, 14400, 21600, 43200, 86400, 2 * 86400),
+)
 _TIME_CELLS, _MINUTE = 10, 60
 
 

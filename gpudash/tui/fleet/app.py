@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -15,16 +16,17 @@ from textual.screen import Screen
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.columns import GpuRow
 from gpudash.model.errors import ExitStatus
-from gpudash.model.fleet import FleetHost, FleetSnapshot
+from gpudash.model.fleet import FleetHost, FleetRequest, FleetSnapshot, encode_request
 from gpudash.model.units import duration
 from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, screenshot
 from gpudash.tui.base import BaseApp
 from gpudash.tui.bindings import bindings, keys_in_force, remap
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
+from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer, has_room_beside
 from gpudash.tui.fleet.cluster import ClusterPage
-from gpudash.tui.fleet.filtering import FilteredGpus
+from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment
 from gpudash.tui.fleet.findings import FindingsPage
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
 from gpudash.tui.fleet.model import EMPTY, FleetModel, host_key
@@ -46,6 +48,7 @@ _MARKS = {FeedState.STALE: "STALE", FeedState.RESTARTING: "NO COLLECTOR"}
 _WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
 """The actions of keys that no text needs."""
 _OF_MAP = frozenset({"paint", "aside"})
+_OF_CHART = frozenset({"zoom", "metric"})
 _OF_TABLES = frozenset({"choose_sort", "sort", "reverse"})
 
 
@@ -169,6 +172,9 @@ class FleetApp(BaseApp):
         self._header, self._body = Lines(id="header"), Body(id="body")
         self._footer = Footer(id="footer")
         self.prompt = FilterPrompt(FilteredGpus(model))
+        self.moment_prompt = FilterPrompt(SoughtMoment(model), sign=" @ ", id="moment")
+        self._asked = FleetRequest()
+        """What the collector was sent last."""
         self._body_top = 0
         """Lines of the body above the page."""
         self._footer_lines = 1
@@ -186,6 +192,7 @@ class FleetApp(BaseApp):
         yield self._header
         yield self._body
         yield self.prompt
+        yield self.moment_prompt
         yield self._footer
 
     def on_mount(self) -> None:
@@ -195,6 +202,10 @@ class FleetApp(BaseApp):
         if self.feed.latest is not None:
             self.dashboard.receive(self.feed.latest, self.feed.latest_line)
         self.feed.attach(asyncio.get_running_loop(), self._receive, self._tick)
+
+    def pictured(self) -> tuple[str, datetime]:
+        """Return that it is a cluster, and when it was so."""
+        return "cluster", self.dashboard.snapshot.taken_at
 
     def on_unmount(self) -> None:
         """Let the collector go."""
@@ -217,6 +228,20 @@ class FleetApp(BaseApp):
         else:
             self.outdated = True
 
+    def _ask(self) -> None:
+        """Send the collector what the screen needs, if that has changed."""
+        request, collector = self.dashboard.request, self.feed.collector
+        if collector is not None and request != self._asked:
+            self._asked = request
+            collector.ask(encode_request(request))
+            if request.charts and not chart.is_loaded():
+                self.run_worker(self._load_charts())
+
+    async def _load_charts(self) -> None:
+        """Load what draws charts without keeping a key waiting."""
+        await asyncio.to_thread(chart.load)
+        self.outdated = True
+
     # Drawing
 
     def on_resize(self, _event: Resize) -> None:
@@ -235,6 +260,7 @@ class FleetApp(BaseApp):
         cells, height = self._body.size
         if not cells:
             return
+        self._ask()
         model, theme = self.dashboard, self.dashboard.theme
         lines = self._page_lines(cells, height)
         keys = self._keys_here()
@@ -250,8 +276,9 @@ class FleetApp(BaseApp):
             self._body.show(lines, theme.base)
             self._footer.take_keys(keys, notice)
             self._footer.show(bottom, theme.label)
-            if self.prompt.is_open:
-                self.prompt.draw()
+            for prompt in self._prompts:
+                if prompt.is_open:
+                    prompt.draw()
         self.start_display()
 
     def _page_lines(self, cells: int, height: int) -> list[Any]:
@@ -281,6 +308,7 @@ class FleetApp(BaseApp):
         left_out = {f"open_page('{here}')"} if self.dashboard.host is None else set()
         refused = _OF_TABLES if here in ("cluster", "findings") else frozenset()
         refused |= frozenset() if here == "cluster" else _OF_MAP
+        refused |= frozenset() if self.dashboard.request.charts else _OF_CHART
         return tuple(
             key
             for key in self.dashboard.keys
@@ -324,6 +352,8 @@ class FleetApp(BaseApp):
             return False
         if action in _OF_MAP and page != "cluster":
             return False
+        if action in _OF_CHART and not self.dashboard.request.charts:
+            return False
         return super().check_action(action, parameters)
 
     async def on_footer_pressed(self, message: Footer.Pressed) -> None:
@@ -350,6 +380,18 @@ class FleetApp(BaseApp):
     def action_step(self, samples: int) -> None:
         """Show an earlier or later sample."""
         self.dashboard.step(samples)
+
+    def action_seek(self) -> None:
+        """Open the prompt for a time."""
+        self.moment_prompt.open()
+
+    def action_zoom(self, step: int) -> None:
+        """Chart a longer (1) or a shorter (-1) time."""
+        self.dashboard.chart = self.dashboard.chart.zoomed(step)
+
+    def action_metric(self, step: int) -> None:
+        """Chart the next or the previous metric."""
+        self.dashboard.chart = self.dashboard.chart.next_metric(step)
 
     # Keys: pages
 
@@ -385,6 +427,10 @@ class FleetApp(BaseApp):
 
     # Keys: the filter
 
+    @property
+    def _prompts(self) -> tuple[FilterPrompt, ...]:
+        return self.prompt, self.moment_prompt
+
     def action_filter(self) -> None:
         """Open the prompt with the filter in force."""
         self.prompt.open()
@@ -395,7 +441,7 @@ class FleetApp(BaseApp):
 
     def on_filter_prompt_resized(self, _message: FilterPrompt.Resized) -> None:
         """Give the prompt its lines, or the page its own back."""
-        self._footer.set_class(self.prompt.is_open, "-covered")
+        self._footer.set_class(any(each.is_open for each in self._prompts), "-covered")
         self.call_after_refresh(self.redraw)
 
     # Keys: cursor and order

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
-from gpudash.model.text import cut, width
+from gpudash.model.text import width
 from gpudash.tui.draw.devices import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.fleet.head import free_line, held_line, host_line
@@ -139,9 +139,8 @@ class ClusterPage:
             Segment(f" {model.painting.title}", theme.title),
             Segment(f"  a cell is {self._arrangement.unit}", theme.dim),
         ]
-        room = cells - cells_of(left) - 3
-        text = cut(self._painter.legend(), max(0, room), mark=theme.glyphs.ellipsis)
-        return spread(left, [Segment(f"{text} ", theme.dim)], cells, theme.base)
+        legend = self._painter.legend(cells - cells_of(left) - 3)
+        return spread(left, [*legend, Segment(" ", theme.base)], cells, theme.base)
 
 
 def _has(piece: Piece, index: int) -> bool:

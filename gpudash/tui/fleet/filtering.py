@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from gpudash.fleet.summary import Fits
 from gpudash.model.errors import FilterError
 from gpudash.model.fleet import FleetDevice, FleetHost
+from gpudash.model.units import parse_span
 from gpudash.tui.fleet.model import FleetModel, HostKey, host_key
 from gpudash.tui.theme import Theme
 
@@ -61,6 +64,9 @@ class FilteredGpus:
         """Show the GPUs that fit."""
         return apply(self._model, text)
 
+    def keep(self) -> None:
+        """Do nothing: what fits is shown already."""
+
     def take_back(self) -> None:
         """Filter as before."""
         apply(self._model, self._before)
@@ -87,3 +93,86 @@ def _plain(words: list[str]) -> Fits:
         return all(word in found for word in words)
 
     return fits
+
+
+class SoughtMoment:
+    """A time that is typed, for the prompt that goes there."""
+
+    examples = ("02:14", "02:14:30", "11-23 02:14", "-3h")
+    hint = ""
+
+    def __init__(self, model: FleetModel) -> None:
+        self._model = model
+        self._found: datetime | None = None
+        self.warning = ""
+        """What to report once it is gone to."""
+
+    @property
+    def theme(self) -> Theme:
+        """That of the screen."""
+        return self._model.theme
+
+    @property
+    def text(self) -> str:
+        """Nothing: a time is typed each time."""
+        return ""
+
+    @property
+    def note(self) -> str:
+        """The instant that is meant, with its day."""
+        return "" if self._found is None else f"{self._found.astimezone():%a %F %T}"
+
+    def begin(self) -> None:
+        """Begin with nothing."""
+        self._found, self.warning = None, ""
+
+    def follow_cursor(self) -> None:
+        """Do nothing: there is no cursor to go back to."""
+
+    def apply(self, text: str) -> FilterError | None:
+        """Understand a time; nothing is shown before it is kept."""
+        now = self._model.latest.taken_at
+        self._found = moment_of(text, now)
+        if self._found is None and text:
+            return FilterError("expected a time: 02:14, 11-23 02:14, -3h", 0, len(text))
+        return None
+
+    def keep(self) -> None:
+        """Show that instant."""
+        if self._found is not None and not self._model.go_to(self._found):
+            self.warning = "nothing is known from before this screen was opened"
+
+    def take_back(self) -> None:
+        """Stay where it is."""
+
+    def report(self, message: str) -> None:
+        """Show a message in the footer."""
+        self._model.message = message
+
+
+def moment_of(text: str, now: datetime) -> datetime | None:
+    """Return the last such time up to now: a time of day, one with its day, or a span ago."""
+    text = text.strip()
+    if text.startswith("-"):
+        ago = parse_span(text[1:])
+        return None if ago is None else now - timedelta(seconds=ago.value)
+    local = now.astimezone()
+    for before, form, back in _FORMS:
+        try:
+            found = datetime.strptime(local.strftime(before) + text, before + form).astimezone()
+        except ValueError:
+            continue
+        return found if found <= now else found - back
+    return None
+
+
+_DAY, _YEAR = timedelta(days=1), timedelta(days=365)
+_FORMS = (
+    ("%Y-%m-%d ", "%H:%M", _DAY),
+    ("%Y-%m-%d ", "%H:%M:%S", _DAY),
+    ("%Y-", "%m-%d %H:%M", _YEAR),
+    ("%Y-", "%m-%d %H:%M:%S", _YEAR),
+    ("", "%Y-%m-%d %H:%M", timedelta()),
+    ("", "%Y-%m-%d %H:%M:%S", timedelta()),
+)
+"""What is put before a time that is typed, its form, and what lies between two of these times."""

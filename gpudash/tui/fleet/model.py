@@ -6,9 +6,10 @@ What is shown of a feed: a snapshot, how it is filtered, ordered and painted, an
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from gpudash.fleet.columns import (
@@ -20,9 +21,11 @@ from gpudash.fleet.columns import (
 )
 from gpudash.fleet.summary import Fits, HostRow, Totals, host_rows, totals
 from gpudash.model.fleet import (
+    ChartRequest,
     FleetFinding,
     FleetHost,
     FleetJob,
+    FleetRequest,
     FleetSnapshot,
     FleetSource,
     FleetUser,
@@ -42,12 +45,43 @@ PAGES = ("cluster", "hosts", "gpus", "users", "jobs", "findings")
 """The pages, by the digit that leads to them."""
 
 HostKey = tuple[str | None, str]
+_STEP_SECONDS = 60.0
+"""How far apart instants are that are asked for."""
+_SAME_SECONDS = 1.0
 _MAX_HISTORY, _MAX_HISTORY_BYTES = 360, 24 << 20
 
 
 def host_key(host: FleetHost) -> HostKey:
     """Return what identifies a host: names are unique within a cluster only."""
     return host.cluster, host.name
+
+
+METRICS = (
+    "gpu_utilization_percent",
+    "memory_used_bytes",
+    "power_usage_mw",
+    "temperature_celsius",
+)
+"""What is charted, in the order in which a key goes through it."""
+SPANS = (3600.0, 86400.0, 7 * 86400.0)
+"""How far a chart may reach back."""
+
+
+class Charted(NamedTuple):
+    """What the chart of a host's GPUs shows."""
+
+    metric: str = METRICS[0]
+    span_seconds: float = SPANS[0]
+
+    def next_metric(self, step: int) -> Charted:
+        """Return the same of a neighbouring metric."""
+        index = METRICS.index(self.metric) + step
+        return self._replace(metric=METRICS[index % len(METRICS)])
+
+    def zoomed(self, step: int) -> Charted:
+        """Return the same over a longer or shorter time."""
+        index = max(0, min(SPANS.index(self.span_seconds) + step, len(SPANS) - 1))
+        return self._replace(span_seconds=SPANS[index])
 
 
 class _Past(NamedTuple):
@@ -94,6 +128,9 @@ class FleetModel:
         self.history = FleetHistory()
         self.moment: datetime | None = None
         """The instant of the past that is shown, None for the present."""
+        self.asked: datetime | None = None
+        """The one that the collector was asked for, None if it is none."""
+        self.chart = Charted()
         self.page = "cluster"
         self.host: HostKey | None = None
         """The host whose GPUs the page of GPUs shows, None for those of all."""
@@ -131,6 +168,15 @@ class FleetModel:
 
     def receive(self, snapshot: FleetSnapshot, line: bytes) -> bool:
         """Take the next snapshot of the feed; return whether it is to be shown."""
+        if self.asked is not None:
+            # What was on its way when another instant was asked for is not that.
+            if abs((snapshot.taken_at - self.asked).total_seconds()) >= _SAME_SECONDS:
+                return False
+            self.moment = snapshot.taken_at
+            self._show(snapshot)
+            return True
+        if self._is_past(snapshot):
+            return False
         self.latest = snapshot
         self.history.push(snapshot, line)
         if self.moment is not None:
@@ -138,18 +184,49 @@ class FleetModel:
         self._show(snapshot)
         return True
 
+    def _is_past(self, snapshot: FleetSnapshot) -> bool:
+        """Whether it is an instant that was asked for, which comes late."""
+        return self.latest is not EMPTY and snapshot.taken_at < self.latest.taken_at
+
     def step(self, samples: int) -> None:
-        """Show an earlier or later sample; the one after the last is the present."""
+        """Show an earlier or later sample; the one after the last is the present.
+
+        What is older than the samples that are kept is asked for, where a source has a past.
+        """
         times = self.history.times
         if not times:
             return
-        index = len(times) - 1 if self.moment is None else self._index(times)
-        index = max(0, index + samples)
-        if index >= len(times) - 1:
+        now = self.moment or times[-1]
+        index = bisect_left(times, now) + samples
+        if now < times[0]:
+            self.go_to(now, samples * _STEP_SECONDS)
+        elif index < 0:
+            self.go_to(times[0], index * _STEP_SECONDS)
+        elif index >= len(times) - 1:
             self.go_live()
         else:
-            self.moment = times[index]
-            self._show(self.history.at(index))
+            self._show_kept(index)
+
+    def go_to(self, moment: datetime, seconds: float = 0.0) -> bool:
+        """Show an instant, or so many seconds later; return whether it can be known."""
+        wanted, times = moment + timedelta(seconds=seconds), self.history.times
+        if times and wanted >= times[0]:
+            index = bisect_right(times, wanted) - 1
+            if index >= len(times) - 1:
+                self.go_live()
+            else:
+                self._show_kept(index)
+            return True
+        if not self.has_past:
+            if times:
+                self._show_kept(0)
+            return False
+        self.asked = self.moment = wanted
+        return True
+
+    def _show_kept(self, index: int) -> None:
+        self.asked, self.moment = None, self.history.times[index]
+        self._show(self.history.at(index))
 
     def pause(self) -> None:
         """Stay at what is shown."""
@@ -157,12 +234,32 @@ class FleetModel:
 
     def go_live(self) -> None:
         """Show the present again."""
-        self.moment = None
+        self.asked = self.moment = None
         self._show(self.latest)
 
-    def _index(self, times: list[datetime]) -> int:
-        before = [n for n, time in enumerate(times) if self.moment and time <= self.moment]
-        return before[-1] if before else 0
+    @property
+    def has_past(self) -> bool:
+        """Whether a source knows instants from before it was watched."""
+        return any(source.kind == "prometheus" for source in self.snapshot.sources)
+
+    # What the collector is asked for
+
+    @property
+    def request(self) -> FleetRequest:
+        """All that the screen needs beside the present."""
+        charts: tuple[ChartRequest, ...] = ()
+        if self.page == "gpus" and self.host is not None and self.has_past:
+            cluster, name = self.host
+            charts = (
+                ChartRequest(
+                    metric=self.chart.metric,
+                    span_seconds=self.chart.span_seconds,
+                    hosts=(name,),
+                    cluster=cluster,
+                    by_device=True,
+                ),
+            )
+        return FleetRequest(at=self.asked, charts=charts)
 
     def _show(self, snapshot: FleetSnapshot) -> None:
         self.snapshot = snapshot

@@ -13,7 +13,7 @@ from rich.style import Style
 from gpudash.fleet.summary import STATE_OF_WORD, HostRow, is_whole_and_free
 from gpudash.model.fleet import HOST_STATES, FleetDevice, HostState
 from gpudash.model.state import FREE, HELD, UNKNOWN, State
-from gpudash.tui.draw.line import Line
+from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.fleet.heatmap import Cell
 from gpudash.tui.theme import Theme
 
@@ -46,6 +46,8 @@ _LETTERS: dict[str, str] = {
 _FREE, _FREE_ASCII, _MISSING = "·", ".", "M"
 _COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
 _OLD_SECONDS = 120.0
+_LEGEND = "XNRFMDLAKBTPGS0h?·.lmzc"
+"""Letters of states, the worst first."""
 _OWNERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = "+"
 
@@ -62,12 +64,12 @@ class Painting(NamedTuple):
 
 
 PAINTINGS = (
-    Painting("utilization", "utilization", "height: mean utilization"),
+    Painting("utilization", "utilization", "height: mean"),
     Painting("held", "held idle", "number of GPUs held idle"),
     Painting("free", "free", "number of free GPUs"),
-    Painting("memory", "memory", "height: memory in use"),
-    Painting("power", "power", "height: power of its limit"),
-    Painting("temperature", "temperature", "height: hottest GPU, 30 to 90 C"),
+    Painting("memory", "memory", "height: in use"),
+    Painting("power", "power", "height: of its limit"),
+    Painting("temperature", "temperature", "height: hottest, 30 to 90 C"),
     Painting("xid", "XID errors", "x a recent XID error"),
     Painting("driver", "driver", ""),
     Painting("owner", "owner", ""),
@@ -77,11 +79,11 @@ PAINTINGS = (
 
 
 class Painter:
-    """Paints cells in one way; the letters that it used are in `used`, for the legend."""
+    """Paints cells in one way; the letters that it used make its legend."""
 
     def __init__(self, painting: Painting, rows: Sequence[HostRow], theme: Theme) -> None:
-        self.used: dict[str, str] = {}
-        """Letters with what they mean."""
+        self.used: dict[tuple[str, str], Style] = {}
+        """Letters and what they mean, with their style."""
         self._rows, self._theme, self._painting = rows, theme, painting
         self._blocks = theme.glyphs.eighths[1:] if not theme.is_ascii else "0123456789"
         self._free = _FREE_ASCII if theme.is_ascii else _FREE
@@ -128,12 +130,17 @@ class Painter:
         level = self._blocks.find(text)
         return text if level < 0 else str(round(level * 9 / (len(self._blocks) - 1)))
 
-    def legend(self) -> str:
-        """Return what the letters mean that were used."""
-        words = [f"{letter} {word}" for letter, word in self.used.items()]
-        if self._painting.help:
-            words.insert(0, self._painting.help)
-        return "  ".join(words)
+    def legend(self, cells: int) -> Line:
+        """Return what heights and letters mean, as many of those that were used as fit."""
+        dim = self._theme.dim
+        meaning = self._painting.help
+        texts = [Segment(f"{meaning}  ", dim)] if meaning else []
+        for (letter, word), style in sorted(self.used.items(), key=lambda each: _rank(each[0][0])):
+            entry = [Segment(letter, style), Segment(f" {word}  ", dim)]
+            if cells_of([*texts, *entry]) > cells:
+                break
+            texts += entry
+        return texts
 
     def _name(self, counts: Counter[str]) -> None:
         """Give the names that most have a letter each."""
@@ -141,7 +148,7 @@ class Painter:
             self._names[name] = letter, f"{name} {count}"
 
     def _letter(self, letter: str, word: str, style: Style) -> Glyph:
-        self.used.setdefault(letter, word)
+        self.used.setdefault((letter, word), style)
         return letter, style
 
     def _of_host(self, row: HostRow) -> Glyph | None:
@@ -278,7 +285,15 @@ class Painter:
         too_hot = (_TOO_HOT - _COLD) / (_HOT - _COLD)
         if marked or (key == "temperature" and share >= too_hot) or (key == "age" and share >= 1):
             style = theme.warn
+        if marked:
+            self.used.setdefault((blocks[len(blocks) // 2], "some held idle"), style)
         return blocks[min(int(share * len(blocks)), len(blocks) - 1)], style
+
+
+def _rank(letter: str) -> int:
+    """Return where a letter stands in the legend: the worst first."""
+    found = _LEGEND.find(letter)
+    return len(_LEGEND) if found < 0 else found
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

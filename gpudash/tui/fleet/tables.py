@@ -11,6 +11,7 @@ from gpudash.analysis.table import Column
 from gpudash.fleet.columns import GPU_COLUMNS, HOST_COLUMNS, JOB_COLUMNS, USER_COLUMNS, GpuRow
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, highlighted, joined
+from gpudash.tui.fleet.chart import host_chart
 from gpudash.tui.fleet.head import state_sentence
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.listing import Ranking
@@ -18,6 +19,8 @@ from gpudash.tui.theme import Theme
 
 Row = TypeVar("Row")
 
+_MIN_CHART = 5
+"""Lines of a chart with its heading."""
 _MEASURED = 400
 """Rows by which columns are made as wide as they need; others may widen them later."""
 
@@ -129,7 +132,11 @@ class GpuPage(TablePage[GpuRow]):
             Segment(f" {host.name}  ", theme.strong),
             Segment("   ".join(filter(None, map(str, parts))), theme.dim),
         ]
-        return [top, *super().lines(model, theme, cells, height - 1)]
+        room = height - 1
+        table = super().lines(model, theme, cells, min(room, len(row.devices) + 1))
+        left = room - len(table) - 1
+        drawn = host_chart(model, theme, cells, left) if left >= _MIN_CHART else []
+        return [top, *table, *([[]] if drawn else []), *drawn]
 
     def clicked(self, model: FleetModel, x: int, y: int) -> bool:
         """Do the same a line lower, below the one on the host."""

@@ -72,6 +72,9 @@ class Filtered(Protocol):
     def apply(self, text: str) -> FilterError | None:
         """Show what fits, without regard to a word that is wrong or not yet whole; return that."""
 
+    def keep(self) -> None:
+        """Take what is shown for good."""
+
     def take_back(self) -> None:
         """Show what was shown at the beginning."""
 
@@ -137,6 +140,9 @@ class FilteredProcesses:
             self._dashboard.listing.filter_by(wanted, anchor=self._anchor)
         return error
 
+    def keep(self) -> None:
+        """Do nothing: what fits is shown already."""
+
     def take_back(self) -> None:
         """Filter as before."""
         self._dashboard.listing.filter_by(self._before, anchor=self._anchor)
@@ -173,9 +179,9 @@ class FilterPrompt(Vertical):
     error: var[FilterError | None] = var(None)
     """What is wrong with the filter."""
 
-    def __init__(self, filtered: Filtered) -> None:
-        super().__init__(id="prompt")
-        self._filtered = filtered
+    def __init__(self, filtered: Filtered, *, sign: str = _SIGN, id: str = "prompt") -> None:
+        super().__init__(id=id)
+        self._filtered, self._sign = filtered, sign
         self.edit = Edit(highlighter=_WrongWord(self))
         self._note, self._below = Static(markup=False), Static(markup=False)
         self._drawn: object = None
@@ -184,7 +190,7 @@ class FilterPrompt(Vertical):
 
     def compose(self) -> ComposeResult:
         """Stack the line that is typed on what could follow."""
-        yield Horizontal(Static(_SIGN, id="sign", markup=False), self.edit, self._note)
+        yield Horizontal(Static(self._sign, id="sign", markup=False), self.edit, self._note)
         yield self._below
 
     def on_mount(self) -> None:
@@ -226,6 +232,7 @@ class FilterPrompt(Vertical):
     def action_keep(self) -> None:
         """Close, unless the filter is wrong."""
         if self.error is None:
+            self._filtered.keep()
             self._filtered.report(self._filtered.warning)
             self.close()
 

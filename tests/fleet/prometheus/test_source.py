@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import select
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -20,8 +23,9 @@ from gpudash.model.fleet import (
     decode,
     encode,
 )
-from tests.fleet.rig.exporters import DOWN_SECONDS, FLEET, FRESH_SECONDS, Gpu, Host, uuid
-from tests.fleet.rig.prometheus import Server, past
+from tests.fleet.rig.exporters import DOWN_SECONDS, FLEET, FRESH_SECONDS, Gpu, Host, page, uuid
+from tests.fleet.rig.faults import faulty
+from tests.fleet.rig.prometheus import Server, past, scrape_config, serving
 from tests.waiting import until
 
 HOUR = 3600.0
@@ -39,6 +43,110 @@ def whole(server: Server) -> Iterator[Reading]:
     source = PrometheusSource(Endpoint(url=server.url))
     yield wait(source, lambda reading: source.is_complete())
     source.close(10)
+
+
+@pytest.mark.parametrize("fault", ["503", "html", "reset", "bad-json", "null", "empty"])
+def test_a_fault_keeps_the_last_picture_until_it_is_over(server: Server, fault: str) -> None:
+    with faulty(server.url) as proxy:
+        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
+        before = wait(source, lambda reading: source.is_complete())
+        assert before.report.state == "ok"
+        proxy.fault = fault
+        during = wait(source, lambda reading: reading.report.state == "stale")
+        assert during.report.message
+        assert [host.name for host in during.hosts] == [host.name for host in before.hosts]
+        assert total_memory(during) == total_memory(before)
+        proxy.fault = ""
+        after = wait(source, lambda reading: reading.report.state == "ok")
+        assert after.report.message is None
+        source.close(10)
+
+
+def test_a_server_that_never_answered_is_no_empty_fleet(server: Server) -> None:
+    with faulty() as proxy:
+        proxy.fault = "404"
+        source = PrometheusSource(Endpoint(url=proxy.url + "/wrong"))
+        assert source.read().report.state == "starting"
+        reading = wait(source, lambda reading: reading.report.state == "failed")
+        assert "path" in (reading.report.message or "")
+        proxy.fault = ""
+        source.close(10)
+
+
+def test_numbers_that_are_none_are_not_known(server: Server) -> None:
+    with faulty(server.url) as proxy:
+        proxy.fault = "numbers"
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        reading = wait(source, lambda reading: source.is_complete())
+        devices = [device for host in reading.hosts for device in host.devices]
+        assert len(devices) > len(FLEET)
+        assert {device.gpu_utilization_percent for device in devices} == {None}
+        assert {device.memory_used_bytes for device in devices} == {None}
+        assert any("values are no possible numbers" in text for text in reading.report.warnings)
+        source.close(10)
+
+
+def test_a_partial_answer_loses_nothing(server: Server) -> None:
+    with faulty(server.url) as proxy:
+        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
+        before = wait(source, lambda reading: source.is_complete())
+        proxy.fault = "partial"
+        during = wait(source, lambda reading: "store-7 is unavailable" in reading.report.warnings)
+        wait(source, lambda reading: any(each.age_seconds for each in devices(reading)))
+        during = source.read()
+        assert [host.state for host in during.hosts] == [host.state for host in before.hosts]
+        states = [each.state for each in devices(before)]
+        assert [each.state for each in devices(during)] == states
+        proxy.fault = ""
+        source.close(10)
+
+
+def test_a_server_without_the_list_of_names_is_asked_by_all_that_are_known(server: Server) -> None:
+    with faulty(server.url) as proxy:
+        proxy.missing = "/label/"
+        source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
+        assert wait(source, lambda reading: bool(reading.hosts)).report.state == "ok"
+        source.close(10)
+
+
+def test_states_follow_what_the_exporters_do(tmp_path: Path) -> None:
+    """Scraped for real: a GPU that vanishes is lost, a host that does not answer is down."""
+    both = (Host("a", gpus=(Gpu(0), Gpu(1))), Host("b", gpus=(Gpu(0),)))
+    pages: dict[str, Host | None] = {}
+    with faulty() as first, faulty() as second:
+        for number, (server, host) in enumerate(zip((first, second), both, strict=True)):
+            pages[str(number)] = host
+            server.page = partial(live_page, pages, str(number))
+        config = scrape_config([first.url[7:], second.url[7:]], seconds=0.5)
+        with serving(tmp_path, config) as url:
+            source = PrometheusSource(Endpoint(url=url), interval_seconds=0.5)
+            wait(source, lambda reading: states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 2})
+            pages["0"] = both[0]._replace(gpus=both[0].gpus[:1])
+            wait(source, lambda reading: states(reading).get("a") == ["ok", "ok", "lost"])
+            pages["1"] = None
+            reading = wait(source, lambda reading: states(reading)["b"][0] == "down")
+            assert reading.report.state == "ok"
+            pages.update({"0": both[0], "1": both[1]})
+            wait(source, lambda reading: states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 2})
+            source.close(10)
+
+
+def live_page(pages: dict[str, Host | None], number: str, _path: str) -> bytes | None:
+    host = pages[number]
+    return None if host is None else page(host, time.time()).encode()
+
+
+def states(reading: Reading) -> dict[str, list[str]]:
+    """Return the states of hosts, each followed by those of its devices."""
+    return {host.name: [host.state, *(d.state for d in host.devices)] for host in reading.hosts}
+
+
+def devices(reading: Reading) -> list[FleetDevice]:
+    return [device for host in reading.hosts for device in host.devices]
+
+
+def total_memory(reading: Reading) -> int:
+    return sum(each.memory_used_bytes or 0 for each in devices(reading))
 
 
 def wait(source: Source, is_there: Callable[[Reading], bool]) -> Reading:

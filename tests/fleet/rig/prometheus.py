@@ -95,7 +95,7 @@ def scrape_config(addresses: Sequence[str], seconds: float) -> str:
     """Return the configuration that scrapes exporters."""
     targets = ", ".join(f'"{each}"' for each in addresses)
     return (
-        f"global: {{scrape_interval: {seconds:g}s, scrape_timeout: {seconds:g}s}}\n"
+        f"global: {{scrape_interval: {seconds * 1000:g}ms, scrape_timeout: {seconds * 1000:g}ms}}\n"
         "scrape_configs:\n"
         f"  - {{job_name: dcgm-exporter, static_configs: [{{targets: [{targets}]}}]}}\n"
     )

@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
 from gpudash.feed.protocol import FeedState
-from gpudash.model.fleet import FleetFinding, FleetSnapshot, FleetSource
+from gpudash.model.fleet import FleetChart, FleetFinding, FleetLine, FleetSnapshot, FleetSource
 from gpudash.model.text import SafeText
 from gpudash.tui.fleet.app import FleetApp
-from gpudash.tui.fleet.model import PAGES, FleetModel
+from gpudash.tui.fleet.filtering import moment_of
+from gpudash.tui.fleet.model import METRICS, PAGES, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.preferences import Preferences
 from tests.tui.fleet.many import INSTANT, HandFleetFeed, fleet, host, some_hosts
 from tests.tui.stage import screen_lines, text_of
 
+NOON = datetime(2026, 11, 23, 12).astimezone()
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
@@ -215,3 +220,91 @@ async def test_help_names_every_key_of_this_screen() -> None:
         await pilot.press("h")
         text = text_of(app)
         assert all(key.help.split(" (")[0][:20] in text for key in app.dashboard.keys)
+
+
+async def test_the_palette_carries_out_an_action_of_this_screen() -> None:
+    async with shown(fleet(some_hosts(3))) as (app, pilot):
+        await pilot.press("colon", *"list the jobs", "enter")
+        assert app.dashboard.page == "jobs"
+
+
+async def test_the_theme_can_be_chosen() -> None:
+    async with shown(fleet(some_hosts(3))) as (app, pilot):
+        before = app.dashboard.theme
+        await pilot.press("f2", "down", "enter")
+        assert app.dashboard.theme is not before
+
+
+async def test_a_picture_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with shown(fleet(some_hosts(3))) as (app, pilot):
+        await pilot.press("S")
+        end = asyncio.get_running_loop().time() + 20
+        while "saved" not in app.dashboard.message and asyncio.get_running_loop().time() < end:
+            await pilot.pause(0.01)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".svg"]
+
+
+async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> None:
+    hosts = some_hosts(3)
+    async with shown(fleet(hosts), (120, 40)) as (app, pilot):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        await pilot.press("2", "home", "enter", "plus", "tab")
+        (asked,) = feed.asked[-1].charts
+        assert (asked.hosts, asked.span_seconds) == ((hosts[0].name,), 86400.0)
+        assert (asked.metric, asked.by_device) == (METRICS[1], True)
+        lines = tuple(
+            FleetLine(host=hosts[0].name, index=index, values=(1e9, None, 2e9)) for index in (0, 1)
+        )
+        answer = FleetChart(
+            metric=asked.metric,
+            span_seconds=asked.span_seconds,
+            by_device=True,
+            end=INSTANT,
+            step_seconds=43200.0,
+            lines=lines,
+        )
+        feed.give(fleet(hosts, seconds=10, charts=(answer,)))
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "GPU 1" in text_of(app)
+        await pilot.press("escape")
+        assert feed.asked[-1].charts == ()
+
+
+async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> None:
+    async with shown(fleet(some_hosts(3))) as (app, pilot):
+        feed, model = app.feed, app.dashboard
+        assert isinstance(feed, HandFleetFeed)
+        await pilot.press("at", *"-2h", "enter")
+        wanted = INSTANT - timedelta(hours=2)
+        assert feed.asked[-1].at == wanted
+        # The present goes on to arrive until the collector has changed over.
+        feed.give(fleet(some_hosts(4), seconds=10))
+        assert model.totals.hosts == 3
+        feed.give(fleet(some_hosts(5), seconds=-7200))
+        assert (model.totals.hosts, model.snapshot.taken_at) == (5, wanted)
+        await pilot.press("escape")
+        assert (model.moment, feed.asked[-1].at) == (None, None)
+        # Of what was asked for the rest comes late.
+        feed.give(fleet(some_hosts(6), seconds=-7200))
+        feed.give(fleet(some_hosts(7), seconds=20))
+        assert model.totals.hosts == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-90m", NOON - timedelta(minutes=90)),
+        ("11:30", NOON - timedelta(minutes=30)),
+        ("12:30:15", NOON - timedelta(days=1) + timedelta(minutes=30, seconds=15)),
+        ("11-22 08:00", NOON - timedelta(days=1, hours=4)),
+        ("2026-11-20 12:00", NOON - timedelta(days=3)),
+        ("noon", None),
+        ("25:00", None),
+        ("-", None),
+    ],
+)
+def test_a_time_is_the_last_that_it_names(text: str, expected: datetime | None) -> None:
+    assert moment_of(text, NOON) == expected

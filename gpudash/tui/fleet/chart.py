@@ -1,0 +1,77 @@
+"""The past of the GPUs of one host: a line each, over an hour, a day or a week."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+
+from gpudash.model.fields import label
+from gpudash.model.fleet import FleetChart
+from gpudash.model.text import cut
+from gpudash.model.units import Unit
+from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
+from gpudash.tui.draw.line import Line, spread
+from gpudash.tui.fleet.head import clock
+from gpudash.tui.fleet.model import SPANS, FleetModel
+from gpudash.tui.theme import Theme
+
+_UNITS = {
+    "gpu_utilization_percent": Unit.PERCENT,
+    "memory_used_bytes": Unit.BYTE,
+    "power_usage_mw": Unit.MILLIWATT,
+    "temperature_celsius": Unit.CELSIUS,
+}
+_SPAN_WORDS = dict(zip(SPANS, ("last hour", "last day", "last week"), strict=True))
+_MAX_CURVES, _TICKS = 8, 4
+
+
+def answered(model: FleetModel) -> FleetChart | None:
+    """Return the chart that the page of a host asks for, None while there is none."""
+    if model.host is None:
+        return None
+    fitting = (
+        each
+        for each in model.snapshot.charts
+        if (each.metric, each.span_seconds) == (model.chart.metric, model.chart.span_seconds)
+        and each.by_device
+        and all(line.host in (None, model.host[1]) for line in each.lines)
+    )
+    return next(fitting, None)
+
+
+def host_chart(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
+    """Return a heading and the chart, nothing where no source has a past."""
+    if not model.request.charts:
+        return []
+    found = answered(model)
+    left = [
+        Segment(f" {label(model.chart.metric)}", theme.title),
+        Segment(f"  {_SPAN_WORDS[model.chart.span_seconds]}", theme.dim),
+    ]
+    keys = [Segment("Tab metric  + - time ", theme.dim)]
+    if found is None or not found.lines:
+        why = f"asking{theme.glyphs.ellipsis}" if found is None else "nothing is known"
+        text = str(found.message) if found is not None and found.message else why
+        mark = theme.glyphs.ellipsis
+        return [
+            spread(left, keys, cells, theme.base),
+            [Segment(f" {cut(text, max(0, cells - 2), mark=mark)}", theme.dim)],
+        ]
+    unit = _UNITS[found.metric]
+    lines = found.lines[-_MAX_CURVES:] if len(found.lines) > _MAX_CURVES else found.lines
+    curves = tuple(
+        Curve(f"GPU {_name(line.index)}", line.values, theme.curves[number % len(theme.curves)])
+        for number, line in enumerate(lines)
+    )
+    known = [value for line in lines for value in line.values if value is not None]
+    is_percent = unit is Unit.PERCENT
+    scale = scaled(0, 100, unit, _TICKS) if is_percent else tight(known, unit, _TICKS)
+    now = "now" if model.moment is None else clock(found.end)
+    figure = Chart(curves, scale, found.span_seconds, now, is_memory=unit is Unit.BYTE)
+    return [
+        spread(left, keys, cells, theme.base),
+        *drawn(figure, cells, height - 1, theme),
+    ]
+
+
+def _name(index: int | None) -> str:
+    return "?" if index is None else str(index)

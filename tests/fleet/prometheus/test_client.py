@@ -1,0 +1,239 @@
+"""Requests to a server that does all that servers and what stands before them do."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from gpudash.fleet.prometheus.client import Client, Endpoint, PrometheusError, public_url
+from gpudash.model.errors import UsageError
+from tests.fleet.rig.faults import SUCCESS, Faulty, faulty
+
+QUERY = "/api/v1/query"
+SECRET = "s3cret-t0ken"
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def server() -> Iterator[Faulty]:
+    with faulty() as running:
+        yield running
+
+
+def ask(client: Client, seconds: float = PATIENCE) -> bytes:
+    return client.request(QUERY, [("query", "up")], seconds)
+
+
+def refused(client: Client, seconds: float = PATIENCE) -> PrometheusError:
+    with pytest.raises(PrometheusError) as caught:
+        ask(client, seconds)
+    client.close()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("401", "needs a login"),
+        ("403", "forbids the query"),
+        ("404", "no Prometheus here"),
+        ("429", "fewer requests"),
+        ('422={"status":"error","errorType":"execution","error":"too many samples"}', "execution"),
+        ('503={"status":"error","errorType":"timeout","error":"timed out"}', "timeout: timed out"),
+        ("500", "answers 500"),
+        ("502=<html>bad</html>", "web page"),
+        ("html", "a login page"),
+        ("redirect=https://u:p@login.example/x/api/v1/query?a=b", "https://login.example/x:"),
+        ("gzip-cut", "cut off"),
+        ("gzip-bad", "no valid gzip"),
+        ("cut", "cut off"),
+        ("huge", "more than 64 MiB"),
+        ("reset", "closed the connection"),
+    ],
+)
+def test_each_fault_is_one_clear_line(server: Faulty, fault: str, words: str) -> None:
+    server.fault = fault
+    client = Client(Endpoint(url=server.url))
+    message = str(refused(client))
+    assert words in message
+    assert "\n" not in message
+    server.fault = ""
+    assert ask(client) == SUCCESS
+    client.close()
+
+
+@pytest.mark.parametrize("fault", ["hang", "slow-head", "slow-body"])
+def test_a_deadline_is_over_all_of_a_request(server: Faulty, fault: str) -> None:
+    server.fault = fault
+    assert "in time" in str(refused(Client(Endpoint(url=server.url)), seconds=0.3))
+
+
+def test_busy_servers_are_told_from_others(server: Faulty) -> None:
+    server.fault = "503"
+    assert refused(Client(Endpoint(url=server.url))).is_busy
+    server.fault = "404"
+    assert not refused(Client(Endpoint(url=server.url))).is_busy
+
+
+def test_keeps_its_connection_and_opens_another_when_it_was_closed(server: Faulty) -> None:
+    client = Client(Endpoint(url=server.url))
+    ask(client)
+    server.fault = "gzip"
+    assert ask(client) == SUCCESS
+    server.fault = "close"
+    ask(client)
+    ask(client)
+    client.close()
+    first, second, third, fourth = (each.port for each in server.seen)
+    assert first == second == third != fourth
+
+
+def test_asks_by_a_form_and_by_get_where_that_is_all_there_is(server: Faulty) -> None:
+    client = Client(Endpoint(url=server.url + "/prefix/"))
+    ask(client)
+    server.methods = ("GET",)
+    ask(client)
+    ask(client)
+    client.close()
+    assert [each.method for each in server.seen] == ["POST", "POST", "GET", "GET"]
+    assert server.seen[0].path == f"/prefix{QUERY}"
+    assert parse_qs(server.seen[0].body) == {"query": ["up"]}
+    assert server.seen[-1].path == f"/prefix{QUERY}?query=up"
+
+
+def test_a_redirect_is_not_followed(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUDASH_PROM_TOKEN", SECRET)
+    with faulty() as other:
+        server.fault = f"redirect={other.url}/"
+        refused(Client(Endpoint(url=server.url)))
+        assert other.seen == []
+
+
+def test_secrets_are_masked(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUDASH_PROM_TOKEN", SECRET)
+    server.fault = f'400={{"error":"bad token {SECRET} \\u001b[2J"}}'
+    message = str(refused(Client(Endpoint(url=server.url))))
+    assert SECRET not in message
+    assert message.isprintable()
+    assert public_url(f"https://ada:{SECRET}@prom/a/?token={SECRET}") == "https://prom/a"
+
+
+def test_logs_in_by_the_url_or_by_a_password_file(server: Faulty, tmp_path: Path) -> None:
+    server.authorization = "Basic YWRhOmE6Yg=="
+    ask(client := Client(Endpoint(url=server.url.replace("//", "//ada:a%3Ab@"))))
+    client.close()
+    password = tmp_path / "password"
+    password.write_text("a:b\n")
+    ask(client := Client(Endpoint(url=server.url, user="ada", password_file=str(password))))
+    client.close()
+    password.write_text("wrong")
+    client = Client(Endpoint(url=server.url, user="ada", password_file=str(password)))
+    assert "refuses the token or password" in str(refused(client))
+
+
+def test_reads_a_token_file_again(server: Faulty, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one\n")
+    client = Client(Endpoint(url=server.url, token_file=str(token)))
+    server.authorization = "Bearer one"
+    ask(client)
+    token.write_text("two")
+    server.authorization = "Bearer two"
+    ask(client)
+    token.unlink()
+    assert f"cannot read {token}" in str(refused(client))
+
+
+def test_runs_a_token_command_again_after_a_refusal(server: Faulty, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one")
+    client = Client(Endpoint(url=server.url, token_command=("cat", str(token))))
+    server.authorization = "Bearer one"
+    ask(client)
+    token.write_text("two")
+    ask(client)
+    server.authorization = "Bearer two"
+    ask(client)
+    token.unlink()
+    server.authorization = "Bearer three"
+    assert "token_command cat failed" in str(refused(client))
+
+
+def test_sends_headers(server: Faulty) -> None:
+    ask(client := Client(Endpoint(url=server.url, headers={"X-Scope-OrgID": "a|b"})))
+    client.close()
+    assert server.seen[0].headers["X-Scope-OrgID"] == "a|b"
+
+
+def test_goes_through_the_proxy_of_the_environment(
+    server: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url.replace("//", "//ada:pw@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    ask(client := Client(Endpoint(url="http://prom.example:9090/x")))
+    client.close()
+    assert server.seen[0].path == f"http://prom.example:9090/x{QUERY}"
+    assert server.seen[0].headers["Proxy-Authorization"] == "Basic YWRhOnB3"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "prom:9090", "ftp://prom", "http://", "http://a:b:c", "http://a b", "http://a:99999"],
+)
+def test_an_invalid_url_is_a_usage_error(url: str) -> None:
+    with pytest.raises(UsageError, match="expected http://HOST"):
+        Client(Endpoint(url=url))
+
+
+def test_nothing_listens(server: Faulty) -> None:
+    with faulty() as other:
+        pass
+    assert "refuses connections" in str(refused(Client(Endpoint(url=other.url))))
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[str, str]:
+    """A certificate for the address of loopback, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    files = str(tmp_path / "certificate"), str(tmp_path / "key")
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += [
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=rig",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    ]
+    subprocess.run(
+        [*command, "-out", files[0], "-keyout", files[1]], check=True, capture_output=True
+    )
+    return files
+
+
+def test_checks_certificates_and_shows_its_own(certificate: tuple[str, str]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(certificate[0])
+    with faulty(context=context) as server:
+        url = server.url
+        assert "certificate" in str(refused(Client(Endpoint(url=url))))
+        trusted = Endpoint(
+            url=url,
+            ca_file=certificate[0],
+            certificate_file=certificate[0],
+            key_file=certificate[1],
+        )
+        ask(client := Client(trusted))
+        client.close()
+    with pytest.raises(UsageError, match="cannot use the certificates"):
+        Client(Endpoint(url="https://a", ca_file="/nonexistent"))

@@ -1,0 +1,132 @@
+"""Names, units and labels of exporters, and which label names a host."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudash.fleet.prometheus.dialects import (
+    FIELDS,
+    choose_labels,
+    dialects,
+    host_name,
+    known_series,
+)
+from gpudash.fleet.prometheus.queries import Layout, matcher
+
+_TEXT = st.text(max_size=20)
+
+
+def row(**labels: str) -> dict[str, str]:
+    return {"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0", **labels}
+
+
+def test_both_generations_of_dcgm_have_all_fields_that_the_old_one_had() -> None:
+    (dcgm,) = (each for each in dialects() if each.name == "dcgm-exporter")
+    for field in set(FIELDS) - {"enforced_power_limit_mw"}:
+        old, new = dcgm.of(field)
+        assert old.name != new.name
+    factors = {series.name: series.factor for series in dcgm.series}
+    assert factors["DCGM_FI_DEV_FB_USED"] == 1 << 20
+    assert factors["DCGM_FI_DEV_GPU_UTIL_RATIO"] == 100
+    assert factors["DCGM_FI_DEV_SM_CLOCK_HERTZ"] == pytest.approx(1e-6)
+
+
+def test_no_name_is_in_two_dialects() -> None:
+    assert len(known_series()) == sum(len(each.series) for each in dialects())
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ([row(Hostname="a"), row(hostname="b")], ["a", "b"]),
+        ([row(instance="a:9400"), row(instance="b:9400")], ["a", "b"]),
+        ([row(instance="[::1]:9400"), row(instance="[::2]:9400")], ["::1", "::2"]),
+        (
+            [
+                row(Hostname="nvidia-dcgm-exporter-x2x", kubernetes_node="a"),
+                row(Hostname="dcgm-exporter-abcde", kubernetes_node="b"),
+            ],
+            ["a", "b"],
+        ),
+        (
+            [row(hostname="same", instance="a:1"), row(hostname="same", instance="b:1")],
+            ["a", "b"],
+        ),
+        ([row(Hostname="only")], ["only"]),
+        ([row()], [None]),
+    ],
+)
+def test_finds_the_label_that_names_hosts(rows: list[dict[str, str]], names: list[str]) -> None:
+    choice = choose_labels(rows)
+    found = [choice.host(each) for each in rows]
+    assert [each and each[1] for each in found] == names
+
+
+def test_a_setting_overrules_the_label() -> None:
+    rows = [row(Hostname="a", my="x"), row(Hostname="b", my="y")]
+    choice = choose_labels(rows, "my")
+    assert [choice.host(each) for each in rows] == [("my", "x"), ("my", "y")]
+
+
+@pytest.mark.parametrize(
+    ("labels", "person"),
+    [
+        ({"pod": "train", "namespace": "ml"}, ("ml", "ml/train", "kubernetes")),
+        ({"pod": "nvidia-dcgm-exporter-1", "namespace": "gpu-operator"}, None),
+        ({"pod": "exp-1", "job": "exp"}, None),
+        ({"hpc_job": "42"}, (None, "42", "slurm")),
+        (
+            {"pod": "exporter", "exported_pod": "train", "exported_namespace": "ml"},
+            ("ml", "ml/train", "kubernetes"),
+        ),
+    ],
+)
+def test_finds_who_has_a_gpu(labels: dict[str, str], person: tuple[str, ...] | None) -> None:
+    assert choose_labels([row(**labels)]).person(row(**labels)) == person
+
+
+def test_the_exporters_own_pod_has_no_gpu_where_another_has() -> None:
+    rows = [row(pod="dcgm", exported_pod="train"), row(pod="dcgm")]
+    choice = choose_labels(rows)
+    assert [choice.person(each) is None for each in rows] == [False, True]
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["hostname", "pod", "job", "rack"]), _TEXT)))
+def test_any_labels_are_understood_somehow(rows: list[dict[str, str]]) -> None:
+    choice = choose_labels(rows)
+    for each in rows:
+        choice.host(each)
+        choice.person(each)
+
+
+@given(st.text(min_size=1))
+def test_a_host_has_a_name(instance: str) -> None:
+    assert host_name(instance)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=1, max_size=4))
+def test_a_matcher_matches_its_values_only(values: list[str]) -> None:
+    """By Python's expressions, which take the same escapes."""
+    text = matcher("host", values)
+    assert text.startswith('host=~"')
+    assert text.endswith('"')
+    assert "\n" not in text
+    inner = re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], text[7:-1], flags=re.DOTALL)
+    expression = re.compile(inner)
+    assert all(expression.fullmatch(value) for value in values)
+    assert expression.fullmatch("".join(values) + "x") is None
+
+
+def test_asks_for_one_generation_only_where_the_other_is_not_there() -> None:
+    names = frozenset({"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"})
+    layout = Layout(names, {"dcgm-exporter": choose_labels([row(Hostname="a")])})
+    assert layout.main() == (
+        "max by (__name__, Hostname, gpu) (DCGM_FI_DEV_GPU_UTIL) or "
+        'max by (__name__, Hostname, gpu) (DCGM_FI_PROF_GR_ENGINE_ACTIVE{GPU_I_ID!=""})'
+    )
+    assert layout.field("memory_used_bytes") is None
+    assert Layout(frozenset()).identity() is None

@@ -1,0 +1,100 @@
+"""Exporters read directly: the same fleet, without a Prometheus and without a past."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudash.fleet.prometheus.client import Endpoint
+from gpudash.fleet.scrape import MAX_EXPORTERS, ScrapeSource
+from gpudash.fleet.source import Reading
+from gpudash.model.errors import UsageError
+from gpudash.model.fleet import FleetDevice
+from tests.fleet.prometheus.test_source import wait
+from tests.fleet.rig.exporters import FLEET, Host, page
+from tests.fleet.rig.faults import Faulty, faulty
+
+HOSTS = tuple(host for host in FLEET if not (host.is_down or host.is_frozen or host.cluster))
+
+
+@pytest.fixture
+def exporters() -> Iterator[list[Faulty]]:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(faulty()) for _ in HOSTS]
+        for server, host in zip(servers, HOSTS, strict=True):
+            text = page(host, time.time()).encode()
+            server.page = lambda path, text=text: text if path == "/metrics" else b""
+        yield servers
+
+
+def device(reading: Reading, host: Host, index: int) -> FleetDevice:
+    names = {host.shown, "127.0.0.1"}
+    return next(
+        each
+        for found in reading.hosts
+        if found.name in names
+        for each in found.devices
+        if each.index == index and (each.uuid or "").startswith(f"GPU-{host.name}-")
+    )
+
+
+def test_reads_every_dialect(exporters: list[Faulty]) -> None:
+    source = ScrapeSource([Endpoint(url=server.url) for server in exporters])
+    reading = wait(source, lambda reading: reading.report.answering_hosts == len(HOSTS))
+    assert reading.report.state == "ok"
+    for host in HOSTS:
+        for gpu in host.gpus:
+            if gpu.does == "lost":
+                continue
+            found = device(reading, host, gpu.index)
+            is_used = gpu.does not in ("free", "allocated-unused")
+            assert found.memory_used_bytes == (50_000 if is_used else 4) << 20
+            assert found.memory_total_bytes == 81_559 << 20
+            if not gpu.mig:
+                assert (found.gpu_utilization_percent or 0) > 5 or gpu.does != "busy"
+                assert (found.gpu_utilization_percent or 0) <= 100
+    source.close(10)
+
+
+def test_one_that_does_not_answer_is_down_and_delays_no_other(exporters: list[Faulty]) -> None:
+    exporters[0].fault = "hang"
+    exporters[1].fault = "404"
+    urls = [exporters[0].url, exporters[1].url + "/here", exporters[2].url]
+    source = ScrapeSource([Endpoint(url=url) for url in urls])
+    reading = wait(source, lambda reading: reading.report.answering_hosts == 1)
+    wait(
+        source, lambda reading: any("no exporter here" in (h.message or "") for h in reading.hosts)
+    )
+    assert reading.report.state == "ok"
+    exporters[0].is_ended.set()
+    source.close(10)
+
+
+def test_what_is_no_exporter_is_said_to_be_none() -> None:
+    with faulty() as server:
+        server.page = lambda path: b"Hello: this is not {a metric"
+        source = ScrapeSource([Endpoint(url=server.url)])
+        reading = wait(source, lambda reading: reading.report.state == "failed")
+        assert "text format" in (reading.report.message or "")
+        source.close(10)
+
+
+@given(st.text(max_size=200))
+def test_any_page_is_read_or_refused(text: str) -> None:
+    with faulty() as server:
+        server.page = lambda path: text.encode("utf-8", "replace")
+        source = ScrapeSource([Endpoint(url=server.url)])
+        reading = wait(source, lambda reading: reading.report.state != "starting")
+        assert reading.report.message
+        assert all(host.state == "down" for host in reading.hosts)
+        source.close(10)
+
+
+def test_more_than_a_handful_are_too_many() -> None:
+    with pytest.raises(UsageError, match="--prometheus"):
+        ScrapeSource([Endpoint(url="http://a")] * (MAX_EXPORTERS + 1))
