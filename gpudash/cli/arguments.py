@@ -169,6 +169,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="gpustat",
         help="print JSON: a line per interval, or one document with --once",
     )
+    text = "with --json: short lines for a slow link: no topology, short command lines"
+    add("--compact", action="store_true", help=text)
     text = f"{formats_help()}; a query as csv[,noheader][,nounits]"
     add("--format", metavar="F", help=text)
     text = "with --once: only the processes that fit, as on the screen: 'alice mem>10G'"

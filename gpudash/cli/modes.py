@@ -138,7 +138,7 @@ MODES = (
     Mode(
         "--json without --once",
         lambda options: options.json is not None,
-        _COLLECTS | {"json", "interval", "filename", "on_finding", "level"},
+        _COLLECTS | {"json", "compact", "interval", "filename", "on_finding", "level"},
         _stream,
     ),
     Mode(

@@ -113,6 +113,7 @@ class _Samples:
 
         self._gpus = gpu_selectors(options)
         self._observe = observe
+        self._is_compact = options.compact
         self._diagnosis = Diagnosis()
         self.source = open_source(
             options.demo,
@@ -127,7 +128,8 @@ class _Samples:
 
         sample = self._diagnosis.examine(self.source.sample(brief=brief))
         snapshot = select(sample, self._gpus)
-        terminal.write(wire.encode(snapshot) + b"\n")
+        encode = wire.encode_compact if self._is_compact else wire.encode
+        terminal.write(encode(snapshot) + b"\n")
         if self._observe is not None:
             self._observe(snapshot)
 

@@ -42,7 +42,22 @@ _OLD_FIELDS = (
     "enforced.power.limit,power.limit,clocks.gr,clocks.sm,clocks.mem,fan.speed"
 )
 _FIELDS = f"{_OLD_FIELDS},mig.mode.current"
-_INTERVAL = 2
+_SAMPLE = (
+    "h=$(uname -n; cat /proc/uptime /proc/loadavg 2>/dev/null; "
+    'grep -E "^(MemTotal|MemAvailable|SwapTotal|SwapFree):" /proc/meminfo 2>/dev/null; '
+    "getconf _NPROCESSORS_ONLN 2>/dev/null); "
+    f"q=$(nvidia-smi --query-gpu={_FIELDS} --format=csv,nounits 2>/dev/null) || "
+    f"q=$(nvidia-smi --query-gpu={_OLD_FIELDS} --format=csv,nounits 2>&1); "
+    'm=; case "$q" in (*Enabled*) m=$(nvidia-smi -L 2>/dev/null);; esac; '
+    "a=$(nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory "
+    "--format=csv,noheader,nounits 2>/dev/null); "
+    r'p=$(printf "%s" "$a" | cut -d, -f2 | tr -cd "0-9\n" | sort -u | tr "\n" ","); s=; '
+    '[ -z "${p%,}" ] || s=$(ps -ww -o pid= -o user:32= -o rss= -o args= -p "${p%,}" '
+    "2>/dev/null | cut -c1-400); "
+    r'printf "%s\035" gpudash-smi "$h" "$q" "$m" "$a" "$s" | tr "\n" "\036"; echo || exit'
+)
+SCRIPT = f"command -v nvidia-smi >/dev/null 2>&1 || exit 127; while :; do {_SAMPLE}; sleep 2; done"
+"""Commands of a shell, without a single quote, that print a line every few seconds."""
 
 _SCALES = {Unit.BYTE: 1 << 20, Unit.MILLIWATT: 1000}
 """From the units of nvidia-smi, MiB and watts."""
@@ -57,29 +72,8 @@ _GPU = re.compile(r"GPU (?P<index>\d+): .*\(UUID: (?P<uuid>[^)]+)\)")
 _MEMINFO = re.compile(r"(\w+):\s+(\d+) kB")
 
 
-def script(*, once: bool) -> str:
-    """Return a shell's commands, without a single quote, that print a line now and then."""
-    sample = (
-        "h=$(uname -n; cat /proc/uptime /proc/loadavg 2>/dev/null; "
-        'grep -E "^(MemTotal|MemAvailable|SwapTotal|SwapFree):" /proc/meminfo 2>/dev/null; '
-        "getconf _NPROCESSORS_ONLN 2>/dev/null); "
-        f"q=$(nvidia-smi --query-gpu={_FIELDS} --format=csv,nounits 2>/dev/null) || "
-        f"q=$(nvidia-smi --query-gpu={_OLD_FIELDS} --format=csv,nounits 2>&1); "
-        'm=; case "$q" in (*Enabled*) m=$(nvidia-smi -L 2>/dev/null);; esac; '
-        "a=$(nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory "
-        "--format=csv,noheader,nounits 2>/dev/null); "
-        'p=$(printf "%s" "$a" | cut -d, -f2 | tr -cd "0-9\\n" | sort -u | tr "\\n" ","); s=; '
-        '[ -z "${p%,}" ] || '
-        's=$(ps -ww -o pid= -o user:32= -o rss= -o args= -p "${p%,}" '
-        "2>/dev/null | cut -c1-400); "
-        r'printf "%s\035" gpudash-smi "$h" "$q" "$m" "$a" "$s" | tr "\n" "\036"; echo'
-    )
-    found = "command -v nvidia-smi >/dev/null 2>&1 || exit 127; "
-    return found + (sample if once else f"while :; do {sample} || exit; sleep {_INTERVAL}; done")
-
-
 def decode(line: bytes) -> Snapshot:
-    """Return the snapshot of a line of `script`; raises WireError for anything else."""
+    """Return the snapshot of a line of `SCRIPT`; raises WireError for anything else."""
     text = line.decode("utf-8", "surrogateescape")
     sections = text.split(_SECTION, _SECTIONS - 1)
     if len(sections) != _SECTIONS:

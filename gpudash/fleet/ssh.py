@@ -57,13 +57,21 @@ def ssh_command(
 
     `config` is ssh's -F. With `terminal` the far end has one and may ask for passwords.
     """
-    check_host(host)
+    options = _TERMINAL_OPTIONS if terminal else _OPTIONS
+    return [*_to_host(host, options, config), remote_command]
+
+
+def config_command(host: str, *, config: str | None = None) -> list[str]:
+    """Return the command that prints what ssh's configuration says of a host."""
+    return _to_host(host, ("-G",), config)
+
+
+def _to_host(host: str, options: Sequence[str], config: str | None) -> list[str]:
     ssh = shutil.which("ssh")
     if ssh is None:
         raise UsageError("ssh is not installed: --host needs OpenSSH's client (openssh-client)")
-    options = _TERMINAL_OPTIONS if terminal else _OPTIONS
     file = () if config is None else ("-F", config)
-    return [ssh, *options, *file, "--", host, remote_command]
+    return [ssh, *options, *file, "--", check_host(host)]
 
 
 def stream_command(
@@ -97,15 +105,13 @@ def gpudash_command(
 def collect_script(gpudash: str | None, *options: str) -> str:
     """Return the command of the far end: gpudash with these options, else nvidia-smi and ps.
 
-    With `--once` among the options either gives one document. What follows the command is passed
-    on to gpudash.
+    What follows the command is passed on to gpudash.
     """
-    once = "--once" in options
     return (
         f"sh -c 'echo {HELLO.decode()}; {_each_gpudash(gpudash)} "
         f"GPUDASH_CONTROLLED=1; export GPUDASH_CONTROLLED; "
         f'exec "$g" {" ".join(options)} "$@"; done; '
-        f"{remote_smi.script(once=once)}' gpudash"
+        f"{remote_smi.SCRIPT}' gpudash"
     )
 
 

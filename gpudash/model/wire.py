@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import Fault, LeftOut, Snapshot
-from gpudash.model.text import LIMIT, NAME_BYTES, SafeText, bound, clean, is_plain
+from gpudash.model.text import LIMIT, NAME_BYTES, SafeText, bound, bound_all, clean, is_plain
 
 _encoder = msgspec.json.Encoder()
 
@@ -24,6 +24,9 @@ MAX_BYTES = 8 * 1024 * 1024
 """Of a document: half of what a reader takes."""
 _NOTE_BYTES = 512
 """More than the counts of what was left out take."""
+COMPACT_COMMAND_BYTES = 200
+"""Of a command line in a compact document, which is read at the other end of a link."""
+_COMPACT_COUNT = 1024
 _SOURCE = "document"
 
 _MAX_LENGTH = 10 * LIMIT + 1
@@ -63,6 +66,45 @@ def encode(snapshot: Snapshot) -> bytes:
     if len(line) <= MAX_BYTES:
         return line
     return _encoder.encode(_shortened(snapshot, len(line) - MAX_BYTES + _NOTE_BYTES))
+
+
+def encode_compact(snapshot: Snapshot) -> bytes:
+    """Return a snapshot as a short line for a slow link, which `decode` reads as well.
+
+    Without topology, holders and what is None; command lines take `COMPACT_COMMAND_BYTES` at most,
+    and of processes and findings there are `_COMPACT_COUNT` each.
+    """
+    devices = tuple([replace(device, holders=None) for device in snapshot.devices])
+    processes = tuple(
+        [
+            replace(process, command_line=bound_all(process.command_line, COMPACT_COMMAND_BYTES))
+            if process.command_line
+            else process
+            for process in snapshot.processes[:_COMPACT_COUNT]
+        ]
+    )
+    findings = None if snapshot.findings is None else snapshot.findings[:_COMPACT_COUNT]
+    left_out = LeftOut(
+        findings=len(snapshot.findings or ()) - len(findings or ()),
+        processes=len(snapshot.processes) - len(processes),
+    )
+    short = replace(
+        snapshot,
+        topology=None,
+        devices=devices,
+        processes=processes,
+        findings=findings,
+        left_out=snapshot.left_out if left_out == LeftOut() else left_out,
+    )
+    return _encoder.encode(_without_none(msgspec.to_builtins(short, builtin_types=(datetime,))))
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_none(item) for item in value]
+    return value
 
 
 def _shortened(snapshot: Snapshot, excess: int) -> Snapshot:

@@ -45,6 +45,7 @@ PAGES = ("cluster", "hosts", "gpus", "users", "jobs", "findings")
 """The pages, by the digit that leads to them."""
 
 HostKey = tuple[str | None, str]
+_WITH_PAST = frozenset({"prometheus", "demo"})
 _STEP_SECONDS = 60.0
 """How far apart instants are that are asked for."""
 _SAME_SECONDS = 1.0
@@ -240,7 +241,7 @@ class FleetModel:
     @property
     def has_past(self) -> bool:
         """Whether a source knows instants from before it was watched."""
-        return any(source.kind == "prometheus" for source in self.snapshot.sources)
+        return any(source.kind in _WITH_PAST for source in self.snapshot.sources)
 
     # What the collector is asked for
 

@@ -26,7 +26,7 @@ _HOST_LETTERS: dict[HostState, str] = {
     "host-key": "K",
     "no-access": "P",
     "no-gpudash": "G",
-    "no-gpus": "0",
+    "no-gpus": "E",
     "garbled": "B",
 }
 _LETTERS: dict[str, str] = {
@@ -46,7 +46,7 @@ _LETTERS: dict[str, str] = {
 _FREE, _FREE_ASCII, _MISSING = "·", ".", "M"
 _COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
 _OLD_SECONDS = 120.0
-_LEGEND = "XNRFMDLAKBTPGS0h?·.lmzc"
+_LEGEND = "XNRFMDLAKBTPGSEh?·.lmzc"
 """Letters of states, the worst first."""
 _OWNERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = "+"

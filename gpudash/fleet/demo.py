@@ -1,0 +1,458 @@
+"""A simulated fleet: racks, jobs and users, and one of each thing that goes wrong.
+
+All that it shows is a function of seed, host, GPU and time, so an earlier instant or a chart is
+computed like the present.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
+from functools import lru_cache
+from hashlib import blake2b
+from math import inf, sin
+from random import Random
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpudash.fleet.source import Reading
+from gpudash.model.errors import UsageError
+from gpudash.model.fleet import (
+    ChartRequest,
+    FleetChart,
+    FleetDevice,
+    FleetHost,
+    FleetJob,
+    FleetLine,
+    FleetRequest,
+    FleetSource,
+)
+from gpudash.model.text import SafeText, clean
+
+MAX_DEVICES = 1 << 17
+
+_BLOCK, _RACK = 8, 16
+_SLOT = 6 * 3600.0
+"""How long jobs of a block of hosts run."""
+_TICK = 5.0
+_GIB, _MIB = 1 << 30, 1 << 20
+_HOUR = 3600.0
+_MEAN_OF = 32
+"""Hosts that the mean of the whole fleet is computed from in a chart."""
+
+
+class _Model(NamedTuple):
+    name: SafeText
+    memory_bytes: int
+    limit_mw: int
+    idle_mw: int
+    clock_mhz: int
+
+
+_MODELS = (
+    _Model(SafeText("NVIDIA H100 80GB HBM3"), 80 * _GIB, 700_000, 71_000, 1980),
+    _Model(SafeText("NVIDIA A100-SXM4-80GB"), 80 * _GIB, 400_000, 58_000, 1410),
+    _Model(SafeText("NVIDIA L40S"), 45 * _GIB, 350_000, 36_000, 2520),
+)
+_NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy")
+_USERS = tuple(map(SafeText, _NAMES))
+
+
+class Event(NamedTuple):
+    """Something that goes wrong on GPUs of hosts."""
+
+    kind: str
+    hosts: tuple[int, ...]
+    at: float
+    """Seconds from the start of the fleet, negative for before."""
+    gpus: tuple[int, ...] = ()
+    user: str = ""
+
+
+class _Work(NamedTuple):
+    """What a GPU has to do."""
+
+    job: FleetJob | None
+    kind: str
+    level: float
+    since: float
+
+
+_NONE = _Work(None, "free", 0.0, 0.0)
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Return hosts and GPUs a host of `fleet`, `fleet-64` or `fleet-64x8`; raises UsageError."""
+    hosts, _, gpus = text.removeprefix("fleet").removeprefix("-").partition("x")
+    if text == "fleet":
+        return 1000, 8
+    if text.startswith("fleet-") and hosts.isdecimal() and (gpus or "8").isdecimal():
+        size = int(hosts[:9]), int(gpus[:9] or 8)
+        if 0 < size[0] * size[1] <= MAX_DEVICES:
+            return size
+    raise UsageError(f"invalid --demo={clean(text, 40)!r}: expected fleet or fleet-HOSTSxGPUS")
+
+
+class DemoSource:
+    """A `Source` of simulated hosts; `events` says what goes wrong in it, a calm one has none."""
+
+    def __init__(
+        self,
+        hosts: int = 1000,
+        gpus: int = 8,
+        *,
+        seed: int = 1,
+        is_calm: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._count, self._gpus, self._seed, self._clock = hosts, gpus, seed, clock
+        self._start = clock() // 60 * 60
+        random = Random(seed)
+        self._noise = [random.uniform(-1, 1) for _ in range(4096)]
+        self._wave = [sin(i * 6.2831853 / 1024) for i in range(1024)]
+        self._is_calm = is_calm
+        self.events: tuple[Event, ...] = () if is_calm else _events(hosts, gpus)
+        self._by_host: dict[int, list[Event]] = {}
+        for event in self.events:
+            for host in _block(event.hosts[0]) if event.kind == "straggler" else event.hosts:
+                self._by_host.setdefault(host, []).append(event)
+        self._work = lru_cache(4 * hosts + 64)(self._work_of)
+        self._job = lru_cache(4 * hosts + 64)(self._job_of)
+        digits = max(2, len(str(hosts)))
+        self._names = [SafeText(f"gpu{host + 1:0{digits}d}") for host in range(hosts)]
+        self._racks = [SafeText(f"r{host // _RACK + 1:02d}") for host in range(hosts)]
+        self._uuids = [self._uuid(f"GPU-{h}-{g}") for h in range(hosts) for g in range(gpus)]
+        self._request = FleetRequest()
+
+    def descriptors(self) -> Iterable[int]:
+        """Return nothing: it never has to be waited for."""
+        return ()
+
+    def due_in(self) -> float:
+        """Return infinity: nothing is ever due."""
+        return inf
+
+    def ask(self, request: FleetRequest) -> None:
+        """Show another instant, and the past of metrics."""
+        self._request = request
+
+    def advance(self) -> None:
+        """Do nothing: what is known follows from the time."""
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        """Do nothing: it has started nothing."""
+
+    def read(self) -> Reading:
+        """Return all hosts as they are now, or were at the instant that was asked for."""
+        at = self._request.at
+        now = self._clock() if at is None else at.timestamp()
+        hosts = tuple([self._host(host, now) for host in range(self._count)])
+        jobs = {work.job.id: work for h in range(self._count) for work in self._works(h, now)
+                if work.job is not None}  # fmt: skip
+        report = FleetSource(
+            kind="demo",
+            name=SafeText(f"simulated, {self._count} x {self._gpus}"),
+            age_seconds=0.0,
+            answering_hosts=sum(host.state == "ok" for host in hosts),
+            expected_hosts=self._count,
+        )
+        return Reading(
+            report=report,
+            hosts=hosts,
+            jobs=tuple([_running(work, now) for work in jobs.values()]),
+            at=at,
+            charts=tuple(self._chart(request, now) for request in self._request.charts),
+        )
+
+    # Who works on what
+
+    def _uuid(self, text: str) -> SafeText:
+        digest = blake2b(f"{self._seed}/{text}".encode(), digest_size=16).hexdigest()
+        parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:])
+        return SafeText(f"{text[:3]}-{'-'.join(parts)}")
+
+    def _job_of(self, key: str, kind: str, hosts: range, gpus: int, user: str) -> FleetJob:
+        """Return a job by what identifies it."""
+        dice = Random(f"{self._seed}/{key}")
+        names = {"infer": "serve", "dev": "notebook"}
+        return FleetJob(
+            id=SafeText(str(100_000 + dice.randrange(800_000))),
+            name=SafeText(f"{names.get(kind, 'train')}-{dice.randrange(1 << 16):04x}"),
+            user=SafeText(user or dice.choice(_USERS)),
+            partition=SafeText("debug" if kind == "dev" else "gpu"),
+            state=SafeText("RUNNING"),
+            hosts=tuple(self._names[hosts.start : hosts.stop]),
+            devices=gpus,
+            limit_seconds=48 * _HOUR,
+        )
+
+    def _works(self, host: int, now: float) -> Sequence[_Work]:
+        block = host // _BLOCK
+        phase = (block * 7919 % 97) / 97 * _SLOT
+        slot = int((now + phase) // _SLOT)
+        live = sum(self._start + event.at <= now for event in self._by_host.get(host, ()))
+        return self._work(host, slot, slot * _SLOT - phase, live)
+
+    def _work_of(self, host: int, slot: int, since: float, _live: int) -> Sequence[_Work]:
+        """Return what each GPU of a host does in a slot; `_live` changes when an event begins."""
+        work = self._planned(host, slot, since)
+        for event in self._by_host.get(host, ())[:_live]:
+            at = self._start + event.at
+            if event.kind in ("held", "unused", "kept-alive"):
+                key = f"{event.kind}/{host}"
+                one = range(host, host + 1)
+                job = self._job(key, event.kind, one, len(event.gpus), event.user)
+                for gpu in event.gpus:
+                    work[gpu] = _Work(job, event.kind, 1.0, at)
+            elif event.kind == "straggler":
+                hosts = _block(event.hosts[0])
+                job = self._job("straggler", "train", hosts, len(hosts) * self._gpus, "")
+                work = [_Work(job, "train", 0.97, at)] * self._gpus
+            elif event.kind == "fragmented":
+                work[: self._gpus // 2] = [_NONE._replace(since=at)] * (self._gpus // 2)
+            elif event.kind == "draining":
+                work = [_NONE._replace(since=at)] * self._gpus
+        return work
+
+    def _planned(self, host: int, slot: int, since: float) -> list[_Work]:
+        block, first = host // _BLOCK, host // _BLOCK * _BLOCK
+        dice = Random(f"{self._seed}/{block}/{slot}")
+        mode, level = dice.random(), 0.86 + dice.random() / 10
+        if mode < 0.4 and first + _BLOCK <= self._count:
+            hosts = range(first, first + _BLOCK)
+            job = self._job(f"b{block}/{slot}", "train", hosts, _BLOCK * self._gpus, "")
+            return [_Work(job, "train", level, since)] * self._gpus
+        own = Random(f"{self._seed}/{host}/{slot}/h")
+        if mode < 0.75 or self._is_calm:
+            if own.random() < 0.04:
+                return [_NONE._replace(since=since)] * self._gpus
+            kind = "infer" if own.random() < 0.33 else "train"
+            job = self._job(f"h{host}/{slot}", kind, range(host, host + 1), self._gpus, "")
+            return [_Work(job, kind, 0.6 + own.random() / 3, since)] * self._gpus
+        work: list[_Work] = []
+        while len(work) < self._gpus:
+            width = min(own.choice((1, 2)), self._gpus - len(work))
+            if own.random() < 0.15:
+                work += [_NONE._replace(since=since)] * width
+                continue
+            kind = own.choice(("train", "infer", "dev"))
+            key = f"g{host}/{slot}/{len(work)}"
+            job = self._job(key, kind, range(host, host + 1), width, "")
+            work += [_Work(job, kind, 0.5 + own.random() / 2, since)] * width
+        return work
+
+    # Numbers
+
+    def _host(self, host: int, now: float) -> FleetHost:
+        events = [e for e in self._by_host.get(host, ()) if self._start + e.at <= now]
+        kinds = {event.kind: event for event in events}
+        silent = kinds.get("down") or kinds.get("frozen")
+        seen = now if silent is None else self._start + silent.at
+        seen = seen // _TICK * _TICK
+        message = None if silent is None else _MESSAGES[silent.kind]
+        return FleetHost(
+            name=self._names[host],
+            group=self._racks[host],
+            state="ok" if silent is None else "down" if silent.kind == "down" else "stale",
+            message=message,
+            age_seconds=now - seen,
+            expected_devices=self._gpus,
+            driver_version=SafeText("535.247.01" if "skew" in kinds else "550.163.01"),
+            cpu_percent=round(30 + 20 * self._noise[(host * 37 + int(seen)) & 4095], 1),
+            memory_used_bytes=(220 + host % 90) * _GIB,
+            memory_total_bytes=1024 * _GIB,
+            drain_reason=_MESSAGES["draining"] if "draining" in kinds else None,
+            devices=tuple(self._devices(host, seen, events)),
+        )
+
+    def _devices(self, host: int, now: float, events: Sequence[Event]) -> list[FleetDevice]:
+        works = self._works(host, now)
+        if not events and host % 50 != 17:
+            return [self._device(host, g, now, works[g], ()) for g in range(self._gpus)]
+        devices = []
+        for gpu, work in enumerate(works):
+            flags = [e.kind for e in events if gpu in e.gpus and host in e.hosts]
+            device = self._device(host, gpu, now, work, flags)
+            devices += self._divided(device) if not events and not gpu else [device]
+        return devices
+
+    def _divided(self, gpu: FleetDevice) -> list[FleetDevice]:
+        """Return a GPU in two MIG instances, for which the driver reports no utilization."""
+        half = replace(
+            gpu,
+            name=SafeText(f"{gpu.name} MIG 3g.40gb"),
+            parent_uuid=gpu.uuid,
+            gpu_utilization_percent=None,
+            memory_used_bytes=(gpu.memory_used_bytes or 0) // 2,
+            memory_total_bytes=(gpu.memory_total_bytes or 0) // 2,
+            temperature_celsius=None,
+            power_usage_mw=None,
+            enforced_power_limit_mw=None,
+            idle_seconds=None,
+        )
+        halves = [
+            replace(half, index=number, uuid=self._uuid(f"MIG-{gpu.uuid}-{number}"))
+            for number in (1, 2)
+        ]
+        return [replace(gpu, gpu_utilization_percent=None, idle_seconds=None), *halves]
+
+    def _device(
+        self, host: int, gpu: int, now: float, work: _Work, flags: Sequence[str]
+    ) -> FleetDevice:
+        model = _MODELS[(0, 0, 0, 1, 0, 2)[host // _RACK % 6]]
+        uuid = self._uuids[host * self._gpus + gpu]
+        if "lost" in flags:
+            return FleetDevice(index=gpu, uuid=uuid, name=model.name, state="lost")
+        kind, level = work.kind, work.level
+        tick = int(now // _TICK)
+        noise = self._noise[(host * 131 + gpu * 17 + tick * 29) & 4095]
+        wave = self._wave[(tick * 5 + host * 37 + gpu * 11) & 1023]
+        percent, share, tensor, dram = _LOADS[kind]
+        used, clock, limit, degrees = 0.0, model.clock_mhz, model.limit_mw, 0
+        if percent:
+            spread = 0 if kind == "kept-alive" else 4 * wave + 4 * noise
+            used = max(6.0, min(100.0, round(percent * level + spread)))
+            tensor, dram = tensor * level, dram * level
+        elif kind == "free":
+            clock = 345
+        power = model.idle_mw + (limit - model.idle_mw) * (0.2 + 1.1 * tensor) * used / 100
+        if kind == "kept-alive":
+            power = model.idle_mw + 0.16 * (limit - model.idle_mw)
+        if "straggler" in flags:
+            clock, limit, power = clock * 71 // 100, limit * 7 // 10, limit * 0.69
+        if "hot" in flags:
+            clock, degrees, power = clock * 62 // 100, 28, power * 0.8
+        power = min(power + 900 * noise, limit)
+        job = work.job
+        return FleetDevice(
+            index=gpu,
+            uuid=uuid,
+            name=model.name,
+            gpu_utilization_percent=used,
+            sm_active_percent=round(used * 0.9, 1),
+            tensor_active_percent=round(100 * tensor, 1),
+            dram_active_percent=round(100 * dram, 1),
+            memory_used_bytes=int(model.memory_bytes * share) or 4 * _MIB,
+            memory_total_bytes=model.memory_bytes,
+            temperature_celsius=int(28 + 36 * power / model.limit_mw + 2 * wave) + degrees,
+            power_usage_mw=int(power),
+            enforced_power_limit_mw=limit,
+            sm_clock_mhz=clock,
+            xid=74 if "xid" in flags else None,
+            users=() if job is None or job.user is None else (job.user,),
+            job=None if job is None else job.id,
+            idle_seconds=None if used else max(0.0, now - work.since),
+        )
+
+    # The past
+
+    def _chart(self, request: ChartRequest, end: float) -> FleetChart:
+        """Return the past of a metric, computed like the present."""
+        step = request.span_seconds / (request.points - 1)
+        times = [end - step * (request.points - 1 - i) for i in range(request.points)]
+        names = set(request.hosts)
+        chosen = [host for host in range(self._count) if self._names[host] in names]
+        if not names:
+            chosen = list(range(0, self._count, -(-self._count // _MEAN_OF)))
+        lines: dict[tuple[int, int], list[float | None]] = {}
+        for moment in times:
+            known = {host: self._values(host, moment, request.metric) for host in chosen}
+            if not names:
+                known = {-1: [value for values in known.values() for value in values]}
+            for host, values in known.items():
+                if request.by_device and names:
+                    for gpu, value in enumerate(values):
+                        lines.setdefault((host, gpu), []).append(value)
+                else:
+                    lines.setdefault((host, -1), []).append(_mean(values))
+        return FleetChart(
+            metric=request.metric,
+            span_seconds=request.span_seconds,
+            by_device=request.by_device,
+            end=datetime.fromtimestamp(end, timezone.utc),
+            step_seconds=step,
+            lines=tuple(
+                FleetLine(
+                    host=None if host < 0 else self._names[host],
+                    uuid=None if gpu < 0 else self._uuids[host * self._gpus + gpu],
+                    index=None if gpu < 0 else gpu,
+                    values=tuple(values),
+                )
+                for (host, gpu), values in lines.items()
+            ),
+        )
+
+    def _values(self, host: int, moment: float, metric: str) -> list[float | None]:
+        devices = self._host(host, moment).devices
+        values = [getattr(each, metric, None) for each in devices if each.parent_uuid is None]
+        return [value if isinstance(value, (int, float)) else None for value in values]
+
+
+def _block(host: int) -> range:
+    """Return the hosts that jobs span of which this is one."""
+    first = host // _BLOCK * _BLOCK
+    return range(first, first + _BLOCK)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _running(work: _Work, now: float) -> FleetJob:
+    assert work.job is not None
+    return replace(work.job, elapsed_seconds=max(0.0, now - work.since))
+
+
+_MESSAGES = {
+    "down": SafeText("No route to host"),
+    "frozen": SafeText("its exporter repeats the same values: even the power never changes"),
+    "draining": SafeText("XID 79 on GPU 5, ticket 4711"),
+}
+_LOADS = {
+    "train": (100.0, 0.85, 0.62, 0.5),
+    "infer": (62.0, 0.8, 0.2, 0.25),
+    "dev": (45.0, 0.3, 0.06, 0.08),
+    "kept-alive": (100.0, 0.03, 0.0004, 0.006),
+    "held": (0.0, 0.7, 0.0, 0.0),
+    "unused": (0.0, 0.0, 0.0, 0.0),
+    "free": (0.0, 0.0, 0.0, 0.0),
+}
+"""Utilization in percent, and as shares memory, tensor and DRAM activity at full load."""
+
+
+def _events(hosts: int, gpus: int) -> tuple[Event, ...]:
+    """Return one of each, at other hosts each; a small fleet has those that fit."""
+    whole, last = tuple(range(gpus)), gpus - 1
+    taken: set[int] = set()
+
+    def some(share: float, count: int = 1, size: int = 1) -> tuple[int, ...]:
+        first = int(share * hosts) // size * size
+        found = tuple(range(first, first + count))
+        if found[-1] >= hosts or not taken.isdisjoint(found):
+            return ()
+        taken.update(found)
+        return found
+
+    block = some(0.02, _BLOCK, _BLOCK)
+    events = [
+        Event("straggler", block[5:6], -5 * _HOUR, (min(3, last),)),
+        Event("xid", some(0.36, 4, _RACK), -25 * 60, (min(2, last),)),
+        Event("lost", some(0.31), -40 * 60, (last,)),
+        Event("lost", some(0.33), 120, (0,)),
+        Event("down", some(0.42), -15 * 60),
+        Event("frozen", some(0.45), -20 * 60),
+        Event("hot", some(0.48), -_HOUR, (min(4, last),)),
+        Event("kept-alive", some(0.51), -9 * _HOUR, whole[: gpus // 2 or 1], "mallory"),
+        Event("unused", some(0.54), -8 * _HOUR, whole, "walter"),
+        Event("skew", some(0.57, 3), -30 * 24 * _HOUR),
+        Event("fragmented", some(0.62, 40), -3 * _HOUR),
+        Event("draining", some(0.7), -2 * _HOUR),
+    ]
+    counts = {"alice": gpus, "bob": gpus // 2, "carol": gpus // 4, "dave": 1, "erin": 1}
+    for i, (user, count) in enumerate(counts.items()):
+        gone = -(2 + 3 * i) * _HOUR
+        events.append(Event("held", some(0.75 + 0.04 * i), gone, whole[: count or 1], user))
+    return tuple(event for event in events if event.hosts)

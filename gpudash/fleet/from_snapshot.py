@@ -1,0 +1,136 @@
+"""The snapshot of one host -> what is known of it among many hosts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from gpudash.analysis.health.engine import findings_by_device
+from gpudash.analysis.health.rules import RULES_BY_ID
+from gpudash.analysis.usage import device_states
+from gpudash.model.device import Device
+from gpudash.model.fleet import FleetDevice, FleetHost
+from gpudash.model.snapshot import Finding, Snapshot
+from gpudash.model.state import HELD
+from gpudash.model.text import NAME_BYTES, SafeText, bound
+
+_XID_SECONDS = 3600.0
+_MAX_USERS = 64
+
+
+class HostReader:
+    """Reads the snapshots of one host, one after the other."""
+
+    def __init__(self, name: SafeText, group: SafeText | None) -> None:
+        self._name, self._group = name, group
+        self._idle_since: dict[str, float] = {}
+
+    def read_nothing(self) -> FleetHost:
+        """Return a host of which only the name is known."""
+        return FleetHost(name=self._name, group=self._group, state="connecting")
+
+    def forget(self) -> None:
+        """Forget since when GPUs are idle: nothing is known of what they did meanwhile."""
+        self._idle_since.clear()
+
+    def read(self, snapshot: Snapshot, now: float) -> FleetHost:
+        """Return what is known of the host; `now` is of any clock that counts seconds.
+
+        A name that it gives itself does not count: it is the one that it was asked by.
+        """
+        findings = findings_by_device(snapshot)
+        states = device_states(snapshot, findings)
+        users, jobs = _holders(snapshot)
+        host = snapshot.host
+        devices = []
+        for device in snapshot.devices:
+            held = _held_seconds(findings.get(device.key, ()))
+            job = jobs.get(device.uuid, ())
+            devices.append(
+                FleetDevice(
+                    index=device.index,
+                    uuid=device.uuid,
+                    parent_uuid=device.parent_uuid,
+                    name=device.name and bound(device.name, NAME_BYTES),
+                    state=device.state,
+                    status=states[device.key].word,
+                    gpu_utilization_percent=device.gpu_utilization_percent,
+                    sm_active_percent=device.sm_active_percent,
+                    tensor_active_percent=device.tensor_active_percent,
+                    dram_active_percent=device.dram_active_percent,
+                    memory_used_bytes=device.memory_used_bytes,
+                    memory_total_bytes=device.memory_total_bytes,
+                    temperature_celsius=device.temperature_celsius,
+                    power_usage_mw=device.power_usage_mw,
+                    enforced_power_limit_mw=device.enforced_power_limit_mw,
+                    sm_clock_mhz=device.sm_clock_mhz,
+                    xid=_recent_xid(device, snapshot),
+                    users=tuple(sorted(users.get(device.uuid, ()))[:_MAX_USERS]),
+                    job=next(iter(job)) if len(job) == 1 else None,
+                    idle_seconds=self._idle(device, held, now),
+                )
+            )
+        return FleetHost(
+            name=self._name,
+            group=self._group,
+            driver_version=host.driver_version,
+            cpu_percent=host.cpu_percent,
+            memory_used_bytes=host.memory_used_bytes,
+            memory_total_bytes=host.memory_total_bytes,
+            devices=tuple(devices),
+        )
+
+    def _idle(self, device: Device, held: float | None, now: float) -> float | None:
+        """Return how long a device has not computed, at least; None if it does or is not known."""
+        if device.gpu_utilization_percent != 0:
+            self._idle_since.pop(device.key, None)
+            return None if device.gpu_utilization_percent else held
+        return max(held or 0.0, now - self._idle_since.setdefault(device.key, now))
+
+
+def _holders(
+    snapshot: Snapshot,
+) -> tuple[Mapping[str | None, set[SafeText]], Mapping[str | None, set[SafeText]]]:
+    """Return users and Slurm jobs by device; a GPU has those of its instances, too."""
+    parents: dict[str | None, SafeText | None] = {
+        device.uuid: device.parent_uuid for device in snapshot.devices
+    }
+    users: dict[str | None, set[SafeText]] = defaultdict(set)
+    jobs: dict[str | None, set[SafeText]] = defaultdict(set)
+    for process in snapshot.processes:
+        for share in process.devices:
+            if share.type == "G" or share.uuid is None:
+                continue
+            for uuid in filter(None, (share.uuid, parents.get(share.uuid))):
+                if process.username is not None:
+                    users[uuid].add(bound(process.username, NAME_BYTES))
+                if process.job is not None and process.job.kind == "slurm":
+                    jobs[uuid].add(bound(process.job.id, NAME_BYTES))
+    for lease in snapshot.leases:
+        for uuid in filter(None, (lease.uuid, parents.get(lease.uuid))):
+            if lease.username is not None:
+                users[uuid].add(bound(lease.username, NAME_BYTES))
+    return users, jobs
+
+
+def _held_seconds(findings: Sequence[Finding]) -> float | None:
+    """Return how long a device has been held idle by the findings of its own host."""
+    times = [
+        finding.held_seconds
+        for finding in findings
+        if finding.held_seconds is not None
+        and (rule := RULES_BY_ID.get(finding.rule)) is not None
+        and rule.status is HELD
+    ]
+    return max(times, default=None)
+
+
+def _recent_xid(device: Device, snapshot: Snapshot) -> int | None:
+    """Return the last XID of the last hour, by the clock of its host."""
+    since = snapshot.taken_at.timestamp() - _XID_SECONDS
+    codes = [
+        event.code
+        for event in device.xid_events or ()
+        if event.code is not None and event.seen_at >= since
+    ]
+    return codes[-1] if codes else None

@@ -1,0 +1,251 @@
+"""Many hosts over ssh: as many at once as their servers, jump hosts and this machine take.
+
+Up to `Pacing.streams` hosts are streamed, each by an ssh of its own. More are swept: each in turn
+is connected for two documents. A server of the default MaxStartups refuses the eleventh handshake
+at once, and jump hosts see all of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import select
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import count
+from math import inf
+
+from msgspec import Struct
+
+from gpudash.feed.collector import CollectorProcess, reap
+from gpudash.fleet import ssh
+from gpudash.fleet.source import Reading
+from gpudash.fleet.ssh_host import Clock, Limits, SshHost, boot_clock, jump_of, start
+from gpudash.model.fleet import FleetRequest, FleetSource, SourceState
+from gpudash.model.text import clean
+
+_ANSWERING = frozenset({"ok", "no-gpus"})
+_SWEPT_DOCUMENTS = 2
+"""Rates are those between two samples."""
+_BLOCKED_SECONDS = 0.1
+_MAX_SHOWN = 100
+_MAX_CONFIG_LINES = 1024
+
+
+class Pacing(Struct, frozen=True, kw_only=True):
+    """How many connections there are at once."""
+
+    streams: int = 64
+    """Hosts that stay connected, if there are no more."""
+    swept: int = 16
+    """Connections at once where there are more."""
+    sweep_seconds: float = 30.0
+    """Between two connections to a host that is swept."""
+    handshakes: int = 8
+    """Connections being made at once."""
+    per_jump: int = 4
+    """Of these through the same jump host."""
+    handshake_seconds: float = 1.0
+    """After which one that is silent no longer holds others up."""
+    lookup_seconds: float = 5.0
+    """For `ssh -G`, which may look up names."""
+
+
+class SshSource:
+    """A source of hosts: see `fleet.source.Source`. Raises UsageError where there is no ssh."""
+
+    def __init__(
+        self,
+        hosts: Mapping[str, str | None],
+        *,
+        interval: float = 2.0,
+        config: str | None = None,
+        gpudash: str | None = None,
+        limits: Limits | None = None,
+        pacing: Pacing | None = None,
+        clock: Clock = boot_clock,
+    ) -> None:
+        """Read these hosts, each with its group; `config` is ssh's -F.
+
+        `gpudash` is its path at the far ends where it is not on the PATH.
+        """
+        self._pacing, self._clock, self._config = pacing or Pacing(), clock, config
+        self._is_swept = len(hosts) > self._pacing.streams
+        self._capacity = self._pacing.swept if self._is_swept else self._pacing.streams
+        script = ssh.collect_script(gpudash, "--json", "--compact", "--interval", f"{interval:g}")
+        seconds = self._pacing.sweep_seconds if self._is_swept else interval
+        self._hosts = [
+            SshHost(
+                name,
+                group,
+                ssh.ssh_command(name, script, config=config),
+                interval=seconds,
+                limits=limits or Limits(),
+                clock=clock,
+            )
+            for name, group in hosts.items()
+        ]
+        self._is_own_session = _has_terminal()
+        self._running: list[SshHost] = []
+        self._order = count()
+        self._waiting = [(host.due, next(self._order), host) for host in self._hosts]
+        self._is_blocked = False
+        self._lookups: dict[SshHost, tuple[CollectorProcess, float, list[bytes]]] = {}
+        # Nobody waits at a jump host that few hosts are behind.
+        few = len(self._hosts) <= self._pacing.per_jump
+        self._looked_up: set[SshHost] = set(self._hosts) if few else set()
+        names = ", ".join(list(hosts)[:3]) + (", ..." if len(hosts) > 3 else "")
+        self._name = clean(names, _MAX_SHOWN)
+
+    def descriptors(self) -> Iterable[int]:
+        """Return what can be read when there is something to do."""
+        yield from (each.descriptor for each, _, _ in self._lookups.values())
+        for host in self._running:
+            if (descriptor := host.descriptor) is not None:
+                yield descriptor
+
+    def due_in(self) -> float:
+        """Return after how many seconds `advance` has something to do, infinity for never."""
+        times = [host.due_in() for host in self._running]
+        if self._is_blocked or self._lookups:
+            times.append(_BLOCKED_SECONDS)
+        elif self._waiting and self._has_room():
+            times.append(max(0.0, self._waiting[0][0] - self._clock()))
+        return min(times, default=inf)
+
+    def ask(self, request: FleetRequest) -> None:
+        """Do nothing: ssh knows no past."""
+
+    def retry(self) -> None:
+        """Connect all hosts that are not connected, also those that refused the login."""
+        for host in self._hosts:
+            host.retry()
+        idle = [host for host in self._hosts if not (host.is_running or host in self._lookups)]
+        self._waiting = [(host.due, next(self._order), host) for host in idle]
+        heapq.heapify(self._waiting)
+
+    def advance(self) -> None:
+        """Read what has arrived, start what is due."""
+        ready = _readable(self.descriptors())
+        self._advance_lookups()
+        still = []
+        for host in self._running:
+            host.advance(is_ready=host.descriptor in ready)
+            if self._is_swept and host.documents >= _SWEPT_DOCUMENTS:
+                host.disconnect(host.started_at + self._pacing.sweep_seconds)
+            if host.is_running:
+                still.append(host)
+            else:
+                self._wait_for(host)
+        self._running = still
+        self._start_due()
+
+    def read(self) -> Reading:
+        """Return what is known now; never waits."""
+        hosts = tuple([host.read() for host in self._hosts])
+        answering = sum(1 for host in hosts if host.state in _ANSWERING)
+        ages = [host.age_seconds for host in hosts if host.age_seconds is not None]
+        state: SourceState = "ok"
+        if not answering:
+            is_starting = any(host.state == "connecting" for host in hosts)
+            state = "stale" if ages else "starting" if is_starting else "failed"
+        report = FleetSource(
+            kind="ssh",
+            name=self._name,
+            state=state,
+            message=clean("no host answers") if state == "failed" else None,
+            age_seconds=min(ages, default=None),
+            answering_hosts=answering,
+            expected_hosts=len(hosts),
+        )
+        return Reading(report=report, hosts=hosts)
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        """Kill every ssh; waits so long at most for their deaths."""
+        for host in self._running:
+            host.close()
+        for process, _, _ in self._lookups.values():
+            process.abandon()
+        self._running, self._waiting = [], []
+        self._lookups.clear()
+        reap(wait_seconds)
+
+    def _has_room(self) -> bool:
+        return len(self._running) + len(self._lookups) < self._capacity
+
+    def _wait_for(self, host: SshHost) -> None:
+        if host.due < inf:
+            heapq.heappush(self._waiting, (host.due, next(self._order), host))
+
+    def _start_due(self) -> None:
+        """Connect the hosts that are due, as far as there is room for them."""
+        now = self._clock()
+        fresh = [
+            host
+            for host in self._running
+            if not host.has_answered and now - host.started_at < self._pacing.handshake_seconds
+        ]
+        free = self._pacing.handshakes - len(fresh) - len(self._lookups)
+        behind = Counter(host.jump for host in self._running if not host.has_answered)
+        held_up = []
+        while self._waiting and self._waiting[0][0] <= now and free > 0 and self._has_room():
+            entry = heapq.heappop(self._waiting)
+            host = entry[2]
+            if host not in self._looked_up:
+                self._look_up(host)
+            elif host.jump is not None and behind[host.jump] >= self._pacing.per_jump:
+                held_up.append(entry)
+                continue
+            else:
+                behind[host.jump] += 1
+                self._connect(host)
+            free -= 1
+        for entry in held_up:
+            heapq.heappush(self._waiting, entry)
+        self._is_blocked = bool(self._waiting) and self._waiting[0][0] <= now and self._has_room()
+
+    def _connect(self, host: SshHost) -> None:
+        host.connect(is_own_session=self._is_own_session)
+        if host.is_running:
+            self._running.append(host)
+        else:
+            self._wait_for(host)
+
+    def _look_up(self, host: SshHost) -> None:
+        """Let ssh find out what a host is reached through."""
+        self._looked_up.add(host)
+        try:
+            process = start(
+                ssh.config_command(host.name, config=self._config),
+                is_own_session=self._is_own_session,
+            )
+        except OSError:
+            self._connect(host)
+        else:
+            self._lookups[host] = (process, self._clock(), [])
+
+    def _advance_lookups(self) -> None:
+        for host, (process, began, lines) in list(self._lookups.items()):
+            found, has_ended = process.read()
+            lines.extend(found[: _MAX_CONFIG_LINES - len(lines)])
+            if has_ended or self._clock() - began > self._pacing.lookup_seconds:
+                host.jump = jump_of(lines)
+                process.abandon()
+                del self._lookups[host]
+                self._wait_for(host)
+
+
+def _readable(descriptors: Iterable[int]) -> set[int | None]:
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(0)}
+
+
+def _has_terminal() -> bool:
+    """Whether this process has a terminal that a child could ask for a password."""
+    with suppress(OSError):
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY))
+        return True
+    return False

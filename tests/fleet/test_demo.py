@@ -1,0 +1,98 @@
+"""The simulated fleet."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from gpudash.fleet.demo import DemoSource, parse_size
+from gpudash.model.errors import UsageError
+from gpudash.model.fleet import ChartRequest, FleetRequest, FleetSnapshot, decode, encode
+
+NOW = 1_800_000_000.0
+
+
+def demo(hosts: int = 128, *, is_calm: bool = False, at: list[float] | None = None) -> DemoSource:
+    moment = at or [NOW]
+    return DemoSource(hosts, 8, is_calm=is_calm, clock=lambda: moment[0])
+
+
+def test_same_instant_is_the_same_fleet() -> None:
+    assert demo().read() == demo().read()
+
+
+def test_fits_the_document() -> None:
+    reading = demo().read()
+    snapshot = FleetSnapshot(
+        taken_at=datetime.fromtimestamp(NOW, timezone.utc), hosts=reading.hosts, jobs=reading.jobs
+    )
+    assert decode(encode(snapshot)) == snapshot
+
+
+def test_calm_fleet_answers_in_full() -> None:
+    hosts = demo(is_calm=True).read().hosts
+    assert {host.state for host in hosts} == {"ok"}
+    assert {device.state for host in hosts for device in host.devices} == {"ok"}
+
+
+def test_events_show() -> None:
+    source = demo(1000)
+    hosts = source.read().hosts
+    kinds = {event.kind: event for event in source.events}
+    assert hosts[kinds["down"].hosts[0]].state == "down"
+    assert hosts[kinds["frozen"].hosts[0]].state == "stale"
+    assert {device.xid for device in hosts[kinds["xid"].hosts[0]].devices} == {None, 74}
+    lost = next(event for event in source.events if event.kind == "lost" and event.at < 0)
+    assert hosts[lost.hosts[0]].devices[lost.gpus[0]].state == "lost"
+
+
+def test_event_of_the_future_happens_later() -> None:
+    moment = [NOW]
+    source = demo(1000, at=moment)
+    event = next(event for event in source.events if event.at > 0)
+    device = source.read().hosts[event.hosts[0]].devices[event.gpus[0]]
+    moment[0] += event.at + 60
+    later = source.read().hosts[event.hosts[0]].devices[event.gpus[0]]
+    assert (device.state, later.state) == ("ok", "lost")
+
+
+def test_shows_an_earlier_instant() -> None:
+    source = demo(1000)
+    source.ask(FleetRequest(at=datetime.fromtimestamp(NOW - 30 * 24 * 3600, timezone.utc)))
+    assert {host.state for host in source.read().hosts} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "lines"),
+    [
+        (ChartRequest(metric="gpu_utilization_percent", points=5), 1),
+        (ChartRequest(metric="power_usage_mw", hosts=("gpu001", "gpu002"), points=5), 2),
+        (ChartRequest(metric="xid", hosts=("gpu001",), by_device=True, points=5), 8),
+    ],
+)
+def test_draws_charts(request_: ChartRequest, lines: int) -> None:
+    source = demo()
+    source.ask(FleetRequest(charts=(request_,)))
+    (chart,) = source.read().charts
+    assert [len(line.values) for line in chart.lines] == [5] * lines
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("fleet", (1000, 8)), ("fleet-64", (64, 8)), ("fleet-3x2", (3, 2))]
+)
+def test_size(text: str, size: tuple[int, int]) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["fleet-", "fleet-0x8", "fleet-1x2x3", "fleet-99999999", "flot"])
+def test_refuses_an_impossible_size(text: str) -> None:
+    with pytest.raises(UsageError, match="fleet-HOSTSxGPUS"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(("hosts", "gpus"), [(1, 1), (2, 2), (17, 4), (70, 16)])
+def test_any_size_can_be_read(hosts: int, gpus: int) -> None:
+    reading = DemoSource(hosts, gpus, clock=lambda: NOW).read()
+    assert len(reading.hosts) == hosts
+    assert all(host.devices for host in reading.hosts)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from gpudash.fleet.summary import brief, host_rows, is_whole_and_free, totals
+from gpudash.model.fleet import HOST_STATES, HostState
+from gpudash.model.state import BUSY, FREE, HELD, LOST, UNKNOWN
+from tests.tui.fleet.many import device, fleet, host
+
+
+def test_gpus_are_counted_by_what_they_do() -> None:
+    (row,) = host_rows(fleet((host(0, "busy", "busy", "held idle", "free", "LOST"),)))
+    assert [row.count(state) for state in (BUSY, HELD, FREE, LOST)] == [2, 1, 1, 1]
+    assert (row.problem, row.level) == (LOST, "critical")
+
+
+def test_instances_are_no_gpus() -> None:
+    gpu = device(0, "busy")
+    instance = device(0, "busy", parent_uuid=gpu.uuid)
+    (row,) = host_rows(fleet((host(0, devices=(gpu, instance), expected_devices=1),)))
+    assert (row.gpus, row.missing, len(row.devices)) == (1, 0, 2)
+
+
+@pytest.mark.parametrize("state", [state for state in HOST_STATES if state != "ok"])
+def test_what_does_not_answer_is_unknown_and_neither_busy_nor_free(state: HostState) -> None:
+    sums = totals(host_rows(fleet((host(0, "free", "busy", state=state), host(1, "busy")))))
+    assert sums.counts == {BUSY.word: 1, UNKNOWN.word: 2}
+    assert (sums.hosts, sums.answering, sums.utilization) == (2, 1, 90.0)
+    assert not sums.whole
+
+
+def test_a_value_that_no_gpu_reports_is_unknown() -> None:
+    bare = device(
+        0,
+        "unknown",
+        gpu_utilization_percent=None,
+        memory_used_bytes=None,
+        power_usage_mw=None,
+        temperature_celsius=None,
+    )
+    (row,) = host_rows(fleet((host(0, devices=(bare,)),)))
+    assert (row.utilization, row.memory_used_bytes, row.power_mw, row.temperature) == (None,) * 4
+
+
+def test_missing_gpus_count_as_expected() -> None:
+    rows = host_rows(fleet((host(0, "free", "free"),)))
+    assert rows[0].missing == 6
+    assert not is_whole_and_free(rows[0])
+    sums = totals(rows)
+    assert (sums.gpus, sums.expected_gpus) == (2, 8)
+
+
+def test_a_whole_host_is_free_only_if_a_job_may_have_it() -> None:
+    free = host(0, *["free"] * 8)
+    drained = replace(free, drain_reason="maintenance")
+    rows = host_rows(fleet((free, drained, host(1, *["free"] * 7, "busy"))))
+    assert [is_whole_and_free(row) for row in rows] == [True, False, False]
+    assert totals(rows).whole == {8: 1}
+
+
+def test_a_filter_leaves_what_passes() -> None:
+    hosts = (host(0, "busy", "free"), host(1, "busy"), host(2, devices=(), state="down"))
+    rows = host_rows(fleet(hosts), lambda _host, each: each is not None and each.status == "free")
+    assert [(row.host.name, row.gpus) for row in rows] == [("gpu0000", 1)]
+    assert rows[0].missing == 6
+
+
+def test_worse_hosts_are_more_severe() -> None:
+    hosts = (
+        host(0, *["busy"] * 8),
+        host(1, *["busy"] * 7, "held idle"),
+        host(2, *["busy"] * 7, "hot"),
+        host(3, state="stale"),
+        host(4, *["busy"] * 7, "LOST"),
+        host(5, state="down"),
+    )
+    severities = [row.severity for row in host_rows(fleet(hosts))]
+    assert severities == sorted(severities)
+
+
+def test_names_are_shortened_by_their_number() -> None:
+    assert brief(()) == "-"
+    assert brief(("a", "b")) == "a, b"
+    assert brief(("a", "b", "c", "d")) == "a, b +2"

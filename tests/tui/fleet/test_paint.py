@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from gpudash.fleet.summary import host_rows
+from gpudash.model.fleet import HOST_STATES, FleetHost, HostState
+from gpudash.model.state import STATES
+from gpudash.tui.fleet.heatmap import Cell
+from gpudash.tui.fleet.paint import PAINTINGS, Painter
+from gpudash.tui.theme import ASCII, PLAIN
+from tests.tui.fleet.many import device, fleet, host
+
+IN_ASCII = PLAIN._replace(glyphs=ASCII)
+
+
+def painted(one: FleetHost, key: str = "utilization", gpu: int | None = None) -> str:
+    """The character of a host's cell, or of one of its GPUs."""
+    painting = next(each for each in PAINTINGS if each.key == key)
+    painter = Painter(painting, host_rows(fleet((one,))), IN_ASCII)
+    return painter.glyph(Cell((0,), gpu))[0]
+
+
+def letters(*statuses: str) -> set[str]:
+    return {painted(host(0, *[status] * 8), gpu=0) for status in statuses}
+
+
+def test_states_that_need_a_person_have_letters_of_their_own() -> None:
+    words = [state.word for state in STATES if state.is_problem]
+    assert len(letters(*words)) == len(words)
+    assert not letters(*words) & letters("busy", "free", "held idle", "unknown")
+
+
+@pytest.mark.parametrize("key", [painting.key for painting in PAINTINGS])
+@pytest.mark.parametrize("state", [state for state in HOST_STATES if state != "ok"])
+def test_a_host_that_does_not_answer_is_never_painted_by_a_value(
+    key: str, state: HostState
+) -> None:
+    marks = {painted(host(0, *words, state=state), key) for words in (["busy"], ["free"])}
+    assert len(marks) == 1
+    assert painted(host(0, "busy"), key) not in marks
+
+
+@pytest.mark.parametrize("key", ["utilization", "memory", "power", "temperature"])
+@pytest.mark.parametrize("gpu", [None, 0])
+def test_what_is_not_known_is_a_question_mark(key: str, gpu: int | None) -> None:
+    bare = device(
+        0,
+        "unknown",
+        gpu_utilization_percent=None,
+        memory_used_bytes=None,
+        power_usage_mw=None,
+        temperature_celsius=None,
+    )
+    assert painted(host(0, devices=(bare,), expected_devices=1), key, gpu) == "?"
+
+
+def test_heights_follow_the_value() -> None:
+    heights = [
+        painted(host(0, devices=(device(0, gpu_utilization_percent=value),), expected_devices=1))
+        for value in (0.0, 35.0, 100.0)
+    ]
+    assert heights == ["0", "3", "9"]
+
+
+@pytest.mark.parametrize(
+    ("words", "letter"),
+    [
+        (["free"] * 8, "."),
+        (["held idle"] * 4 + ["busy"] * 4, "h"),
+        (["LOST"] + ["busy"] * 7, "X"),
+        (["hot"] + ["LOST"] + ["busy"] * 6, "X"),
+        (["busy"] * 7, "M"),
+    ],
+)
+def test_a_host_has_the_letter_of_its_worst(words: list[str], letter: str) -> None:
+    assert painted(host(0, *words)) == letter
+
+
+@pytest.mark.parametrize(("key", "shown"), [("held", "2"), ("free", "3"), ("xid", "x")])
+def test_counts_are_digits(key: str, shown: str) -> None:
+    words = ["held idle"] * 2 + ["free"] * 3 + ["busy"] * 2
+    devices = [device(index, word) for index, word in enumerate(words)]
+    one = host(0, devices=(*devices, device(7, xid=79)))
+    assert painted(one, key) == shown
+
+
+def test_several_hosts_show_the_worst_of_them() -> None:
+    rows = host_rows(fleet((host(0), host(1, state="down"), host(2))))
+    assert Painter(PAINTINGS[0], rows, IN_ASCII).glyph(Cell((0, 1, 2)))[0] == "D"
