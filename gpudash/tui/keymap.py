@@ -252,7 +252,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "s,f6",
         "s",
         "choose_sort",
-        "sort by a column, ties as before, or as a tree (also F6)",
+        "sort by a column, or as a tree (also F6)",
         "sort",
     ),
     Key(

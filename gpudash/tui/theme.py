@@ -85,11 +85,18 @@ _CUBE = (0, 95, 135, 175, 215, 255)
 
 
 def in_256(colors: Palette) -> Palette:
-    """Return a palette whose grounds are colours that a terminal of 256 has."""
+    """Return a palette whose grounds and greys are colours that a terminal of 256 has.
+
+    Rich would take a dark grey for a teal: it asks for a grey only where the saturation is low.
+    """
     return colors._replace(
         background=_nearest(colors.background),
         surface=_nearest(colors.surface),
         selected=_nearest(colors.selected),
+        text=_nearest(colors.text),
+        dim=_nearest(colors.dim),
+        faint=_nearest(colors.faint),
+        bright=_nearest(colors.bright),
         track=_nearest(colors.track),
     )
 

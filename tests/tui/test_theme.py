@@ -25,6 +25,23 @@ def luminance(color: str) -> float:
 
 
 @pytest.mark.parametrize("name", COLORED)
+def test_text_keeps_its_hue_and_contrast_in_256_colours(name: str) -> None:
+    theme = load_theme(name, no_color=False, color_system=ColorSystem.EIGHT_BIT)
+    for style in (theme.base, theme.dim, theme.strong, theme.panel):
+        assert style.color is not None
+        assert (
+            style.color.get_truecolor()
+            == style.color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor()
+        )
+        red, green, blue = style.color.get_truecolor()
+        assert max(red, green, blue) - min(red, green, blue) <= 40
+    assert theme.base.color is not None
+    assert theme.base.bgcolor is not None
+    shown = [each.get_truecolor().hex for each in (theme.base.color, theme.base.bgcolor)]
+    assert contrast(*shown) >= 7
+
+
+@pytest.mark.parametrize("name", COLORED)
 @pytest.mark.parametrize("role", READ)
 def test_what_must_be_read_stands_out_from_the_background(name: str, role: str) -> None:
     colors = PALETTES[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from gpudash.analysis.labels import index_ranges
@@ -133,3 +134,9 @@ TRAFFIC_COLUMNS: tuple[Column[GpuAffinity], ...] = (
     ),
 )
 """Rates are bytes per second in binary units; bars are shares of what the links can carry."""
+
+
+def has_unread_rate(row: GpuAffinity, keys: Collection[str]) -> bool:
+    """Whether one of these columns shows the word for a link whose rate is not known."""
+    shown = [column for column in TRAFFIC_COLUMNS if column.key in keys]
+    return any(column.text(row) == _UNREAD for column in shown)

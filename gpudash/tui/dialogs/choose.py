@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key
+from textual.style import Style
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -94,6 +95,17 @@ def _begins_word(text: str, index: int) -> bool:
     return index == 0 or not text[index - 1].isalnum()
 
 
+class _List(OptionList):
+    """A list whose cursor may be in reverse video, which Textual's component styles lose."""
+
+    def get_visual_style(self, *component_classes: str, partial: bool = False) -> Style:
+        """Return Textual's style, with the reverse video of the style sheet."""
+        style = super().get_visual_style(*component_classes, partial=partial)
+        styles = map(self.get_component_styles, component_classes)
+        is_reverse = any(each.text_style.reverse for each in styles)
+        return style + Style(reverse=True) if is_reverse else style
+
+
 _WIDTH, _HEIGHT = 62, 18
 """Of the dialog within its edge."""
 
@@ -151,7 +163,7 @@ class ChooseScreen(Dialog["str | None"]):
         self._edit = Edit(
             placeholder="type to find", limit=80, without="" if toggled is None else " "
         )
-        self._list = OptionList(markup=False)
+        self._list = _List(markup=False)
         self._list.can_focus = False
         self._box = Vertical(self._edit, self._list)
         self._box.border_title = Content(title)

@@ -236,7 +236,9 @@ class DeviceTable:
         for fitted_column in self._grid.fitted:
             if fitted_column.column.key == _UTILIZATION_TREND.key:
                 span = duration(self._trends.span(fitted_column.width))
-                return self._grid.heading(theme, names={_UTILIZATION_TREND.key: f"last {span}"})
+                whole = f"last {span}"
+                name = whole if len(whole) <= fitted_column.width else span
+                return self._grid.heading(theme, names={_UTILIZATION_TREND.key: name})
         return self._grid.heading(theme)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -209,8 +209,8 @@ class FindingsView(View):
 
 
 _INDENT = 4
-_MAX_SUBJECTS = 3
-"""Processes or GPUs whose values stand before the advice, which must be near its sentence."""
+_MAX_SUBJECTS = _MAX_VALUES = 3
+"""Processes or GPUs, and values of each, before the advice, which must be near its sentence."""
 
 
 def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> list[Line]:
@@ -220,8 +220,9 @@ def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> 
     for number, text in enumerate(fold(finding.sentence, room)):
         mark = MARKS[finding.level] if not number else "  "
         lines.append([Segment(f" {mark} {text}", level_style(finding, theme))])
-    if finding.held_seconds is not None:
-        lines.append(_indented(f"for {rough_duration(finding.held_seconds)}", theme.dim))
+    held = "" if finding.held_seconds is None else f"for {rough_duration(finding.held_seconds)}"
+    if held and not finding.sentence.endswith(held):
+        lines.append(_indented(held, theme.dim))
     for text in _proofs(finding.evidence):
         lines += [_indented(part, theme.dim) for part in fold(text, room)]
     lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
@@ -241,7 +242,7 @@ def _proofs(evidence: Sequence[Evidence]) -> list[str]:
     known = [proof for proof in evidence if proof.name != LEFT_OUT]
     # A value may be a list with commas.
     groups = [
-        (f"{of}: " if of else "") + "; ".join(map(proof_text, proofs))
+        (f"{of}: " if of else "") + "; ".join(map(proof_text, islice(proofs, _MAX_VALUES)))
         for of, proofs in groupby(known, key=lambda proof: proof.of)
     ]
     left_out += len(groups[_MAX_SUBJECTS:])

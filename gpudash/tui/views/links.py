@@ -15,6 +15,7 @@ from gpudash.analysis.columns.traffic import (
     GpuAffinity,
     affinity_sentence,
     gpu_affinities,
+    has_unread_rate,
 )
 from gpudash.analysis.link_warnings import no_topology, warnings
 from gpudash.analysis.links import (
@@ -309,6 +310,11 @@ class LinksView(View):
         if keys & {"pcie_tx", "nvlink_tx"}:
             names = "PCI is PCIe, NVL all NVLinks" if "nvlink_tx" in keys else "PCI is PCIe"
             notes.append(f"TX, RX: bytes per second that the GPU sends, receives; {names}")
+            if any(has_unread_rate(row, keys) for row in rows):
+                notes.append(
+                    "unread: the driver has given no rate; that of PCIe, where no counter has it, "
+                    "is read with --pcie-throughput"
+                )
         if not {"numa", "cpus"} <= keys:
             notes.append(affinity_sentence(rows))
         room = cells - 2 * MARGIN

@@ -1,8 +1,12 @@
 import time
 
 import pytest
+from rich.color import ColorSystem
+from textual.app import App
+from textual.widgets import OptionList
 
-from gpudash.tui.dialogs.choose import Choice, ranked
+from gpudash.tui.dialogs.choose import Choice, ChooseScreen, ranked
+from gpudash.tui.theme import load_theme, textual_theme
 
 ENTRIES = (
     Choice("sort", "Sort: choose the column", "s"),
@@ -64,3 +68,18 @@ def test_much_typing_takes_no_time() -> None:
     start = time.process_time()
     ranked(choices, "a" * 500)
     assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+async def test_the_cursor_is_in_reverse_video_where_there_are_few_colours(no_color: bool) -> None:
+    theme = load_theme(no_color=no_color, color_system=ColorSystem.STANDARD)
+    app = App[None](ansi_color=True)
+    app.register_theme(textual_theme("dark", theme))
+    app.theme = "gpudash-dark"
+    async with app.run_test() as pilot:
+        await app.push_screen(ChooseScreen("Sort by", ENTRIES, theme, current="pid"))
+        await pilot.pause()
+        entries = app.screen.query_one(OptionList)
+        for line, is_reverse in ((0, False), (1, True)):
+            styles = [segment.style for segment in entries.render_line(line)]
+            assert {bool(style and style.reverse) for style in styles} == {is_reverse}

@@ -199,8 +199,7 @@ async def test_time_of_a_finding_is_the_same_in_sentence_and_proof() -> None:
         await pilot.press("w")
         await pilot.pause()
         text = "\n".join(screen_lines(app))
-        assert "has not used it for 40 s" in text
-        assert " for 40 s\n" in re.sub(r" +\n", "\n", text)
+        assert len(re.findall("for 40 s", text)) == 1
         assert re.search(r"Idle 40 s\b", text)
 
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from gpudash.model.snapshot import Snapshot
@@ -73,8 +74,18 @@ async def test_eight_gpus_their_links_and_their_traffic_fit_eighty_by_twenty_fou
 
 
 async def test_legend_explains_only_what_occurs() -> None:
-    async with links(linked()) as (app, _, _feed):
+    snapshot = linked()
+    async with links(snapshot) as (app, pilot, feed):
+        first, *others = snapshot.devices
+        unknown = replace(first, pcie_tx_bytes_per_second=None)
+        feed.give(replace(snapshot, devices=(unknown, *others)))
+        await pilot.pause()
         text = "\n".join(screen_lines(app))
+        assert "unread: the driver has given no rate" in text
+        feed.give(snapshot)
+        await pilot.pause()
+        text = "\n".join(screen_lines(app))
+        assert "unread" not in text
         assert "through the CPU's PCIe host bridge" not in text
         assert "NVLinks, direct" not in text
 
