@@ -38,8 +38,10 @@ class Row(Struct, gc=False):
     @property
     def number(self) -> float | None:
         """The value if it is finite and not negative, else None."""
+        if self.value is None:
+            return None
         try:
-            value = float(self.value[1]) if self.value is not None else -1.0
+            value = float(self.value[1])
         except ValueError:
             return None
         return value if 0 <= value <= _LARGEST else None

@@ -218,8 +218,8 @@ class Picture:
     def jobs(self) -> tuple[FleetJob, ...]:
         """Return the jobs and pods that devices are allocated to, the largest first."""
         found: dict[tuple[str, str | None, str], list[Device]] = {}
-        for device in self.inventory.devices():
-            if device.people and self._is_present(device):
+        for device in self._present(self.inventory.devices()):
+            if device.people:
                 for person in device.people:
                     found.setdefault((person.job, person.user, person.kind), []).append(device)
         jobs = [
@@ -235,17 +235,22 @@ class Picture:
         ]
         return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id)))
 
-    def _is_present(self, device: Device) -> bool:
-        seen_at = device.seen_at
-        return seen_at >= self._complete_at and self.now - seen_at < _PARTIAL_SECONDS
+    def _present(self, devices: Iterable[Device]) -> list[Device]:
+        """Return devices that the last answers had, but for partial ones."""
+        oldest = max(self._complete_at, self.now - _PARTIAL_SECONDS)
+        return [device for device in devices if device.seen_at >= oldest]
 
     def _host(self, host: Host, now: float) -> FleetHost:
         devices = host.devices.values()
+        there = self._present(devices)
         seen_at = max(each.seen_at for each in devices)
-        is_there = any(map(self._is_present, devices))
         # What the server had for an answer is older than the answer.
         age = max(0.0, now - seen_at + host.lag)
-        state, message = self._state(host, age, is_there=is_there)
+        state, message = self._state(host, age, is_there=bool(there))
+        if len(there) == len(devices) and not any(each.instance for each in there):
+            built = [self._built(each, now) for each in sorted(there, key=_index)]
+        else:
+            built = list(self._groups(host, there, now))
         return FleetHost(
             name=host.name,
             cluster=host.cluster,
@@ -255,7 +260,7 @@ class Picture:
             age_seconds=age,
             expected_devices=len({each.index for each in devices}),
             driver_version=host.driver,
-            devices=tuple(self._devices(host, now, is_there=is_there)),
+            devices=tuple(built),
         )
 
     def _state(self, host: Host, age: float, *, is_there: bool) -> tuple[HostState, str | None]:
@@ -267,23 +272,21 @@ class Picture:
             return "stale", "its exporter repeats the same values: even the power never changes"
         return "ok", None
 
-    def _devices(self, host: Host, now: float, *, is_there: bool) -> Iterator[FleetDevice]:
-        """Yield the GPUs by index, each followed by its MIG instances."""
+    def _groups(self, host: Host, present: list[Device], now: float) -> Iterator[FleetDevice]:
+        """Yield GPUs by index, those that are gone as lost, each followed by its MIG instances."""
         by_index: dict[int, list[Device]] = {}
-        for device in host.devices.values():
+        for device in sorted(host.devices.values(), key=_index):
             by_index.setdefault(device.index, []).append(device)
-        for index in sorted(by_index):
-            group = by_index[index]
-            there = [each for each in group if self._is_present(each)] if is_there else []
+        for index, group in by_index.items():
+            there = [each for each in group if each in present]
+            instances = sorted((each for each in there if each.instance), key=_instance)
             if not there:
                 first = group[0]
-                state: DeviceState = "lost" if is_there else "ok"
+                state: DeviceState = "lost" if present else "ok"
                 yield FleetDevice(index=index, uuid=first.uuid, name=first.name, state=state)
-            elif any(each.instance for each in there):
-                instances = sorted((each for each in there if each.instance), key=_instance)
+            elif instances:
                 yield _parent(instances)
-                for each in instances:
-                    yield self._built(each, now)
+                yield from (self._built(each, now) for each in instances)
             else:
                 yield self._built(there[0], now)
 
@@ -421,6 +424,10 @@ def _checked(value: float | None, factor: float, series: Series) -> float | None
     if series.field.endswith("celsius") and value > _MAX_CELSIUS:
         return None
     return round(value)
+
+
+def _index(device: Device) -> int:
+    return device.index
 
 
 def _instance(device: Device) -> int:

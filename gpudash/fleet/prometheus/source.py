@@ -8,6 +8,7 @@ new XID error) is asked for once and remembered from then on.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from math import inf
@@ -43,7 +44,8 @@ _NAMES_SPAN = 600.0
 
 _MAIN_SHARE, _SHARE = 0.01, 0.005
 """How much of the time the server may work for the main query, and for all others together."""
-_MOST_STRETCHED = 4.0
+_MAX_MAIN_SECONDS, _MOST_STRETCHED = 60.0, 4.0
+_MEASURED = 4
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
@@ -59,11 +61,16 @@ class _Task:
         self.name, self.period, self.is_core = name, period, is_core
         self.due_at = 0.0
         self.is_in_flight = self.is_done = False
-        self.cost = 0.0
-        """Seconds that it took, on average over the last times."""
+        self.took: deque[float] = deque(maxlen=_MEASURED)
+        """Seconds, the last times; the shortest is closest to what the server works for it."""
         self.failures = 0
         self.error: PrometheusError | None = None
         self.warnings: tuple[str, ...] = ()
+
+    @property
+    def cost(self) -> float:
+        """Seconds that it takes, 0 where that is not known."""
+        return min(self.took, default=0.0)
 
 
 class _View:
@@ -73,7 +80,7 @@ class _View:
         self.at = at
         self.picture = Picture(host_label)
         self.version = 0
-        """Counts the answers."""
+        """Counts what there is to see."""
         self.answered_at = -inf
         """When the main query was answered, by our monotonic clock."""
         once = inf
@@ -303,12 +310,12 @@ class PrometheusSource:
 
     def _finish(self, view: _View, task: _Task, seconds: float) -> None:
         """Plan the next time of a task, so that the server works for all of them as agreed."""
-        now = time.monotonic()
+        now, was_complete = time.monotonic(), self.is_complete()
         task.is_done, task.failures, task.error = True, 0, None
-        task.cost = seconds if task.cost == 0 else 0.7 * task.cost + 0.3 * seconds
+        task.took.append(seconds)
         period = task.period
         if task.name == "main":
-            period = max(period, task.cost / _MAIN_SHARE)
+            period = min(_MAX_MAIN_SECONDS, max(period, task.cost / _MAIN_SHARE))
         elif period < inf:
             if not view.picture.inventory.layout.found:
                 period = min(period, INTERVAL_SECONDS)
@@ -316,7 +323,9 @@ class PrometheusSource:
             load = sum(each.cost / each.period for each in others)
             period *= min(_MOST_STRETCHED, max(1.0, load / _SHARE))
         task.due_at = now + period * self._pace
-        view.version += 1
+        # The rest becomes visible with the next values, once all is there.
+        if task.name == "main" or view.at is not None or not was_complete:
+            view.version += 1
         self._hold_until = 0.0
 
     def _fail(self, view: _View, task: _Task, error: PrometheusError) -> None:
@@ -332,7 +341,6 @@ class PrometheusSource:
         task.due_at = time.monotonic() + min(wait, _MAX_RETRY_SECONDS)
         if task.is_core or error.status in (0, 401, 429):
             self._hold_until = task.due_at
-        view.version += 1
 
     def _answer(self, view: _View, task: _Task, outcome: Outcome) -> None:
         picture, name = view.picture, task.name
