@@ -64,9 +64,11 @@ def inspect(process: Process, snapshot: Snapshot) -> Inspection:
     return seen if gone is None else _nothing(process, gone)
 
 
-def inspect_recorded(process: Process) -> Inspection:
-    """Return the details of a process of a recording: none, /proc was not recorded."""
-    return _nothing(process, "this is a recording: /proc was not recorded")
+def inspect_elsewhere(process: Process, host: str | None) -> Inspection:
+    """Return the details of a process of another host, or of a recording (None): none."""
+    if host is None:
+        return _nothing(process, "this is a recording: /proc was not recorded")
+    return _nothing(process, f"this is {clean(host)}: gpudash reads only the /proc of its own host")
 
 
 def io_rates(before: Inspection, after: Inspection) -> tuple[float | None, float | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,11 +19,12 @@ from gpudash.cli.help import (
 from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT, QUERIES
 from gpudash.cli.parser import Commands, Parser, UnknownCommandError, given
 from gpudash.cli.values import milliseconds, seconds
+from gpudash.feed.collector import is_controlled
 from gpudash.model.errors import UsageError
 
 _DEFAULT_DEMO = "dgx-h100"
 _DEFAULT_LOOP_SECONDS = 5.0
-_OPTIONAL_VALUES = {"--demo": _DEFAULT_DEMO, "--json": "native"}
+_OPTIONAL_VALUES = {"--demo": _DEFAULT_DEMO, "--json": "native", "--prometheus": "", "--scrape": ""}
 
 _SHARED: dict[str, dict[str, Any]] = {
     "json": {"action": "store_true", "help": "print one JSON document"},
@@ -61,12 +63,34 @@ _SHARED: dict[str, dict[str, Any]] = {
         "metavar": "LEVEL",
         "help": "with --on-finding: minimum level, info, warn (default) or critical",
     },
+    "host": {
+        "action": "append",
+        "metavar": "NAMES",
+        "help": "hosts to reach by ssh: lab7, gpu[01-16],lab7, @group, slurm:PARTITION, slurm:JOBID",
+    },
+    "hosts-file": {"metavar": "FILE", "help": "hosts to reach by ssh, one a line"},
+    "ssh-config": {"metavar": "FILE", "help": "ssh's configuration, as with ssh -F"},
+    "prometheus": {
+        "nargs": "?",
+        "const": "",
+        "action": "append",
+        "metavar": "URL",
+        "help": "hosts that a Prometheus knows; without a URL those of GPUDASH_PROMETHEUS or the "
+        "settings",
+    },
+    "scrape": {
+        "nargs": "?",
+        "const": "",
+        "action": "append",
+        "metavar": "URLS",
+        "help": "hosts of exporters, read without a Prometheus: http://n1:9400,http://n2:9400",
+    },
     "gpu": {"metavar": "LIST", "help": "only these GPUs: 0,2-3, UUID prefixes, PCI bus ids"},
     "demo": {
         "nargs": "?",
         "const": _DEFAULT_DEMO,
         "metavar": "NAME",
-        "help": f"simulate a host ({_DEFAULT_DEMO})",
+        "help": f"simulate a host ({_DEFAULT_DEMO}), or many: fleet, fleet-64x8",
     },
 }
 
@@ -96,6 +120,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             raise parser.unrecognized(unknown[:1]) from None
         raise
     if options.command is None:
+        _take_environment(parser, options)
         mode = modes.find(options)
         for action in given(parser, options):
             if action.dest not in mode.takes:
@@ -103,6 +128,15 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
                 raise UsageError(f"{option} does not go with {mode.name}{hint}")
         options.run = mode.run
     return options
+
+
+def _take_environment(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Let GPUDASH_PROMETHEUS stand for --prometheus, unless an option is about this host."""
+    if not os.environ.get("GPUDASH_PROMETHEUS") or is_controlled(os.environ):
+        return
+    names = {action.dest for action in given(parser, options)}
+    if names <= modes.OF_ANY_FLEET and options.replay is None:
+        options.prometheus = [""]
 
 
 def _with_optional_values(argv: Sequence[str]) -> list[str]:
@@ -181,6 +215,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--pid", metavar="PIDS", help="with --once: only these processes: 4242,77")
     text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
     add("--interval", type=seconds, metavar="S", help=text)
+    for name in ("host", "hosts-file", "ssh-config", "prometheus", "scrape"):
+        add(f"--{name}", **_SHARED[name])
+    text = "many hosts: only the GPUs that fit: 'idle>1h mem>10G', 'host:gpu01 model:h100'"
+    add("--where", metavar="EXPR", help=text)
     for name in ("on-finding", "level"):
         add(f"--{name}", **_SHARED[name])
     for name in ("timeout", "gpu", "demo", "show-secrets", "pcie-throughput", "replay", "at"):

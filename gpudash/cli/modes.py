@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+<<<<<<< HEAD
 from gpudash.cli.options import QUERIES, query_name
 from gpudash.system import terminal
 
 _COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput"})
 _ONE_SHOT = frozenset({"once", "gpu", "demo", "timeout", "filename", "replay", "at"})
+=======
+_COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput", "host", "ssh_config"})
+_ONE_SHOT = frozenset(
+    {"once", "gpu", "demo", "timeout", "filename", "replay", "at", "host", "ssh_config"}
+)
+_FLEET = frozenset({"host", "hosts_file", "ssh_config", "prometheus", "scrape", "demo", "where"})
+OF_ANY_FLEET = frozenset(
+    {
+        "where",
+        "once",
+        "json",
+        "format",
+        "fail_on",
+        "timeout",
+        "filename",
+        "interval",
+        "theme",
+        "bell",
+    }
+)
+"""Options that have an effect on many hosts in one of the modes, other than those that name them."""
+_ONE_HOST = re.compile(r"[\w.%+-]+(@[\w.:%+-]+)?|[\w.:%+-]*::[\w.:%+-]*")
+>>>>>>> e2dc91e (Show, print and record many hosts)
 _PROCESSES = frozenset({"filter", "sort", "user", "pid"})
 
 
@@ -24,6 +49,18 @@ class Mode(NamedTuple):
     takes: frozenset[str]
     """Names of options as in the namespace; any other given one is an error."""
     run: Callable[[Namespace], int]
+
+
+def is_fleet(options: Namespace) -> bool:
+    """Whether the options are about many hosts."""
+    names: list[str] = options.host or []
+    is_named = (
+        any(getattr(options, name) is not None for name in ("hosts_file", "prometheus", "scrape"))
+        or (options.demo or "").partition("-")[0] == "fleet"
+        or len(names) > 1
+        or (len(names) == 1 and not _ONE_HOST.fullmatch(names[0]))
+    )
+    return is_named or (options.where is not None and options.replay is not None)
 
 
 def find(options: Namespace) -> Mode:
@@ -58,10 +95,29 @@ def _query(options: Namespace) -> int:
     return query.run(options)
 
 
+<<<<<<< HEAD
 def _details(options: Namespace) -> int:
     from gpudash.cli import query
 
     return query.print_details(options)
+=======
+def _fleet_once(options: Namespace) -> int:
+    from gpudash.cli import fleet
+
+    return fleet.print_once(options)
+
+
+def _fleet_stream(options: Namespace) -> int:
+    from gpudash.cli import fleet
+
+    return fleet.stream(options)
+
+
+def _fleet_screen(options: Namespace) -> int:
+    from gpudash.cli import fleet_screen
+
+    return fleet_screen.run(options)
+>>>>>>> e2dc91e (Show, print and record many hosts)
 
 
 def _list_gpus(options: Namespace) -> int:
@@ -101,6 +157,7 @@ MODES = (
         frozenset({"json_schema", "filename"}),
         _print_schema,
     ),
+<<<<<<< HEAD
     *(
         Mode(
             f"--query-{query}",
@@ -109,6 +166,31 @@ MODES = (
             _query,
         )
         for query in QUERIES
+=======
+    Mode(
+        "--once of many hosts",
+        lambda options: is_fleet(options) and (options.once or options.format is not None),
+        _FLEET | {"once", "json", "format", "fail_on", "timeout", "filename", "replay", "at"},
+        _fleet_once,
+    ),
+    Mode(
+        "--json of many hosts",
+        lambda options: is_fleet(options) and options.json is not None,
+        _FLEET | {"json", "interval", "filename"},
+        _fleet_stream,
+    ),
+    Mode(
+        "the screen of many hosts",
+        is_fleet,
+        _FLEET | {"interval", "theme", "bell"},
+        _fleet_screen,
+    ),
+    Mode(
+        "--query-gpu",
+        lambda options: options.query_gpu is not None,
+        _ONE_SHOT | _COLLECTS | {"query_gpu", "format", "loop"},
+        _query,
+>>>>>>> e2dc91e (Show, print and record many hosts)
     ),
     Mode(
         "-q",

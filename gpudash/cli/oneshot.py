@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import (
     DEFAULT_TIMEOUT,
-    collector_command,
     gpu_selectors,
     has_color,
     is_ascii,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 _WITHOUT_PROCESSES = ("csv", "prometheus")
 _LIVE_ONLY = {
     "--demo": "demo",
+    "--host": "host",
     "--timeout": "timeout",
     "--show-secrets": "show_secrets",
     "--pcie-throughput": "pcie_throughput",
@@ -40,6 +40,10 @@ _LIVE_ONLY = {
 
 def run(options: argparse.Namespace) -> int:
     """Print the state of the host once or with --loop repeatedly, in one of FORMATS."""
+    if options.replay is not None and _is_of_many(options):
+        from gpudash.cli import fleet
+
+        return fleet.print_once(options)
     name, choice = _format(options), _choice(options)
     if options.loop is None:
         return with_source(
@@ -52,11 +56,25 @@ def run(options: argparse.Namespace) -> int:
     return _follow(options, choice)
 
 
+<<<<<<< HEAD
 def everything() -> set[str]:
     """Return all that a document may hold of devices, but what only its own command prints."""
     from gpudash.model.device import Device
 
     return {*Device.__struct_fields__, "processes"} - {"supported_clocks", "nvlinks"}
+=======
+def _is_of_many(options: argparse.Namespace) -> bool:
+    """Whether a recording is of many hosts; raises UsageError for options that are about one."""
+    from gpudash.feed.recording.reader import Recording
+
+    if not Recording(options.replay).first.is_fleet:
+        return False
+    check_recording(options)
+    for name in ("gpu", "filter", "sort", "user", "pid", "loop"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name} does not go with a recording of many hosts")
+    return True
+>>>>>>> e2dc91e (Show, print and record many hosts)
 
 
 def refuse_loop(options: argparse.Namespace, *names: str) -> None:
@@ -70,10 +88,11 @@ def _follow(options: argparse.Namespace, choice: ProcessChoice | None) -> NoRetu
     """Print each sample of a collector, until a signal or a closed pipe."""
     from contextlib import closing
 
+    from gpudash.cli.remote import lines
     from gpudash.feed.sampler import Sampler
 
-    command, gap = collector_command(options), b""
-    with closing(Sampler(command, interval=options.loop, keep=1)) as sampler:
+    (argv, decode, _), gap = lines(options), b""
+    with closing(Sampler(argv, interval=options.loop, keep=1, decode=decode)) as sampler:
         while True:
             sampler.next_sample()
             terminal.write(gap)
@@ -93,8 +112,13 @@ def with_source(
     `wanted` are the fields of devices that it needs, as for `open_once`.
     """
     check_recording(options)
+<<<<<<< HEAD
     if options.demo is not None or options.replay is not None:
         return command(_source(options, lambda: None, with_topology, wanted), options)
+=======
+    if options.host or options.demo is not None or options.replay is not None:
+        return command(_source(options, lambda: None, with_topology), options)
+>>>>>>> e2dc91e (Show, print and record many hosts)
     from gpudash.system import fork
     from gpudash.system.imports import import_msgspec
 
@@ -136,6 +160,10 @@ def _source(
         if source.note:
             os.write(2, f"gpudash: {source.note}\n".encode())
         return source
+    if options.host:
+        from gpudash.cli.remote import RemoteSource, host_of
+
+        return RemoteSource(options, host_of(options) or "")
     from gpudash.collect.local import open_once
 
     return open_once(

@@ -55,9 +55,14 @@ def gpu_selectors(options: argparse.Namespace) -> Sequence[str]:
     return () if options.gpu is None else selectors(options.gpu)
 
 
+def collector_words() -> list[str]:
+    """Return the first words of a command that streams snapshots: gpudash itself."""
+    return [sys.executable, "-c", _COLLECTOR, _HOME, "--json"]
+
+
 def collector_command(options: argparse.Namespace) -> list[str]:
     """Return the command that streams snapshots: gpudash itself."""
-    words = [sys.executable, "-c", _COLLECTOR, _HOME, "--json"]
+    words = collector_words()
     if options.demo is not None:
         words.append(f"--demo={options.demo}")
     if options.gpu is not None:

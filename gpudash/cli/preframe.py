@@ -82,16 +82,18 @@ def quiet_terminal() -> Iterator[list[Any]]:
         termios.tcsetattr(0, termios.TCSANOW, before)
 
 
-def show_skeleton(columns: int, *, ascii: bool) -> None:
-    """Send the first pixels."""
-    _send(_ENTER + skeleton(columns, os.environ, ascii=ascii).encode())
+def show_skeleton(columns: int, *, ascii: bool, what: str = "reading GPUs") -> None:
+    """Send the first pixels, and what is being done."""
+    _send(_ENTER + skeleton(columns, os.environ, ascii=ascii, what=what).encode())
 
 
-def skeleton(cells: int, environ: Mapping[str, str], *, ascii: bool) -> str:
-    """Return the background, a header line `cells` wide and `reading GPUs`."""
+def skeleton(
+    cells: int, environ: Mapping[str, str], *, ascii: bool, what: str = "reading GPUs"
+) -> str:
+    """Return the background, a header line `cells` wide and what is being done."""
     word, bar = _WITHOUT_COLORS if "NO_COLOR" in environ else _STYLES[color_bits(environ)]
     name = " gpudash"[:cells].ljust(cells)
-    patience = f" reading GPUs{'...' if ascii else '…'}"[:cells]
+    patience = f" {what}{'...' if ascii else '…'}"[:cells]
     return f"\x1b[{word}m\x1b[2J\x1b[H\x1b[{bar}m{name}\x1b[{word}m\x1b[3;1H{patience}\x1b[0m"
 
 

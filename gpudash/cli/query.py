@@ -11,7 +11,12 @@ from typing import NoReturn
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.selection import select
 from gpudash.cli.oneshot import exit_status, refuse_loop, sample, with_source
+<<<<<<< HEAD
 from gpudash.cli.options import QUERIES, collector_command, gpu_selectors, query_name
+=======
+from gpudash.cli.options import gpu_selectors
+from gpudash.cli.remote import Lines, lines
+>>>>>>> e2dc91e (Show, print and record many hosts)
 from gpudash.collect.source import Source
 from gpudash.feed.sampler import Sampler
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
@@ -38,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--loop does not go with --query-supported-clocks, which do not change")
     # GPUs of the list that are gone are skipped here; the collector would fail.
     options.gpu = None
-    return _follow(collector_command(options), query, gpus, options.loop)
+    return _follow(lines(options), query, gpus, options.loop)
 
 
 def print_details(options: argparse.Namespace) -> int:
@@ -85,12 +90,12 @@ def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     return (blind[0].code or 0) % 256 or ExitStatus.FAILURE
 
 
-def _follow(collector: Sequence[str], query: Csv, gpus: Sequence[str], interval: float) -> NoReturn:
+def _follow(found: Lines, query: Csv, gpus: Sequence[str], interval: float) -> NoReturn:
     """Print the heading once and the rows repeatedly, until a signal or a closed pipe."""
     if query.header:
         _write([query.heading()])
     reported: Sequence[Fault] = ()
-    with closing(Sampler(collector, interval=interval, keep=1)) as sampler:
+    with closing(Sampler(found.argv, interval=interval, keep=1, decode=found.decode)) as sampler:
         while True:
             sampler.next_sample()
             snapshot = sampler.samples[-1]

@@ -8,12 +8,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import DEFAULT_INTERVAL, gpu_selectors
-from gpudash.cli.signals import SignalToggle, exit_on_ctrl_c
+from gpudash.cli.signals import EndSignals, SignalToggle, exit_on_ctrl_c
 from gpudash.feed import collector
 from gpudash.model.errors import UsageError
 from gpudash.system import fork, terminal
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpudash.model.snapshot import Snapshot
 
 _SECOND_SAMPLE_SECONDS = 1.0
+_WAIT_SECONDS = 1.0
 
 _COLLECTOR_NAME = "nvml-collector"
 """What `ps` calls that of a screen: `pkill gpudash` is for the screen."""
@@ -31,9 +32,33 @@ _COLLECTOR_NAME = "nvml-collector"
 def run(options: argparse.Namespace) -> int:
     """Print a line per interval, as `gpudash --json` or as the collector of another gpudash."""
     interval = options.interval or DEFAULT_INTERVAL
+    if options.host:
+        with alerts(options) as observe:
+            return _relay(options, interval, observe)
     controller = os.getppid() if collector.is_controlled(os.environ) else None
     with alerts(options) as observe:
         return collect(options, lambda: interval, controller=controller, observe=observe)
+
+
+def _relay(
+    options: argparse.Namespace, interval: float, observe: Callable[[Snapshot], None] | None
+) -> int:
+    """Print the lines of another host, and on stderr why there are none."""
+    from gpudash.cli.remote import lines
+    from gpudash.feed.sampler import LineStream
+
+    end, found, problem = EndSignals(), lines(options), ""
+    with closing(LineStream(found.argv, interval, found.decode, encode=found.encode)) as stream:
+        while end.status is None:
+            stream.wait(_WAIT_SECONDS)
+            for sample in stream.take():
+                terminal.write(sample.line + b"\n")
+                if observe is not None:
+                    observe(sample.snapshot)
+            if stream.problem != problem:
+                problem = stream.problem
+                terminal.write_message(f"gpudash: {problem or 'samples again'}\n")
+    return end.status
 
 
 @contextmanager

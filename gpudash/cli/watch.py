@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gpudash.cli import exit_with, stream
+from gpudash.cli import exit_with, remote, stream
 from gpudash.cli.options import collector_command, overrides
 from gpudash.cli.preframe import (
     first_frame,
@@ -39,6 +39,14 @@ def run(options: argparse.Namespace) -> int:
         file = "FILE" if options.replay is None else shlex.quote(options.replay)
         raise UsageError(f"the screen of a recording is gpudash replay {file}{at}")
     config, for_this_run = not options.no_config, overrides(options)
+    host = remote.host_of(options)
+    if host is not None:
+        remote.of(options, host)
+        return show(
+            lambda: lambda interval: remote.open_feed(options, host, interval),
+            config=config,
+            **for_this_run,
+        )
     argv, parent = collector_command(options), os.getpid()
 
     def interval() -> float:
@@ -85,7 +93,7 @@ def show(
         show_skeleton(size.columns, ascii=in_ascii)
         open_feed = start_collecting()
         import_msgspec()
-        preferences = _preferences(config, for_this_run)
+        preferences = preferences_of(config, for_this_run)
         feed = open_feed(preferences.current.interval)
         feed.start()
         try:
@@ -132,7 +140,8 @@ def _interval(config: bool, for_this_run: dict[str, Any]) -> float:
     return float(for_this_run.get("interval", found.interval))
 
 
-def _preferences(config: bool, for_this_run: dict[str, Any]) -> Preferences:
+def preferences_of(config: bool, for_this_run: dict[str, Any]) -> Preferences:
+    """Return the settings for a screen; raises UsageError for an unknown theme."""
     from gpudash.config import path
     from gpudash.tui.preferences import Preferences, choices
 

@@ -8,7 +8,10 @@ import stat
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from gpudash.config.settings import (
     Choices,
@@ -16,6 +19,7 @@ from gpudash.config.settings import (
     Settings,
     SomeOf,
     declared,
+    example_of,
     nearest,
     plain,
     shown,
@@ -296,6 +300,12 @@ def _part(setting: Declared, choices: Choices) -> str:
     about = _comment(f"{setting.help} Valid: {setting.kind.valid(choices)}.")
     if isinstance(setting.default, dict):
         return f'{about}\n# [{setting.name}]\n# action = ["key"]'
+    if isinstance(setting.default, Struct):
+        lines = [_comment(setting.help), f"# [{setting.name}]"]
+        for field in fields(setting.default):
+            lines.append(_comment(get_args(field.type)[1].description))
+            lines.append(f"# {field.name} = {example_of(field)}")
+        return "\n".join(lines)
     return f"{about}\n# {setting.name} = {rendered(plain(setting.default))}"
 
 

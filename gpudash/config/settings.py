@@ -162,6 +162,41 @@ class Keys(NamedTuple):
         return _listed(getattr(choices, self.names))
 
 
+class Table(NamedTuple):
+    """Settings of their own below a heading."""
+
+    type: type[Struct]
+
+    def check(self, value: object, choices: Choices) -> Checked:
+        """Keep what is valid of a table."""
+        if not isinstance(value, dict):
+            return _wrong(f"{shown(value)} is not a table: {self.valid(choices)}")
+        fields = {field.name: field for field in msgspec.structs.fields(self.type)}
+        kept: dict[str, Any] = {}
+        mistakes: list[tuple[str, str]] = []
+        for name, item in value.items():
+            if name not in fields:
+                hint = f"{nearest(name, fields)}choose from {', '.join(fields)}"
+                mistakes.append((name, f"is unknown: {hint}"))
+                continue
+            try:
+                kept[name] = msgspec.convert(item, fields[name].type)
+            except msgspec.ValidationError as error:
+                example = example_of(fields[name])
+                mistakes.append((name, f"{clean(str(error))}: expected such as {example}"))
+        return Checked(self.type(**kept), tuple(mistakes))
+
+    def valid(self, choices: Choices) -> str:
+        """List the settings of the table."""
+        return _listed(self.type.__struct_fields__)
+
+
+def example_of(field: msgspec.structs.FieldInfo) -> str:
+    """Return what a setting of a table may be, as TOML writes it."""
+    meta: Meta = get_args(field.type)[1]
+    return str((meta.extra or {})["example"])
+
+
 def shown(value: object) -> str:
     """Return a value of a file for a message: in short, harmless, texts in quotes."""
     text = f'"{value}"' if isinstance(value, str) else str(value).lower()
@@ -236,6 +271,56 @@ def setting(help: str, kind: Kind) -> Meta:
     return Meta(description=help, extra={"kind": kind})
 
 
+def _of_table(help: str, example: str) -> Meta:
+    return Meta(description=help, extra={"example": example})
+
+
+class FleetSettings(Struct, frozen=True, kw_only=True):
+    """How many hosts are reached."""
+
+    # fmt: off
+    groups: Annotated[dict[str, str], _of_table(
+        "Hosts by a name of yours, for --host @lab.",
+        '{ lab = "gpu[01-12],lab7" }')] = msgspec.field(default_factory=dict)
+    remote: Annotated[str | None, _of_table(
+        "gpudash on the hosts, where their PATH does not have it.",
+        '"/opt/gpudash/bin/gpudash"')] = None
+    prometheus: Annotated[tuple[str, ...], _of_table(
+        "URLs for --prometheus without one.",
+        '["https://prometheus.example:9090"]')] = ()
+    token_file: Annotated[str | None, _of_table(
+        "File with the bearer token for Prometheus, read again when it is refused.",
+        '"/run/secrets/prometheus"')] = None
+    token_command: Annotated[tuple[str, ...], _of_table(
+        "Command that prints the bearer token, run again when it is refused.",
+        '["gcloud", "auth", "print-access-token"]')] = ()
+    user: Annotated[str | None, _of_table(
+        "User for Prometheus, with password_file.",
+        '"viewer"')] = None
+    password_file: Annotated[str | None, _of_table(
+        "File with the password of the user.",
+        '"/run/secrets/viewer"')] = None
+    headers: Annotated[dict[str, str], _of_table(
+        "Headers of each request to Prometheus, such as a tenant.",
+        '{ X-Scope-OrgID = "lab" }')] = msgspec.field(default_factory=dict)
+    ca_file: Annotated[str | None, _of_table(
+        "Certificates of the authorities to trust, in place of the system's.",
+        '"/etc/ssl/lab-ca.pem"')] = None
+    certificate_file: Annotated[str | None, _of_table(
+        "Certificate of this client.",
+        '"~/.ssl/client.pem"')] = None
+    key_file: Annotated[str | None, _of_table(
+        "Its private key, if it is not in the same file.",
+        '"~/.ssl/client.key"')] = None
+    host_label: Annotated[str | None, _of_table(
+        "Label that names a host in Prometheus, where the one found is not right.",
+        '"kubernetes_node"')] = None
+    prices: Annotated[dict[str, float], _of_table(
+        "Price of an hour of a GPU by part of its model, in a currency of yours.",
+        "{ H100 = 2.5 }")] = msgspec.field(default_factory=dict)
+    # fmt: on
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """The settings of a user, with the defaults."""
 
@@ -270,8 +355,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     keys: Annotated[Mapping[str, tuple[str, ...]], setting(
         "Keys of an action in place of its default ones; an empty list removes them.",
         Keys("actions"))] = msgspec.field(default_factory=dict)
-
-
+    fleet: Annotated[FleetSettings, setting(
+        "Many hosts in one screen: --host and --prometheus.",
+        Table(FleetSettings))] = FleetSettings()
     # fmt: on
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic
 
-from gpudash.feed.protocol import FeedState
+from gpudash.feed.protocol import FeedState, RemoteHost
 from gpudash.feed.supervisor import CollectorError, D, Limits, Supervisor
 from gpudash.model.wire import Received
 
@@ -39,15 +39,18 @@ class LiveFeed(Generic[D]):
         self,
         argv: Sequence[str],
         interval: float,
-        decode: Callable[[bytes], D],
+        decode: Callable[[bytes], D | None],
         *,
+        encode: Callable[[D], bytes] | None = None,
+        remote: RemoteHost | None = None,
         forked: ForkedProcess | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._supervisor = Supervisor(
-            argv, interval, decode, forked=forked, limits=limits, clock=clock
+            argv, interval, decode, encode=encode, forked=forked, limits=limits, clock=clock
         )
+        self.remote = remote
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._watched: tuple[int | None, int] | None = None
@@ -131,6 +134,11 @@ class LiveFeed(Generic[D]):
         """Deliver each snapshot on this loop from now on, and report changes of state or error."""
         self._loop, self._on_snapshots, self._on_change = loop, on_snapshots, on_change
         self._timer = loop.call_later(0, self._advance)
+
+    def detach(self) -> None:
+        """Deliver nothing until it is attached again; the loop has ended, the collector goes on."""
+        self._loop = self._timer = self._watched = None
+        self._on_snapshots, self._on_change = _ignore, _nothing
 
     def change_interval(self, seconds: float) -> None:
         """Sample at another interval, from now on."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpudash.feed.protocol import FeedState, OnSnapshots
+from gpudash.feed.protocol import FeedState
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.recording.samples import (
     DecodedSample,
@@ -23,7 +23,6 @@ from gpudash.feed.recording.samples import (
     with_past,
 )
 from gpudash.model.errors import GpudashError
-from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
 from gpudash.model.wire import Received
 
@@ -38,6 +37,7 @@ _FRAME_SECONDS = 0.1
 _GAP_SECONDS, _GAP_INTERVALS = 5.0, 3.0
 _GAP_PAUSE_SECONDS = 2.0
 
+OnDocuments = Callable[[Sequence[Received[Any]], bool], None]
 Read = Callable[[], list[DecodedSample]]
 OnRead = Callable[[list[DecodedSample]], None]
 
@@ -48,7 +48,7 @@ class Playback:
     def __init__(
         self, recording: Recording, start: Sample, *, speed: float = 1.0, repeats: bool = False
     ) -> None:
-        self.latest: Snapshot | None = None
+        self.latest: Any = None
         self.latest_line = b""
         self.error: str | None = None
         self.exit_status: int | None = None
@@ -65,7 +65,7 @@ class Playback:
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._on_snapshots: OnSnapshots | None = None
+        self._on_snapshots: OnDocuments | None = None
         self._on_change: Callable[[], None] = _nothing
 
     def start(self) -> None:
@@ -79,14 +79,14 @@ class Playback:
     def preview(self) -> None:
         """All samples of a recording are whole."""
 
-    def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
+    def poll(self, timeout_seconds: float = 0) -> Any:
         """Return the sample that is shown first."""
         return self.latest
 
     def attach(
         self,
         loop: AbstractEventLoop,
-        on_snapshots: OnSnapshots,
+        on_snapshots: OnDocuments,
         on_change: Callable[[], None],
     ) -> None:
         """Deliver samples on this loop, and report a gap, the end or an error by `on_change`."""
@@ -114,6 +114,10 @@ class Playback:
     @property
     def collector(self) -> None:
         """A recording has no collector."""
+
+    @property
+    def remote(self) -> None:
+        """What a recording shows is of no host that can be reached."""
 
     @property
     def player(self) -> Playback:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received
@@ -26,6 +26,14 @@ class FeedState(Enum):
 
 OnSnapshots = Callable[[Sequence[Received[Snapshot]], bool], None]
 """Takes new snapshots, and whether they follow a jump: then those before are not their past."""
+
+
+class RemoteHost(NamedTuple):
+    """The host that a feed is about, where that is not this one."""
+
+    name: str
+    run: Callable[[Sequence[str]], list[str]]
+    """Returns the command that runs gpudash there, in this terminal, with some arguments."""
 
 
 class SnapshotFeed(Protocol):
@@ -73,6 +81,10 @@ class SnapshotFeed(Protocol):
     @property
     def player(self) -> Player | None:
         """Controls of the recording, None for a live host."""
+
+    @property
+    def remote(self) -> RemoteHost | None:
+        """The host where that is another one, None for this one or a recording."""
 
     def start(self) -> None:
         """Begin to collect or to read."""

@@ -37,6 +37,7 @@ class Sampler:
         *,
         interval: float,
         keep: int,
+        decode: Callable[[bytes], Snapshot | None] = decode,
         limits: Limits = _LIMITS,
         allow_empty: bool = False,
     ) -> None:
@@ -134,12 +135,15 @@ class LineStream(Generic[D]):
         self,
         argv: Sequence[str],
         interval: float,
-        decode: Callable[[bytes], D],
+        decode: Callable[[bytes], D | None],
         *,
+        encode: Callable[[D], bytes] | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._collector = Supervisor(argv, interval, decode, limits=limits, clock=clock)
+        self._collector = Supervisor(
+            argv, interval, decode, encode=encode, limits=limits, clock=clock
+        )
         self._clock = clock
         self._resumed_at = clock()
         self._collector.start()

@@ -58,18 +58,22 @@ D = TypeVar("D", bound=Document)
 
 
 class Supervisor(Generic[D]):
-    """One collector at a time, whose lines `decode` reads. `advance` reads it and does what is due.
+    """One collector at a time. `advance` reads it and does what is due.
 
     Call it when `descriptor` can be read, and after `due_in` seconds at the latest. A `forked`
     collector that runs already is the first one.
+
+    `decode` reads its lines, and returns None for one to skip; with `encode` what is kept is not
+    the line that arrived.
     """
 
     def __init__(
         self,
         argv: Sequence[str],
         interval: float,
-        decode: Callable[[bytes], D],
+        decode: Callable[[bytes], D | None],
         *,
+        encode: Callable[[D], bytes] | None = None,
         forked: ForkedProcess | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -88,7 +92,7 @@ class Supervisor(Generic[D]):
         self.is_restarting = False
         """Whether another one was started and has given no sample yet."""
         self._argv, self._forked = list(argv), forked
-        self._decode = decode
+        self._decode, self._encode = decode, encode
         self._request = b""
         self._limits = limits or Limits()
         self._clock = clock
@@ -231,6 +235,10 @@ class Supervisor(Generic[D]):
         except WireError as error:
             self.failure = GpudashError(f"collector: {error}")
             return None
+        if snapshot is None:
+            return None
+        if self._encode is not None:
+            line = self._encode(snapshot)
         self.sampled_at = self._clock()
         is_brief = isinstance(snapshot, Snapshot) and snapshot.brief
         self.brief = snapshot if is_brief and self.latest is None else None

@@ -32,6 +32,7 @@ class ExitStatus:
     GPU_IS_LOST = 15
     RESET_REQUIRED = 16
     DATA = 65
+    UNAVAILABLE = 69
     SYSTEM = 71
     OUTPUT = 74
     TOO_FEW_GPUS = 75
@@ -55,6 +56,8 @@ MEANINGS: dict[int, str] = {
     ExitStatus.RESET_REQUIRED: "a GPU needs a reset; the output is still complete",
     18: "driver and library versions differ",
     ExitStatus.DATA: "the input is not a document of gpudash",
+    ExitStatus.UNAVAILABLE: "many hosts: a source does not answer at all; what others know is "
+    "printed",
     ExitStatus.SYSTEM: "the system is out of processes, threads, files or memory",
     ExitStatus.OUTPUT: "the output could not be written",
     ExitStatus.TOO_FEW_GPUS: "`pick`, `wait` or `run` found too few GPUs",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gpudash.analysis.table import ProcessRow
+    from gpudash.model.fleet import FleetSnapshot
     from gpudash.model.snapshot import Snapshot
 
 
@@ -22,6 +23,7 @@ class Target(NamedTuple):
 
 
 Format = Callable[["Snapshot", Target], bytes]
+FleetFormat = Callable[["FleetSnapshot", Target], bytes]
 
 
 def _table(snapshot: Snapshot, target: Target) -> bytes:
@@ -70,3 +72,45 @@ FORMATS: Mapping[str, Format] = {
     "gpustat": _gpustat,
 }
 """The formats of `--once` by name; each imports what it needs when it is used."""
+
+
+def _fleet_table(snapshot: FleetSnapshot, target: Target) -> bytes:
+    from gpudash.output import fleet
+
+    text = fleet.render(snapshot, width=target.width, color=target.color, ascii=target.ascii)
+    return text.encode("ascii" if target.ascii else "utf-8", "backslashreplace")
+
+
+def _fleet_json(snapshot: FleetSnapshot, target: Target) -> bytes:
+    from gpudash.model import fleet, wire
+
+    line = fleet.encode(snapshot)
+    return (wire.pretty(line) if target.is_terminal else line) + b"\n"
+
+
+def _fleet_csv(snapshot: FleetSnapshot, target: Target) -> bytes:
+    from gpudash.output import fleet
+
+    return fleet.devices_csv(snapshot).encode()
+
+
+def _fleet_hosts_csv(snapshot: FleetSnapshot, target: Target) -> bytes:
+    from gpudash.output import fleet
+
+    return fleet.hosts_csv(snapshot).encode()
+
+
+def _fleet_users_csv(snapshot: FleetSnapshot, target: Target) -> bytes:
+    from gpudash.output import fleet
+
+    return fleet.users_csv(snapshot).encode()
+
+
+FLEET_FORMATS: Mapping[str, FleetFormat] = {
+    "table": _fleet_table,
+    "json": _fleet_json,
+    "csv": _fleet_csv,
+    "csv-hosts": _fleet_hosts_csv,
+    "csv-users": _fleet_users_csv,
+}
+"""The formats of many hosts by name; csv has a row for each GPU."""

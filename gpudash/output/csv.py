@@ -19,12 +19,13 @@ def render(snapshot: Snapshot) -> str:
     writer.writerow(["taken_at", "hostname", *Device.__struct_fields__])
     taken_at = snapshot.taken_at.isoformat()
     for device in snapshot.devices:
-        values = (_text(getattr(device, name)) for name in Device.__struct_fields__)
+        values = (text_of(getattr(device, name)) for name in Device.__struct_fields__)
         writer.writerow([taken_at, snapshot.host.hostname, *values])
     return out.getvalue()
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a value as a cell: nothing for one that is not known, lists with spaces between."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -32,5 +33,5 @@ def _text(value: Any) -> str:
     if isinstance(value, Fault):
         return value.message
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return " ".join(map(_text, value))
+        return " ".join(map(text_of, value))
     return str(value)

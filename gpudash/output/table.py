@@ -50,7 +50,8 @@ _MIN_BAR = 5
 _MIN_MESSAGE = 24
 _PAGE = 80
 _IDENTITY = frozenset({"index", "name"})
-_LEVELS: dict[FindingLevel, Style] = {"critical": "red", "warn": "yellow", "info": "plain"}
+LEVELS: dict[FindingLevel, Style] = {"critical": "red", "warn": "yellow", "info": "plain"}
+"""How findings are shown."""
 
 
 def render(
@@ -75,7 +76,7 @@ def render(
         _findings(snapshot, width, ascii),
         _errors(snapshot, width, ascii),
     )
-    return _painted(sections, width, color=color)
+    return painted(sections, width, color=color)
 
 
 def render_leases(snapshot: Snapshot, *, width: int, color: bool) -> str:
@@ -84,19 +85,19 @@ def render_leases(snapshot: Snapshot, *, width: int, color: bool) -> str:
     if not rows:
         return "No GPU is leased: gpudash run -n 1 -- COMMAND leases one\n"
     columns = fit(LEASE_COLUMNS, rows, width)
-    lines = [_heading(columns), *_body(columns, rows, ascii=False)]
-    return _painted((lines,), width, color=color)
+    lines = [heading(columns), *body(columns, rows, ascii=False)]
+    return painted((lines,), width, color=color)
 
 
-def _painted(sections: Sequence[Sequence[Line]], room: int, *, color: bool) -> str:
+def painted(sections: Sequence[Sequence[Line]], room: int, *, color: bool) -> str:
     """Return the sections that have lines, an empty line between two."""
     paint = painter(color)
     lines: list[str] = []
     for section in filter(None, sections):
         lines += [""] if lines else []
         for line in section:
-            painted = [paint(text, style) for text, style in _cut_line(line, room)]
-            lines.append("".join(painted).rstrip(" "))
+            texts = [paint(text, style) for text, style in _cut_line(line, room)]
+            lines.append("".join(texts).rstrip(" "))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -108,7 +109,7 @@ def _header(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
     for label, value in (("driver", host.driver_version), ("CUDA", host.cuda_driver_version)):
         if value is not None:
             left += [(f"  {label} ", "dim"), (shown(value, ascii), "plain")]
-    return [_spread(left, [(_local(snapshot.taken_at), "dim")], room), *_summary(snapshot, room)]
+    return [spread(left, [(local_time(snapshot.taken_at), "dim")], room), *_summary(snapshot, room)]
 
 
 def _summary(snapshot: Snapshot, room: int) -> list[Line]:
@@ -116,13 +117,14 @@ def _summary(snapshot: Snapshot, room: int) -> list[Line]:
     line: Line = [(opening, "plain")]
     for count, state in counts:
         line += [(": " if len(line) == 1 else ", ", "plain")]
-        line.append((f"{count} {state.word}", _state_style(state)))
+        line.append((f"{count} {state.word}", state_style(state)))
     if _cells(line) > room:
-        return _paragraph("".join(text for text, _ in line), "plain", room, ascii=True)
-    return [_spread(line, [(totals(snapshot), "dim")], room)]
+        return paragraph("".join(text for text, _ in line), "plain", room, ascii=True)
+    return [spread(line, [(totals(snapshot), "dim")], room)]
 
 
-def _state_style(state: State) -> Style:
+def state_style(state: State) -> Style:
+    """Return how the word for what a GPU does is shown."""
     if state.level == "critical":
         return "red"
     if state.level == "warn":
@@ -139,8 +141,8 @@ def _device_columns(rows: list[DeviceRow], room: int) -> list[FittedColumn[Devic
 def _devices(
     rows: list[DeviceRow], columns: list[FittedColumn[DeviceRow]], room: int, ascii: bool
 ) -> list[Line]:
-    lines = [_heading(columns)] if rows else []
-    for row, line in zip(rows, _body(columns, rows, ascii=ascii), strict=True):
+    lines = [heading(columns)] if rows else []
+    for row, line in zip(rows, body(columns, rows, ascii=ascii), strict=True):
         lines += [line] if row.device.state == "ok" else _unread(row, columns, room, ascii)
     return lines
 
@@ -156,10 +158,10 @@ def _unread(
     fault = row.device.fault
     style: Style = "red" if status_level(row) == "critical" else "dim"
     message = fault.message if fault else row.state.reason
-    words = _paragraph(f"{status(row)}: {message}", style, room - start, ascii=ascii)
+    words = paragraph(f"{status(row)}: {message}", style, room - start, ascii=ascii)
     if row.device.last_read is not None:
-        words += _paragraph(str(row.device.last_read), "dim", room - start, ascii=ascii)
-    first = [*_body(identity, [row], ascii=ascii)[0], (" " * GAP, "plain"), *words[0]]
+        words += paragraph(str(row.device.last_read), "dim", room - start, ascii=ascii)
+    first = [*body(identity, [row], ascii=ascii)[0], (" " * GAP, "plain"), *words[0]]
     return [first, *([(" " * start, "plain"), *line] for line in words[1:])]
 
 
@@ -173,17 +175,17 @@ def _processes(
         return [[(no_processes_text(snapshot), "plain")]]
     rows = [in_ascii(row) for row in rows] if ascii else rows
     columns = fit(PROCESS_COLUMNS, rows, room)
-    return [_heading(columns), *_body(columns, rows, ascii=ascii)]
+    return [heading(columns), *body(columns, rows, ascii=ascii)]
 
 
 def _findings(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
     """Return what is wrong or wasteful, and what to do about all that is worse than a remark."""
     lines: list[Line] = []
     for finding in findings(snapshot):
-        text, style = f"{finding.level}: {finding.sentence}", _LEVELS[finding.level]
-        lines += _paragraph(text, style, room, ascii=ascii, indent=2)
+        text, style = f"{finding.level}: {finding.sentence}", LEVELS[finding.level]
+        lines += paragraph(text, style, room, ascii=ascii, indent=2)
         if finding.level != "info" and finding.advice:
-            words = _paragraph(finding.advice, "dim", max(1, room - 2), ascii=ascii)
+            words = paragraph(finding.advice, "dim", max(1, room - 2), ascii=ascii)
             lines += [[("  ", "plain"), *line] for line in words]
     return lines
 
@@ -191,11 +193,11 @@ def _findings(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
 def _errors(snapshot: Snapshot, room: int, ascii: bool) -> list[Line]:
     lines: list[Line] = []
     for error in snapshot.errors:
-        lines += _paragraph(f"! {error.message}", "yellow", room, ascii=ascii, indent=2)
+        lines += paragraph(f"! {error.message}", "yellow", room, ascii=ascii, indent=2)
     return lines
 
 
-def _heading(columns: Sequence[FittedColumn[Row]]) -> Line:
+def heading(columns: Sequence[FittedColumn[Row]]) -> Line:
     """Return the headers, each over its bar and text."""
     line: Line = []
     for fitted in columns:
@@ -204,7 +206,7 @@ def _heading(columns: Sequence[FittedColumn[Row]]) -> Line:
     return line[:-1]
 
 
-def _body(columns: Sequence[FittedColumn[Row]], rows: Sequence[Row], *, ascii: bool) -> list[Line]:
+def body(columns: Sequence[FittedColumn[Row]], rows: Sequence[Row], *, ascii: bool) -> list[Line]:
     """Return one line for each row."""
     lines: list[Line] = [[] for _ in rows]
     for fitted in columns:
@@ -250,13 +252,13 @@ def _style(styles: dict[Level, Style], level: Callable[[Row], Level] | None, row
     return styles[level(row)] if level else "plain"
 
 
-def _paragraph(text: str, style: Style, room: int, *, ascii: bool, indent: int = 0) -> list[Line]:
+def paragraph(text: str, style: Style, room: int, *, ascii: bool, indent: int = 0) -> list[Line]:
     """Return text in words on as many lines as it takes, the later ones indented."""
     first, *others = wrap(shown(text, ascii), room - indent, mark=ellipsis(ascii))
     return [[(first, style)], *([(" " * indent, "plain"), (line, style)] for line in others)]
 
 
-def _spread(left: Line, right: Line, room: int) -> Line:
+def spread(left: Line, right: Line, room: int) -> Line:
     """Return both sides of a line, or the left one alone where the two do not fit."""
     space = room - _cells(left) - _cells(right)
     return [*left, (" " * space, "plain"), *right] if space >= GAP else left
@@ -275,7 +277,7 @@ def _cells(line: Line) -> int:
     return sum(width(text) for text, _ in line)
 
 
-def _local(moment: datetime) -> str:
+def local_time(moment: datetime) -> str:
     """Return a time on the reader's clock, to the second."""
     with suppress(OverflowError, OSError):  # at either end of the calendar it stays UTC
         moment = moment.astimezone()

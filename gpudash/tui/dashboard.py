@@ -69,6 +69,8 @@ class DashboardModel:
         self.read_only = False
         self.recorded = feed.player is not None
         """Whether all this is of another time."""
+        self.is_here = feed.player is None and feed.remote is None
+        """Whether what is shown are processes of this host."""
         self.hidden: frozenset[str] = frozenset()
         """Those of PANELS that are not shown."""
         self.metric = ""
@@ -147,7 +149,7 @@ class DashboardModel:
         self.findings = findings(snapshot)
         self.wrong = [each for each in self.findings if each.level != "info"]
         self.notes = [str(fault.message) for fault in snapshot.errors]
-        if not snapshot.devices and not self.recorded:
+        if not snapshot.devices and self.is_here:
             self.notes.append("gpudash doctor finds out why")
 
     def _catch_up(self) -> None:

@@ -11,7 +11,7 @@ import pyte
 from textual.events import Resize
 from textual.geometry import Size
 
-from gpudash.feed.protocol import FeedState, OnSnapshots
+from gpudash.feed.protocol import FeedState, OnSnapshots, RemoteHost
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received
 from gpudash.tui.app import GpudashApp
@@ -41,6 +41,7 @@ class HandFeed:
         self.age = 0.0
         self.stopped = False
         self.player = None
+        self.remote: RemoteHost | None = None
 
     @property
     def collector(self) -> HandFeed:

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from gpudash.cli import verbs
 from gpudash.cli.options import is_ascii
@@ -142,11 +142,27 @@ def _settings() -> Iterator[Section]:
     from gpudash.tui.preferences import choices
 
     known = msgspec.structs.replace(choices(), actions=("see gpudash help keys",))
-    rows = []
+    rows: list[tuple[str, str]] = []
+    tables = []
     for each in declared().values():
+        if isinstance(each.default, msgspec.Struct):
+            tables.append(each)
+            continue
         valid, default = each.kind.valid(known), rendered(plain(each.default))
         rows.append((each.name, f"{each.help} Valid: {valid}. Default: {default}"))
     yield Section(f"Settings in {config.path()}", rows)
+    for each in tables:
+        yield Section(f"[{each.name}] {each.help}", list(_table_rows(each.default)))
+
+
+def _table_rows(table: Any) -> Iterator[tuple[str, str]]:
+    import msgspec
+
+    from gpudash.config.settings import example_of
+
+    for field in msgspec.structs.fields(table):
+        about = get_args(field.type)[1].description
+        yield field.name, f"{about} Such as: {example_of(field)}"
 
 
 def _findings() -> Iterator[Section]:

@@ -9,16 +9,18 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from gpudash.cli import fleet, modes
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
+from gpudash.cli.options import DEFAULT_INTERVAL
+from gpudash.cli.remote import lines
 from gpudash.cli.signals import EndSignals, SignalToggle
 from gpudash.cli.stream import alerts
 from gpudash.cli.values import count, seconds, size, span
 from gpudash.cli.verbs import Verb
 from gpudash.feed.recording.writer import Writer
 from gpudash.feed.sampler import LineStream, SilenceError
-from gpudash.model import wire
-from gpudash.model.errors import ExitStatus
+from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.fleet import FleetSnapshot, decode
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.model.units import duration, short_size
@@ -45,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"with --max-size: number of older files to keep ({_DEFAULT_KEEP})"
     add("--keep", type=count(_MAX_KEEP), default=_DEFAULT_KEEP, metavar="N", help=text)
     add_shared(parser, "on-finding", "level", "gpu", "pcie-throughput", "demo")
+    add_shared(parser, "host", "hosts-file", "ssh-config", "prometheus", "scrape")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -59,17 +62,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | None) -> int:
-    interval, duration_seconds = options.interval or DEFAULT_INTERVAL, options.duration
+    is_fleet = modes.is_fleet(options)
+    interval = fleet.interval(options) if is_fleet else options.interval or DEFAULT_INTERVAL
+    duration_seconds = options.duration
     toggle = SignalToggle(signal.SIGUSR1)
     end = EndSignals()
     deadline = None if duration_seconds is None else time.monotonic() + duration_seconds
-    command, writer = (
-        collector_command(options),
-        Writer(options.file, options.max_size, options.keep),
-    )
+    open_stream = _stream(options, interval)
+    writer = Writer(options.file, options.max_size, options.keep)
     progress = _Progress(writer)
     try:
-        with closing(writer), closing(LineStream(command, interval, wire.decode)) as stream:
+        with closing(writer), closing(open_stream()) as stream:
             while end.status is None:
                 left = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
                 if left <= 0:
@@ -80,7 +83,7 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
                     stream.toggle_release()
                 for sample in stream.take():
                     writer.write(sample.line)
-                    if observe is not None:
+                    if observe is not None and isinstance(sample.snapshot, Snapshot):
                         observe(sample.snapshot)
                 progress.update(stream.problem)
             problem = stream.problem
@@ -89,6 +92,19 @@ def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | N
     if not writer.lines:
         raise _nothing_recorded(options.file, problem, end.status)
     return ExitStatus.OK if end.status is None else end.status
+
+
+def _stream(
+    options: argparse.Namespace, interval: float
+) -> Callable[[], LineStream[Snapshot] | LineStream[FleetSnapshot]]:
+    """Return what starts the collector of one host, or of many."""
+    if modes.is_fleet(options):
+        if options.on_finding is not None:
+            raise UsageError("--on-finding does not go with many hosts")
+        argv = fleet.command(options)
+        return lambda: LineStream(argv, interval, decode)
+    found = lines(options)
+    return lambda: LineStream(found.argv, interval, found.decode, encode=found.encode)
 
 
 def _nothing_recorded(path: str, problem: str, status: int | None) -> SilenceError:

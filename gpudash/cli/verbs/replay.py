@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from itertools import chain
 
 from gpudash.cli.arguments import add_shared
@@ -35,6 +36,10 @@ def run(options: argparse.Namespace) -> int:
     """
     path = options.file
     recording = Recording(path)
+    if recording.first.is_fleet:
+        from gpudash.cli import fleet_screen
+
+        return fleet_screen.play(options, recording, _start(recording, options.at))
     start = _start(recording, options.at)
     playback = Playback(recording, start, speed=options.speed, repeats=options.repeat)
     playback.start()
@@ -51,18 +56,24 @@ def print_lines(options: argparse.Namespace) -> int:
 
     On a terminal they are encoded again: anything may have been written to the file.
     """
-    from gpudash.analysis.selection import select
-    from gpudash.model import wire
-
     check_recording(options)
     gpus = gpu_selectors(options)
     is_encoded_again = bool(gpus) or terminal.is_terminal()
     recording = Recording(options.replay)
     start = _start(recording, options.at)
     for sample in chain((start,), recording.after(start)):
-        line = wire.encode(select(sample.snapshot(), gpus)) if is_encoded_again else sample.line
+        line = _encoded_again(sample, gpus) if is_encoded_again else sample.line
         terminal.write(line + b"\n")
     return ExitStatus.OK
+
+
+def _encoded_again(sample: Sample, gpus: Sequence[str]) -> bytes:
+    from gpudash.analysis.selection import select
+    from gpudash.model import fleet, wire
+
+    if sample.is_fleet and not gpus:
+        return fleet.encode(sample.fleet())
+    return wire.encode(select(sample.snapshot(), gpus))
 
 
 def _start(recording: Recording, at: str | None) -> Sample:

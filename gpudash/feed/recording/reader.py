@@ -9,12 +9,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from gpudash.feed.collector import LINE_LIMIT
-from gpudash.model import wire
+from gpudash.model import fleet, wire
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.fields import Index
 from gpudash.model.snapshot import SCHEMA, Snapshot
@@ -28,6 +28,9 @@ _MAX_UNREADABLE_LINES, _MAX_UNREADABLE_CHUNKS = 64, 8
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 """How a compressed file begins, whatever its name."""
 
+_FLEET = b'{"fleet":'
+_OF_MANY = "a recording of many hosts: for gpudash replay, --once and --json"
+_D = TypeVar("_D")
 _HINT = "not a recording: make one with gpudash record"
 
 
@@ -124,10 +127,24 @@ class Sample(NamedTuple):
             "unknown values are left out; update gpudash"
         )
 
+    @property
+    def is_fleet(self) -> bool:
+        """Whether it is of many hosts."""
+        return self.line.startswith(_FLEET)
+
     def snapshot(self) -> Snapshot:
-        """Return the decoded line; raises WireError if it is not a snapshot."""
+        """Return the decoded line of one host; raises WireError if it is none."""
+        if self.is_fleet:
+            raise WireError(_OF_MANY)
+        return self._decoded(wire.decode)
+
+    def fleet(self) -> fleet.FleetSnapshot:
+        """Return the decoded line of many hosts; raises WireError if it is none."""
+        return self._decoded(fleet.decode)
+
+    def _decoded(self, decode: Callable[[bytes], _D]) -> _D:
         try:
-            return wire.decode(self.line)
+            return decode(self.line)
         except WireError as error:
             raise WireError(f"{self.note or self.taken_at.isoformat()}: {error}") from None
 
@@ -239,7 +256,7 @@ class Recording:
         line = _LINE.search(self._chunks.read(0))
         if line is not None and line[0].startswith(b"{"):
             try:
-                wire.decode(line[0])
+                (fleet.decode if line[0].startswith(_FLEET) else wire.decode)(line[0])
             except WireError as error:
                 return str(error)
         return _HINT

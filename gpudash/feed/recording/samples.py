@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, time, timedelta
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.model import units
 from gpudash.model.errors import UsageError, WireError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
+from gpudash.model.wire import Document
 
 _FORMS = "write 10:53, 2026-11-21T10:53:41, +5m from the start or -30s from the end"
 _PAST_SECONDS, _PAST_SAMPLES, _PAST_BYTES = 600.0, 600, 8 << 20
@@ -85,10 +86,11 @@ def _date(text: str) -> datetime | None:
 
 
 class DecodedSample(NamedTuple):
-    """A sample of a recording and its snapshot."""
+    """A sample of a recording and its document."""
 
     sample: Sample
-    snapshot: Snapshot
+    snapshot: Any
+    """A Snapshot, or in a recording of many hosts a FleetSnapshot."""
 
 
 def with_past(recording: Recording, sample: Sample) -> list[DecodedSample]:
@@ -100,7 +102,7 @@ def with_past(recording: Recording, sample: Sample) -> list[DecodedSample]:
     if shown is None:
         shown = next(_decoded(recording.before(sample)), None)
     if shown is None:
-        sample.snapshot()
+        sample.fleet() if sample.is_fleet else sample.snapshot()
         raise WireError(f"{recording.path}: no line can be read")
     past = [shown]
     size = len(shown.sample.line)
@@ -134,14 +136,15 @@ def before(recording: Recording, sample: Sample, count: int) -> list[DecodedSamp
     return with_past(recording, found[-1].sample if found else sample)
 
 
-def elapsed(first: Snapshot, last: Snapshot) -> float:
+def elapsed(first: Document, last: Document) -> float:
     """Return the seconds between two samples by the host's own clock, which is never set.
 
     By the wall clock where uptime is unknown, or after a reboot; 0 if it was set back.
     """
-    start, end = first.host.uptime_seconds, last.host.uptime_seconds
-    if start is not None and end is not None and end >= start:
-        return end - start
+    if isinstance(first, Snapshot) and isinstance(last, Snapshot):
+        start, end = first.host.uptime_seconds, last.host.uptime_seconds
+        if start is not None and end is not None and end >= start:
+            return end - start
     return max(0.0, (last.taken_at - first.taken_at).total_seconds())
 
 
@@ -150,7 +153,7 @@ def _decoded(samples: Iterable[Sample]) -> Iterator[DecodedSample]:
     unreadable = 0
     for sample in samples:
         try:
-            snapshot = sample.snapshot()
+            snapshot = sample.fleet() if sample.is_fleet else sample.snapshot()
         except WireError:
             unreadable += 1
             if unreadable > _MAX_UNREADABLE:

@@ -94,6 +94,10 @@ def kill(app: GpudashApp, signal_name: str) -> None:
         app.show_message("read-only: nothing is sent")
     elif app.dashboard.devices.focused:
         app.show_message(_NOT_IN_FOCUS)
+    elif app.feed.remote is not None:
+        from gpudash.tui.actions.remote import kill_there
+
+        kill_there(app, app.feed.remote, signal_name)
     else:
         # A read-only screen must not even load what can signal.
         from gpudash.tui.actions.kill import ask

@@ -208,8 +208,9 @@ class FleetApp(BaseApp):
         return "cluster", self.dashboard.snapshot.taken_at
 
     def on_unmount(self) -> None:
-        """Let the collector go."""
-        self.feed.stop()
+        """Let the collector go, unless a host is entered, from which the user comes back."""
+        if self.entered is None:
+            self.feed.stop()
 
     # The feed
 

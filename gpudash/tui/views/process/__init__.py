@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from textual.message import Message
 
-from gpudash.analysis.inspection import Inspection, inspect, inspect_recorded, io_rates
+from gpudash.analysis.inspection import Inspection, inspect, inspect_elsewhere, io_rates
 from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
@@ -192,10 +192,12 @@ class ProcessView(View):
             self._exited_at = absent if known else self._clock()
 
     def _read(self) -> None:
-        if self.dashboard.recorded:
-            # The process of today, if it is still there, is not the one of then.
+        if not self.dashboard.is_here:
+            # A process of this PID, here and today, is not the one that is shown.
             if self._inspector.latest is None:
-                self._inspector.take(inspect_recorded(self._row.process))
+                remote = self.dashboard.feed.remote
+                name = None if remote is None else remote.name
+                self._inspector.take(inspect_elsewhere(self._row.process, name))
                 self.draw()
             return
         self._inspector.begin(self._row.process, self.dashboard.history.latest)
@@ -215,7 +217,7 @@ class ProcessView(View):
         elif self._absent_since is None:
             self._absent_since = self._clock()
             # Whether it has ended, or has only let go of its GPUs.
-            if not self.dashboard.recorded:
+            if self.dashboard.is_here:
                 self._inspector.begin(self._row.process, self.dashboard.history.latest)
 
     def _is_it(self, row: ProcessRow) -> bool:

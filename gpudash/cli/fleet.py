@@ -1,0 +1,349 @@
+"""Many hosts without a screen: what the options name, one document, or a line per interval."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, NoReturn
+
+from gpudash.cli.options import collector_words, has_color, is_ascii
+from gpudash.feed.collector import is_controlled
+from gpudash.model.errors import ExitStatus, UsageError, WireError
+from gpudash.system import terminal
+
+if TYPE_CHECKING:
+    from gpudash.config.settings import FleetSettings
+    from gpudash.fleet.collector import Collector
+    from gpudash.fleet.prometheus.client import Endpoint
+    from gpudash.fleet.source import Reading, Source
+    from gpudash.fleet.summary import Fits
+    from gpudash.model.fleet import FleetRequest, FleetSnapshot
+    from gpudash.model.snapshot import FindingLevel
+
+_URLS, _SCRAPED = "GPUDASH_PROMETHEUS", "GPUDASH_SCRAPE"
+_SSH_INTERVAL, _SERVER_INTERVAL = 2.0, 10.0
+_ONCE_SECONDS = 30.0
+_EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
+"""For so long after a start or a request, what arrives is printed at once, at most so often."""
+_DEATH_SECONDS = 0.2
+"""For what the sources started to end."""
+_WAIT_SECONDS = 1.0
+_REQUEST_BYTES = 1 << 20
+
+
+def settings(options: argparse.Namespace) -> FleetSettings:
+    """Return the settings of many hosts; raises UsageError for mistakes in them."""
+    from gpudash.config import Choices, load, path
+    from gpudash.config.settings import FleetSettings
+
+    if options.no_config:
+        return FleetSettings()
+    found, mistakes = load(path(), Choices())
+    wrong = [mistake for mistake in mistakes if ": fleet" in mistake]
+    if wrong:
+        raise UsageError(wrong[0])
+    return found.fleet
+
+
+def interval(options: argparse.Namespace) -> float:
+    """Return the seconds between two snapshots: a Prometheus has nothing new so soon."""
+    if options.interval is not None:
+        return float(options.interval)
+    is_slow = options.prometheus is not None and not names_hosts(options)
+    return _SERVER_INTERVAL if is_slow else _SSH_INTERVAL
+
+
+def names_hosts(options: argparse.Namespace) -> bool:
+    """Whether hosts are to be reached by ssh."""
+    return options.host is not None or options.hosts_file is not None
+
+
+def command(options: argparse.Namespace) -> list[str]:
+    """Return the command that prints snapshots of many hosts: gpudash itself.
+
+    URLs, which may hold a password, are passed on in its environment.
+    """
+    words = collector_words()
+    for name in options.host or ():
+        words.append(f"--host={name}")
+    if options.hosts_file is not None:
+        words.append(f"--hosts-file={os.path.abspath(options.hosts_file)}")
+    if options.ssh_config is not None:
+        words.append(f"--ssh-config={options.ssh_config}")
+    if options.prometheus is not None:
+        urls = [url for url in options.prometheus if url]
+        if urls:
+            os.environ[_URLS] = " ".join(urls)
+        words.append("--prometheus")
+    if options.scrape is not None:
+        urls = [url for url in ",".join(options.scrape).split(",") if url]
+        if urls:
+            os.environ[_SCRAPED] = " ".join(urls)
+        words.append("--scrape")
+    if options.demo is not None:
+        words.append(f"--demo={options.demo}")
+    if options.no_config:
+        words.append("--no-config")
+    if options.where is not None:
+        words.append(f"--where={options.where}")
+    return words
+
+
+def open_collector(options: argparse.Namespace) -> Collector:
+    """Return all that the options name as one; raises UsageError."""
+    from gpudash.fleet.collector import Collector
+
+    return Collector(list(_sources(options, settings(options))))
+
+
+def _sources(options: argparse.Namespace, known: FleetSettings) -> Iterator[Source]:
+    if options.prometheus is not None:
+        from gpudash.fleet.prometheus.source import PrometheusSource
+
+        for url in _urls(options.prometheus, _URLS, known.prometheus, "--prometheus"):
+            yield PrometheusSource(_endpoint(url, known))
+    if options.scrape is not None:
+        from gpudash.fleet.scrape import ScrapeSource
+
+        urls = _urls(",".join(options.scrape).split(","), _SCRAPED, (), "--scrape")
+        yield ScrapeSource([_endpoint(url, known) for url in urls])
+
+
+def _urls(
+    given: Sequence[str], variable: str, known: Sequence[str], option: str
+) -> tuple[str, ...]:
+    """Return the URLs that are given, else those of the environment, else of the settings."""
+    found = [url for url in given if url] or os.environ.get(variable, "").split() or known
+    if not found:
+        raise UsageError(f"{option} needs a URL, here, in {variable} or in the settings [fleet]")
+    for url in found:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"{option} {url!r}: expected a URL such as http://127.0.0.1:9090")
+    return tuple(dict.fromkeys(found))
+
+
+def _endpoint(url: str, known: FleetSettings) -> Endpoint:
+    from gpudash.fleet.prometheus.client import Endpoint
+
+    def expanded(path: str | None) -> str | None:
+        return None if path is None else os.path.expanduser(path)
+
+    return Endpoint(
+        url=url,
+        token_file=expanded(known.token_file),
+        token_command=known.token_command,
+        user=known.user,
+        password_file=expanded(known.password_file),
+        ca_file=expanded(known.ca_file),
+        certificate_file=expanded(known.certificate_file),
+        key_file=expanded(known.key_file),
+        headers=known.headers,
+        host_label=known.host_label,
+    )
+
+
+# A line per interval
+
+
+def stream(options: argparse.Namespace) -> int:
+    """Print a snapshot per interval, and at once what arrives first; ends by ReaderGoneError.
+
+    One that is controlled by its starter takes intervals and requests from stdin, and ends with
+    it.
+    """
+    terminal.keep_for_ourselves()
+    control = _Control() if is_controlled(os.environ) else None
+    return _until_signal(options, lambda collector: _print_lines(options, collector, control))
+
+
+def _print_lines(
+    options: argparse.Namespace, collector: Collector, control: _Control | None
+) -> NoReturn:
+    from gpudash.fleet.collector import has_answer
+    from gpudash.model import fleet
+
+    view, seconds = View(options), interval(options)
+    printed_at, eager_until, has_news = -inf, time.monotonic() + _EAGER_SECONDS, False
+    while True:
+        now = time.monotonic()
+        is_eager = has_news and now < eager_until
+        due = printed_at + (min(_EAGER_INTERVAL, seconds) if is_eager else seconds)
+        if now >= due and has_answer(readings := collector.read()):
+            terminal.write(fleet.encode(view.of(readings)) + b"\n")
+            printed_at, has_news = now, False
+            continue
+        has_news |= _work(collector, max(due - now, _EAGER_INTERVAL), control)
+        if control is None:
+            continue
+        for request in control.requests():
+            collector.ask(request)
+            eager_until = time.monotonic() + _EAGER_SECONDS
+        seconds = control.seconds or seconds
+
+
+def _work(collector: Collector, seconds: float, control: _Control | None = None) -> bool:
+    """Let a collector work for some time; return whether something has arrived before."""
+    descriptors = collector.descriptors()
+    if control is not None:
+        descriptors.append(control.descriptor)
+    until = time.monotonic() + min(seconds, _WAIT_SECONDS)
+    terminal.wait(max(min(until - time.monotonic(), collector.due_in()), 0.0), *descriptors)
+    has_arrived = time.monotonic() < until
+    collector.advance()
+    return has_arrived
+
+
+class _EndedError(BaseException):
+    """A signal asks this process to end."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def _until_signal(options: argparse.Namespace, run: Callable[[Collector], int]) -> int:
+    """Run something on a collector, whose children end with it whatever ends it."""
+
+    def end(number: int, _frame: object) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise _EndedError(128 + number)
+
+    collector = open_collector(options)
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    numbers = [each for each in numbers if signal.getsignal(each) is not signal.SIG_IGN]
+    try:
+        for each in numbers:
+            signal.signal(each, end)
+        return run(collector)
+    except _EndedError as ended:
+        return ended.status
+    finally:
+        collector.close(_DEATH_SECONDS)
+
+
+class View:
+    """What is printed of the sources: merged, judged, and only what fits --where."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._fits = fits(options)
+
+    def of(self, readings: Sequence[Reading]) -> FleetSnapshot:
+        """Return the snapshot of what sources know now."""
+        from gpudash.fleet.collector import merge, narrowed
+
+        return narrowed(merge(readings), self._fits)
+
+
+def fits(options: argparse.Namespace) -> Fits | None:
+    """Return whether a GPU is to be shown, None for all; raises FilterError."""
+    return None
+
+
+class _Control:
+    """What the starter of a collector writes: another interval, or a request; its end is ours."""
+
+    def __init__(self) -> None:
+        self.descriptor = 0
+        self.seconds = 0.0
+        self._rest = b""
+        os.set_blocking(self.descriptor, False)
+
+    def requests(self) -> Sequence[FleetRequest]:
+        """Return the requests that have arrived."""
+        from gpudash.model import fleet
+
+        with suppress(BlockingIOError):
+            chunk = os.read(self.descriptor, _REQUEST_BYTES)
+            if not chunk:
+                raise terminal.ReaderGoneError
+            self._rest += chunk
+        *lines, self._rest = self._rest.split(b"\n")
+        self._rest = self._rest[:_REQUEST_BYTES]
+        found = []
+        for line in lines:
+            if line.startswith(b"{"):
+                with suppress(WireError):
+                    found.append(fleet.decode_request(line))
+            else:
+                with suppress(ValueError):
+                    seconds = float(line)
+                    if 0 < seconds < inf:
+                        self.seconds = seconds
+        return found
+
+
+# Once
+
+
+def print_once(options: argparse.Namespace) -> int:
+    """Print many hosts once, when all have answered or failed, or after --timeout."""
+    from gpudash.fleet.collector import narrowed
+    from gpudash.output import FLEET_FORMATS, Target
+
+    name = _format(options)
+    if options.replay is not None:
+        snapshot = narrowed(_recorded(options), fits(options))
+    else:
+        found: list[FleetSnapshot] = []
+        status = _until_signal(options, lambda collector: _collect(options, collector, found))
+        if not found:
+            return status
+        snapshot = found[0]
+    target = Target(terminal.is_terminal(), terminal.width(), has_color(), is_ascii(options))
+    terminal.write(FLEET_FORMATS[name](snapshot, target))
+    return exit_status(snapshot, options.fail_on)
+
+
+def _collect(options: argparse.Namespace, collector: Collector, found: list[FleetSnapshot]) -> int:
+    """Wait until all is known that can be, or the time is over."""
+    from gpudash.fleet.collector import is_settled
+
+    deadline = time.monotonic() + (options.timeout or _ONCE_SECONDS)
+    while not is_settled(readings := collector.read()):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        _work(collector, left)
+    found.append(View(options).of(readings))
+    return ExitStatus.OK
+
+
+def _recorded(options: argparse.Namespace) -> FleetSnapshot:
+    """Return the last sample of a recording, or the one of --at."""
+    from gpudash.feed.recording.reader import Recording
+    from gpudash.feed.recording.samples import parse_instant
+
+    recording, at = Recording(options.replay), options.at
+    sample = recording.last if at is None else recording.at(parse_instant(at, recording))
+    if not sample.is_fleet:
+        raise UsageError(f"{options.replay} is a recording of one host: --where is for many")
+    return sample.fleet()
+
+
+def _format(options: argparse.Namespace) -> str:
+    """Return the name of the format; raises UsageError for one that many hosts do not have."""
+    from gpudash.output import FLEET_FORMATS
+
+    if options.json == "gpustat":
+        raise UsageError("--json=gpustat does not go with many hosts: it is about one")
+    name = options.format or ("json" if options.json else "table")
+    if name not in FLEET_FORMATS:
+        raise UsageError(f"--format {name!r} of many hosts: choose from {', '.join(FLEET_FORMATS)}")
+    return str(name)
+
+
+def exit_status(snapshot: FleetSnapshot, fail_on: FindingLevel | None) -> int:
+    """Return how well it went: sources that failed, no GPU at all, findings as --fail-on asks."""
+    if any(source.state == "failed" for source in snapshot.sources):
+        return ExitStatus.UNAVAILABLE
+    if not any(host.devices for host in snapshot.hosts):
+        return ExitStatus.NO_GPU
+    failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}
+    is_failed = fail_on and any(finding.level in failing for finding in snapshot.findings)
+    return ExitStatus.FAILURE if is_failed else ExitStatus.OK

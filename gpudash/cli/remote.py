@@ -1,0 +1,115 @@
+"""One other host by ssh: what a local screen or command shows, read there."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpudash.cli.options import DEFAULT_INTERVAL, DEFAULT_TIMEOUT, collector_command, gpu_selectors
+from gpudash.model import wire
+from gpudash.model.errors import UsageError, WireError
+
+if TYPE_CHECKING:
+    from gpudash.feed.live import LiveFeed
+    from gpudash.model.snapshot import Snapshot
+
+
+class Lines(NamedTuple):
+    """A command that prints snapshots, and how its lines are read and kept."""
+
+    argv: list[str]
+    decode: Callable[[bytes], Snapshot | None]
+    encode: Callable[[Snapshot], bytes] | None = None
+
+
+def host_of(options: argparse.Namespace) -> str | None:
+    """Return the one host that --host names, None for this one."""
+    return options.host[0] if options.host else None
+
+
+def is_name(name: str) -> bool:
+    """Whether ssh may be given that name."""
+    from gpudash.fleet.names import check_host
+
+    try:
+        check_host(name)
+    except UsageError:
+        return False
+    return True
+
+
+def lines(options: argparse.Namespace) -> Lines:
+    """Return what prints the snapshots of this host, or of that of --host."""
+    host = host_of(options)
+    return Lines(collector_command(options), wire.decode) if host is None else of(options, host)
+
+
+def of(options: argparse.Namespace, host: str) -> Lines:
+    """Return what prints the snapshots of a host; raises UsageError where ssh cannot be asked."""
+    from gpudash.analysis.selection import select
+    from gpudash.cli.fleet import settings
+    from gpudash.fleet.ssh import decode_line, stream_command
+
+    if options.demo is not None:
+        raise UsageError("--demo does not go with --host: it simulates a host here")
+    gpus, path = gpu_selectors(options), settings(options).remote
+
+    def decode(line: bytes) -> Snapshot | None:
+        snapshot = decode_line(line)
+        if snapshot is None or not gpus:
+            return snapshot
+        try:
+            return select(snapshot, gpus)
+        except UsageError as error:
+            raise WireError(str(error)) from None
+
+    argv = stream_command(host, config=options.ssh_config, gpudash=path)
+    return Lines(argv, decode, wire.encode)
+
+
+def open_feed(options: argparse.Namespace, host: str, interval: float) -> LiveFeed[Snapshot]:
+    """Return the snapshots of a host for its screen; raises UsageError as `of` does."""
+    from gpudash.cli.fleet import settings
+    from gpudash.feed.live import LiveFeed
+    from gpudash.feed.protocol import RemoteHost
+    from gpudash.fleet.ssh import gpudash_command
+
+    found, path = of(options, host), settings(options).remote
+
+    def run(words: Sequence[str]) -> list[str]:
+        return gpudash_command(host, *words, config=options.ssh_config, gpudash=path)
+
+    return LiveFeed(
+        found.argv, interval, found.decode, encode=found.encode, remote=RemoteHost(host, run)
+    )
+
+
+class RemoteSource:
+    """A source whose sample is the next one of a host."""
+
+    def __init__(self, options: argparse.Namespace, host: str) -> None:
+        from gpudash.feed.sampler import Sampler
+        from gpudash.feed.supervisor import Limits
+
+        found = of(options, host)
+        limits = Limits(answer=options.timeout or DEFAULT_TIMEOUT)
+        self._sampler = Sampler(
+            found.argv,
+            interval=DEFAULT_INTERVAL,
+            keep=1,
+            decode=found.decode,
+            limits=limits,
+            allow_empty=True,
+        )
+
+    def sample(self) -> Snapshot:
+        """Return the host as it is; raises GpudashError with what ssh said where it fails."""
+        try:
+            self._sampler.next_sample()
+            return self._sampler.samples[-1]
+        finally:
+            self._sampler.close()
+
+    def close(self) -> None:
+        """Do nothing: ssh ended with the sample."""

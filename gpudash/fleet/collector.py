@@ -1,0 +1,238 @@
+"""Several sources of hosts read side by side, and merged into one snapshot of them all.
+
+A host that two sources know is one host: what the fresher one does not know of it is filled in
+from the other. Two hosts of one name that share no GPU are two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from math import inf
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpudash.fleet.source import Reading, Source
+from gpudash.fleet.summary import Fits, host_rows
+from gpudash.model.fleet import (
+    FleetDevice,
+    FleetHost,
+    FleetJob,
+    FleetRequest,
+    FleetSnapshot,
+    FleetSource,
+)
+from gpudash.model.text import SafeText, clean
+
+_S = TypeVar("_S", bound=Struct)
+_ANNOTATES = "slurm"
+"""The kind of source that knows about hosts, but not which are to be shown."""
+_KEPT = frozenset({"source", "state", "message", "age_seconds", "devices"})
+"""What stays that of the fresher source."""
+
+
+class Collector:
+    """Sources as one: what `Source` says of each of its methods holds here."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = tuple(sources)
+
+    def descriptors(self) -> list[int]:
+        """Return what can be read when there is something to do."""
+        return [each for source in self._sources for each in source.descriptors()]
+
+    def due_in(self) -> float:
+        """Return after how many seconds `advance` has something to do, infinity for never."""
+        return min((source.due_in() for source in self._sources), default=inf)
+
+    def advance(self) -> None:
+        """Read what has arrived, start what is due."""
+        for source in self._sources:
+            source.advance()
+
+    def ask(self, request: FleetRequest) -> None:
+        """Pass on what a screen asks for."""
+        for source in self._sources:
+            source.ask(request)
+
+    def read(self) -> list[Reading]:
+        """Return what each source knows now."""
+        return [source.read() for source in self._sources]
+
+    def close(self, wait_seconds: float = 0.0) -> None:
+        """End all that the sources started."""
+        for source in self._sources:
+            source.close(wait_seconds)
+
+
+def has_answer(readings: Iterable[Reading]) -> bool:
+    """Whether there is anything to show: a host that is known, or a source that failed."""
+    return any(
+        reading.report.state == "failed"
+        or any(host.state != "connecting" for host in reading.hosts)
+        for reading in readings
+    )
+
+
+def is_settled(readings: Iterable[Reading]) -> bool:
+    """Whether every source, and every host that is expected, has answered or failed."""
+    return all(
+        reading.report.state != "starting"
+        and all(host.state != "connecting" for host in reading.hosts)
+        for reading in readings
+    )
+
+
+def merge(readings: Sequence[Reading]) -> FleetSnapshot:
+    """Return what the sources know as one snapshot; status, users and findings are to be added."""
+    merger = _Merger([reading.report for reading in readings])
+    jobs: dict[tuple[str, str], FleetJob] = {}
+    for number, reading in enumerate(readings):
+        if reading.report.kind != _ANNOTATES:
+            merger.add(number, reading.hosts)
+        for job in reading.jobs:
+            known = jobs.get((job.kind, job.id))
+            jobs[job.kind, job.id] = job if known is None else filled(known, job)
+    for reading in readings:
+        if reading.report.kind == _ANNOTATES:
+            merger.annotate(reading.hosts)
+    moments = [reading.at for reading in readings if reading.at is not None]
+    return FleetSnapshot(
+        taken_at=moments[0] if moments else datetime.now(timezone.utc),
+        sources=tuple(reading.report for reading in readings),
+        hosts=tuple(sorted(merger.hosts, key=lambda host: (host.cluster or "", host.name))),
+        jobs=tuple(jobs.values()),
+        charts=tuple(chart for reading in readings for chart in reading.charts),
+    )
+
+
+def narrowed(snapshot: FleetSnapshot, fits: Fits | None) -> FleetSnapshot:
+    """Return a snapshot of the GPUs that pass a filter, with their hosts, users and jobs.
+
+    The sources stay, so that it shows what failed; None passes all.
+    """
+    if fits is None:
+        return snapshot
+    hosts = [replace(row.host, devices=row.devices) for row in host_rows(snapshot, fits)]
+    names = {host.name for host in hosts}
+    users = {user for host in hosts for device in host.devices for user in device.users}
+    jobs = {device.job for host in hosts for device in host.devices}
+    return replace(
+        snapshot,
+        hosts=tuple(hosts),
+        users=tuple(user for user in snapshot.users if user.name in users),
+        jobs=tuple(job for job in snapshot.jobs if job.id in jobs),
+        findings=tuple(
+            each for each in snapshot.findings if not each.hosts or names.intersection(each.hosts)
+        ),
+    )
+
+
+class _Merger:
+    """The hosts of all sources that were added."""
+
+    def __init__(self, reports: Sequence[FleetSource]) -> None:
+        self.hosts: list[FleetHost] = []
+        self._reports = reports
+        self._by_name: dict[str, list[int]] = {}
+
+    def add(self, number: int, hosts: Iterable[FleetHost]) -> None:
+        """Add the hosts of a source by its position."""
+        ours = [replace(host, source=number) if number else host for host in hosts]
+        # Before any is added: the hosts of one source are never one another.
+        for host, index in [(host, self._same(host)) for host in ours]:
+            if index is None:
+                self._append(host)
+            else:
+                self.hosts[index] = self._combined(self.hosts[index], host)
+
+    def annotate(self, hosts: Iterable[FleetHost]) -> None:
+        """Fill in what a scheduler knows of hosts that are there."""
+        for host in hosts:
+            for index in self._by_name.get(short(host.name), ()):
+                if self.hosts[index].name in (host.name, short(host.name)):
+                    self.hosts[index] = filled(self.hosts[index], host)
+
+    def _append(self, host: FleetHost) -> None:
+        taken = self._by_name.setdefault(short(host.name), [])
+        if any(_key(self.hosts[index]) == _key(host) for index in taken):
+            # Two servers without a label for their cluster, each with a host of that name.
+            name = self._reports[host.source].name.rpartition("//")[2]
+            host = replace(host, cluster=clean(name))
+        taken.append(len(self.hosts))
+        self.hosts.append(host)
+
+    def _same(self, host: FleetHost) -> int | None:
+        """Return which host that is, None for another one or where two may be it."""
+        near = [
+            index
+            for index in self._by_name.get(short(host.name), ())
+            if _may_be_same(self.hosts[index], host)
+        ]
+        exact = [index for index in near if self.hosts[index].cluster == host.cluster]
+        found = exact or near
+        return found[0] if len(found) == 1 else None
+
+    def _combined(self, first: FleetHost, second: FleetHost) -> FleetHost:
+        """Return a host by what two sources know of it."""
+        fresh, other = sorted((first, second), key=_staleness)
+        by_uuid = {device.uuid: device for device in other.devices if device.uuid}
+        by_index = {device.index: device for device in other.devices if not device.parent_uuid}
+        devices = []
+        for device in fresh.devices:
+            past = by_uuid.get(device.uuid) if device.uuid else by_index.get(device.index)
+            devices.append(device if past is None else _device(device, past))
+        message = fresh.message
+        if message is None and other.state != "ok" and other.message is not None:
+            message = SafeText(f"{self._reports[other.source].kind}: {other.message}")
+        whole = filled(fresh, other)
+        devices = devices or list(other.devices)
+        return replace(whole, name=first.name, devices=tuple(devices), message=message)
+
+
+def _device(fresh: FleetDevice, other: FleetDevice) -> FleetDevice:
+    """Return a device by what two sources know of it."""
+    device = filled(fresh, other)
+    return device if device.users or not other.users else replace(device, users=other.users)
+
+
+def filled(first: _S, second: _S) -> _S:
+    """Return a value whose fields that are not known are those of the second."""
+    missing = {
+        name: value
+        for name in first.__struct_fields__
+        if getattr(first, name) is None
+        and name not in _KEPT
+        and (value := getattr(second, name)) is not None
+    }
+    return replace(first, **missing) if missing else first
+
+
+def short(name: str) -> str:
+    """Return a host's name without its domain; an address stays."""
+    head = name.partition(".")[0]
+    return name if head.isdecimal() or ":" in name else head.rpartition("@")[2]
+
+
+def _key(host: FleetHost) -> tuple[str | None, str]:
+    return host.cluster, host.name
+
+
+def _may_be_same(first: FleetHost, second: FleetHost) -> bool:
+    """Whether names, clusters and GPUs allow that two hosts of two sources are one."""
+    names = {first.name.rpartition("@")[2], second.name.rpartition("@")[2]}
+    if len(names) > 1 and names != {short(first.name), max(names, key=len)}:
+        return False
+    if first.cluster and second.cluster and first.cluster != second.cluster:
+        return False
+    ours = {device.uuid for device in first.devices if device.uuid}
+    theirs = {device.uuid for device in second.devices if device.uuid}
+    return not ours or not theirs or not ours.isdisjoint(theirs)
+
+
+def _staleness(host: FleetHost) -> tuple[bool, float]:
+    """Return an order in which the host that is known best is the first."""
+    age = host.age_seconds
+    return host.state != "ok", inf if age is None else age

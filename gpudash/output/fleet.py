@@ -1,0 +1,186 @@
+"""Many hosts as text: a table for people, and rows of CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from gpudash.analysis.table import fit, line_cells
+from gpudash.fleet.columns import HOST_COLUMNS, kilowatts
+from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, host_rows, totals
+from gpudash.model.fleet import (
+    HOST_STATES,
+    FleetDevice,
+    FleetHost,
+    FleetSnapshot,
+    FleetSource,
+    FleetUser,
+)
+from gpudash.model.units import celsius, duration, percent
+from gpudash.output.csv import text_of
+from gpudash.output.table import (
+    LEVELS,
+    Line,
+    Style,
+    body,
+    heading,
+    local_time,
+    painted,
+    paragraph,
+    spread,
+    state_style,
+)
+
+_MIN_BAR = 5
+_PAGE = 80
+_MAX_NAMED = 8
+"""Hosts or warnings that a line names before it counts the others."""
+_FAILED: dict[str, Style] = {"failed": "red", "stale": "yellow"}
+_OF_HOST = ("name", "cluster", "group", "state", "message", "age_seconds", "expected_devices")
+
+
+def render(
+    snapshot: FleetSnapshot, *, width: int = 80, color: bool = False, ascii: bool = False
+) -> str:
+    """Return the table, no line of it wider than `width` cells: the worst hosts come first."""
+    rows = sorted(host_rows(snapshot), key=lambda row: (-row.severity, row.host.name))
+    columns = fit(HOST_COLUMNS, rows, width, bar=_MIN_BAR)
+    room = min(width, max(line_cells(columns), _PAGE))
+    hosts = [heading(columns), *body(columns, rows, ascii=ascii)] if rows else []
+    sections = (
+        _head(snapshot, totals(rows), room),
+        _sources(snapshot.sources, width, ascii),
+        hosts,
+        _messages(rows, width, ascii),
+        _findings(snapshot, width, ascii),
+    )
+    return painted(sections, width, color=color)
+
+
+def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
+    """Return how many there are and answer, what the GPUs do, and their sums."""
+    expected = sum(source.expected_hosts or 0 for source in snapshot.sources)
+    hosts = _of(sums.answering, max(expected if len(snapshot.sources) == 1 else 0, sums.hosts))
+    gpus = _of(sums.gpus, sums.expected_gpus)
+    left: Line = [(f"{hosts} hosts answer, {gpus} GPUs", "bold")]
+    if sums.oldest_seconds is not None:
+        left.append((f"  up to {duration(sums.oldest_seconds)} old", "dim"))
+    counts: Line = []
+    for word, count in sums.counts.items():
+        counts.append((", " if counts else "", "plain"))
+        counts.append((f"{count:,} {word}", state_style(STATE_OF_WORD[word])))
+    power = kilowatts(sums.power_mw)
+    if sums.limit_mw is not None:
+        power += f" of {kilowatts(sums.limit_mw)}"
+    amounts = f"mean {percent(sums.utilization)}  {power}  hottest {celsius(sums.temperature)}"
+    lines = [spread(left, [(local_time(snapshot.taken_at), "dim")], room)]
+    return [*lines, spread(counts, [(amounts, "dim")], room)] if sums.gpus else lines
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part:,}" if whole <= part else f"{part:,} of {whole:,}"
+
+
+def _sources(sources: Sequence[FleetSource], room: int, ascii: bool) -> list[Line]:
+    """Return a line for each source that does not answer in full."""
+    lines: list[Line] = []
+    for source in sources:
+        text = f"{source.kind} {source.name}"
+        style = _FAILED.get(source.state, "plain")
+        if source.state != "ok" or source.message is not None:
+            age = "" if source.age_seconds is None else f", {duration(source.age_seconds)} old"
+            why = f": {source.message}" if source.message else ""
+            state = f"! {text}: {source.state}{age}{why}"
+            lines += paragraph(state, style, room, ascii=ascii, indent=2)
+        for warning in source.warnings[:_MAX_NAMED]:
+            lines += paragraph(f"! {text}: {warning}", "yellow", room, ascii=ascii, indent=2)
+        if len(source.warnings) > _MAX_NAMED:
+            lines.append([(f"  and {len(source.warnings) - _MAX_NAMED} more warnings", "dim")])
+    return lines
+
+
+def _messages(rows: Iterable[HostRow], room: int, ascii: bool) -> list[Line]:
+    """Return why hosts do not answer, those with the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        host = row.host
+        if host.state not in ("ok", "connecting"):
+            reason = host.message or HOST_STATES[host.state].sentence
+            reasons.setdefault(f"{HOST_STATES[host.state].word}: {reason}", []).append(host.name)
+    lines: list[Line] = []
+    for reason, names in reasons.items():
+        shown = ", ".join(names[:_MAX_NAMED])
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        text = f"{shown}{more}: {reason}"
+        lines += paragraph(text, "yellow", room, ascii=ascii, indent=2)
+    return lines
+
+
+def _findings(snapshot: FleetSnapshot, room: int, ascii: bool) -> list[Line]:
+    """Return what is wrong or wasteful, and what to do about all that is worse than a remark."""
+    lines: list[Line] = []
+    for finding in snapshot.findings:
+        text, style = f"{finding.level}: {finding.sentence}", LEVELS[finding.level]
+        lines += paragraph(text, style, room, ascii=ascii, indent=2)
+        if finding.level != "info" and finding.advice:
+            words = paragraph(finding.advice, "dim", max(1, room - 2), ascii=ascii)
+            lines += [[("  ", "plain"), *line] for line in words]
+    return lines
+
+
+def hosts_csv(snapshot: FleetSnapshot) -> str:
+    """Return a heading and a row per host, with its GPUs added up."""
+    sums = ("gpu_utilization_percent", "memory_used_bytes", "memory_total_bytes")
+    words = [
+        word for word in STATE_OF_WORD if any(word in row.counts for row in host_rows(snapshot))
+    ]
+    names = [each for each in FleetHost.__struct_fields__ if each not in ("devices", "source")]
+    rows = [
+        [
+            *(getattr(row.host, name) for name in names),
+            row.gpus,
+            row.missing,
+            row.utilization,
+            row.memory_used_bytes,
+            row.memory_total_bytes,
+            row.power_mw,
+            row.temperature,
+            " ".join(row.users),
+            *(row.counts.get(word, 0) for word in words),
+        ]
+        for row in host_rows(snapshot)
+    ]
+    gpus = [f"gpu_{each}".replace("gpu_gpu_", "gpu_") for each in sums]
+    more = ["gpu_power_usage_mw", "gpu_temperature_celsius", "users"]
+    counts = [f"gpus_{word.lower().replace(' ', '_')}" for word in words]
+    return _csv(snapshot, [*names, "gpus", "gpus_missing", *gpus, *more, *counts], rows)
+
+
+def devices_csv(snapshot: FleetSnapshot) -> str:
+    """Return a heading and a row per GPU and MIG instance of all hosts."""
+    names = FleetDevice.__struct_fields__
+    rows = (
+        [*(getattr(host, name) for name in _OF_HOST), *(getattr(device, name) for name in names)]
+        for host in snapshot.hosts
+        for device in host.devices
+    )
+    of_host = ["host", *(f"host_{name}" for name in _OF_HOST[1:])]
+    return _csv(snapshot, [*of_host, *names], rows)
+
+
+def users_csv(snapshot: FleetSnapshot) -> str:
+    """Return a heading and a row per user."""
+    names = FleetUser.__struct_fields__
+    return _csv(
+        snapshot, names, ([getattr(each, name) for name in names] for each in snapshot.users)
+    )
+
+
+def _csv(snapshot: FleetSnapshot, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["taken_at", *names])
+    taken_at = snapshot.taken_at.isoformat()
+    writer.writerows([taken_at, *map(text_of, row)] for row in rows)
+    return out.getvalue()

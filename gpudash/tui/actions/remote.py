@@ -1,0 +1,60 @@
+"""A kill on another host: gpudash asks, checks the identity, signals and records there."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from gpudash.feed.protocol import RemoteHost
+from gpudash.model.errors import GpudashError
+from gpudash.tui.actions.processes import NONE_SELECTED
+from gpudash.tui.views.view import View
+
+if TYPE_CHECKING:
+    from gpudash.analysis.table import ProcessRow
+    from gpudash.tui.app import GpudashApp
+
+_NOT_FOUND, _NO_SSH = 127, 255
+_RESULTS = {
+    0: "signalled on {host}",
+    1: "not all ended on {host}, or it was declined there",
+    _NOT_FOUND: "{host} has no gpudash, which checks what is signalled: nothing was sent",
+    _NO_SSH: "ssh {host} failed: nothing was sent, or it is not known what came of it",
+}
+
+
+def kill_there(
+    app: GpudashApp,
+    host: RemoteHost,
+    signal_name: str,
+    call: Callable[[Sequence[str]], int] = subprocess.call,
+) -> None:
+    """Run `gpudash kill` on the host, in the terminal, for what is tagged or else selected.
+
+    Each is named by its PID and start time, so that a PID that was reused is not hit.
+    """
+    listing = app.dashboard.listing
+    rows: Sequence[ProcessRow] = () if isinstance(app.screen, View) else listing.tagged_rows
+    if not rows and listing.selected is not None:
+        rows = [listing.selected]
+    names = [
+        f"{row.process.pid}:{row.process.start_ticks}" for row in rows if row.process.start_ticks
+    ]
+    if not rows:
+        app.show_message(NONE_SELECTED)
+        return
+    if len(names) < len(rows):
+        app.show_message(f"{host.name} does not report when a process started: nothing was sent")
+        return
+    try:
+        command = host.run(["kill", "-s", signal_name, *names])
+        with app.suspend():
+            print(f"gpudash: {host.name}", flush=True)
+            status = call(command)
+    except (OSError, GpudashError) as error:
+        app.show_message(f"ssh {host.name}: {error}; nothing was sent")
+        return
+    text = _RESULTS.get(status, f"gpudash kill on {{host}} ended with status {status}")
+    app.forget_frame()
+    app.show_message(text.format(host=host.name))
