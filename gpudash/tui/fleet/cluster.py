@@ -24,7 +24,7 @@ class ClusterPage:
     """The heat map with what is around it."""
 
     def __init__(self) -> None:
-        self._arrangement = Arrangement("a host", 0, ())
+        self._arrangement = Arrangement("a host", ())
         self._arranged_for: object = None
         self._painter = Painter(PAINTINGS[0], (), PLAIN)
         self._painted: list[Line] = []
@@ -120,17 +120,16 @@ class ClusterPage:
 
     def _line(self, pieces: Sequence[Piece], index: int, theme: Theme) -> Line:
         """Return a line of the map, the host `index` as under the cursor."""
-        label_cells = self._arrangement.label_cells
         line: Line = [Segment(" ", theme.base)]
         x = 0
         for piece in pieces:
-            label = piece.label + " " * (label_cells - width(piece.label))
-            line.append(Segment(" " * (piece.x - x) + label, theme.dim))
+            before = " " * (piece.x - width(piece.label) - x)
+            line.append(Segment(before + piece.label, theme.dim))
             if _has(piece, index):
                 line += _marked(self._painter, piece.cells, index, theme)
             else:
                 line += self._painter.line(piece.cells)
-            x = piece.x + label_cells + len(piece.cells)
+            x = piece.x + len(piece.cells)
         return joined(line)
 
     def _title(self, model: FleetModel, theme: Theme, cells: int) -> Line:

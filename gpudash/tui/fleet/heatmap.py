@@ -14,7 +14,7 @@ from math import ceil
 from typing import NamedTuple
 
 from gpudash.fleet.summary import HostRow
-from gpudash.model.text import cut, width
+from gpudash.model.text import pad, width
 
 _GAP = 2
 """Cells between two columns of groups."""
@@ -39,7 +39,9 @@ class Piece(NamedTuple):
     """A run of cells of one group on one line."""
 
     x: int
+    """Where its first cell is."""
     label: str
+    """What stands before that, empty where the group goes on from another line."""
     cells: tuple[Cell | None, ...]
     """None is a blank between two hosts."""
 
@@ -49,7 +51,6 @@ class Arrangement(NamedTuple):
 
     unit: str
     """What a cell is: `a GPU`, `a host`, `3 hosts`."""
-    label_cells: int
     lines: tuple[tuple[Piece, ...], ...]
 
     def cell_at(self, x: int, y: int) -> Cell | None:
@@ -57,7 +58,7 @@ class Arrangement(NamedTuple):
         if not 0 <= y < len(self.lines):
             return None
         for piece in self.lines[y]:
-            index = x - piece.x - self.label_cells
+            index = x - piece.x
             if 0 <= index < len(piece.cells):
                 return piece.cells[index]
         return None
@@ -70,7 +71,7 @@ class Arrangement(NamedTuple):
                 for index, cell in enumerate(piece.cells):
                     if cell is not None and cell.hosts != before:
                         before = cell.hosts
-                        yield piece.x + self.label_cells + index, y, cell
+                        yield piece.x + index, y, cell
 
     def beside(self, host: int, across: int, down: int) -> Cell | None:
         """Return the neighbour of a host's cell to the right or left, or on a line below or above.
@@ -126,13 +127,15 @@ def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
     for runs, limit, gap in ((singles, _MAX_LABEL, 0), (whole, _SHORT_LABEL, 1), (whole, 6, 0)):
         if found := _fitted(runs, "a GPU", by_gpu, cells, height, limit, gap):
             return found
+    if found := _streamed(whole, by_gpu, cells, height):
+        return found
     for several in range(max(1, len(rows) // max(1, cells * height)), len(rows) + 1):
         units = [(label, list(_parts(ns, several))) for label, ns in groups]
         runs = [_Run(label, found, [1] * len(found)) for label, found in units]
         unit = "a host" if several == 1 else f"{several} hosts"
         if found := _fitted(runs, unit, as_one, cells, height, _SHORT_LABEL, 0):
             return found
-    return Arrangement("a host", 0, ())
+    return Arrangement("a host", ())
 
 
 class _Run(NamedTuple):
@@ -174,7 +177,39 @@ def _fitted(
     ]
     used = max(len(line) for _, line in lines) + label_cells + _GAP
     step = max(used, min((cells + _GAP) // columns, used + _MAX_GAP))
-    return Arrangement(unit, label_cells, _placed(lines, deep, step, label_cells))
+    return Arrangement(unit, _placed(lines, deep, step, label_cells))
+
+
+def _streamed(
+    runs: Sequence[_Run],
+    draw: Callable[[tuple[int, ...]], list[Cell]],
+    cells: int,
+    height: int,
+) -> Arrangement | None:
+    """Return groups one behind the other with a cell a GPU, None if they do not fit."""
+    if sum(sum(run.sizes) for run in runs) > cells * height:
+        return None
+    lines: list[list[Piece]] = [[]]
+    x = 0
+    for run in runs:
+        label = pad(run.label, min(_SHORT_LABEL, width(run.label))) + " "
+        x += _GAP if x else 0
+        if x + width(label) + run.sizes[0] > cells:
+            lines.append([])
+            x = 0
+        x += width(label)
+        line: list[Cell | None] = []
+        for unit, size in zip(run.units, run.sizes, strict=True):
+            if x + len(line) + size > cells:
+                lines[-1].append(Piece(x, label, tuple(line)))
+                lines.append([])
+                x, label, line = 0, "", []
+            line += draw(unit)
+        lines[-1].append(Piece(x, label, tuple(line)))
+        x += len(line)
+        if len(lines) > height:
+            return None
+    return Arrangement("a GPU", tuple(map(tuple, lines)))
 
 
 def _line_count(sizes: Sequence[int], room: int, gap: int) -> int:
@@ -213,7 +248,11 @@ def _placed(
     """Return the lines of groups in columns from top to bottom."""
     return tuple(
         tuple(
-            Piece(column * step, cut(label, max(0, label_cells - 1)), line)
+            Piece(
+                column * step + label_cells,
+                pad(label, label_cells - 1) + " " * bool(label_cells),
+                line,
+            )
             for column, (label, line) in enumerate(lines[y::deep])
         )
         for y in range(deep)

@@ -23,6 +23,7 @@ def hosts_on(arrangement: Arrangement) -> list[int]:
     ("count", "size", "unit"),
     [
         (1000, (198, 51), "a GPU"),
+        (1000, (198, 45), "a GPU"),
         (300, (118, 30), "a GPU"),
         (400, (78, 13), "a host"),
         (1000, (78, 13), "2 hosts"),
@@ -43,9 +44,9 @@ def test_no_host_is_left_out_and_nothing_is_outside(count: int, cells: int, heig
         return
     assert hosts_on(arrangement) == list(range(count))
     for line in arrangement.lines:
-        ends = [piece.x + arrangement.label_cells + len(piece.cells) for piece in line]
+        ends = [piece.x + len(piece.cells) for piece in line]
         assert max(ends) <= cells
-        starts = [piece.x for piece in line[1:]]
+        starts = [piece.x - len(piece.label) for piece in line[1:]]
         assert all(end < start for end, start in zip(ends, starts, strict=False))
 
 
