@@ -187,7 +187,7 @@ def _streamed(
     height: int,
 ) -> Arrangement | None:
     """Return groups one behind the other with a cell a GPU, None if they do not fit."""
-    if sum(sum(run.sizes) for run in runs) > cells * height:
+    if not runs or sum(sum(run.sizes) for run in runs) > cells * height:
         return None
     lines: list[list[Piece]] = [[]]
     x = 0
