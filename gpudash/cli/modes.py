@@ -8,13 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-<<<<<<< HEAD
 from gpudash.cli.options import QUERIES, query_name
 from gpudash.system import terminal
 
-_COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput"})
-_ONE_SHOT = frozenset({"once", "gpu", "demo", "timeout", "filename", "replay", "at"})
-=======
 _COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput", "host", "ssh_config"})
 _ONE_SHOT = frozenset(
     {"once", "gpu", "demo", "timeout", "filename", "replay", "at", "host", "ssh_config"}
@@ -34,9 +30,8 @@ OF_ANY_FLEET = frozenset(
         "bell",
     }
 )
-"""Options that have an effect on many hosts in one of the modes, other than those that name them."""
+"""Options that have an effect on many hosts, other than those that name them."""
 _ONE_HOST = re.compile(r"[\w.%+-]+(@[\w.:%+-]+)?|[\w.:%+-]*::[\w.:%+-]*")
->>>>>>> e2dc91e (Show, print and record many hosts)
 _PROCESSES = frozenset({"filter", "sort", "user", "pid"})
 
 
@@ -95,12 +90,12 @@ def _query(options: Namespace) -> int:
     return query.run(options)
 
 
-<<<<<<< HEAD
 def _details(options: Namespace) -> int:
     from gpudash.cli import query
 
     return query.print_details(options)
-=======
+
+
 def _fleet_once(options: Namespace) -> int:
     from gpudash.cli import fleet
 
@@ -117,7 +112,6 @@ def _fleet_screen(options: Namespace) -> int:
     from gpudash.cli import fleet_screen
 
     return fleet_screen.run(options)
->>>>>>> e2dc91e (Show, print and record many hosts)
 
 
 def _list_gpus(options: Namespace) -> int:
@@ -157,16 +151,6 @@ MODES = (
         frozenset({"json_schema", "filename"}),
         _print_schema,
     ),
-<<<<<<< HEAD
-    *(
-        Mode(
-            f"--query-{query}",
-            partial(_asks, query_name(query)),
-            _ONE_SHOT | _COLLECTS | {query_name(query), "format", "loop"},
-            _query,
-        )
-        for query in QUERIES
-=======
     Mode(
         "--once of many hosts",
         lambda options: is_fleet(options) and (options.once or options.format is not None),
@@ -185,12 +169,14 @@ MODES = (
         _FLEET | {"interval", "theme", "bell"},
         _fleet_screen,
     ),
-    Mode(
-        "--query-gpu",
-        lambda options: options.query_gpu is not None,
-        _ONE_SHOT | _COLLECTS | {"query_gpu", "format", "loop"},
-        _query,
->>>>>>> e2dc91e (Show, print and record many hosts)
+    *(
+        Mode(
+            f"--query-{query}",
+            partial(_asks, query_name(query)),
+            _ONE_SHOT | _COLLECTS | {query_name(query), "format", "loop"},
+            _query,
+        )
+        for query in QUERIES
     ),
     Mode(
         "-q",

@@ -56,25 +56,24 @@ def run(options: argparse.Namespace) -> int:
     return _follow(options, choice)
 
 
-<<<<<<< HEAD
 def everything() -> set[str]:
     """Return all that a document may hold of devices, but what only its own command prints."""
     from gpudash.model.device import Device
 
     return {*Device.__struct_fields__, "processes"} - {"supported_clocks", "nvlinks"}
-=======
+
+
 def _is_of_many(options: argparse.Namespace) -> bool:
     """Whether a recording is of many hosts; raises UsageError for options that are about one."""
     from gpudash.feed.recording.reader import Recording
 
+    check_recording(options)
     if not Recording(options.replay).first.is_fleet:
         return False
-    check_recording(options)
     for name in ("gpu", "filter", "sort", "user", "pid", "loop"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} does not go with a recording of many hosts")
     return True
->>>>>>> e2dc91e (Show, print and record many hosts)
 
 
 def refuse_loop(options: argparse.Namespace, *names: str) -> None:
@@ -112,13 +111,8 @@ def with_source(
     `wanted` are the fields of devices that it needs, as for `open_once`.
     """
     check_recording(options)
-<<<<<<< HEAD
-    if options.demo is not None or options.replay is not None:
-        return command(_source(options, lambda: None, with_topology, wanted), options)
-=======
     if options.host or options.demo is not None or options.replay is not None:
-        return command(_source(options, lambda: None, with_topology), options)
->>>>>>> e2dc91e (Show, print and record many hosts)
+        return command(_source(options, lambda: None, with_topology, wanted), options)
     from gpudash.system import fork
     from gpudash.system.imports import import_msgspec
 

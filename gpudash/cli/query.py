@@ -11,12 +11,8 @@ from typing import NoReturn
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.selection import select
 from gpudash.cli.oneshot import exit_status, refuse_loop, sample, with_source
-<<<<<<< HEAD
-from gpudash.cli.options import QUERIES, collector_command, gpu_selectors, query_name
-=======
-from gpudash.cli.options import gpu_selectors
+from gpudash.cli.options import QUERIES, gpu_selectors, query_name
 from gpudash.cli.remote import Lines, lines
->>>>>>> e2dc91e (Show, print and record many hosts)
 from gpudash.collect.source import Source
 from gpudash.feed.sampler import Sampler
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
