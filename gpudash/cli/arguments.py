@@ -66,7 +66,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "host": {
         "action": "append",
         "metavar": "NAMES",
-        "help": "hosts to reach by ssh: lab7, gpu[01-16],lab7, @group, slurm:PARTITION, slurm:JOBID",
+        "help": "hosts to reach by ssh: lab7, gpu[01-16], @group, slurm:PARTITION, slurm:JOBID",
     },
     "hosts-file": {"metavar": "FILE", "help": "hosts to reach by ssh, one a line"},
     "ssh-config": {"metavar": "FILE", "help": "ssh's configuration, as with ssh -F"},

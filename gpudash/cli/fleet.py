@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,8 @@ _SSH_INTERVAL, _SERVER_INTERVAL = 2.0, 10.0
 _ONCE_SECONDS = 30.0
 _EAGER_SECONDS, _EAGER_INTERVAL = 15.0, 0.25
 """For so long after a start or a request, what arrives is printed at once, at most so often."""
+_DEMO = re.compile(r"fleet(?:-(\d{1,4})x(\d{1,2}))?")
+_DEMO_HOSTS, _DEMO_GPUS = 1000, 8
 _DEATH_SECONDS = 0.2
 """For what the sources started to end."""
 _WAIT_SECONDS = 1.0
@@ -102,6 +105,8 @@ def open_collector(options: argparse.Namespace) -> Collector:
 
 
 def _sources(options: argparse.Namespace, known: FleetSettings) -> Iterator[Source]:
+    if options.demo is not None:
+        yield _demo(options.demo)
     if options.prometheus is not None:
         from gpudash.fleet.prometheus.source import PrometheusSource
 
@@ -112,6 +117,15 @@ def _sources(options: argparse.Namespace, known: FleetSettings) -> Iterator[Sour
 
         urls = _urls(",".join(options.scrape).split(","), _SCRAPED, (), "--scrape")
         yield ScrapeSource([_endpoint(url, known) for url in urls])
+
+
+def _demo(name: str) -> Source:
+    from gpudash.fleet.demo import DemoSource
+
+    match = _DEMO.fullmatch(name)
+    if match is None:
+        raise UsageError(f"--demo {name!r}: expected fleet or fleet-HOSTSxGPUS, such as fleet-64x8")
+    return DemoSource(int(match[1] or _DEMO_HOSTS), int(match[2] or _DEMO_GPUS))
 
 
 def _urls(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpudash.config.file import load
-from gpudash.config.settings import Settings, declared
+from gpudash.config.settings import FleetSettings, Settings, declared
 from tests.config.choices import CHOICES
 
 
@@ -47,6 +47,9 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         kill = ["x", "f9"]
         help = []
         "move(1)" = ["n"]
+        [fleet]
+        groups = { lab = "gpu[01-12]" }
+        prometheus = ["http://127.0.0.1:9090"]
         """
     )
     settings, found = load(str(file), CHOICES)
@@ -62,6 +65,7 @@ def test_every_setting_is_taken_from_the_file(file: Path) -> None:
         bell=True,
         read_only=True,
         keys={"kill": ("x", "f9"), "help": (), "move(1)": ("n",)},
+        fleet=FleetSettings(groups={"lab": "gpu[01-12]"}, prometheus=("http://127.0.0.1:9090",)),
     )
     assert all(
         getattr(settings, name) != setting.default for name, setting in declared().items()
@@ -201,3 +205,15 @@ def test_any_text_gives_settings(tmp_path_factory: pytest.TempPathFactory, text:
     settings, found = load(str(file), CHOICES)
     assert settings.theme in CHOICES.themes
     assert all(line.isprintable() for line in found)
+
+
+def test_of_the_settings_of_many_hosts_the_valid_ones_count(file: Path) -> None:
+    file.write_text('[fleet]\nremote = 3\nhosts = "a"\nhost_label = "node"\n')
+    settings, found = load(str(file), CHOICES)
+    assert settings.fleet == FleetSettings(host_label="node")
+    assert [line.partition(": ")[2].partition(":")[0] for line in found] == [
+        "fleet.remote",
+        "fleet.hosts",
+    ]
+    file.write_text("fleet = 3")
+    assert load(str(file), CHOICES)[0] == Settings()

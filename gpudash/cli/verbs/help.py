@@ -30,6 +30,10 @@ ENVIRONMENT = {
     "GPUDASH_READ_ONLY": "If set to anything but 0, nothing can be signalled.",
     "GPUDASH_LOCK_DIR": "Folder for leases that containers share, with a file for each UUID.",
     "GPUDASH_LEASE": "Set for the command of gpudash run: the GPUs leased for it.",
+    "GPUDASH_PROMETHEUS": "URLs for --prometheus without one; if set, gpudash, --once and --json "
+    "show the hosts that it knows, and this host again where it is empty.",
+    "GPUDASH_PROM_TOKEN": "The bearer token for Prometheus, where the settings name none.",
+    "GPUDASH_SCRAPE": "URLs for --scrape without one.",
     "CUDA_VISIBLE_DEVICES": "If set, what pick, wait and run choose from; run sets it.",
     "NO_COLOR": "If set, no colours are used.",
 }
