@@ -34,6 +34,7 @@ _CHUNK = 1 << 16
 _TOKEN_SECONDS = 45 * 60
 """How long what a command prints is used: tokens of clouds live for an hour."""
 _COMMAND_SECONDS = 30.0
+_IDLE_SECONDS = 90.0
 _MESSAGE_LENGTH = 300
 _TOKEN_VARIABLE = "GPUDASH_PROM_TOKEN"
 _MASK = "***"
@@ -97,6 +98,7 @@ class Client:
         self._token: str | None = None
         self._token_read_at = 0.0
         self._secrets: set[str] = set()
+        self._used_at = 0.0
 
     def request(self, path: str, parameters: list[tuple[str, str]], seconds: float) -> bytes:
         """Return the body of the answer to `/api/v1/...`, unpacked.
@@ -184,6 +186,10 @@ class Client:
         return response, b"".join(_unpacked(response))
 
     def _connected(self, deadline: float) -> HTTPConnection:
+        if time.time() - self._used_at > _IDLE_SECONDS:
+            # It may be gone without a word: the host was suspended, or a firewall forgot it.
+            self.close()
+        self._used_at = time.time()
         if self._connection is None:
             self._connection = _connection(self._address, self._context)
         connection = self._connection

@@ -82,7 +82,7 @@ class _View:
         self.version = 0
         """Counts what there is to see."""
         self.answered_at = -inf
-        """When the main query was answered, by our monotonic clock."""
+        """When the main query was answered, by the wall clock: others stop while a laptop sleeps."""
         once = inf
         self.tasks = {
             task.name: task
@@ -127,7 +127,7 @@ class _View:
         """Return the server's time, or the instant in the past."""
         if self.at is not None:
             return self.at
-        return self.picture.now + time.monotonic() - self.answered_at
+        return self.picture.now + max(0.0, time.time() - self.answered_at)
 
 
 class PrometheusSource:
@@ -205,7 +205,8 @@ class PrometheusSource:
         return built[3]
 
     def _report(self, view: _View, hosts: tuple[FleetHost, ...]) -> FleetSource:
-        age = None if view.answered_at == -inf else time.monotonic() - view.answered_at
+        has_answered = view.answered_at > -inf
+        age = max(0.0, time.time() - view.answered_at) if has_answered else None
         error = next(
             (task.error for task in view.tasks.values() if task.is_core and task.error), None
         )
@@ -317,7 +318,7 @@ class PrometheusSource:
         if task.name == "main":
             period = min(_MAX_MAIN_SECONDS, max(period, task.cost / _MAIN_SHARE))
         elif period < inf:
-            if not view.picture.inventory.layout.found:
+            if not view.picture.inventory.hosts:
                 period = min(period, INTERVAL_SECONDS)
             others = (each for each in view.tasks.values() if each.name != "main")
             load = sum(each.cost / each.period for each in others)
@@ -346,6 +347,9 @@ class PrometheusSource:
         picture, name = view.picture, task.name
         if name == "names":
             picture.inventory.set_names(outcome.data)
+            if not picture.inventory.layout.found:
+                # The clocks may differ by more than the span that was asked for.
+                picture.inventory.set_names(known_series())
             return
         rows: list[Row] = outcome.data.result
         at = next((row.value[0] for row in rows if row.value), view.now())
@@ -364,7 +368,7 @@ class PrometheusSource:
         elif name in ("held 5m", "held 1h"):
             picture.take_held(rows, at - (300 if name == "held 5m" else _HOUR))
         elif name == "ages":
-            picture.take_ages(rows, view.now())
+            picture.take_ages(rows, at)
         elif name == "users":
             picture.take_users(rows)
         elif name == "frozen":
@@ -375,7 +379,7 @@ class PrometheusSource:
             picture.take_field(name, rows, at)
 
     def _take_main(self, view: _View, rows: list[Row], at: float, *, is_partial: bool) -> None:
-        now = time.monotonic()
+        now = time.time()
         if view.at is None and now - view.answered_at > STALE_SECONDS:
             # Nothing was seen for a while: ask again for what is remembered.
             view.picture.resume()
@@ -386,7 +390,8 @@ class PrometheusSource:
         view.picture.take_main(rows, at, is_partial=is_partial)
         identity = view.tasks["identity"]
         if view.picture.inventory.has_unknown:
-            identity.due_at = min(identity.due_at, now + _RETRY_SECONDS * self._pace)
+            soon = time.monotonic() + _RETRY_SECONDS * self._pace
+            identity.due_at = min(identity.due_at, soon)
 
     def _start_chart(self) -> None:
         asked = self._charts.next(self._view.picture, self._view.now())

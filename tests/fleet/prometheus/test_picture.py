@@ -1,0 +1,213 @@
+"""What is remembered of series from one answer to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw, json
+
+from gpudash.fleet.prometheus.inventory import Row
+from gpudash.fleet.prometheus.picture import MEMORY_SECONDS, Picture
+from gpudash.model.fleet import FleetDevice, FleetHost
+
+UTIL, POWER, XID = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_XID_ERRORS"
+T = 1_700_000_000.0
+
+
+def row(name: str, host: str, gpu: object, value: object, **labels: str) -> Row:
+    """Return a series of DCGM's exporter."""
+    metric = {"__name__": name, "Hostname": host, "gpu": str(gpu), **labels}
+    return Row(Raw(json.encode(metric)), (T, str(value)))
+
+
+def rows(name: str, values: dict[str, list[object]]) -> list[Row]:
+    """Return a series a GPU."""
+    return [row(name, host, gpu, v) for host, some in values.items() for gpu, v in enumerate(some)]
+
+
+def picture(values: dict[str, list[object]], at: float = T) -> Picture:
+    """Return a picture of hosts by the utilization of their GPUs."""
+    new = Picture()
+    new.inventory.set_names([UTIL, POWER, XID])
+    new.inventory.learn(rows(UTIL, values))
+    new.take_main(rows(UTIL, values), at, is_partial=False)
+    return new
+
+
+def host(picture: Picture, name: str = "a") -> FleetHost:
+    return next(each for each in picture.hosts(picture.now) if each.name == name)
+
+
+def states(picture: Picture, name: str = "a") -> list[str]:
+    found = host(picture, name)
+    return [found.state, *(each.state for each in found.devices)]
+
+
+def first(picture: Picture) -> FleetDevice:
+    return host(picture).devices[0]
+
+
+def test_what_vanishes_is_expected_for_an_hour() -> None:
+    seen = picture({"a": [1, 1], "b": [1]})
+    for at in (T + 60, T + MEMORY_SECONDS - 1):
+        seen.take_main(rows(UTIL, {"a": [1]}), at, is_partial=False)
+        assert states(seen) == ["ok", "ok", "lost"]
+        assert states(seen, "b")[0] == "down"
+        assert host(seen).expected_devices == 2
+    seen.take_main(rows(UTIL, {"a": [1]}), T + MEMORY_SECONDS + 1, is_partial=False)
+    assert states(seen) == ["ok", "ok"]
+    assert [each.name for each in seen.hosts(seen.now)] == ["a"]
+
+
+def test_what_partial_answers_leave_out_ages_and_is_lost_in_the_end() -> None:
+    seen = picture({"a": [1, 1]})
+    seen.take_main(rows(UTIL, {"a": [1]}), T + 60, is_partial=True)
+    assert states(seen) == ["ok", "ok", "ok"]
+    assert [each.age_seconds for each in host(seen).devices] == [None, 60]
+    seen.take_main(rows(UTIL, {"a": [1]}), T + 400, is_partial=True)
+    assert states(seen) == ["ok", "ok", "lost"]
+
+
+def test_counts_idle_time_from_the_last_work() -> None:
+    seen = picture({"a": [80]})
+    assert first(seen).idle_seconds is None
+    seen.take_main(rows(UTIL, {"a": [4]}), T + 10, is_partial=False)
+    seen.take_main(rows(UTIL, {"a": [0]}), T + 40, is_partial=False)
+    assert first(seen).idle_seconds == 30
+    seen.take_idle(rows("", {"a": [0]}), T - 3600)
+    assert first(seen).idle_seconds == 3640
+    seen.resume()
+    seen.take_main(rows(UTIL, {"a": [0]}), T + 600, is_partial=False)
+    assert first(seen).idle_seconds == 0
+    seen.take_main(rows(UTIL, {"a": [50]}), T + 700, is_partial=False)
+    assert first(seen).idle_seconds is None
+
+
+def test_memory_has_to_be_held_as_long() -> None:
+    memory = "DCGM_FI_DEV_FB_USED"
+    seen = picture({"a": [0]})
+    seen.take_idle(rows("", {"a": [0]}), T - 3600)
+    seen.take_field("memory_used_bytes", rows(memory, {"a": [4]}), T)
+    assert first(seen).idle_seconds == 3600
+    seen.take_main(rows(UTIL, {"a": [0]}), T + 60, is_partial=False)
+    seen.take_field("memory_used_bytes", rows(memory, {"a": [40_000]}), T + 60)
+    assert first(seen).idle_seconds == 0
+    seen.take_held(rows("", {"a": [0]}), T - 1800)
+    assert first(seen).idle_seconds == 1860
+
+
+def test_an_exporter_that_repeats_itself_is_stale_until_it_stops() -> None:
+    seen = picture({"a": [1, 1], "b": [1]})
+    for number in range(7):
+        at = T + number * 60
+        seen.take_main(rows(UTIL, {"a": [1, 1], "b": [1]}), at, is_partial=False)
+        seen.take_field("power_usage_mw", rows(POWER, {"a": [61.5, 62], "b": [60 + number]}), at)
+    assert states(seen)[0] == "stale"
+    assert states(seen, "b")[0] == "ok"
+    seen.take_field("power_usage_mw", rows(POWER, {"a": [61.6, 62], "b": [60]}), at)
+    assert states(seen)[0] == "ok"
+
+
+def test_an_old_sample_makes_a_host_stale() -> None:
+    seen = picture({"a": [1]})
+    age = Row(Raw(json.encode({"Hostname": "a"})), (T, str(T - 30)))
+    seen.take_ages([age], T)
+    assert (host(seen).state, host(seen).age_seconds) == ("ok", 30)
+    assert seen.hosts(T + 200)[0].state == "stale"
+
+
+@pytest.mark.parametrize(("watched", "xid"), [(True, 79), (False, None)])
+def test_an_xid_error_is_new_only_if_it_was_seen_to_come(watched: bool, xid: int | None) -> None:
+    seen = picture({"a": [1]})
+    if watched:
+        seen.take_xids([], T)
+    seen.take_xids(rows(XID, {"a": [79]}), T + 60)
+    assert first(seen).xid == xid
+    seen.take_xids(rows(XID, {"a": [79]}), T + 120)
+    assert first(seen).xid == xid
+    seen.take_xids(rows(XID, {"a": [31]}), T + 180)
+    assert first(seen).xid == 31
+    seen.take_main(rows(UTIL, {"a": [1]}), T + 8000, is_partial=False)
+    assert first(seen).xid is None
+
+
+def test_an_xid_error_of_before_the_last_hour_is_old() -> None:
+    seen = picture({"a": [1, 1]})
+    seen.inventory.learn_past(rows(UTIL, {"a": [1, 1]}), T - 3600)
+    seen.take_old_xids(rows(XID, {"a": [31]}))
+    seen.take_xids(rows(XID, {"a": [31, 79]}), T)
+    assert [each.xid for each in host(seen).devices] == [None, 79]
+
+
+@pytest.mark.parametrize(
+    ("values", "percents"),
+    [
+        ({"a": [0.93, 0]}, [93, 0]),
+        ({"a": [93, 1]}, [93, 1]),
+        ({"a": [93, 1], "b": [1, 0]}, [93, 1, 1, 0]),
+        ({"a": [93, 1], "b": [0.5, 1]}, [93, 1, 50, 100]),
+        ({"a": [1, 0]}, [100, 0]),
+    ],
+)
+def test_a_ratio_above_one_is_a_percentage(
+    values: dict[str, list[object]], percents: list[float]
+) -> None:
+    name = "DCGM_FI_DEV_GPU_UTIL_RATIO"
+    seen = Picture()
+    seen.inventory.set_names([name])
+    seen.inventory.learn(rows(name, values))
+    seen.take_main(rows(name, values), T, is_partial=False)
+    found = [d.gpu_utilization_percent for h in seen.hosts(T) for d in h.devices]
+    assert found == pytest.approx(percents)
+
+
+def test_a_gpu_that_was_repartitioned_is_not_lost() -> None:
+    engine = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+    seen = picture({"a": [1, 1]})
+    instance = row(engine, "a", 1, 0.5, GPU_I_ID="7", GPU_I_PROFILE="1g.10gb", UUID="GPU-1")
+    seen.inventory.set_names([UTIL, engine])
+    now = [row(UTIL, "a", 0, 1), instance]
+    seen.inventory.learn(now)
+    seen.take_main(now, T + 60, is_partial=False)
+    assert states(seen) == ["ok"] * 4
+    assert host(seen).devices[2].gpu_utilization_percent == 50
+    assert host(seen).devices[2].parent_uuid == host(seen).devices[1].uuid == "GPU-1"
+
+
+def test_names_of_others_are_made_printable() -> None:
+    evil = "\x1b]52;c;x\x07[bold]\n"
+    seen = Picture()
+    series = row(UTIL, evil, 0, 1, UUID=evil, modelName=evil, pod=evil, namespace=evil)
+    seen.inventory.set_names([UTIL])
+    seen.inventory.learn([series])
+    seen.take_main([series], T, is_partial=False)
+    (found,) = seen.hosts(T)
+    (device,) = found.devices
+    (job,) = seen.jobs()
+    texts: Iterable[str | None] = (found.name, device.uuid, device.name, device.job, job.id)
+    assert all(text and text.isprintable() for text in (*texts, *device.users))
+
+
+_LABELS = st.dictionaries(
+    st.sampled_from(["__name__", "Hostname", "gpu", "UUID", "GPU_I_ID", "instance", "pod", "xid"]),
+    st.sampled_from([UTIL, POWER, XID, "a", "b", "0", "1", "", "-1", "١", "9" * 30, "x:9400"]),
+)
+_VALUES = st.sampled_from(["0", "1", "93.5", "NaN", "+Inf", "-3", "1e400", "", "1e18", "zwölf"])
+
+
+@given(st.lists(st.tuples(_LABELS, _VALUES)))
+def test_any_series_are_understood_somehow(series: list[tuple[dict[str, str], str]]) -> None:
+    some = [Row(Raw(json.encode(labels)), (T, value)) for labels, value in series]
+    seen = picture({"a": [1]})
+    seen.inventory.learn(some)
+    seen.take_main(some, T, is_partial=False)
+    seen.take_field("power_usage_mw", some, T)
+    seen.take_xids(some, T)
+    seen.take_ages(some, T)
+    seen.take_users(some)
+    seen.take_down((each.labels, None) for each in some)
+    for found in seen.hosts(T):
+        assert json.decode(json.encode(found), type=FleetHost) == found
