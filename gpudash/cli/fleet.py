@@ -107,6 +107,8 @@ def open_collector(options: argparse.Namespace) -> Collector:
 def _sources(options: argparse.Namespace, known: FleetSettings) -> Iterator[Source]:
     if options.demo is not None:
         yield _demo(options.demo)
+    if names_hosts(options):
+        yield _ssh(options, known)
     if options.prometheus is not None:
         from gpudash.fleet.prometheus.source import PrometheusSource
 
@@ -117,6 +119,16 @@ def _sources(options: argparse.Namespace, known: FleetSettings) -> Iterator[Sour
 
         urls = _urls(",".join(options.scrape).split(","), _SCRAPED, (), "--scrape")
         yield ScrapeSource([_endpoint(url, known) for url in urls])
+
+
+def _ssh(options: argparse.Namespace, known: FleetSettings) -> Source:
+    from gpudash.fleet.names import expand
+    from gpudash.fleet.ssh_source import SshSource
+
+    files = () if options.hosts_file is None else (options.hosts_file,)
+    hosts = expand(options.host or (), files=files, groups=known.groups)
+    seconds = options.interval or _SSH_INTERVAL
+    return SshSource(hosts, interval=seconds, config=options.ssh_config, gpudash=known.remote)
 
 
 def _demo(name: str) -> Source:
