@@ -82,7 +82,7 @@ class _View:
         self.version = 0
         """Counts what there is to see."""
         self.answered_at = -inf
-        """When the main query was answered, by the wall clock: others stop while a laptop sleeps."""
+        """When the main query was answered, by the wall clock: others stop in sleep."""
         once = inf
         self.tasks = {
             task.name: task
