@@ -210,6 +210,12 @@ class DemoSource:
                 hosts = _block(event.hosts[0])
                 job = self._job("straggler", "train", hosts, len(hosts) * self._gpus, "")
                 work = [_Work(job, "train", 0.97, at)] * self._gpus
+            elif event.kind == "hot":
+                # Of one GPU each: no other waits for it.
+                one = range(host, host + 1)
+                jobs = [self._job(f"hot/{host}/{g}", "train", one, 1, "") for g in event.gpus]
+                for gpu, job in zip(event.gpus, jobs, strict=True):
+                    work[gpu] = _Work(job, "train", 0.97, at)
             elif event.kind == "fragmented":
                 work[: self._gpus // 2] = [_NONE._replace(since=at)] * (self._gpus // 2)
             elif event.kind == "draining":
@@ -323,7 +329,7 @@ class DemoSource:
         if "straggler" in flags:
             clock, limit, power = clock * 71 // 100, limit * 7 // 10, limit * 0.69
         if "hot" in flags:
-            clock, degrees, power = clock * 62 // 100, 28, power * 0.8
+            clock, degrees, power = clock * 62 // 100, 34, power * 0.8
         power = min(power + 900 * noise, limit)
         job = work.job
         return FleetDevice(

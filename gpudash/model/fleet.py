@@ -129,6 +129,8 @@ class FleetUser(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held_idle: Annotated[Natural, _use(Unit.COUNT, "Of these, GPUs held idle.")] = 0
     idle_gpu_hours: Annotated[Amount | None, _use(Unit.NONE,
         "Hours that these GPUs have been held idle so far, added up.")] = None
+    idle_cost: Annotated[Amount | None, _use(Unit.NONE,
+        "What these hours cost by the prices of the settings, null without.")] = None
     memory_used_bytes: Annotated[Natural | None, _use(Unit.BYTE,
         "Memory in use on GPUs that nobody else uses.")] = None
     jobs: Annotated[Natural, _use(Unit.COUNT, "Jobs with GPUs.")] = 0

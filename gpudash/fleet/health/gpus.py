@@ -1,0 +1,178 @@
+"""Rules about GPUs: lost, broken, with XID errors, too hot, slower than the others of their job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from gpudash.analysis.health.rule import number
+from gpudash.analysis.health.rules.reliability import meaning
+from gpudash.fleet.health.survey import (
+    Spot,
+    Survey,
+    count,
+    drain,
+    enter,
+    finding,
+    where,
+)
+from gpudash.model.fleet import FleetFinding, FleetHost
+from gpudash.model.state import BUSY, HOT, LOST, STATES
+
+_BURST_HOSTS = 3
+_MIN_PEERS = 16
+"""GPUs of a model that compute, to know what is usual for it."""
+_HOT_CELSIUS, _HOT_DEVIATIONS, _MIN_HOT_STEP = 80, 3, 12
+_MIN_JOB = 4
+_SLOW_SHARE, _LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.85, 0.95, 12
+
+_WORDS = {state.word: state for state in STATES}
+
+
+def lost(survey: Survey) -> Iterator[FleetFinding]:
+    """GPUs that hosts should have, and that are gone or cannot be read."""
+    for word, spots in survey.problems.items():
+        if word == HOT.word:
+            continue
+        state = _WORDS[word]
+        verb = state.sentence if len(spots) == 1 else state.plural
+        hosts = list({spot.host.name: spot.host for spot in spots}.values())
+        rule = "gpus-lost" if state is LOST else f"gpus-{state.wire}"
+        yield finding(
+            rule,
+            "critical",
+            f"{count(len(spots), 'GPU')} on {count(len(hosts), 'host')} {verb}: {where(spots)}",
+            f"{drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
+            spots,
+        )
+    missing = [(host, n) for host in survey.hosts if (n := _missing(host)) > 0]
+    if missing:
+        hosts = [host for host, _ in missing]
+        first, n = missing[0]
+        there = (first.expected_devices or 0) - n
+        shown = f"{first.name} has {there} of {first.expected_devices}"
+        total = sum(n for _, n in missing)
+        yield finding(
+            "gpus-missing",
+            "critical",
+            f"{count(total, 'GPU')} on {count(len(hosts), 'host')} "
+            f"{'is' if total == 1 else 'are'} not there any more: {shown}"
+            + (f", and {count(len(hosts) - 1, 'other host')}" if len(hosts) > 1 else ""),
+            f"{drain(hosts, 'GPU missing')}; the reason: {enter(first)}",
+            hosts=hosts,
+            evidence=[number("missing_count", n, host.name) for host, n in missing[:16]],
+        )
+
+
+def _missing(host: FleetHost) -> int:
+    there = sum(device.parent_uuid is None for device in host.devices)
+    return (host.expected_devices or 0) - there
+
+
+def xids(survey: Survey) -> Iterator[FleetFinding]:
+    """Recent XID errors: critical ones, and the same one on several hosts of a group."""
+    for code, spots in survey.xids.items():
+        what = meaning(code)
+        by_group: dict[str | None, set[str]] = {}
+        for host, _ in spots:
+            by_group.setdefault(host.group, set()).add(host.name)
+        group = max(by_group, key=lambda each: len(by_group[each]))
+        is_burst = len(by_group[group]) >= _BURST_HOSTS
+        if not is_burst and what.level != "critical":
+            continue
+        hosts = {spot.host.name: spot.host for spot in spots}
+        on = f"{count(len(hosts), 'host')}"
+        if is_burst and group is not None:
+            on = f"{count(len(by_group[group]), 'host')} of {group}"
+            on += "" if len(by_group) == 1 else f" and {len(hosts) - len(by_group[group])} others"
+        advice = what.advice
+        if what.level == "critical":
+            advice = f"{drain(hosts.values(), f'XID {code}')}. {advice}"
+        yield finding(
+            "xid-burst" if is_burst else "xid-critical",
+            "critical" if what.level == "critical" else "warn",
+            f"XID {code} on {count(len(spots), 'GPU')} of {on}: {what.text}: {where(spots)}",
+            advice,
+            spots,
+            fields=["xid"],
+        )
+
+
+def hot(survey: Survey) -> Iterator[FleetFinding]:
+    """GPUs much hotter than others of their model, or so hot that they slow down."""
+    found = list(survey.problems.get(HOT.word, ()))
+    usual: list[float] = []
+    for spots in survey.computing.values():
+        known = [s.device.temperature_celsius for s in spots]
+        degrees = [each for each in known if each is not None]
+        if len(degrees) < _MIN_PEERS:
+            continue
+        middle = median(degrees)
+        spread = median([abs(each - middle) for each in degrees])
+        limit = max(middle + max(_HOT_DEVIATIONS * spread, _MIN_HOT_STEP), _HOT_CELSIUS)
+        outliers = [s for s in spots if (s.device.temperature_celsius or 0) >= limit]
+        found += outliers
+        usual += [middle] * len(outliers)
+    if not found:
+        return
+    found.sort(key=lambda spot: -(spot.device.temperature_celsius or 0))
+    first = found[0]
+    against = f", others of the model {median(usual):.0f} C" if usual else ""
+    warmest = first.device.temperature_celsius
+    degrees_text = "" if warmest is None else f" at {warmest} C"
+    yield finding(
+        "hot-outlier",
+        "warn",
+        f"{count(len(found), 'GPU')} far hotter than the others{degrees_text}{against}: "
+        f"{where(found)}"
+        if usual
+        else f"{count(len(found), 'GPU')} so hot that they slow down{degrees_text}: {where(found)}",
+        f"Check fans, air and the slot; which clocks it loses: {enter(first.host)}",
+        found,
+        fields=["temperature_celsius", "power_usage_mw", "sm_clock_mhz"],
+    )
+
+
+def stragglers(survey: Survey) -> Iterator[FleetFinding]:
+    """GPUs slower than the others of their job, which wait for them, and why they are."""
+    for name, spots in survey.by_job.items():
+        if len(spots) < _MIN_JOB:
+            continue
+        busy = [s for s in spots if s.device.sm_clock_mhz and s.device.status == BUSY.word]
+        if len(busy) < _MIN_JOB or len({spot.device.name for spot in busy}) > 1:
+            continue
+        usual = median([spot.device.sm_clock_mhz or 0 for spot in busy])
+        slow = [s for s in busy if (s.device.sm_clock_mhz or 0) < _SLOW_SHARE * usual]
+        if not slow or len(slow) * 4 > len(busy):
+            continue
+        job = survey.jobs.get(name)
+        owner = f" of {job.user}" if job is not None and job.user else ""
+        share = 100 * min(s.device.sm_clock_mhz or 0 for s in slow) / usual
+        yield finding(
+            "straggler",
+            "warn",
+            f"{where(slow)} runs at {share:.0f} % of the clock of the other "
+            f"{len(spots) - len(slow)} GPUs of job {name}{owner}, which wait for it"
+            f"{_reason(slow[0], busy)}",
+            f"See why: {enter(slow[0].host)}; to keep the next job away: "
+            f"{drain([slow[0].host], 'slow GPU')}",
+            slow,
+            fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
+            evidence=[number("sm_clock_mhz", usual, f"median of job {name}")],
+        )
+
+
+def _reason(spot: Spot, peers: Sequence[Spot]) -> str:
+    """Return what is different on a slow GPU, empty if nothing that is known is."""
+    device = spot.device
+    limits = [s.device.enforced_power_limit_mw for s in peers if s.device.enforced_power_limit_mw]
+    degrees = [s.device.temperature_celsius for s in peers if s.device.temperature_celsius]
+    usual = median(limits) if limits else 0
+    limit = device.enforced_power_limit_mw
+    if limit and limit < _LOW_LIMIT_SHARE * usual:
+        return f": its power limit is {limit / 1000:.0f} W, theirs {usual / 1000:.0f} W"
+    middle = median(degrees) if degrees else 0
+    warm = device.temperature_celsius
+    if warm is not None and degrees and warm >= middle + _HOTTER_CELSIUS:
+        return f": it has {warm} C, they have {middle:.0f} C"
+    return ""

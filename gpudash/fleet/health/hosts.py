@@ -1,0 +1,152 @@
+"""Rules about hosts and about what is known of them: no answer, old values, drivers, free GPUs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from gpudash.analysis.health.rule import number, rough_duration
+from gpudash.fleet.health.survey import Survey, count, enter, finding, listed, plain
+from gpudash.model.fleet import HOST_STATES, FleetFinding, FleetHost, HostState
+from gpudash.model.snapshot import FindingLevel
+
+_MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
+"""Fragmented: as many free GPUs as so many hosts have, of which less than this share is whole."""
+_MIN_SKEW_HOSTS = 3
+
+
+def silent_hosts(survey: Survey) -> Iterator[FleetFinding]:
+    """Hosts that do not answer, and why."""
+    by_state: dict[HostState, list[FleetHost]] = {}
+    for host in survey.snapshot.hosts:
+        if host.state not in ("ok", "connecting"):
+            by_state.setdefault(host.state, []).append(host)
+    for state, hosts in by_state.items():
+        words = HOST_STATES[state]
+        first = hosts[0]
+        sentence = f"{first.name} {words.sentence}"
+        if len(hosts) > 1:
+            names = listed([host.name for host in hosts], "hosts")
+            sentence = f"{len(hosts)} hosts: each {words.sentence}: {names}"
+        if len(hosts) == 1 and first.message:
+            sentence += f": {first.message}"
+        ages = [host.age_seconds for host in hosts if host.age_seconds is not None]
+        level: FindingLevel = "critical" if words.level == "critical" else "warn"
+        yield finding(
+            f"host-{state}",
+            level,
+            sentence,
+            _ADVICE[state].replace("SSH", enter(first, "true")).replace("HOST", plain(first)),
+            hosts=hosts,
+            evidence=[number("age_seconds", max(ages), first.name)] if ages else (),
+            held_seconds=max(ages, default=None),
+        )
+
+
+_ADVICE: Mapping[HostState, str] = {
+    "stale": "Restart its exporter, such as nvidia-dcgm-exporter, and see whether the driver "
+    "answers on HOST: nvidia-smi -L",
+    "lost-contact": "What is shown of it is old. Try: SSH",
+    "connecting": "",
+    "down": "See whether it is up, by its console or: scontrol show node HOST. Then: SSH",
+    "auth": "Log in once by hand, and load the key with ssh-add: SSH",
+    "host-key": "Compare its host key with the one that you know, then log in by hand: SSH",
+    "no-access": "Only users with a job get in; what runs there: squeue -w HOST",
+    "no-gpudash": "Install gpudash there, or set its path as [fleet] remote in the settings.",
+    "no-gpus": "See whether its driver is loaded, on HOST: nvidia-smi",
+    "garbled": "Something prints on login there, such as .bashrc. See it with: SSH",
+}
+
+
+def sources(survey: Survey) -> Iterator[FleetFinding]:
+    """Sources that fail, or answer in part."""
+    for source in survey.snapshot.sources:
+        if source.state in ("failed", "stale"):
+            shown = (
+                "nothing of it is known" if source.state == "failed" else "its last answer is shown"
+            )
+            yield finding(
+                "source-failed",
+                "critical" if source.state == "failed" else "warn",
+                f"{source.kind} {source.name} fails: {source.message or 'no answer'}; {shown}",
+                "See whether it answers and whether its address and credentials are right.",
+                held_seconds=source.age_seconds,
+            )
+        if source.warnings:
+            yield finding(
+                "source-partial",
+                "warn",
+                f"{source.kind} {source.name} answers in part: {source.warnings[0]}",
+                "Hosts and GPUs may be missing from all that is shown here.",
+                evidence=[number("warning_count", len(source.warnings))],
+            )
+
+
+def driver_skew(survey: Survey) -> Iterator[FleetFinding]:
+    """Hosts with another driver than most."""
+    hosts = [host for host in survey.hosts if host.driver_version is not None]
+    versions = Counter(host.driver_version for host in hosts)
+    if len(versions) < 2 or len(hosts) < _MIN_SKEW_HOSTS:
+        return
+    usual, _ = versions.most_common(1)[0]
+    others = [host for host in hosts if host.driver_version != usual]
+    which = listed([f"{version} on {n}" for version, n in versions.most_common()[1:]], "versions")
+    names = listed([host.name for host in others], "hosts")
+    yield finding(
+        "driver-skew",
+        "info",
+        f"{count(len(others), 'host')} of {len(hosts):,} with another driver than {usual}: "
+        f"{which} ({names})",
+        f"Bring them to one version when they are next drained: {enter(others[0], 'nvidia-smi')}",
+        hosts=others,
+        evidence=[number("host_count", n, f"driver {version}") for version, n in versions.items()],
+    )
+
+
+def fragmented(survey: Survey) -> Iterator[FleetFinding]:
+    """Many GPUs are free, but hardly a host has all of them free: a job of a whole host waits."""
+    sizes = Counter(
+        sum(device.parent_uuid is None for device in host.devices) for host in survey.hosts
+    )
+    if not sizes:
+        return
+    size = sizes.most_common(1)[0][0]
+    free = sum(n for _, n, _ in survey.free)
+    whole = [host for host, n, gpus in survey.free if n == gpus >= size]
+    if size < 2 or free < _MIN_FREE_HOSTS * size or len(whole) * size >= _WHOLE_SHARE * free:
+        return
+    partly = [host for host, n, gpus in survey.free if not n == gpus >= size]
+    yield finding(
+        "fragmented",
+        "info",
+        f"{free:,} GPUs are free, but only {count(len(whole), 'host')} with {size} "
+        f"of them: they are spread over {len(survey.free)} hosts",
+        "Jobs of a whole host wait. Pack small jobs: in Slurm SchedulerParameters with "
+        "pack_serial_at_end or CR_Pack_Nodes, LLN off.",
+        hosts=[*whole, *partly],
+        evidence=[
+            number("free_gpu_count", free),
+            number("whole_host_count", len(whole)),
+            number("host_count", len(survey.free)),
+        ],
+    )
+
+
+def old_values(survey: Survey) -> Iterator[FleetFinding]:
+    """Hosts whose values are old although they answer."""
+    old = [host for host in survey.hosts if (host.age_seconds or 0.0) > _OLD_SECONDS]
+    if not old:
+        return
+    oldest = max(host.age_seconds or 0.0 for host in old)
+    names = listed([host.name for host in old], "hosts")
+    yield finding(
+        "values-old",
+        "warn",
+        f"The values of {count(len(old), 'host')} are up to {rough_duration(oldest)} old: {names}",
+        "See how often it is scraped, and whether its exporter keeps up.",
+        hosts=old,
+        evidence=[number("age_seconds", oldest)],
+    )
+
+
+_OLD_SECONDS = 300.0

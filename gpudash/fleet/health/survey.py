@@ -1,0 +1,174 @@
+"""What the rules of many hosts look at: one pass over all devices, and the words for findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from gpudash.analysis.health.rule import bounded, number
+from gpudash.analysis.labels import index_ranges
+from gpudash.fleet.names import check_host
+from gpudash.model.errors import UsageError
+from gpudash.model.fleet import FleetDevice, FleetFinding, FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.snapshot import Evidence, FindingLevel
+from gpudash.model.state import BUSY, FREE, HELD, STATES
+from gpudash.model.text import SafeText, clean
+
+_PROBLEMS = frozenset(state.word for state in STATES if state.is_problem)
+_BUSY, _FREE, _HELD = BUSY.word, FREE.word, HELD.word
+_SHOWN, _EVIDENCE = 3, 16
+_MAX_SENTENCE = 400
+_MAX_NODES = 16
+_SLURM_JOB = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
+_POD = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*")
+
+
+class Spot(NamedTuple):
+    """A device and its host."""
+
+    host: FleetHost
+    device: FleetDevice
+
+
+class Survey:
+    """The devices of one snapshot by what rules ask for; of hosts that answer only."""
+
+    def __init__(
+        self, snapshot: FleetSnapshot, price: Callable[[str | None], float | None]
+    ) -> None:
+        self.snapshot = snapshot
+        self.price = price
+        """Returns the price of an hour of a GPU by its name, None if none is configured."""
+        self.jobs: dict[str, FleetJob] = {job.id: job for job in snapshot.jobs}
+        self.hosts = [host for host in snapshot.hosts if host.state == "ok"]
+        self.problems: dict[str, list[Spot]] = {}
+        """Devices that are broken or too hot, by the word of their state."""
+        self.xids: dict[int, list[Spot]] = {}
+        self.held: list[Spot] = []
+        self.by_job: dict[SafeText, list[Spot]] = {}
+        self.computing: dict[str | None, list[Spot]] = {}
+        """Busy GPUs by their name."""
+        self.free: list[tuple[FleetHost, int, int]] = []
+        """Free GPUs and all GPUs of hosts that have a free one and take jobs."""
+        for host in self.hosts:
+            self._look_at(host)
+
+    def _look_at(self, host: FleetHost) -> None:
+        """Sort the devices of a host; called for each host at each refresh."""
+        free = gpus = 0
+        by_job, computing = self.by_job, self.computing
+        for device in host.devices:
+            status, job = device.status, device.job
+            is_gpu = device.parent_uuid is None
+            gpus += is_gpu
+            if status == _FREE:
+                free += is_gpu
+                if job is None and device.xid is None:
+                    continue
+            spot = Spot(host, device)
+            if status == _BUSY:
+                if is_gpu:
+                    computing.setdefault(device.name, []).append(spot)
+            elif status == _HELD:
+                self.held.append(spot)
+            elif status in _PROBLEMS and is_gpu:
+                self.problems.setdefault(status, []).append(spot)
+            if device.xid is not None and is_gpu:
+                self.xids.setdefault(device.xid, []).append(spot)
+            if job is not None:
+                by_job.setdefault(job, []).append(spot)
+        if free and host.drain_reason is None:
+            whole = free if gpus >= (host.expected_devices or 0) else min(free, gpus - 1)
+            self.free.append((host, whole, gpus))
+
+
+# Findings
+
+
+def finding(
+    rule: str,
+    level: FindingLevel,
+    sentence: str,
+    advice: str,
+    spots: Sequence[Spot] = (),
+    *,
+    hosts: Iterable[FleetHost] = (),
+    fields: Sequence[str] = (),
+    evidence: Sequence[Evidence] = (),
+    held_seconds: float | None = None,
+) -> FleetFinding:
+    """Return a finding about some GPUs or hosts; `fields` of the GPUs are added as evidence."""
+    names = dict.fromkeys([*(spot.host.name for spot in spots), *(host.name for host in hosts)])
+    proofs = [_proof(spot, fields) for spot in spots if fields]
+    uuids = [spot.device.uuid for spot in spots if spot.device.uuid is not None]
+    return FleetFinding(
+        rule=rule,
+        level=level,
+        sentence=clean(sentence, _MAX_SENTENCE),
+        advice=clean(advice, _MAX_SENTENCE),
+        evidence=(*evidence, *bounded(proofs, len(proofs), _EVIDENCE)),
+        hosts=tuple(names),
+        uuids=tuple(uuids),
+        held_seconds=held_seconds,
+    )
+
+
+def _proof(spot: Spot, fields: Sequence[str]) -> list[Evidence]:
+    of = f"{spot.host.name} GPU {spot.device.index}"
+    values = ((name, getattr(spot.device, name)) for name in fields)
+    return [number(name, value, of) for name, value in values if value is not None]
+
+
+def where(spots: Iterable[Spot]) -> str:
+    """Return GPUs by host: `gpu01 GPU 0-3, gpu02 GPU 7 and 3 more hosts`."""
+    by_host: dict[str, set[int]] = {}
+    for host, device in spots:
+        by_host.setdefault(host.name, set()).add(device.index)
+    return listed([f"{name} GPU {index_ranges(found)}" for name, found in by_host.items()], "hosts")
+
+
+def listed(names: Sequence[str], what: str) -> str:
+    """Return some names: `alice, bob and 3 more users`."""
+    shown = ", ".join(names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return shown if more <= 0 else f"{shown} and {more} more {what}"
+
+
+def count(number_of: int, noun: str) -> str:
+    """Return a number with its noun: `1 GPU`, `2 hosts`."""
+    return f"{number_of:,} {noun}" if number_of == 1 else f"{number_of:,} {noun}s"
+
+
+def enter(host: FleetHost, command: str = "gpudash") -> str:
+    """Return a command to copy that runs something on a host."""
+    return f"ssh {plain(host)} {command}"
+
+
+def plain(host: FleetHost) -> str:
+    """Return the name of a host for a command to copy, `HOST` for one that is not plain.
+
+    Names of hosts come from outside.
+    """
+    try:
+        return check_host(host.name)
+    except UsageError:
+        return "HOST"
+
+
+def end_job(job: str | None) -> str | None:
+    """Return the command to copy that ends a job, None where its id is not plain."""
+    if job is None:
+        return None
+    if _SLURM_JOB.fullmatch(job):
+        return f"scancel {job}"
+    if _POD.fullmatch(job):
+        namespace, _, pod = job.partition("/")
+        return f"kubectl -n {namespace} delete pod {pod}"
+    return None
+
+
+def drain(hosts: Iterable[FleetHost], reason: str) -> str:
+    """Return the command to copy that keeps new jobs of Slurm away from hosts."""
+    names = list(dict.fromkeys(map(plain, hosts)))[:_MAX_NODES]
+    return f'scontrol update NodeName={",".join(names)} State=DRAIN Reason="{reason}"'

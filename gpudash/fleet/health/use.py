@@ -1,0 +1,180 @@
+"""Rules about use: GPUs held idle, allocated and unused, or kept busy by what looks like a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpudash.analysis.health.rule import number, rough_duration
+from gpudash.fleet.health.survey import (
+    Spot,
+    Survey,
+    count,
+    end_job,
+    enter,
+    finding,
+    listed,
+    where,
+)
+from gpudash.model.fleet import FleetFinding
+from gpudash.model.state import BUSY, HELD
+from gpudash.model.text import SafeText
+
+_WASTED_SECONDS = 3600.0
+"""GPUs held idle for longer are reported."""
+_UNUSED_SECONDS, _IMBALANCED_SECONDS = 900.0, 900.0
+_UNUSED_BYTES = 1 << 30
+_MIN_JOB = 2
+_KEPT_PERCENT, _KEPT_TENSOR, _KEPT_DRAM, _KEPT_POWER = 90.0, 1.0, 2.0, 0.4
+
+
+def held_idle(survey: Survey) -> Iterator[FleetFinding]:
+    """GPUs whose memory is held and that have not computed for an hour, by user."""
+    spots = [
+        spot for spot in survey.held if _idle(spot) >= _WASTED_SECONDS and not _is_unopened(spot)
+    ]
+    if not spots:
+        return
+    spots.sort(key=_idle, reverse=True)
+    by_user: dict[str | None, list[Spot]] = {}
+    for spot in spots:
+        for user in spot.device.users or (None,):
+            by_user.setdefault(user, []).append(spot)
+    ranked = sorted(by_user.items(), key=lambda each: -_hours(each[1]))
+    people = [f"{user or 'unknown'} {len(held)}" for user, held in ranked]
+    known = len(by_user) - (None in by_user)
+    by = f" by {count(known, 'user')}" if known else ""
+    first = spots[0]
+    end = end_job(first.device.job)
+    yield finding(
+        "held-idle",
+        "warn",
+        f"{count(len(spots), 'GPU')} held idle for more than an hour{by}, "
+        f"{_hours(spots):,.0f} GPU-hours so far{_money(survey, spots)}: "
+        f"{listed(people, 'users')}",
+        f"The longest is on {first.host.name}: see what holds it with {enter(first.host)}"
+        + ("" if end is None else f", or end its job: {end}"),
+        spots,
+        evidence=[
+            number("idle_gpu_hours", round(_hours(held), 1), user or "unknown")
+            for user, held in ranked[:16]
+        ],
+        held_seconds=_idle(first),
+    )
+
+
+def _idle(spot: Spot) -> float:
+    return spot.device.idle_seconds or 0.0
+
+
+def _hours(spots: Sequence[Spot]) -> float:
+    return sum(map(_idle, spots)) / 3600
+
+
+def _is_unopened(spot: Spot) -> bool:
+    """Whether a device is allocated to a job, and has no memory in use."""
+    device = spot.device
+    used = device.memory_used_bytes
+    return device.job is not None and used is not None and used <= _UNUSED_BYTES
+
+
+def _money(survey: Survey, spots: Sequence[Spot]) -> str:
+    """Return what idle time has cost by the configured prices, empty without."""
+    costs = [
+        price * _idle(spot) / 3600
+        for spot in spots
+        if (price := survey.price(spot.device.name)) is not None
+    ]
+    return f", {sum(costs):,.0f} at the configured prices" if costs else ""
+
+
+def allocated_unused(survey: Survey) -> Iterator[FleetFinding]:
+    """GPUs that a job was given and that nothing uses: no memory, no utilization."""
+    by_job: dict[SafeText, list[Spot]] = {}
+    for spot in survey.held:
+        job = spot.device.job
+        if job is not None and _is_unopened(spot) and _idle(spot) >= _UNUSED_SECONDS:
+            by_job.setdefault(job, []).append(spot)
+    for job, spots in sorted(by_job.items(), key=lambda each: -_hours(each[1])):
+        users = spots[0].device.users
+        owner = f" of {users[0]}" if users else ""
+        longest = max(map(_idle, spots))
+        end = end_job(job)
+        given = len(survey.by_job.get(job, spots))
+        yield finding(
+            "allocated-unused",
+            "warn",
+            f"{len(spots)} of {count(given, 'GPU')} of job {job}{owner} have not been used for "
+            f"{rough_duration(longest)}: no memory, no utilization: {where(spots)}"
+            f"{_money(survey, spots)}",
+            f"See whether it still works on them: {enter(spots[0].host)}"
+            + ("" if end is None else f"; to end it: {end}"),
+            spots,
+            evidence=[number("idle_gpu_hours", round(_hours(spots), 1), f"job {job}")],
+            held_seconds=longest,
+        )
+
+
+def imbalanced(survey: Survey) -> Iterator[FleetFinding]:
+    """Jobs that compute on some of their GPUs, and have left half of them or more idle."""
+    for job, spots in survey.by_job.items():
+        if len(spots) < _MIN_JOB:
+            continue
+        busy = [spot for spot in spots if spot.device.status == BUSY.word]
+        idle = [
+            spot
+            for spot in spots
+            if spot.device.status == HELD.word and _idle(spot) >= _IMBALANCED_SECONDS
+        ]
+        if not busy or 2 * len(idle) < len(spots):
+            continue
+        users = busy[0].device.users
+        owner = f" of {users[0]}" if users else ""
+        yield finding(
+            "imbalanced-job",
+            "info",
+            f"Job {job}{owner} computes on {len(busy)} of its {len(spots)} GPUs; idle for "
+            f"{rough_duration(min(map(_idle, idle)))} or more: {where(idle)}",
+            f"See whether it was started for fewer GPUs than it asked for: {enter(busy[0].host)}",
+            idle,
+            fields=["gpu_utilization_percent"],
+            held_seconds=max(map(_idle, idle)),
+        )
+
+
+def kept_alive(survey: Survey) -> Iterator[FleetFinding]:
+    """GPUs that look kept busy: full utilization, and next to no work in cores, memory and power.
+
+    One sample cannot prove it, so the words are careful.
+    """
+    by_user: dict[str, list[Spot]] = {}
+    for spots in survey.computing.values():
+        for spot in spots:
+            tensor = spot.device.tensor_active_percent
+            if tensor is not None and tensor < _KEPT_TENSOR and _looks_kept(spot):
+                by_user.setdefault(", ".join(spot.device.users), []).append(spot)
+    for user, found in by_user.items():
+        yield finding(
+            "kept-alive",
+            "info",
+            f"{count(len(found), 'GPU')}{f' of {user}' if user else ''} look kept busy rather than "
+            f"used: full utilization, but hardly any work in cores, memory and power: "
+            f"{where(found)}",
+            "Watch it for an hour and ask before acting; some programs do work like this: "
+            f"{enter(found[0].host)}",
+            found,
+            fields=["gpu_utilization_percent", "tensor_active_percent", "dram_active_percent"],
+        )
+
+
+def _looks_kept(spot: Spot) -> bool:
+    device = spot.device
+    dram, power = device.dram_active_percent, device.power_usage_mw
+    limit, percent = device.enforced_power_limit_mw, device.gpu_utilization_percent
+    return (
+        percent is not None
+        and percent >= _KEPT_PERCENT
+        and dram is not None
+        and dram < _KEPT_DRAM
+        # Few exporters have the limit.
+        and (not limit or power is None or power < _KEPT_POWER * limit)
+    )

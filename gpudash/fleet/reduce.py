@@ -1,0 +1,276 @@
+"""What merged readings mean: status and idle time of each GPU, users, jobs, findings.
+
+A GPU is busy from 5 % utilization on, and for five minutes after; it is held idle if it has had
+memory or a job for longer than that and does not compute. Without memory and job it is free. What
+is not reported is never guessed: such a GPU is unknown, and so are all GPUs in the counts of a
+host that does not answer. A status that the source itself has found stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpudash.fleet.health import Rules
+from gpudash.fleet.health.survey import Spot, Survey
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetUser
+from gpudash.model.state import BUSY, FAILED, FREE, HELD, IN_USE, STATES, UNKNOWN
+from gpudash.model.text import SafeText
+
+BUSY_PERCENT, HELD_BYTES, HELD_SECONDS = 5.0, 1 << 30, 300.0
+_MAX_AGE_SECONDS = 300.0
+"""Age from which values say nothing about what a GPU does."""
+_MAX_GAP_SECONDS = 300.0
+"""Between two snapshots; after a longer one, nothing is known of the time between them."""
+
+_BY_WIRE = {state.wire: state.word for state in STATES if state.wire}
+_UNKNOWN, _BUSY, _HELD, _IN_USE, _FREE = (s.word for s in (UNKNOWN, BUSY, HELD, IN_USE, FREE))
+
+
+Price = Callable[[str | None], float | None]
+
+
+class _Idle(NamedTuple):
+    """Since when a GPU has not computed, and whether anything has held it since then."""
+
+    since: float
+    is_held: bool
+
+
+class Reducer:
+    """Adds to snapshots, one after the other, what follows from them and from those before."""
+
+    def __init__(self, prices: Mapping[str, float] | None = None) -> None:
+        """`prices` are those of an hour of a GPU by a part of its name."""
+        self._prices = [(part.casefold(), price) for part, price in (prices or {}).items()]
+        # The longest part that fits is the most precise one.
+        self._prices.sort(key=lambda each: -len(each[0]))
+        self._price_of: dict[str | None, float | None] = {}
+        self._rules = Rules()
+        self._taken_at = 0.0
+        self._idle: dict[str, _Idle] = {}
+        self._busy_at: dict[str, float] = {}
+
+    def reduce(self, snapshot: FleetSnapshot) -> FleetSnapshot:
+        """Return a snapshot with status, users, jobs and findings."""
+        now = snapshot.taken_at.timestamp()
+        if not 0 <= now - self._taken_at <= _MAX_GAP_SECONDS:
+            self._idle, self._busy_at = {}, {}
+            self._rules.forget()
+        self._taken_at = now
+        idle, busy_at = self._idle, self._busy_at
+        self._idle, self._busy_at = {}, {}
+        hosts = tuple([self._host(host, now, idle, busy_at) for host in snapshot.hosts])
+        survey = Survey(replace(snapshot, hosts=hosts), self.price)
+        return replace(
+            snapshot,
+            hosts=hosts,
+            users=self._users(hosts, snapshot.jobs),
+            jobs=_jobs(survey),
+            findings=self._rules.findings(survey),
+        )
+
+    def price(self, name: str | None) -> float | None:
+        """Return the price of an hour of a GPU by its name, None if none is configured."""
+        if name not in self._price_of:
+            text = (name or "").casefold()
+            found = (price for part, price in self._prices if part in text)
+            self._price_of[name] = next(found, None)
+        return self._price_of[name]
+
+    # What a GPU does
+
+    def _host(
+        self, host: FleetHost, now: float, idle: dict[str, _Idle], busy_at: dict[str, float]
+    ) -> FleetHost:
+        devices: list[FleetDevice] = []
+        parents: dict[str | None, list[str]] = {}
+        is_now = host.state == "ok"
+        for device in host.devices:
+            word, seconds = self._status(host, device, now, idle, busy_at, is_now=is_now)
+            if device.parent_uuid is not None:
+                parents.setdefault(device.parent_uuid, []).append(word)
+            if word != device.status or seconds != device.idle_seconds:
+                devices.append(replace(device, status=word, idle_seconds=seconds))
+            else:
+                devices.append(device)
+        if parents:
+            devices = [_with_instances(device, parents) for device in devices]
+        return replace(host, devices=tuple(devices))
+
+    def _status(
+        self,
+        host: FleetHost,
+        device: FleetDevice,
+        now: float,
+        idle: dict[str, _Idle],
+        busy_at: dict[str, float],
+        *,
+        is_now: bool,
+    ) -> tuple[str, float | None]:
+        """Return the word for what a device does, and how long it has not computed."""
+        if device.state != "ok":
+            return _BY_WIRE.get(device.state, FAILED.word), None
+        if (device.age_seconds or 0.0) > _MAX_AGE_SECONDS:
+            return _UNKNOWN, None
+        percent, used = device.gpu_utilization_percent, device.memory_used_bytes
+        seconds = device.idle_seconds
+        is_held = (used or 0) > HELD_BYTES or device.job is not None or bool(device.users)
+        was_busy = False
+        if is_now and percent is not None:
+            key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
+            if percent >= BUSY_PERCENT:
+                self._busy_at[key] = now
+                return device.status if device.status != _UNKNOWN else _BUSY, None
+            last = busy_at.get(key)
+            if last is not None and now - last <= HELD_SECONDS:
+                self._busy_at[key] = last
+                was_busy = is_held
+            known = idle.get(key)
+            if known is None or known.is_held != is_held:
+                known = _Idle(now, is_held)
+            self._idle[key] = known
+            if seconds is None:
+                seconds = now - known.since
+        elif percent is not None and percent >= BUSY_PERCENT:
+            return device.status if device.status != _UNKNOWN else _BUSY, None
+        if device.status not in (_UNKNOWN, _IN_USE):
+            return device.status, seconds
+        if was_busy:
+            return _BUSY, seconds
+        if is_held:
+            is_idle = percent is not None and (seconds or 0.0) > HELD_SECONDS
+            return _HELD if is_idle else _IN_USE, seconds
+        if device.status != _UNKNOWN or used is None:
+            return device.status, seconds
+        # The driver never reports a utilization of MIG instances.
+        is_free = percent is not None or device.parent_uuid is not None
+        return _FREE if is_free else _UNKNOWN, seconds
+
+    # Users and jobs
+
+    def _users(self, hosts: Iterable[FleetHost], jobs: Iterable[FleetJob]) -> tuple[FleetUser, ...]:
+        totals: dict[str, _User] = {}
+        for host in hosts:
+            parent: str | None = None
+            counted: set[str] = set()
+            divided = {each.parent_uuid for each in host.devices if each.parent_uuid is not None}
+            for device in host.devices:
+                if device.parent_uuid is None:
+                    if device.uuid in divided:
+                        parent, counted = device.uuid, set()
+                        continue
+                elif device.parent_uuid != parent:
+                    parent, counted = device.parent_uuid, set()
+                for name in device.users:
+                    user = totals.get(name)
+                    if user is None:
+                        user = totals[name] = _User(name)
+                    user.add(host, device, self.price, is_first=name not in counted)
+                    if device.parent_uuid is not None:
+                        counted.add(name)
+        for job in jobs:
+            if job.user is not None and job.user in totals:
+                totals[job.user].jobs.add(job.id)
+        users = [user.total() for user in totals.values()]
+        return tuple(sorted(users, key=lambda user: (-user.held_idle, -user.devices, user.name)))
+
+
+def _with_instances(device: FleetDevice, parents: Mapping[str | None, list[str]]) -> FleetDevice:
+    """Return a GPU that does what its MIG instances do, where it is not known better."""
+    words = parents.get(device.uuid)
+    if words is None or device.status not in (_UNKNOWN, _FREE) or device.state != "ok":
+        return device
+    if _BUSY in words:
+        word = _BUSY
+    elif _IN_USE in words or (_HELD in words and not all(each == _HELD for each in words)):
+        word = _IN_USE
+    else:
+        word = words[0] if len(set(words)) == 1 else _UNKNOWN
+    return replace(device, status=word)
+
+
+class _User:
+    """The GPUs of one user, added up."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.hosts = self.devices = self.busy = self.held = 0
+        self._host: FleetHost | None = None
+        self.idle_seconds = 0.0
+        self.memory: int | None = None
+        self.cost: float | None = None
+        self.jobs: set[str] = set()
+
+    def add(self, host: FleetHost, device: FleetDevice, price: Price, *, is_first: bool) -> None:
+        """Add a GPU, or a MIG instance, of which each counts for the first of its GPU."""
+        if is_first:
+            self.devices += 1
+            self.busy += device.status == _BUSY and host.state == "ok"
+        if device.status == _HELD and host.state == "ok":
+            self.held += is_first
+            seconds = device.idle_seconds or 0.0
+            self.idle_seconds += seconds
+            hour = price(device.name)
+            if hour is not None:
+                self.cost = (self.cost or 0.0) + hour * seconds / 3600
+        if host is not self._host:
+            self._host = host
+            self.hosts += 1
+        if device.job is not None:
+            self.jobs.add(device.job)
+        if device.memory_used_bytes is not None and len(device.users) == 1:
+            self.memory = (self.memory or 0) + device.memory_used_bytes
+
+    def total(self) -> FleetUser:
+        """Return the sums."""
+        return FleetUser(
+            name=SafeText(self.name),
+            hosts=self.hosts,
+            devices=self.devices,
+            busy=self.busy,
+            held_idle=self.held,
+            idle_gpu_hours=round(self.idle_seconds / 3600, 2),
+            idle_cost=None if self.cost is None else round(self.cost, 2),
+            memory_used_bytes=self.memory,
+            jobs=len(self.jobs),
+        )
+
+
+def _jobs(survey: Survey) -> tuple[FleetJob, ...]:
+    """Return all jobs with what their GPUs do, also those that only devices name."""
+    jobs = [_job(job, survey.by_job.get(job.id, ())) for job in survey.jobs.values()]
+    for name, spots in survey.by_job.items():
+        if name not in survey.jobs:
+            users = {user for spot in spots for user in spot.device.users}
+            job = FleetJob(
+                id=name,
+                kind="kubernetes" if "/" in name else "slurm",
+                user=users.pop() if len(users) == 1 else None,
+                devices=len(spots),
+            )
+            jobs.append(_job(job, spots))
+    return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id)))
+
+
+def _job(job: FleetJob, spots: Sequence[Spot]) -> FleetJob:
+    """Return a job with the mean and the least busy of its GPUs on hosts that answer."""
+    if not spots:
+        return job
+    hosts = job.hosts or tuple(dict.fromkeys(host.name for host, _ in spots))
+    percents = [
+        percent
+        for _, device in spots
+        if (percent := device.gpu_utilization_percent) is not None and device.state == "ok"
+    ]
+    if not percents:
+        return replace(job, hosts=hosts)
+    return replace(
+        job,
+        hosts=hosts,
+        busy=sum([device.status == _BUSY for _, device in spots]),
+        gpu_utilization_percent=round(sum(percents) / len(percents), 1),
+        min_gpu_utilization_percent=min(percents),
+    )

@@ -1,0 +1,163 @@
+"""What is found on the simulated fleet, and what each rule needs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from gpudash.fleet.demo import DemoSource
+from gpudash.fleet.reduce import Reducer
+from gpudash.model.fleet import (
+    FleetDevice,
+    FleetFinding,
+    FleetHost,
+    FleetSnapshot,
+    FleetSource,
+    HostState,
+)
+from gpudash.model.text import SafeText
+
+START = datetime(2026, 11, 20, tzinfo=timezone.utc)
+GIB = 1 << 30
+RULE_OF = {
+    "straggler": "straggler",
+    "xid": "xid-burst",
+    "lost": "gpus-lost",
+    "down": "host-down",
+    "frozen": "host-stale",
+    "hot": "hot-outlier",
+    "kept-alive": "kept-alive",
+    "unused": "allocated-unused",
+    "skew": "driver-skew",
+    "fragmented": "fragmented",
+    "held": "held-idle",
+}
+"""Which rule finds an event of the simulated fleet."""
+
+
+def findings_of(source: DemoSource, reducer: Reducer | None = None) -> tuple[FleetFinding, ...]:
+    reading = source.read()
+    snapshot = FleetSnapshot(
+        taken_at=START, sources=(reading.report,), hosts=reading.hosts, jobs=reading.jobs
+    )
+    return (reducer or Reducer()).reduce(snapshot).findings
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_finds_each_event_and_nothing_else(seed: int) -> None:
+    source = DemoSource(seed=seed, clock=START.timestamp)
+    found = {finding.rule: finding for finding in findings_of(source)}
+    assert set(found) == set(RULE_OF.values())
+    for event in source.events:
+        if event.at > 0 or event.kind not in RULE_OF:
+            continue
+        names = {source.read().hosts[host].name for host in event.hosts}
+        assert names <= set(found[RULE_OF[event.kind]].hosts), event
+    lost = [event for event in source.events if event.kind == "lost" and event.at < 0]
+    assert len(found["gpus-lost"].hosts) == len(lost)
+    assert len(found["straggler"].uuids) == 1
+    assert len(found["hot-outlier"].uuids) == 1
+    held = [event for event in source.events if event.kind == "held"]
+    assert len(found["held-idle"].uuids) == sum(len(event.gpus) for event in held)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_finds_nothing_in_a_calm_fleet(seed: int) -> None:
+    assert findings_of(DemoSource(seed=seed, is_calm=True, clock=START.timestamp)) == ()
+
+
+def test_worst_comes_first() -> None:
+    levels = [finding.level for finding in findings_of(DemoSource(clock=START.timestamp))]
+    ranks = {"critical": 0, "warn": 1, "info": 2}
+    assert levels == sorted(levels, key=lambda level: ranks[level])
+
+
+def test_each_has_advice_that_names_a_command_or_a_setting() -> None:
+    for finding in findings_of(DemoSource(clock=START.timestamp)):
+        assert finding.advice, finding.rule
+        assert "HOST" not in finding.advice, finding.rule
+
+
+def test_money_only_by_configured_prices() -> None:
+    source = DemoSource(clock=START.timestamp)
+    without = [f.sentence for f in findings_of(source) if f.rule == "held-idle"]
+    priced = findings_of(source, Reducer({"NVIDIA": 2.0}))
+    assert "price" not in without[0]
+    assert any("at the configured prices" in f.sentence for f in priced if f.rule == "held-idle")
+
+
+def fleet(
+    *hosts: FleetHost, sources: tuple[FleetSource, ...] = (), seconds: float = 0.0
+) -> FleetSnapshot:
+    return FleetSnapshot(taken_at=START + timedelta(seconds=seconds), hosts=hosts, sources=sources)
+
+
+def rules_of(snapshot: FleetSnapshot) -> dict[str, FleetFinding]:
+    return {finding.rule: finding for finding in Reducer().reduce(snapshot).findings}
+
+
+def host(name: str, *devices: FleetDevice, **fields: object) -> FleetHost:
+    return FleetHost(name=SafeText(name), devices=devices, **fields)  # type: ignore[arg-type]
+
+
+def gpu(index: int, **fields: object) -> FleetDevice:
+    known: dict[str, object] = {"memory_used_bytes": 0, "gpu_utilization_percent": 0.0}
+    return FleetDevice(index=index, **known | fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "state", ["down", "auth", "host-key", "no-access", "no-gpudash", "no-gpus", "garbled", "stale"]
+)
+def test_finds_hosts_that_do_not_answer(state: HostState) -> None:
+    found = rules_of(fleet(host("a", state=state), host("b", state=state), host("c")))
+    assert found[f"host-{state}"].hosts == ("a", "b")
+
+
+def test_host_that_has_yet_to_answer_is_no_finding() -> None:
+    assert rules_of(fleet(host("a", state="connecting"))) == {}
+
+
+def test_finds_gpus_that_are_missing() -> None:
+    found = rules_of(fleet(host("a", gpu(0), expected_devices=2), host("b", gpu(0))))
+    assert found["gpus-missing"].hosts == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("code", "hosts", "rule"),
+    [(79, 1, "xid-critical"), (31, 3, "xid-burst"), (31, 2, None), (79, 3, "xid-burst")],
+)
+def test_finds_xids(code: int, hosts: int, rule: str | None) -> None:
+    some = [host(f"a{n}", gpu(0, xid=code), group="r1") for n in range(hosts)]
+    assert list(rules_of(fleet(*some))) == ([] if rule is None else [rule])
+
+
+def test_finds_jobs_that_use_a_part_of_their_gpus() -> None:
+    idle = [gpu(n, job="7", memory_used_bytes=2 * GIB, idle_seconds=1000.0) for n in range(1, 8)]
+    busy = gpu(0, job="7", gpu_utilization_percent=80.0)
+    found = rules_of(fleet(host("a", busy, *idle)))
+    assert list(found) == ["imbalanced-job"]
+    assert "1 of its 8 GPUs" in found["imbalanced-job"].sentence
+
+
+def test_finds_sources_that_fail_or_answer_in_part() -> None:
+    failed = FleetSource(kind="prometheus", name=SafeText("http://a"), state="failed")
+    partial = FleetSource(
+        kind="prometheus", name=SafeText("http://b"), warnings=(SafeText("store c is gone"),)
+    )
+    found = rules_of(fleet(sources=(failed, partial)))
+    assert set(found) == {"source-failed", "source-partial"}
+    assert "store c is gone" in found["source-partial"].sentence
+
+
+def test_knows_how_long_a_finding_has_held() -> None:
+    reducer = Reducer()
+    lost = host("a", gpu(0, state="lost"))
+    found = [reducer.reduce(fleet(lost, seconds=at)).findings[0] for at in (0, 60, 120)]
+    assert [each.held_seconds for each in found] == [None, 60.0, 120.0]
+
+
+@pytest.mark.parametrize("name", ["a;reboot", "-oProxyCommand=x", "$(id)", "a b"])
+def test_advice_has_no_command_from_a_name(name: str) -> None:
+    lost = fleet(host(name, gpu(0, state="lost")))
+    assert name not in rules_of(lost)["gpus-lost"].advice

@@ -1,0 +1,160 @@
+"""Status, users and jobs of many hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from gpudash.fleet.reduce import Reducer
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.state import BUSY, FREE, HELD, IN_USE, LOST, STATES, UNKNOWN
+from gpudash.model.text import SafeText
+
+START = datetime(2026, 11, 20, tzinfo=timezone.utc)
+GIB = 1 << 30
+ALICE, BOB = (SafeText("alice"),), (SafeText("bob"),)
+
+
+def gpu(**fields: object) -> FleetDevice:
+    known: dict[str, object] = {"index": 0, "uuid": "GPU-0", "memory_used_bytes": 4 << 20}
+    return FleetDevice(**known | {"gpu_utilization_percent": 0.0} | fields)  # type: ignore[arg-type]
+
+
+def snapshot(
+    *devices: FleetDevice,
+    seconds: float = 0.0,
+    jobs: Sequence[FleetJob] = (),
+    **fields: object,
+) -> FleetSnapshot:
+    host = FleetHost(name=SafeText("gpu01"), devices=devices, **fields)  # type: ignore[arg-type]
+    return FleetSnapshot(
+        taken_at=START + timedelta(seconds=seconds), hosts=(host,), jobs=tuple(jobs)
+    )
+
+
+def status(device: FleetDevice, **fields: object) -> str:
+    return Reducer().reduce(snapshot(device, **fields)).hosts[0].devices[0].status  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("device", "state"),
+    [
+        (gpu(), FREE),
+        (gpu(gpu_utilization_percent=5.0), BUSY),
+        (gpu(gpu_utilization_percent=4.9), FREE),
+        (gpu(gpu_utilization_percent=None), UNKNOWN),
+        (gpu(memory_used_bytes=None), UNKNOWN),
+        (gpu(gpu_utilization_percent=None, memory_used_bytes=2 * GIB), IN_USE),
+        (gpu(memory_used_bytes=2 * GIB), IN_USE),
+        (gpu(memory_used_bytes=2 * GIB, idle_seconds=299.0), IN_USE),
+        (gpu(memory_used_bytes=2 * GIB, idle_seconds=301.0), HELD),
+        (gpu(job="7", idle_seconds=301.0), HELD),
+        (gpu(users=ALICE, idle_seconds=301.0), HELD),
+        (gpu(gpu_utilization_percent=None, job="7", idle_seconds=301.0), IN_USE),
+        (gpu(state="lost"), LOST),
+        (gpu(gpu_utilization_percent=90.0, age_seconds=301.0), UNKNOWN),
+        (gpu(status=HELD.word), HELD),
+    ],
+)
+def test_status(device: FleetDevice, state: object) -> None:
+    assert status(device) == state.word  # type: ignore[attr-defined]
+
+
+def test_status_is_a_word_of_the_states() -> None:
+    words = {state.word for state in STATES}
+    states = ("ok", "lost", "not-answering", "reset-required", "failed", "resting", "asleep")
+    assert {status(gpu(state=each)) for each in states} <= words
+
+
+def test_idle_time_adds_up_between_samples() -> None:
+    reducer, held = Reducer(), gpu(memory_used_bytes=2 * GIB)
+    found = [reducer.reduce(snapshot(held, seconds=at)) for at in (0, 200, 400)]
+    devices = [each.hosts[0].devices[0] for each in found]
+    assert [(each.status, each.idle_seconds) for each in devices] == [
+        (IN_USE.word, 0.0),
+        (IN_USE.word, 200.0),
+        (HELD.word, 400.0),
+    ]
+
+
+def test_gpu_that_pauses_stays_busy_for_five_minutes() -> None:
+    reducer = Reducer()
+    reducer.reduce(snapshot(gpu(memory_used_bytes=2 * GIB, gpu_utilization_percent=80.0)))
+    found = []
+    for at in (100, 300, 400):
+        paused = snapshot(gpu(memory_used_bytes=2 * GIB), seconds=at)
+        found.append(reducer.reduce(paused).hosts[0].devices[0].status)
+    assert found == [BUSY.word, BUSY.word, IN_USE.word]
+
+
+def test_gpu_is_free_as_soon_as_nothing_holds_it() -> None:
+    reducer = Reducer()
+    reducer.reduce(snapshot(gpu(memory_used_bytes=2 * GIB, gpu_utilization_percent=80.0)))
+    assert reducer.reduce(snapshot(gpu(), seconds=10)).hosts[0].devices[0].status == FREE.word
+
+
+@pytest.mark.parametrize("seconds", [-60, 3600])
+def test_idle_time_starts_again_after_a_jump(seconds: float) -> None:
+    reducer, held = Reducer(), gpu(memory_used_bytes=2 * GIB)
+    reducer.reduce(snapshot(held))
+    device = reducer.reduce(snapshot(held, seconds=seconds)).hosts[0].devices[0]
+    assert (device.status, device.idle_seconds) == (IN_USE.word, 0.0)
+
+
+def instance(number: int, **fields: object) -> FleetDevice:
+    known: dict[str, object] = {"uuid": f"MIG-{number}", "parent_uuid": "GPU-0", "index": number}
+    return gpu(**known | {"gpu_utilization_percent": None} | fields)
+
+
+def test_gpu_with_instances_does_what_they_do() -> None:
+    parent = gpu(gpu_utilization_percent=None)
+    used = snapshot(parent, instance(1), instance(2, memory_used_bytes=2 * GIB))
+    words = [each.status for each in Reducer().reduce(used).hosts[0].devices]
+    assert words == [IN_USE.word, FREE.word, IN_USE.word]
+    unused = snapshot(parent, instance(1), instance(2))
+    assert Reducer().reduce(unused).hosts[0].devices[0].status == FREE.word
+
+
+def test_users_hold_gpus_and_hours() -> None:
+    held = gpu(users=ALICE, memory_used_bytes=2 * GIB, idle_seconds=7200.0, name="NVIDIA H100")
+    busy = gpu(index=1, uuid="GPU-1", users=BOB, gpu_utilization_percent=90.0, job="8")
+    users = Reducer({"h100": 2.5, "nvidia h": 1.0}).reduce(snapshot(held, busy)).users
+    assert [user.name for user in users] == ["alice", "bob"]
+    assert (users[0].devices, users[0].held_idle, users[0].idle_gpu_hours) == (1, 1, 2.0)
+    assert users[0].idle_cost == 2.0
+    assert (users[1].busy, users[1].held_idle, users[1].jobs, users[1].idle_cost) == (1, 0, 1, None)
+
+
+def test_gpu_in_instances_counts_once_for_a_user() -> None:
+    parts = [instance(number, users=ALICE, memory_used_bytes=2 * GIB) for number in (1, 2)]
+    (user,) = Reducer().reduce(snapshot(gpu(users=ALICE), *parts)).users
+    assert (user.devices, user.memory_used_bytes) == (1, 4 * GIB)
+
+
+def test_nothing_of_a_silent_host_counts_as_used_now() -> None:
+    held = gpu(users=ALICE, memory_used_bytes=2 * GIB, idle_seconds=7200.0)
+    reduced = Reducer().reduce(snapshot(held, state="down"))
+    assert (reduced.users[0].devices, reduced.users[0].held_idle) == (1, 0)
+
+
+def test_job_has_its_mean_and_its_least_busy_gpu() -> None:
+    job = FleetJob(id=SafeText("7"), user=SafeText("alice"), devices=2)
+    devices = [
+        gpu(index=n, uuid=f"GPU-{n}", job="7", gpu_utilization_percent=percent)
+        for n, percent in enumerate((90.0, 30.0))
+    ]
+    (found,) = Reducer().reduce(snapshot(*devices, jobs=[job])).jobs
+    assert (found.gpu_utilization_percent, found.min_gpu_utilization_percent) == (60.0, 30.0)
+    assert (found.busy, found.hosts, found.user) == (2, ("gpu01",), "alice")
+
+
+def test_job_that_only_devices_name_is_listed() -> None:
+    (found,) = Reducer().reduce(snapshot(gpu(job="ml/train-0", users=BOB))).jobs
+    assert (found.id, found.kind, found.user, found.devices) == (
+        "ml/train-0",
+        "kubernetes",
+        "bob",
+        1,
+    )
