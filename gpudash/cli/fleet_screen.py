@@ -141,6 +141,7 @@ def _enter(
     feed.start()
     try:
         app = GpudashApp(feed, no_color="NO_COLOR" in os.environ, preferences=chosen)
+        app.is_entered = True
         signal.pthread_sigmask(signal.SIG_BLOCK, (*_ENDING, signal.SIGUSR1))
         app.run()
     finally:

@@ -80,6 +80,8 @@ class GpudashApp(BaseApp):
     ) -> None:
         super().__init__(driver_class=driver_class, no_color=no_color, preferences=preferences)
         self.feed = feed
+        self.is_entered = False
+        """Whether Esc, with nothing left to clear, leads back to the screen of many hosts."""
         self.dashboard: DashboardModel = DashboardModel(feed, self.load_theme())
         self._critical = FindingChanges("critical")
         self.preferences.arrange(self.dashboard)
@@ -335,7 +337,8 @@ class GpudashApp(BaseApp):
 
     def action_clear(self) -> None:
         """Go back to the present; from there, drop the tags, the filter, the choice of GPUs."""
-        self.dashboard.clear()
+        if not self.dashboard.clear() and self.is_entered:
+            self.action_leave()
 
     # Keys: the filter
 

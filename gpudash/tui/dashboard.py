@@ -253,13 +253,19 @@ class DashboardModel:
         self.listing.hide_devices(self.devices.hidden)
         self.scroll_devices(0)
 
-    def clear(self) -> None:
-        """Go back to the present; from there, drop the tags, the filter, the choice of GPUs."""
+    def clear(self) -> bool:
+        """Go back to the present; from there, drop the tags, the filter, the choice of GPUs.
+
+        Returns whether there was one of them.
+        """
         if self.playhead.paused:
             self.pause(False)
         elif self.listing.tagged:
             self.listing.tagged.clear()
         elif self.listing.filter.clauses:
             self.listing.filter_by(EVERYTHING)
-        else:
+        elif self.devices.hidden:
             self.hide_devices(DeviceList.show_all)
+        else:
+            return False
+        return True

@@ -19,7 +19,7 @@ from gpudash.cli.values import count, percentage, size, window
 from gpudash.cli.verbs import Verb
 from gpudash.feed.sampler import open_sampler
 from gpudash.model.device import Device
-from gpudash.model.errors import ExitStatus
+from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.system import terminal
 
 Format = Literal["uuid", "index"]
@@ -77,10 +77,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print UUIDs or indices (uuid)",
     )
     add_shared(parser, "demo")
+    add_hosts(parser)
+
+
+def add_hosts(parser: argparse.ArgumentParser) -> None:
+    """Declare other hosts in place of this one, as `pick` and `run` take them."""
+    add_shared(parser, "host", "hosts-file", "ssh-config")
+
+
+def has_hosts(options: argparse.Namespace) -> bool:
+    """Whether other hosts are asked; raises UsageError for options that are about this one."""
+    if options.host is None and options.hosts_file is None:
+        return False
+    for name in ("gpu", "demo", "wait"):
+        if getattr(options, name, None) not in (None, False):
+            raise UsageError(f"--{name} does not go with --host")
+    return True
 
 
 def run(options: argparse.Namespace) -> int:
     """Print GPUs that fit the request; 75 and nothing on stdout where there are too few."""
+    if has_hosts(options):
+        from gpudash.cli.fleet_lease import print_offers
+
+        return print_offers(options, gpu_request(options))
     return print_free(options, waits=False, timeout=0)
 
 
@@ -114,4 +134,11 @@ def value(devices: Sequence[Device], format: Format = "uuid") -> str:
     return ",".join(str(device.index) for device in devices)
 
 
-VERB = Verb("print free GPUs: CUDA_VISIBLE_DEVICES=$(gpudash pick)", add_arguments, run)
+VERB = Verb(
+    "print free GPUs: CUDA_VISIBLE_DEVICES=$(gpudash pick)",
+    add_arguments,
+    run,
+    "With --host, a line for each host that has them: its name and the GPUs, first the host with "
+    "the fewest others free. It takes no lease: another may take the same; gpudash run --host "
+    "takes one on the host.",
+)

@@ -22,7 +22,7 @@ from gpudash.actions.lease.queue import (
 from gpudash.cli.options import collector_command
 from gpudash.cli.values import span
 from gpudash.cli.verbs import Verb
-from gpudash.cli.verbs.pick import add_request, gpu_request, value
+from gpudash.cli.verbs.pick import add_hosts, add_request, gpu_request, has_hosts, value
 from gpudash.feed.sampler import open_sampler
 from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.text import clean
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", action="store_true", help=text)
     text = "with --wait: give up after this time: 2h"
     parser.add_argument("--timeout", type=span, dest="give_up", metavar="T", help=text)
+    add_hosts(parser)
     text = "the command to run, and its arguments"
     parser.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND", help=text)
     parser.usage = "gpudash run [options] -- COMMAND ..."
@@ -55,6 +56,10 @@ def run(options: argparse.Namespace, rules: Rules = RULES) -> int:
     wait, timeout, window = options.wait, options.give_up, options.window
     if timeout is not None and not wait:
         raise UsageError("--timeout goes with --wait: without it nothing is waited for")
+    if has_hosts(options):
+        from gpudash.cli.fleet_lease import run_there
+
+        return run_there(options, gpu_request(options), _words(options), command)
     request, waiting = gpu_request(options), Waiting(timeout, since=time.monotonic())
     sampling = partial(open_sampler, collector_command(options), window)
     found: Leased | str | None
@@ -70,6 +75,15 @@ def run(options: argparse.Namespace, rules: Rules = RULES) -> int:
         return ExitStatus.TOO_FEW_GPUS
     waiting.end()
     return _become(command, found)
+
+
+def _words(options: argparse.Namespace) -> list[str]:
+    """Return the options of the same request on another host."""
+    words = ["-n", str(options.count), "--min-free", f"{options.min_free >> 20}MiB"]
+    words += ["--max-util", f"{options.max_util:g}", "--for", f"{options.window:g}s"]
+    if options.model is not None:
+        words += [f"--model={options.model}"]
+    return words + [f"--{name}" for name in ("linked", "share") if getattr(options, name)]
 
 
 def _become(command: Sequence[str], leased: Leased) -> NoReturn:
@@ -101,5 +115,8 @@ VERB = Verb(
     run,
     "With --wait, commands that have waited longer come first, but leave no GPU idle that another "
     "can use. After each 10 minutes of waiting, what becomes free is kept for the first in line, "
-    "for 10 minutes at first and then twice as long each time, so that many GPUs come together.",
+    "for 10 minutes at first and then twice as long each time, so that many GPUs come together. "
+    "With --host it runs on the first host that has them, in its home folder; the lease is taken "
+    "there, and where another was faster (75) the next host is tried. A command that itself exits "
+    "with 75 is reported as 1.",
 )

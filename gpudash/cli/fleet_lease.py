@@ -1,0 +1,169 @@
+"""`pick` and `run` over many hosts: which of them has free GPUs, and a lease taken there.
+
+What is free is seen by the same rules as on this host. Between `pick` and a later start another
+may take the same; `run` cannot lose that race, since the lease is taken on the host itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import subprocess
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gpudash.actions.lease.choose import choose
+from gpudash.actions.lease.request import GpuRequest, filter_candidates
+from gpudash.cli.fleet import settings
+from gpudash.feed.supervisor import Limits, Supervisor
+from gpudash.fleet.names import expand
+from gpudash.fleet.ssh import decode_line, gpudash_command, stream_command
+from gpudash.model.device import Device
+from gpudash.model.errors import ExitStatus
+from gpudash.model.snapshot import Snapshot
+from gpudash.system import terminal
+
+_HANDSHAKES = 8
+"""Connections being made at once: a server refuses the eleventh, and jump hosts see all."""
+_ANSWER_SECONDS = 15.0
+_COUNT, _MIN_INTERVAL = 9, 0.1
+_NOTHING: Mapping[str, str] = {}
+# 75 of the command itself must not start it a second time, elsewhere.
+_ONCE = '"$@"; s=$?; [ "$s" -eq 75 ] && exit 1; exit "$s"'
+
+
+class Offer(NamedTuple):
+    """Free GPUs of a host."""
+
+    host: str
+    devices: Sequence[Device]
+    left: int
+    """How many more are free there."""
+
+
+def offers(options: argparse.Namespace, request: GpuRequest) -> list[Offer]:
+    """Return the hosts that have the GPUs, the one first on which the fewest others are free.
+
+    That keeps whole hosts for those who need them. Why the others have none is on stderr.
+    """
+    found: list[Offer] = []
+    for asked in _ask(options):
+        now = asked.samples[-1] if asked.samples else None
+        if now is None:
+            why = asked.why
+        else:
+            choice = choose(tuple(asked.samples), request, _NOTHING)
+            fitting, _ = filter_candidates(tuple(asked.samples), request, _NOTHING)
+            if choice.devices:
+                found.append(Offer(asked.host, choice.devices, len(fitting) - request.count))
+                continue
+            why = choice.shortage
+        terminal.write_message(f"gpudash: {asked.host}: {why}\n")
+    return sorted(found, key=lambda offer: offer.left)
+
+
+def print_offers(options: argparse.Namespace, request: GpuRequest) -> int:
+    """Print a host and its GPUs a line, the best first; 75 where there is none."""
+    found = offers(options, request)
+    for offer in found:
+        if options.names == "uuid" or any(device.is_mig for device in offer.devices):
+            names = ",".join(device.uuid or "" for device in offer.devices)
+        else:
+            names = ",".join(str(device.index) for device in offer.devices)
+        terminal.write(f"{offer.host} {names}\n".encode())
+    return ExitStatus.OK if found else ExitStatus.TOO_FEW_GPUS
+
+
+def run_there(
+    options: argparse.Namespace, request: GpuRequest, words: Sequence[str], command: Sequence[str]
+) -> int:
+    """Run a command on the best host that still has the GPUs, and return its status.
+
+    `words` are the options of `gpudash run` there.
+    """
+    is_terminal = os.isatty(0) and os.isatty(1)
+    path = settings(options).remote
+    for offer in offers(options, request):
+        argv = gpudash_command(
+            offer.host,
+            *("run", *words, "--", "sh", "-c", _ONCE, "sh", *command),
+            config=options.ssh_config,
+            gpudash=path,
+            terminal=is_terminal,
+        )
+        terminal.write_message(f"gpudash: running on {offer.host}\n")
+        status = subprocess.call(argv)
+        if status != ExitStatus.TOO_FEW_GPUS:
+            return status if status >= 0 else 128 - status
+    return ExitStatus.TOO_FEW_GPUS
+
+
+class _Asked:
+    """A host, and what it has answered so far."""
+
+    def __init__(self, host: str, supervisor: Supervisor[Snapshot], keep: int) -> None:
+        self.host, self.supervisor = host, supervisor
+        self.samples: deque[Snapshot] = deque(maxlen=keep)
+        self.started_at: float | None = None
+        self.why = f"no answer within {_ANSWER_SECONDS:.0f} s"
+        self.is_over = False
+
+    def start(self) -> None:
+        """Connect."""
+        self.started_at = time.monotonic()
+        self.supervisor.start()
+
+    def advance(self) -> None:
+        """Take what has arrived; it is over with enough samples, an error or too late."""
+        assert self.started_at is not None
+        self.samples.extend(each.snapshot for each in self.supervisor.advance())
+        if self.supervisor.failure is not None and not self.supervisor.is_running:
+            self.why = str(self.supervisor.failure)
+            self.samples.clear()
+            self.is_over = True
+        late = time.monotonic() - self.started_at > _ANSWER_SECONDS
+        self.is_over |= late or len(self.samples) == self.samples.maxlen
+        if self.is_over:
+            self.supervisor.close()
+
+
+def _ask(options: argparse.Namespace) -> Iterator[_Asked]:
+    """Yield every host with its samples, or why there are none, in the order named."""
+    known = settings(options)
+    files = () if options.hosts_file is None else (options.hosts_file,)
+    hosts = expand(options.host or (), files=files, groups=known.groups)
+    interval = options.window / (_COUNT - 1)
+    is_short = interval < _MIN_INTERVAL
+    interval, keep = (_MIN_INTERVAL, 1) if is_short else (interval, _COUNT)
+    asked = []
+    for host in hosts:
+        argv = stream_command(host, config=options.ssh_config, gpudash=known.remote)
+        limits = Limits(retry=_ANSWER_SECONDS)
+        asked.append(_Asked(host, Supervisor(argv, interval, decode_line, limits=limits), keep))
+    try:
+        while waiting := [each for each in asked if not each.is_over]:
+            connecting = [e for e in waiting if e.started_at is not None and not e.samples]
+            new = [each for each in waiting if each.started_at is None]
+            for each in new[: _HANDSHAKES - len(connecting)]:
+                each.start()
+            _wait(each for each in waiting if each.started_at is not None)
+            for each in waiting:
+                if each.started_at is not None:
+                    each.advance()
+    finally:
+        for each in asked:
+            each.supervisor.close()
+    yield from asked
+
+
+def _wait(asked: Iterator[_Asked]) -> None:
+    """Wait until one of the hosts has something."""
+    poll, seconds = select.poll(), 1.0
+    for each in asked:
+        seconds = min(seconds, each.supervisor.due_in())
+        if each.supervisor.descriptor is not None:
+            poll.register(each.supervisor.descriptor, select.POLLIN)
+    poll.poll(seconds * 1000)
