@@ -257,13 +257,15 @@ class View:
     """What is printed of the sources: merged, judged, and only what fits --where."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self._fits = fits(options)
+        from gpudash.fleet.reduce import Reducer
+
+        self._reducer, self._fits = Reducer(settings(options).prices), fits(options)
 
     def of(self, readings: Sequence[Reading]) -> FleetSnapshot:
         """Return the snapshot of what sources know now."""
         from gpudash.fleet.collector import merge, narrowed
 
-        return narrowed(merge(readings), self._fits)
+        return narrowed(self._reducer.reduce(merge(readings)), self._fits)
 
 
 def fits(options: argparse.Namespace) -> Fits | None:

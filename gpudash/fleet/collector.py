@@ -80,6 +80,7 @@ def is_settled(readings: Iterable[Reading]) -> bool:
     """Whether every source, and every host that is expected, has answered or failed."""
     return all(
         reading.report.state != "starting"
+        and (reading.is_whole or reading.report.state == "failed")
         and all(host.state != "connecting" for host in reading.hosts)
         for reading in readings
     )

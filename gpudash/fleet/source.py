@@ -20,6 +20,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     jobs: tuple[FleetJob, ...] = ()
     at: datetime | None = None
     """The instant in the past that this is, None for now."""
+    is_whole: bool = True
+    """Whether all that is asked for has been answered, or has failed, at least once."""
     charts: tuple[FleetChart, ...] = ()
     """Those that were asked for and have arrived."""
 

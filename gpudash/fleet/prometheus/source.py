@@ -191,6 +191,7 @@ class PrometheusSource:
             hosts=hosts,
             jobs=view.picture.jobs(),
             at=None if view.at is None else datetime.fromtimestamp(view.at, timezone.utc),
+            is_whole=all(task.is_done or task.failures for task in view.tasks.values()),
             charts=self._charts.answers(),
         )
 
