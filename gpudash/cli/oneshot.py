@@ -45,8 +45,8 @@ def run(options: argparse.Namespace) -> int:
         return with_source(
             lambda source, options: _print_state(source, options, choice),
             options,
-            with_topology=name == "json",
-            wanted=everything() if name == "json" else None,
+            wanted=everything if name == "json" else None,
+            whole=name == "json",
         )
     refuse_loop(options, "--timeout", "--replay", "--fail-on")
     return _follow(options, choice)
@@ -85,22 +85,22 @@ def with_source(
     command: Command,
     options: argparse.Namespace,
     *,
-    with_topology: bool = False,
-    wanted: Set[str] | None = None,
+    wanted: Callable[[], Set[str]] | None = None,
+    whole: bool = False,
 ) -> int:
     """Run a command on this host, a simulated one or a recording; raises UsageError.
 
-    `wanted` are the fields of devices that it needs, as for `open_once`.
+    `wanted` returns the fields of devices that it needs; that and `whole` are as for `open_once`.
     """
     check_recording(options)
     if options.demo is not None or options.replay is not None:
-        return command(_source(options, lambda: None, with_topology, wanted), options)
+        return command(_source(options, lambda: None, wanted, whole), options)
     from gpudash.system import fork
     from gpudash.system.imports import import_msgspec
 
     def in_child(alive: Callable[[], None]) -> int:
         import_msgspec()
-        return command(_source(options, alive, with_topology, wanted), options)
+        return command(_source(options, alive, wanted, whole), options)
 
     try:
         return fork.run_isolated(in_child, options.timeout or DEFAULT_TIMEOUT)
@@ -126,8 +126,8 @@ def check_recording(options: argparse.Namespace) -> None:
 def _source(
     options: argparse.Namespace,
     alive: Callable[[], None],
-    with_topology: bool,
-    wanted: Set[str] | None,
+    wanted: Callable[[], Set[str]] | None,
+    whole: bool,
 ) -> Source:
     if options.replay is not None:
         from gpudash.feed.recording.samples import open_recorded
@@ -144,8 +144,8 @@ def _source(
         alive,
         show_secrets=options.show_secrets,
         pcie_throughput=options.pcie_throughput,
-        with_topology=with_topology,
-        wanted=wanted,
+        whole=whole,
+        wanted=None if wanted is None else wanted(),
     )
 
 
