@@ -25,7 +25,7 @@ from gpudash.collect.processes import EXITED
 from gpudash.collect.source import Holders, HostReader, Source
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
-from gpudash.model.process import LastRead, Process, ProcessDevice
+from gpudash.model.process import Holder, LastRead, Process, ProcessDevice
 from gpudash.model.snapshot import Host, Snapshot
 
 _MIN_UNACCOUNTED_BYTES = 256 << 20
@@ -201,11 +201,13 @@ class LocalSource:
         leases = self._host.leases(nvml.devices, processes, unlisted_uuids(nvml.faults))
         # Who holds memory unlisted is searched for, which takes time.
         reader = None if brief else self._host
+        devices, holders = explain_memory(devices, nvml.processes.keys(), host, reader)
         return Snapshot(
             taken_at=taken_at,
             host=host,
-            devices=explain_memory(devices, nvml.processes.keys(), host, reader),
+            devices=devices,
             processes=processes,
+            holders=holders,
             topology=nvml.topology,
             errors=nvml.faults + self._host.faults(),
             leases=leases,
@@ -300,8 +302,8 @@ def _named(last: LastRead, running: Mapping[int, Process]) -> LastRead:
 
 def explain_memory(
     devices: tuple[Device, ...], listed: Collection[int], host: Host, reader: HostReader | None
-) -> tuple[Device, ...]:
-    """Return the devices with the processes that may hold memory no `listed` one owns.
+) -> tuple[tuple[Device, ...], tuple[Holder, ...]]:
+    """Return the devices, and the processes that may hold memory no `listed` one owns, each once.
 
     A device without memory of its own gets the sizes of the host's. Without a reader none is
     searched for.
@@ -311,10 +313,12 @@ def explain_memory(
         for device in devices
         if device.minor_number is not None and _is_unexplained(device)
     }
-    holders = {} if reader is None else reader.holders(minors, listed)
-    if not holders and not any(device.unified_memory for device in devices):
-        return devices
-    return tuple(_with_host_memory(_with_holders(each, holders), host) for each in devices)
+    known = {} if reader is None else reader.holders(minors, listed)
+    if not known and not any(device.unified_memory for device in devices):
+        return devices, ()
+    holders = {each.pid: each for one in known.values() for each in one.found}
+    explained = tuple(_with_host_memory(_with_holders(each, known), host) for each in devices)
+    return explained, tuple(holders.values())
 
 
 def _is_unexplained(device: Device) -> bool:
@@ -327,7 +331,7 @@ def _with_holders(device: Device, holders: Mapping[int, Holders]) -> Device:
         return device
     return replace(
         device,
-        holders=known.found,
+        holder_pids=tuple(holder.pid for holder in known.found),
         holder_count=len(known.found) + known.left_out,
         holders_complete=known.complete,
     )
