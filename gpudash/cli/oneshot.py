@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     """Prints something about a source, and returns the exit status."""
 
 _WITHOUT_PROCESSES = ("csv", "prometheus")
+_OF_SOME_METRICS = ("table", "gpustat")
 _LIVE_ONLY = {
     "--demo": "demo",
     "--timeout": "timeout",
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         return with_source(
             lambda source, options: _print_state(source, options, choice),
             options,
-            wanted=everything if name == "json" else None,
+            wanted=None if name in _OF_SOME_METRICS else everything,
             whole=name == "json",
         )
     refuse_loop(options, "--timeout", "--replay", "--fail-on")
