@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import groupby
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,6 +19,8 @@ from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 _MAX_EVIDENCE = 32
 _MAX_PIDS = 8
 """Processes that a command to copy names."""
+_IDLE_RULES = frozenset({"held-idle", "cpu-bound", "disk-bound"})
+_IDLE_PROOFS = frozenset({"idle_seconds", "unused_seconds"})
 _MIN_SECONDS = 0.9
 """Of samples that come faster only some are examined: no rule is as quick as that."""
 _MAX_UPTIME_SECONDS = 1e12
@@ -126,6 +129,33 @@ def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
     if snapshot.findings is not None:
         return snapshot.findings
     return Diagnosis().examine(snapshot).findings or ()
+
+
+class ReportedIdle(NamedTuple):
+    """For how long a finding says that a process has been idle; if not its own, at least."""
+
+    seconds: float
+    is_own: bool
+
+
+def reported_idle(findings: Iterable[Finding]) -> dict[int, ReportedIdle]:
+    """Return by PID for how long processes that hold GPUs have not used them, as findings say."""
+    found: dict[int, ReportedIdle] = {}
+    for finding in findings:
+        if finding.rule not in _IDLE_RULES or finding.held_seconds is None:
+            continue
+        for pid in finding.pids:
+            subject = f"PID {pid} on "
+            own = [
+                proof.value
+                for proof in finding.evidence
+                if proof.name in _IDLE_PROOFS
+                and (proof.of or "").startswith(subject)
+                and isinstance(proof.value, (int, float))
+            ]
+            seconds = min(own, default=finding.held_seconds)
+            found[pid] = ReportedIdle(max(0.0, min(seconds, _MAX_UPTIME_SECONDS)), bool(own))
+    return found
 
 
 def findings_by_device(snapshot: Snapshot) -> dict[str, tuple[Finding, ...]]:
