@@ -17,8 +17,6 @@ from gpudash.analysis.labels import device_labels, index_ranges
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 
 _MAX_EVIDENCE = 32
-_MAX_PIDS = 8
-"""Processes that a command to copy names."""
 _IDLE_RULES = frozenset({"held-idle", "cpu-bound", "disk-bound"})
 _IDLE_PROOFS = frozenset({"idle_seconds", "unused_seconds"})
 _MIN_SECONDS = 0.9
@@ -204,21 +202,13 @@ def _finding(
         rule=first.rule.id,
         level=group[0].level,
         sentence=first.sentence or _sentence(first.fact, [labels[key] for key in devices]),
-        advice=_advice(first.advice, sorted(indices), list(pids)),
+        advice=first.advice.replace("INDEX", ",".join(map(str, sorted(indices)))),
         evidence=_bounded(evidence),
         uuids=tuple(device.uuid for device in devices.values() if device.uuid),
         indices=tuple(sorted(indices)),
         pids=tuple(pids),
         held_seconds=None if now is None else max(_held(each, now) for each in group),
     )
-
-
-def _advice(text: str, indices: list[int], pids: list[int]) -> str:
-    """Return an advice with the numbers of its devices, and its processes as far as few."""
-    text = text.replace("INDEX", ",".join(map(str, indices)))
-    if 0 < len(pids) <= _MAX_PIDS:
-        text = text.replace("kill PID", f"kill {' '.join(map(str, pids))}")
-    return text
 
 
 def _bounded(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:

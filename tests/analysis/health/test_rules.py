@@ -316,7 +316,7 @@ def test_the_command_that_ends_all_holders_names_them_or_none() -> None:
         "end them too: kill 812 813"
     )
     known = of_device(**ORPHAN, holder_pids=few, holder_count=9)
-    assert found(known, "memory-unaccounted").advice.endswith("kill PID")
+    assert found(known, "memory-unaccounted").advice.endswith(" lists them")
 
 
 def test_many_holders_are_counted_and_what_is_not_known_is_left_out() -> None:
