@@ -43,10 +43,12 @@ def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
         if device.key in named or device.parent_uuid in named or device.key in parents
     )
     uuids = {device.uuid for device in devices if device.uuid is not None}
+    holder_pids = {pid for device in devices for pid in device.holder_pids or ()}
     return replace(
         snapshot,
         devices=devices,
         processes=tuple(_processes(snapshot, uuids)),
+        holders=tuple(each for each in snapshot.holders if each.pid in holder_pids),
         topology=snapshot.topology and snapshot.topology.among(uuids),
         errors=tuple(e for e in snapshot.errors if e.uuid is None or e.uuid in uuids),
         findings=snapshot.findings and _findings(snapshot.findings, devices),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,6 +53,8 @@ class ShortHelp(Parser):
 
     def format_help(self) -> str:
         """Return the page."""
+        import textwrap
+
         names = [] if self.commands is None else self.commands.names
         listed = ", ".join(name for name in names if name not in _SHOWN)
         others = textwrap.fill(f"Other commands: {listed}.", 78)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     """Prints something about a source, and returns the exit status."""
 
 _WITHOUT_PROCESSES = ("csv", "prometheus")
+_OF_SOME_METRICS = ("table", "gpustat")
 _LIVE_ONLY = {
     "--demo": "demo",
     "--host": "host",
@@ -49,8 +50,8 @@ def run(options: argparse.Namespace) -> int:
         return with_source(
             lambda source, options: _print_state(source, options, choice),
             options,
-            with_topology=name == "json",
-            wanted=everything() if name == "json" else None,
+            wanted=None if name in _OF_SOME_METRICS else everything,
+            whole=name == "json",
         )
     refuse_loop(options, "--timeout", "--replay", "--fail-on")
     return _follow(options, choice)
@@ -103,22 +104,22 @@ def with_source(
     command: Command,
     options: argparse.Namespace,
     *,
-    with_topology: bool = False,
-    wanted: Set[str] | None = None,
+    wanted: Callable[[], Set[str]] | None = None,
+    whole: bool = False,
 ) -> int:
     """Run a command on this host, a simulated one or a recording; raises UsageError.
 
-    `wanted` are the fields of devices that it needs, as for `open_once`.
+    `wanted` returns the fields of devices that it needs; that and `whole` are as for `open_once`.
     """
     check_recording(options)
     if options.host or options.demo is not None or options.replay is not None:
-        return command(_source(options, lambda: None, with_topology, wanted), options)
+        return command(_source(options, lambda: None, wanted, whole), options)
     from gpudash.system import fork
     from gpudash.system.imports import import_msgspec
 
     def in_child(alive: Callable[[], None]) -> int:
         import_msgspec()
-        return command(_source(options, alive, with_topology, wanted), options)
+        return command(_source(options, alive, wanted, whole), options)
 
     try:
         return fork.run_isolated(in_child, options.timeout or DEFAULT_TIMEOUT)
@@ -144,8 +145,8 @@ def check_recording(options: argparse.Namespace) -> None:
 def _source(
     options: argparse.Namespace,
     alive: Callable[[], None],
-    with_topology: bool,
-    wanted: Set[str] | None,
+    wanted: Callable[[], Set[str]] | None,
+    whole: bool,
 ) -> Source:
     if options.replay is not None:
         from gpudash.feed.recording.samples import open_recorded
@@ -166,8 +167,8 @@ def _source(
         alive,
         show_secrets=options.show_secrets,
         pcie_throughput=options.pcie_throughput,
-        with_topology=with_topology,
-        wanted=wanted,
+        whole=whole,
+        wanted=None if wanted is None else wanted(),
     )
 
 

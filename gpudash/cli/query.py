@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     gpus = gpu_selectors(options)
     if options.loop is None:
         return with_source(
-            lambda source, _: _print_once(source, query, gpus), options, wanted=query.reads
+            lambda source, _: _print_once(source, query, gpus), options, wanted=lambda: query.reads
         )
     refuse_loop(options, "--once", "--timeout", "--replay")
     if "supported_clocks" in query.reads:
@@ -57,14 +57,19 @@ def print_details(options: argparse.Namespace) -> int:
         _write(list(smi_details.details(snapshot, _keys(chosen), sections)))
         return exit_status(chosen, with_topology=False)
 
-    return with_source(lambda source, _: run(source), options, wanted=smi_details.reads(sections))
+    return with_source(
+        lambda source, _: run(source), options, wanted=lambda: smi_details.reads(sections)
+    )
 
 
 def list_gpus(options: argparse.Namespace) -> int:
     """Print a line for each GPU and instance, with its UUID, as nvidia-smi -L does."""
     gpus = gpu_selectors(options)
-    wanted = frozenset({"mig_mode"})
-    return with_source(lambda source, _: _print_list(source, gpus), options, wanted=wanted)
+    return with_source(
+        lambda source, _: _print_list(source, gpus),
+        options,
+        wanted=lambda: frozenset({"mig_mode"}),
+    )
 
 
 def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain, islice, zip_longest
 from time import monotonic
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpudash.collect.source import Holders
 from gpudash.model.process import Holder
@@ -38,7 +39,7 @@ Opened = Mapping[int, int]
 """How often a process has GPUs open, by their minor numbers."""
 
 
-class _Found(NamedTuple):
+class _Found(Struct, frozen=True):
     opened: Opened
     holder: Holder
 

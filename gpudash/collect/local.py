@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime, timezone
 from operator import attrgetter
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudash.collect.nvml.bus import IdlePolicy, PciBus
@@ -25,7 +25,7 @@ from gpudash.collect.processes import EXITED
 from gpudash.collect.source import Holders, HostReader, Source
 from gpudash.model.device import Device
 from gpudash.model.fault import unlisted_uuids
-from gpudash.model.process import LastRead, Process, ProcessDevice
+from gpudash.model.process import Holder, LastRead, Process, ProcessDevice
 from gpudash.model.snapshot import Host, Snapshot
 
 _MIN_UNACCOUNTED_BYTES = 256 << 20
@@ -62,13 +62,14 @@ def open_once(
     *,
     show_secrets: bool = False,
     pcie_throughput: bool = False,
-    with_topology: bool = True,
+    whole: bool = True,
     wanted: Set[str] | None = None,
 ) -> Source:
     """Return the same for a single sample, without what needs two.
 
     Each call to the driver has `seconds`; `on_answer` is called when one has returned. Without
-    `with_topology`, which is most of the calls on many GPUs, it is None unless a finding needs it.
+    `whole`, what no table shows is None unless a finding needs it: the topology, which is most of
+    the calls on many GPUs, and the load of the machine, which takes psutil.
     `wanted` are the fields of devices, and `processes`, that are read; None for what a table shows.
     """
     if demo is not None:
@@ -78,7 +79,7 @@ def open_once(
         show_secrets=show_secrets,
         pcie_throughput=pcie_throughput,
         single_sample=True,
-        with_topology=with_topology,
+        whole=whole,
         wanted=wanted,
     )
 
@@ -104,7 +105,7 @@ def _open_machine(
     show_secrets: bool,
     pcie_throughput: bool,
     single_sample: bool = False,
-    with_topology: bool = True,
+    whole: bool = True,
     wanted: Set[str] | None = None,
 ) -> LocalSource:
     from gpudash.collect.host import LinuxReader
@@ -124,9 +125,9 @@ def _open_machine(
         worker=worker,
         idle_policy=IdlePolicy(),
         handed_over=handed_over,
-        with_topology=with_topology,
+        with_topology=whole,
     )
-    return LocalSource(nvml, host)
+    return LocalSource(nvml, host, with_load=whole)
 
 
 _KEPT_SECONDS = 1.0
@@ -138,7 +139,7 @@ def _used_bytes(on: Sequence[ProcessDevice]) -> int:
     return sum(each.used_gpu_memory_bytes or 0 for each in on)
 
 
-class _HostHalf(NamedTuple):
+class _HostHalf(Struct, frozen=True):
     """What the operating system knew at an instant, in seconds of the monotonic clock."""
 
     host: Host
@@ -146,7 +147,7 @@ class _HostHalf(NamedTuple):
     read_at: float
 
 
-class _Joined(NamedTuple):
+class _Joined(Struct, frozen=True):
     """A process as the operating system and the driver know it, and both in one."""
 
     process: Process
@@ -162,11 +163,17 @@ class LocalSource:
     """A host by its driver and its operating system."""
 
     def __init__(
-        self, nvml: NvmlReader, host: HostReader, clock: Callable[[], float] = time.time
+        self,
+        nvml: NvmlReader,
+        host: HostReader,
+        clock: Callable[[], float] = time.time,
+        *,
+        with_load: bool = True,
     ) -> None:
         self._nvml = nvml
         self._host = host
         self._clock = clock
+        self._with_load = with_load
         self._joined: dict[int, _Joined] = {}
         self._half: _HostHalf | None = None
 
@@ -194,11 +201,13 @@ class LocalSource:
         leases = self._host.leases(nvml.devices, processes, unlisted_uuids(nvml.faults))
         # Who holds memory unlisted is searched for, which takes time.
         reader = None if brief else self._host
+        devices, holders = explain_memory(devices, nvml.processes.keys(), host, reader)
         return Snapshot(
             taken_at=taken_at,
             host=host,
-            devices=explain_memory(devices, nvml.processes.keys(), host, reader),
+            devices=devices,
             processes=processes,
+            holders=holders,
             topology=nvml.topology,
             errors=nvml.faults + self._host.faults(),
             leases=leases,
@@ -219,7 +228,12 @@ class LocalSource:
             pids = sorted(nvml.processes, key=lambda pid: -_used_bytes(nvml.processes[pid]))[
                 :_MAX_BRIEF
             ]
-        host = self._host.host() if before is None else before.host
+        if before is None:
+            # A device without memory of its own uses that of the machine.
+            is_unified = any(device.unified_memory for device in nvml.devices)
+            host = self._host.host(with_load=self._with_load or is_unified)
+        else:
+            host = before.host
         processes = self._host.processes(pids, nvml.listed_at)
         for pid, process in (before.processes if before else {}).items():
             if pid in processes and processes[pid].start_ticks == process.start_ticks:
@@ -288,8 +302,8 @@ def _named(last: LastRead, running: Mapping[int, Process]) -> LastRead:
 
 def explain_memory(
     devices: tuple[Device, ...], listed: Collection[int], host: Host, reader: HostReader | None
-) -> tuple[Device, ...]:
-    """Return the devices with the processes that may hold memory no `listed` one owns.
+) -> tuple[tuple[Device, ...], tuple[Holder, ...]]:
+    """Return the devices, and the processes that may hold memory no `listed` one owns, each once.
 
     A device without memory of its own gets the sizes of the host's. Without a reader none is
     searched for.
@@ -299,10 +313,12 @@ def explain_memory(
         for device in devices
         if device.minor_number is not None and _is_unexplained(device)
     }
-    holders = {} if reader is None else reader.holders(minors, listed)
-    if not holders and not any(device.unified_memory for device in devices):
-        return devices
-    return tuple(_with_host_memory(_with_holders(each, holders), host) for each in devices)
+    known = {} if reader is None else reader.holders(minors, listed)
+    if not known and not any(device.unified_memory for device in devices):
+        return devices, ()
+    holders = {each.pid: each for one in known.values() for each in one.found}
+    explained = tuple(_with_host_memory(_with_holders(each, known), host) for each in devices)
+    return explained, tuple(holders.values())
 
 
 def _is_unexplained(device: Device) -> bool:
@@ -315,7 +331,7 @@ def _with_holders(device: Device, holders: Mapping[int, Holders]) -> Device:
         return device
     return replace(
         device,
-        holders=known.found,
+        holder_pids=tuple(holder.pid for holder in known.found),
         holder_count=len(known.found) + known.left_out,
         holders_complete=known.complete,
     )

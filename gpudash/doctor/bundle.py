@@ -101,7 +101,6 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     """Return what to write in place of each name that a snapshot holds."""
     host = snapshot.host.hostname
     names = dict.fromkeys((host, host.partition(".")[0]), "host")
-    holders = [holder for device in snapshot.devices for holder in device.holders or ()]
     last = [
         each
         for device in snapshot.devices
@@ -110,7 +109,7 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     ]
     people: list[Process | Holder | LastProcess | Lease] = [
         *snapshot.processes,
-        *holders,
+        *snapshot.holders,
         *last,
         *snapshot.leases,
     ]
@@ -133,12 +132,7 @@ def _without_arguments(snapshot: Snapshot) -> Snapshot:
     return replace(
         snapshot,
         processes=tuple(_brief(process) for process in snapshot.processes),
-        devices=tuple(
-            replace(device, holders=tuple(_brief(each) for each in device.holders))
-            if device.holders
-            else device
-            for device in snapshot.devices
-        ),
+        holders=tuple(_brief(holder) for holder in snapshot.holders),
     )
 
 

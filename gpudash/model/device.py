@@ -19,7 +19,7 @@ from gpudash.model.fields import (
     declared_fields,
     metric,
 )
-from gpudash.model.process import Holder, LastRead
+from gpudash.model.process import LastRead
 from gpudash.model.records import (
     AccountedProcess,
     Banks,
@@ -144,10 +144,10 @@ class Device(Struct, frozen=True, kw_only=True):
     protected_memory_free_bytes: Annotated[Natural | None, _memory(Unit.BYTE,
         "Unallocated part of it.",
         nvml="nvmlDeviceGetConfComputeProtectedMemoryUsage", smi="protected_memory.free")] = None
-    holders: Annotated[tuple[Holder, ...] | None, _memory(Unit.NONE,
+    holder_pids: Annotated[tuple[Index, ...] | None, _memory(Unit.NONE,
         "Processes that have its node open although the driver lists them on no GPU, 64 at most, "
-        "of each user in turn; searched only while much of its memory is unaccounted "
-        "for.")] = None
+        "of each user in turn, described in the document's `holders`; searched only while much of "
+        "its memory is unaccounted for.")] = None
     holder_count: Annotated[Natural | None, _memory(Unit.COUNT,
         "How many such processes there are, at most: some may have ended by now.")] = None
     holders_complete: Annotated[bool | None, _memory(Unit.NONE,

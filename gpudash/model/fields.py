@@ -8,10 +8,10 @@ the exporter and README follow from these.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, NamedTuple, get_type_hints
+from typing import Annotated, get_type_hints
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from gpudash.model.units import Unit
 
@@ -71,7 +71,7 @@ class Group(Enum):
     LEASE = "Lease"
 
 
-class Field(NamedTuple):
+class Field(Struct, frozen=True):
     """What is declared of one field."""
 
     name: str

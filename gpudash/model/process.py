@@ -152,8 +152,7 @@ class Holder(Struct, frozen=True, kw_only=True):
     username: Annotated[SafeText | None, _memory(Unit.NONE,
         "Owner, or the uid if it has no name.")] = None
     command_line: Annotated[tuple[SafeText, ...] | None, _memory(Unit.NONE,
-        "Program and first arguments, 256 bytes of them at most: it is repeated for each "
-        "GPU.")] = None
+        "Program and first arguments, 256 bytes of them at most.")] = None
     # fmt: on
 
     def __str__(self) -> str:

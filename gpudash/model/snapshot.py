@@ -195,7 +195,7 @@ class LeftOut(Struct, frozen=True, kw_only=True):
     command_lines: Annotated[Natural, _document(Unit.COUNT,
         "Command lines of processes of which only the program is left.")] = 0
     holders: Annotated[Natural, _document(Unit.COUNT,
-        "Processes that are missing in the lists of holders.")] = 0
+        "Holders of which only the PID is left.")] = 0
     findings: Annotated[Natural, _document(Unit.COUNT, "Missing findings.")] = 0
     processes: Annotated[Natural, _document(Unit.COUNT, "Missing processes.")] = 0
     # fmt: on
@@ -221,6 +221,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         "GPUs by index, each followed by its MIG instances.")] = ()
     processes: Annotated[tuple[Process, ...], _document(Unit.NONE,
         "Processes on any device, the largest holder first.")] = ()
+    holders: Annotated[tuple[Holder, ...], _MAX_LISTED, _document(Unit.NONE,
+        "Processes that have devices open although the driver lists them on none, each once; "
+        "`holder_pids` of a device names its own.")] = ()
     topology: Annotated[Topology | None, _document(Unit.NONE,
         "Links between the GPUs, null where NVML cannot report them.")] = None
     errors: Annotated[tuple[Fault, ...], _MAX_LISTED, _document(Unit.NONE,
@@ -235,6 +238,13 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         "Whether not all was read yet, so that null means nothing; never in what is printed.")
         ] = False
     # fmt: on
+
+    def holders_of(self, device: Device) -> tuple[Holder, ...]:
+        """Return the holders of a device; of one that is not described only the PID is known."""
+        if not device.holder_pids:
+            return ()
+        described = {holder.pid: holder for holder in self.holders}
+        return tuple(described.get(pid) or Holder(pid=pid) for pid in device.holder_pids)
 
 
 EMPTY = Snapshot(

@@ -58,9 +58,9 @@ def encode(snapshot: Snapshot) -> bytes:
     """Return a snapshot as one line of UTF-8 JSON without its newline.
 
     One that would take more than `MAX_BYTES` is written without what matters least: in this
-    order arguments, of the processes with the least GPU memory first; holders, of the last GPU
-    first; findings that are not critical; processes with the least GPU memory. `left_out` counts
-    them, and a fault names them.
+    order arguments, of the processes with the least GPU memory first; what is known of holders
+    beyond their PIDs; findings that are not critical; processes with the least GPU memory.
+    `left_out` counts them, and a fault names them.
     """
     line = _encoder.encode(snapshot)
     if len(line) <= MAX_BYTES:
@@ -109,12 +109,12 @@ def _without_none(value: Any) -> Any:
 
 def _shortened(snapshot: Snapshot, excess: int) -> Snapshot:
     """Return a snapshot whose document takes `excess` bytes less, as far as that is possible."""
-    devices, processes = list(snapshot.devices), list(snapshot.processes)
+    processes, holders = list(snapshot.processes), list(snapshot.holders)
     findings = list(snapshot.findings or ())
     least_first = sorted(
         range(len(processes)), key=lambda index: processes[index].used_gpu_memory_bytes or 0
     )
-    command_lines = holders = 0
+    command_lines = 0
     for index in least_first:
         process = processes[index]
         if excess > 0 and process.command_line and process.command_line[1:]:
@@ -122,11 +122,8 @@ def _shortened(snapshot: Snapshot, excess: int) -> Snapshot:
             excess -= _size(process.command_line) - _size(line)
             processes[index] = replace(process, command_line=line)
             command_lines += 1
-    for index, device in reversed(list(enumerate(devices))):
-        if excess > 0 and device.holders:
-            excess -= _size(device.holders)
-            devices[index] = replace(device, holders=(), holders_complete=False)
-            holders += len(device.holders)
+    while excess > 0 and holders:
+        excess -= _size(holders.pop())
     while excess > 0 and findings and findings[-1].level != "critical":
         excess -= _size(findings.pop())
     missing = set()
@@ -138,7 +135,7 @@ def _shortened(snapshot: Snapshot, excess: int) -> Snapshot:
         snapshot.left_out or LeftOut(),
         LeftOut(
             command_lines=command_lines,
-            holders=holders,
+            holders=len(snapshot.holders) - len(holders),
             findings=len(snapshot.findings or ()) - len(findings),
             processes=len(missing),
         ),
@@ -146,8 +143,8 @@ def _shortened(snapshot: Snapshot, excess: int) -> Snapshot:
     kept = tuple(each for index, each in enumerate(processes) if index not in missing)
     return replace(
         snapshot,
-        devices=tuple(devices),
         processes=kept,
+        holders=tuple(holders),
         findings=None if snapshot.findings is None else tuple(findings),
         errors=(*(each for each in snapshot.errors if each.source != _SOURCE), _fault(left_out)),
         left_out=left_out,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.snapshot import Snapshot
 
@@ -131,7 +132,10 @@ def device_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> I
 
 
 def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
-    """Yield a line for each process on each GPU, and one for a GPU without any."""
+    """Yield a line for each process on each GPU, and one for a GPU without any.
+
+    `?` for PID and name means that the processes of a GPU are not known.
+    """
     for gpu in snapshot.devices:
         if gpu.is_mig:
             continue
@@ -147,8 +151,11 @@ def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> 
             name = (share[0].name or "-").replace("\n", " ")[:_NAME_CELLS]
             yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{values}    {name:<{_NAME_CELLS}}\n"
         if not shares:
-            values = "".join(_cell(None, column.cells) for column in columns)
-            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{values}    {'-':<{_NAME_CELLS}}\n"
+            mark = "?" if is_unlisted(gpu, snapshot) else "-"
+            marks = (mark if column.header == "pid" else None for column in columns)
+            cells = zip(marks, columns, strict=True)
+            values = "".join(_cell(value, column.cells) for value, column in cells)
+            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{values}    {mark:<{_NAME_CELLS}}\n"
 
 
 def _cell(value: object, cells: int) -> str:

@@ -16,7 +16,8 @@ import stat
 import struct
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from gpudash.system import processes
 from gpudash.system.files import read_start
@@ -52,7 +53,7 @@ def lease_path(uuid: str | None, pci_bus_id: str | None) -> str | None:
     return f"{_SYSFS}/{int(domain, 16):04x}:{rest}"
 
 
-class Lock(NamedTuple):
+class Lock(Struct, frozen=True):
     """A lock as /proc/locks shows it, from the byte `start` to the byte `end`."""
 
     key: Key
@@ -65,7 +66,7 @@ class Lock(NamedTuple):
     end: int | None
 
 
-class Holder(NamedTuple):
+class Holder(Struct, frozen=True):
     """The process that took a lease."""
 
     pid: int

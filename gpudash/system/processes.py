@@ -7,6 +7,9 @@ psutil is imported when it is first needed: many read only a stat line. Not by p
 - Owner: psutil takes the first `Uid:` of the status file, which a process can put into its name.
 - Command line, a long name, environment: psutil reads all of it, and without any privilege a
   process can make it as large as its address space (PR_SET_MM_MAP): 1 GiB took 72 s and 9 GB.
+- Time of boot: a table that is printed once takes nothing else of psutil, whose import would be a
+  sixth of it.
+- Swap: psutil reads vmstat for its rates, which takes longer than all else of the machine.
 - States of threads, device nodes, PID namespaces, wchan, loginuid: psutil does not have them.
 """
 
@@ -16,7 +19,7 @@ import os
 import pwd
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -48,6 +51,8 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _FIELDS_AFTER_NAME = 22
 _READ_BYTES = 4096
 _STATUS_BYTES = 65536
+_STAT_BYTES = 1 << 20
+_MEMORY_BYTES = 1 << 16
 _COMM_BYTES = 15
 _FUNCTION_BYTES = 64
 _NO_LOGIN = 2**32 - 1
@@ -291,7 +296,7 @@ def read_environ(pid: int, limit: int) -> bytes:
         return file.read(limit)
 
 
-class Machine(NamedTuple):
+class Machine(Struct, frozen=True):
     """The machine; None where /proc does not show it."""
 
     cpu_count: int | None = None
@@ -305,7 +310,7 @@ class Machine(NamedTuple):
     swap_used_bytes: int | None = None
 
 
-class Usage(NamedTuple):
+class Usage(Struct, frozen=True):
     """What a process uses beyond CPU and memory; None is what may not be read."""
 
     working_directory: SafeText | None = None
@@ -325,8 +330,9 @@ def machine() -> Machine:
     with warnings.catch_warnings():
         # It warns of counters that gVisor and containers lack and that are not used here.
         warnings.simplefilter("ignore")
-        memory, swap = _optional(psutil.virtual_memory), _optional(psutil.swap_memory)
+        memory = _optional(psutil.virtual_memory)
     cpu = _optional(psutil.cpu_times)
+    swap_total, swap_free = _swap(f"{psutil.PROCFS_PATH}/meminfo")
     # The time of guests, which follows the first eight, is already in user and nice.
     total = sum(cpu[:8]) if cpu else 0.0
     return Machine(
@@ -335,16 +341,23 @@ def machine() -> Machine:
         load_average=_optional(psutil.getloadavg),
         memory_total_bytes=memory.total if memory else None,
         memory_available_bytes=memory.available if memory else None,
-        swap_total_bytes=swap.total if swap else None,
-        swap_used_bytes=swap.used if swap else None,
+        swap_total_bytes=swap_total,
+        swap_used_bytes=None if swap_total is None or swap_free is None else swap_total - swap_free,
     )
+
+
+def _swap(path: str) -> tuple[int | None, ...]:
+    """Return all swap space and what is free of it, in bytes."""
+    text = read_start(path, _MEMORY_BYTES) or b""
+    found = (_words(text, name) for name in (b"SwapTotal", b"SwapFree"))
+    return tuple(int(words[0]) * 1024 if words and words[0].isdigit() else None for words in found)
 
 
 def boot_time() -> float | None:
     """Return when the machine was booted, Unix time; it moves when the wall clock is set."""
-    import psutil
-
-    return _optional(psutil.boot_time)
+    text = (read_start("/proc/stat", _STAT_BYTES) or b"").partition(b"\nbtime ")[2]
+    seconds = text.partition(b"\n")[0]
+    return float(seconds) if seconds.isdigit() else None
 
 
 def pids() -> tuple[int, ...]:

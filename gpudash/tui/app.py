@@ -330,6 +330,7 @@ class GpudashApp(BaseApp):
     action_choose_columns = choices.choose_columns
     action_choose_metric = choices.choose_metric
     action_choose_sort = choices.choose_sort
+    action_choose_order = choices.choose_order
     action_sort = processes.sort
     action_reverse = processes.reverse
     action_toggle_device = choices.toggle_device

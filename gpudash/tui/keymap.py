@@ -242,7 +242,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "choose which GPUs are shown",
         words="devices hide",
     ),
-    Key("panels.host", "o", "o", "toggle_panel('host')", "show or hide the line of the host"),
+    Key("panels.host", "H", "H", "toggle_panel('host')", "show or hide the line of the host"),
     Key("panels.history", "c", "c", "toggle_panel('history')", "show or hide the charts"),
     Key("panels.metric", "M", "M", "choose_metric", "choose what the charts show", words="chart"),
     Key("panels.sparklines", "v", "v", "toggle_panel('sparklines')", "show or hide the sparklines"),
@@ -254,6 +254,13 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "choose_sort",
         "sort by a column, or as a tree (also F6)",
         "sort",
+    ),
+    Key(
+        "sort.letter",
+        "o",
+        "o",
+        "choose_order",
+        "sort by a letter: oc CPU, oC turned around",
     ),
     Key(
         "sort.next",

@@ -74,6 +74,18 @@ def test_the_host_has_its_memory_and_its_load() -> None:
     assert host.driver_version is None
 
 
+def test_processes_and_a_host_without_its_load_need_no_psutil() -> None:
+    code = (
+        "import os, sys\n"
+        "from gpudash.collect.host import LinuxReader\n"
+        "reader = LinuxReader()\n"
+        "host, own = reader.host(with_load=False), reader.processes([os.getpid()])[os.getpid()]\n"
+        "assert host.hostname and own.create_time and host.memory_total_bytes is None\n"
+        "sys.exit('psutil' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
 def test_cpu_of_the_host_is_that_since_boot_and_then_since_the_last_sample() -> None:
     def idle_and_all() -> tuple[float, float]:
         times = psutil.cpu_times()

@@ -58,23 +58,36 @@ class Reader:
 def seen(
     reader: Reader, *devices: Device, listed: Collection[int] = (), host: Host | None = None
 ) -> tuple[Device, ...]:
-    return explain_memory(devices, listed, host or make_host(), reader)
+    return explain_memory(devices, listed, host or make_host(), reader)[0]
 
 
 def test_holders_are_looked_for_where_memory_has_no_owner() -> None:
     reader = Reader({1: Holders((WORKER,), complete=True)})
     first = make_device(index=0, minor_number=0, memory_unaccounted_bytes=64 << 20)
     second = make_device(index=1, minor_number=1, memory_unaccounted_bytes=5 * GIB)
-    one, other = seen(reader, first, second, listed={4})
+    (one, other), holders = explain_memory((first, second), {4}, make_host(), reader)
     assert reader.asked == [({1}, {4})]
-    assert (one.holders, one.holders_complete) == (None, None)
-    assert (other.holders, other.holders_complete) == ((WORKER,), True)
+    assert (one.holder_pids, one.holders_complete) == (None, None)
+    assert (other.holder_pids, other.holders_complete) == ((WORKER.pid,), True)
+    assert holders == (WORKER,)
+
+
+def test_a_process_that_holds_several_gpus_is_described_once() -> None:
+    found = Holders((WORKER,), complete=True)
+    devices = [
+        make_device(index=minor, minor_number=minor, memory_unaccounted_bytes=5 * GIB)
+        for minor in range(2)
+    ]
+    reader = Reader({0: found, 1: found})
+    held, holders = explain_memory(tuple(devices), (), make_host(), reader)
+    assert [device.holder_pids for device in held] == [(WORKER.pid,)] * 2
+    assert holders == (WORKER,)
 
 
 def test_a_search_that_saw_not_all_says_so() -> None:
     reader = Reader({0: Holders((), complete=False)})
     (device,) = seen(reader, make_device(minor_number=0, memory_unaccounted_bytes=GIB))
-    assert (device.holders, device.holders_complete) == ((), False)
+    assert (device.holder_pids, device.holders_complete) == ((), False)
 
 
 def test_of_a_gpu_that_no_search_has_covered_nothing_is_said() -> None:
@@ -85,15 +98,15 @@ def test_of_a_gpu_that_no_search_has_covered_nothing_is_said() -> None:
         make_device(index=0, minor_number=0, **lacking),
         make_device(index=1, minor_number=1, **lacking),
     )
-    assert (one.holders, one.holders_complete) == ((WORKER,), True)
-    assert (other.holders, other.holders_complete) == (None, None)
+    assert (one.holder_pids, one.holders_complete) == ((WORKER.pid,), True)
+    assert (other.holder_pids, other.holders_complete) == (None, None)
 
 
 def test_a_gpu_without_a_known_node_is_left_alone() -> None:
     reader = Reader()
     (device,) = seen(reader, make_device(minor_number=None, memory_unaccounted_bytes=GIB))
     assert reader.asked == [(set(), set())]
-    assert device.holders is None
+    assert device.holder_pids is None
 
 
 def test_unified_memory_has_the_sizes_of_the_host() -> None:

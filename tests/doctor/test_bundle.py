@@ -27,7 +27,8 @@ def report() -> str:
     snapshot = make_snapshot(
         1,
         host=make_host(hostname="node7.example.org"),
-        devices=(make_device(serial=clean("S123456"), holders=(holder,), last_read=last),),
+        devices=(make_device(serial=clean("S123456"), holder_pids=(7,), last_read=last),),
+        holders=(holder,),
         processes=(
             make_process(
                 pid=10,

@@ -135,7 +135,7 @@ def test_interval_changes_without_a_gap() -> None:
 def test_what_keys_changed_comes_back_only_if_it_was_saved(config: Path) -> None:
     with demo() as terminal:
         terminal.wait_for("vllm")
-        terminal.send("r", "o", "+")
+        terminal.send("r", "H", "+")
         terminal.wait_for("every 2s")
         terminal.send("q")
         terminal.wait_exit()
@@ -146,7 +146,7 @@ def test_what_keys_changed_comes_back_only_if_it_was_saved(config: Path) -> None
         terminal.wait_for("Sort by")
         terminal.send("home", "enter")
         terminal.wait_for(lambda text: "Sort by" not in text)
-        terminal.send("r", "o", "+")
+        terminal.send("r", "H", "+")
         terminal.wait_for("every 2s")
         terminal.send("\x1b[24~")
         terminal.wait_for("saved")
@@ -168,7 +168,7 @@ def test_what_keys_changed_comes_back_only_if_it_was_saved(config: Path) -> None
 def test_change_right_before_the_connection_drops_is_saved(config: Path) -> None:
     with demo() as terminal:
         terminal.wait_for("vllm")
-        terminal.send("o")
+        terminal.send("H")
         terminal.wait_for(lambda text: "LOAD" not in text)
         terminal.send("\x1b[24~")
         terminal.wait_for("saved")

@@ -239,12 +239,13 @@ def crowd(count: int, **overrides: Any) -> tuple[Process, ...]:
 
 
 def test_a_document_that_is_too_large_loses_arguments_of_small_processes_first() -> None:
+    device = make_device(holder_pids=(9,))
     holder = Holder(pid=9, command_line=(LONG,))
-    whole = make_snapshot(1, processes=crowd(1500), devices=(make_device(holders=(holder,)),))
+    whole = make_snapshot(1, processes=crowd(1500), devices=(device,), holders=(holder,))
     line = encode(whole)
     assert MAX_BYTES - 10_000 < len(line) <= MAX_BYTES
     decoded = decode(line)
-    assert decoded.devices == whole.devices
+    assert (decoded.devices, decoded.holders) == (whole.devices, whole.holders)
     assert decoded.left_out is not None
     count = decoded.left_out.command_lines
     assert decoded.left_out == LeftOut(command_lines=count)
@@ -255,20 +256,47 @@ def test_a_document_that_is_too_large_loses_arguments_of_small_processes_first()
     assert (fault.source, str(count) in fault.message) == ("document", True)
 
 
+def test_holders_of_all_devices_take_no_more_than_those_of_one() -> None:
+    holders = tuple(Holder(pid=pid, command_line=(clean("x" * 250),)) for pid in range(64))
+    held = make_device(holder_pids=tuple(holder.pid for holder in holders))
+    one, all_eight = (
+        len(
+            encode(
+                make_snapshot(
+                    1, devices=(held,) * count + (make_device(),) * (8 - count), holders=holders
+                )
+            )
+        )
+        for count in (1, 8)
+    )
+    assert all_eight < 1.1 * one
+
+
+def test_a_holder_that_is_not_described_has_only_its_pid() -> None:
+    device = make_device(holder_pids=(8, 9))
+    known = Holder(pid=9, command_line=(LONG,))
+    snapshot = make_snapshot(1, devices=(device,), holders=(known,))
+    assert snapshot.holders_of(device) == (Holder(pid=8), known)
+
+
 def test_holders_then_findings_then_small_processes_follow() -> None:
-    holder = Holder(pid=9, command_line=(LONG,))
-    devices = (make_device(holders=(holder,) * 64, holders_complete=True),)
+    holders = tuple(Holder(pid=pid, command_line=(LONG,)) for pid in range(64))
+    devices = (make_device(holder_pids=tuple(range(64))),)
     findings = (
         Finding(rule="a", level="critical", sentence="a"),
         Finding(rule="b", level="warn", sentence="b"),
     )
     processes = crowd(1, command_line=("a",), name=LONG) * 2500
     decoded = decode(
-        encode(make_snapshot(1, processes=processes, devices=devices, findings=findings))
+        encode(
+            make_snapshot(
+                1, processes=processes, devices=devices, holders=holders, findings=findings
+            )
+        )
     )
     assert decoded.left_out is not None
     assert decoded.left_out.holders == 64
-    assert (decoded.devices[0].holders, decoded.devices[0].holders_complete) == ((), False)
+    assert (decoded.devices, decoded.holders) == (devices, ())
     assert decoded.findings == findings[:1]
     assert decoded.left_out.findings == 1
     assert len(decoded.processes) + decoded.left_out.processes == 2500

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpudash.model.fault import Fault
 from gpudash.model.process import Process
+from gpudash.model.text import clean
 from gpudash.output.monitor import (
     DEVICE_COLUMNS,
     PROCESS_COLUMNS,
@@ -13,7 +15,7 @@ from gpudash.output.monitor import (
     headings,
     process_lines,
 )
-from tests.factories import make_device, make_process, make_process_device, make_snapshot
+from tests.factories import gpu_uuid, make_device, make_process, make_process_device, make_snapshot
 
 CAPTURED = (
     "#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa"
@@ -80,6 +82,15 @@ def test_processes_stand_in_the_drivers_order() -> None:
 def test_a_gpu_without_processes_has_a_line() -> None:
     (line,) = processes()
     assert line.split() == ["0", *["-"] * 9]
+
+
+def test_a_gpu_whose_processes_are_unknown_is_told_from_one_without() -> None:
+    fault = Fault(source="processes", message=clean("processes unknown"), uuid=gpu_uuid(0))
+    chosen = [*PROCESS_COLUMNS[""], *PROCESS_COLUMNS["u"]]
+    snapshot = make_snapshot(2, processes=(), errors=(fault,))
+    unknown, free = process_lines(snapshot, chosen, "")
+    assert unknown.split() == ["0", "?", *["-"] * 5, "?"]
+    assert free.split() == ["1", *["-"] * 7]
 
 
 def test_what_performance_monitoring_measures_is_a_column_by_its_number() -> None:

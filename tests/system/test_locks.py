@@ -51,8 +51,8 @@ def start_ticks() -> int:
 def test_only_held_exclusive_flocks_are_leases() -> None:
     found = locks.holders(tuple(locks.parse(LISTING.splitlines())))
     assert found == {
-        (0, 0x16, 4729): (4242, {303585}),
-        (0, 0x1C, 77): (0, set()),
+        (0, 0x16, 4729): locks.Holder(4242, frozenset({303585})),
+        (0, 0x1C, 77): locks.Holder(0, frozenset()),
     }
 
 
@@ -74,7 +74,8 @@ def test_one_holder_at_a_time_who_is_named(directory: str) -> None:
     try:
         key = locks.key(directory)
         assert key is not None
-        assert locks.holders(locks.listed())[key] == (os.getpid(), {start_ticks()})
+        holder = locks.Holder(os.getpid(), frozenset({start_ticks()}))
+        assert locks.holders(locks.listed())[key] == holder
         assert locks.acquire(directory) is None
         assert key in locks.carried()
     finally:

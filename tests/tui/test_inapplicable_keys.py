@@ -58,8 +58,8 @@ async def test_no_panel_is_changed_while_one_part_has_all_the_room() -> None:
     app = GpudashApp(feed)
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot())
-        await pilot.press("z", "o", "c", "v", "M")
+        await pilot.press("z", "H", "c", "v", "M")
         assert app.dashboard.hidden == frozenset()
         assert not app.screen.is_modal
-        await pilot.press("z", "o")
+        await pilot.press("z", "H")
         assert app.dashboard.hidden == {"host"}

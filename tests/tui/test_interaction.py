@@ -225,6 +225,29 @@ async def test_typing_narrows_every_list_down() -> None:
             assert app.dashboard.listing.sort_key == key
 
 
+async def test_letters_behind_o_sort_and_capitals_turn_around() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(120, 30)) as pilot:
+        feed.give(busy_snapshot(6))
+        listing = app.dashboard.listing
+        for keys, order in (
+            ("oc", ("cpu", True)),
+            ("oc", ("cpu", True)),
+            ("oC", ("cpu", False)),
+            ("ou", ("user", False)),
+            ("of", ("tree", False)),
+            ("og", ("gpu_memory", True)),
+        ):
+            await pilot.press(*keys)
+            await pilot.pause()
+            assert (listing.sort_key, listing.descending) == order
+            assert not app.screen.is_modal
+        await pilot.press("o", "x", "escape")
+        await pilot.pause()
+        assert listing.sort_key == "gpu_memory"
+
+
 async def test_plus_and_minus_change_the_interval() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)

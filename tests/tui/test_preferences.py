@@ -67,7 +67,7 @@ async def test_what_was_changed_on_screen_is_saved_and_nothing_else(path: Path) 
     app = GpudashApp(feed, preferences=preferences)
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
-        await pilot.press("s", "home", "enter", "o", "r")
+        await pilot.press("s", "home", "enter", "H", "r")
         await pilot.pause()
     preferences.finish()
     text = path.read_text()
@@ -85,7 +85,7 @@ async def test_a_single_key_saves_nothing_until_it_is_asked_to(path: Path) -> No
     app = GpudashApp(feed, preferences=preferences)
     async with app.run_test(size=WIDE) as pilot:
         feed.give(busy_snapshot(4))
-        await pilot.press("r", "o", "full_stop", "plus", "minus", "plus")
+        await pilot.press("r", "H", "full_stop", "plus", "minus", "plus")
         await pilot.pause()
         assert preferences.is_saved
         await pilot.press("f12")

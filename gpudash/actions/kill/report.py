@@ -214,8 +214,8 @@ def _holders(memory: Iterable[Share], after: Snapshot) -> tuple[Holder, ...]:
     kept = [share for share in memory if share.state in ("listed", "unowned")]
     devices = [_device(share.device, after) for share in kept]
     uuids = {uuid for device in devices if device for uuid in (device.uuid, device.parent_uuid)}
-    found = [h for device in after.devices if device.uuid in uuids for h in device.holders or ()]
-    return tuple({(holder.pid, holder.start_ticks): holder for holder in found}.values())
+    held = [device for device in after.devices if device.uuid in uuids]
+    return tuple({h.pid: h for device in held for h in after.holders_of(device)}.values())
 
 
 _VERBS = {"KILL": "killed", "TERM": "terminated", "INT": "interrupted"}

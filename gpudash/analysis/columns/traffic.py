@@ -48,7 +48,11 @@ def affinity_sentence(rows: list[GpuAffinity]) -> str:
     )
 
 
-_UNREAD = "unread"
+UNREAD = "unread"
+"""Stands for the rate of a link that the driver does not give."""
+_RATES = frozenset(
+    f"{link}_{way}_bytes_per_second" for link in ("pcie", "nvlink") for way in ("tx", "rx")
+)
 
 
 def _number(row: GpuAffinity, field: str) -> int | None:
@@ -70,17 +74,16 @@ def _share(row: GpuAffinity, field: str) -> float | None:
     return None if value is None or not capacity else min(max(value / capacity, 0.0), 1.0)
 
 
-def _has_link(row: GpuAffinity, field: str) -> bool:
-    """Whether there is a link whose rate could be known."""
-    device = row.device
-    if device is None or device.state != "ok":
+def is_unread(device: Device | None, field: str) -> bool:
+    """Whether a field is the rate of a link that is there, and is not known."""
+    if device is None or device.state != "ok" or device.is_mig or field not in _RATES:
         return False
-    return bool(device.nvlink_count) if field.startswith("nvlink") else True
+    has_link = device.nvlink_count if field.startswith("nvlink") else device.pcie_link_width
+    return bool(has_link) and getattr(device, field) is None
 
 
 def _rate_text(row: GpuAffinity, field: str) -> str:
-    value = _number(row, field)
-    return _UNREAD if value is None and _has_link(row, field) else short_size(value)
+    return UNREAD if is_unread(row.device, field) else short_size(_number(row, field))
 
 
 def _pcie(row: GpuAffinity) -> str:
@@ -139,4 +142,4 @@ TRAFFIC_COLUMNS: tuple[Column[GpuAffinity], ...] = (
 def has_unread_rate(row: GpuAffinity, keys: Collection[str]) -> bool:
     """Whether one of these columns shows the word for a link whose rate is not known."""
     shown = [column for column in TRAFFIC_COLUMNS if column.key in keys]
-    return any(column.text(row) == _UNREAD for column in shown)
+    return any(column.text(row) == UNREAD for column in shown)

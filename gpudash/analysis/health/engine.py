@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import groupby
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,8 +17,8 @@ from gpudash.analysis.labels import device_labels, index_ranges
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
 
 _MAX_EVIDENCE = 32
-_MAX_PIDS = 8
-"""Processes that a command to copy names."""
+_IDLE_RULES = frozenset({"held-idle", "cpu-bound", "disk-bound"})
+_IDLE_PROOFS = frozenset({"idle_seconds", "unused_seconds"})
 _MIN_SECONDS = 0.9
 """Of samples that come faster only some are examined: no rule is as quick as that."""
 _MAX_UPTIME_SECONDS = 1e12
@@ -128,6 +129,33 @@ def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
     return Diagnosis().examine(snapshot).findings or ()
 
 
+class ReportedIdle(NamedTuple):
+    """For how long a finding says that a process has been idle; if not its own, at least."""
+
+    seconds: float
+    is_own: bool
+
+
+def reported_idle(findings: Iterable[Finding]) -> dict[int, ReportedIdle]:
+    """Return by PID for how long processes that hold GPUs have not used them, as findings say."""
+    found: dict[int, ReportedIdle] = {}
+    for finding in findings:
+        if finding.rule not in _IDLE_RULES or finding.held_seconds is None:
+            continue
+        for pid in finding.pids:
+            subject = f"PID {pid} on "
+            own = [
+                proof.value
+                for proof in finding.evidence
+                if proof.name in _IDLE_PROOFS
+                and (proof.of or "").startswith(subject)
+                and isinstance(proof.value, (int, float))
+            ]
+            seconds = min(own, default=finding.held_seconds)
+            found[pid] = ReportedIdle(max(0.0, min(seconds, _MAX_UPTIME_SECONDS)), bool(own))
+    return found
+
+
 def findings_by_device(snapshot: Snapshot) -> dict[str, tuple[Finding, ...]]:
     """Return the findings about each device by its key, without devices that have none."""
     uuids: dict[str, str] = {d.uuid: d.key for d in snapshot.devices if d.uuid}
@@ -174,21 +202,13 @@ def _finding(
         rule=first.rule.id,
         level=group[0].level,
         sentence=first.sentence or _sentence(first.fact, [labels[key] for key in devices]),
-        advice=_advice(first.advice, sorted(indices), list(pids)),
+        advice=first.advice.replace("INDEX", ",".join(map(str, sorted(indices)))),
         evidence=_bounded(evidence),
         uuids=tuple(device.uuid for device in devices.values() if device.uuid),
         indices=tuple(sorted(indices)),
         pids=tuple(pids),
         held_seconds=None if now is None else max(_held(each, now) for each in group),
     )
-
-
-def _advice(text: str, indices: list[int], pids: list[int]) -> str:
-    """Return an advice with the numbers of its devices, and its processes as far as few."""
-    text = text.replace("INDEX", ",".join(map(str, indices)))
-    if 0 < len(pids) <= _MAX_PIDS:
-        text = text.replace("kill PID", f"kill {' '.join(map(str, pids))}")
-    return text
 
 
 def _bounded(evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:

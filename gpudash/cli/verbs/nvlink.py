@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a line for each link or counter; raises DriverError where a GPU is silent."""
-    return with_source(_print_links, options, wanted=frozenset({"nvlinks"}))
+    return with_source(_print_links, options, wanted=lambda: frozenset({"nvlinks"}))
 
 
 def _print_links(source: Source, options: argparse.Namespace) -> int:

@@ -36,8 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the matrix with its legend, or as JSON; raises DriverError where a GPU is silent."""
-    wanted = everything() | {"p2p_nvlink"} if options.capability in ("n", "p") else None
-    return with_source(_print_topology, options, with_topology=True, wanted=wanted)
+    wanted = None
+    if options.capability in ("n", "p"):
+        wanted = lambda: everything() | {"p2p_nvlink"}  # noqa: E731
+    return with_source(_print_topology, options, whole=True, wanted=wanted)
 
 
 def _print_topology(source: Source, options: argparse.Namespace) -> int:

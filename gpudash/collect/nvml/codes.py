@@ -91,8 +91,9 @@ _ADVICE = {
 _LIBRARY = "libnvidia-ml.so."
 _MAX_BYTES = 1 << 20
 _MARKS = (".dockerenv", "run/.containerenv")
-_CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc")
-_VERSION = re.compile(r"\b\d{3,4}(?:\.\d{1,4}){1,3}\b")
+# Compiled where they are used: only a driver that fails needs them.
+_CGROUP = r"docker|libpod|kubepods|containerd|crio|lxc"
+_VERSION = r"\b\d{3,4}(?:\.\d{1,4}){1,3}\b"
 
 
 def text(code: int) -> str:
@@ -127,7 +128,7 @@ def init_error(code: int, root: str = "/", environ: Mapping[str, str] = os.envir
 
 def _mismatch(root: str) -> str | None:
     """Return which versions differ, None where the kernel does not show its module's."""
-    loaded = _VERSION.search(_read(root, "proc/driver/nvidia/version"))
+    loaded = re.search(_VERSION, _read(root, "proc/driver/nvidia/version"))
     if loaded is None:
         return None
     library = _library_version(root)
@@ -142,7 +143,7 @@ def _library_version(root: str) -> str | None:
     """Return the version in the name of the file that NVML was loaded from."""
     for line in _read(root, "proc/self/maps").splitlines():
         _, _, path = line.partition("/")
-        found = _VERSION.search(os.path.realpath(f"/{path}").partition(_LIBRARY)[2])
+        found = re.search(_VERSION, os.path.realpath(f"/{path}").partition(_LIBRARY)[2])
         if found and _LIBRARY in path:
             return found[0]
     return None
@@ -152,7 +153,7 @@ def _is_container(root: str, environ: Mapping[str, str]) -> bool:
     return (
         any(os.path.exists(os.path.join(root, mark)) for mark in _MARKS)
         or bool({"KUBERNETES_SERVICE_HOST", "container"} & environ.keys())
-        or _CGROUP.search(_read(root, "proc/self/cgroup")) is not None
+        or re.search(_CGROUP, _read(root, "proc/self/cgroup")) is not None
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -57,7 +57,7 @@ class GpuSample(Struct, frozen=True):
     brief: bool
 
 
-class LastSample(NamedTuple):
+class LastSample(Struct, frozen=True):
     """What a GPU answered last, and when, in seconds of the reader's clock."""
 
     sample: GpuSample

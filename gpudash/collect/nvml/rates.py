@@ -6,7 +6,7 @@ The time is the counters' own: the driver stamps each entry when it reads it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -29,7 +29,7 @@ def slope(before: FieldAnswer, after: FieldAnswer) -> float | None:
     return None if counts < 0 or microseconds < 0 else counts * 1e6 / microseconds
 
 
-class _Known(NamedTuple):
+class _Known(Struct, frozen=True):
     """The last reading with a time of its own, its slope, and when it was first seen."""
 
     answer: FieldAnswer

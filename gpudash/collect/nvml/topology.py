@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -57,7 +57,7 @@ class _Ends(Struct, frozen=True):
     nodes: str | None
 
 
-class _Row(NamedTuple):
+class _Row(Struct, frozen=True):
     """A GPU's pairs: the link to each from itself on, and what it may do to the memory of all."""
 
     links: Sequence[str | None]

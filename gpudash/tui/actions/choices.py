@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.history.metrics import device_metrics
-from gpudash.tui.actions.processes import sort_by
+from gpudash.tui.actions.processes import reverse, sort_by
 from gpudash.tui.device_list import DeviceList
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.draw.main_charts import charted_fields
 from gpudash.tui.keymap import Key
-from gpudash.tui.listing import PROCESS_ORDERS
+from gpudash.tui.listing import PROCESS_ORDERS, starts_largest
 from gpudash.tui.theme import THEMES, Theme
 from gpudash.tui.views.view import View, put_above
 
@@ -122,6 +122,46 @@ def choose_sort(app: GpudashApp) -> None:
         for column in PROCESS_ORDERS
     ]
     put_above(app, ChooseScreen("Sort by", choices, app.dashboard.theme, current=current), chosen)
+
+
+_BY_LETTER = {
+    "g": "gpu_memory",
+    "s": "sm",
+    "b": "memory_bandwidth",
+    "c": "cpu",
+    "m": "resident_memory",
+    "t": "time",
+    "i": "idle",
+    "u": "user",
+    "p": "pid",
+    "n": "gpus",
+    "f": "tree",
+}
+"""The columns by letters, those of nvitop behind its `o`."""
+
+
+def choose_order(app: GpudashApp) -> None:
+    """Choose the column to sort by with a letter, a capital for the opposite direction."""
+    listing = app.dashboard.listing
+    headers = {column.key: column.header for column in PROCESS_ORDERS}
+
+    def chosen(letter: str | None) -> None:
+        if letter is None:
+            return
+        key = _BY_LETTER[letter.lower()]
+        if key != listing.sort_key:
+            sort_by(app, key)
+        if listing.descending is not (starts_largest(key) is letter.islower()):
+            reverse(app)
+
+    choices = [
+        Choice(letter, f"{letter}  {headers[key]}", "", key == listing.sort_key)
+        for letter, key in _BY_LETTER.items()
+    ]
+    current = next((each.value for each in choices if each.marked), "")
+    title = "Sort by letter, a capital reverses"
+    theme = app.dashboard.theme
+    put_above(app, ChooseScreen(title, choices, theme, current=current, by_letter=True), chosen)
 
 
 def _term_names(key: str) -> str:

@@ -116,7 +116,8 @@ class ChooseScreen(Dialog["str | None"]):
     With `toggled` given, the space bar marks and unmarks entries while the list stays open, and
     once one was, or with `marks_only` at once, the marks are what is chosen: Enter keeps them, a
     click changes one. `pointed` is called with each entry that the cursor comes to, and returns
-    the theme from then on.
+    the theme from then on. With `by_letter` each value is a letter that chooses it at once, the
+    capital of which is an answer, too.
     """
 
     CSS = (
@@ -153,8 +154,10 @@ class ChooseScreen(Dialog["str | None"]):
         toggled: Callable[[str], Sequence[Choice]] | None = None,
         marks_only: bool = False,
         pointed: Callable[[str], Theme] | None = None,
+        by_letter: bool = False,
     ) -> None:
         super().__init__(theme)
+        self._letters = {choice.value for choice in choices} if by_letter else frozenset[str]()
         self._toggled, self._pointed = toggled, pointed
         self._all = self._shown = list(choices)
         self._pointed_at = current
@@ -231,6 +234,9 @@ class ChooseScreen(Dialog["str | None"]):
             self._fill(self._list.highlighted)
 
     def _narrow(self, typed: str) -> None:
+        if typed.lower() in self._letters:
+            self.dismiss(typed)
+            return
         self._shown = ranked(self._all, typed)
         self._fill(0)
 

@@ -261,7 +261,7 @@ def _of_all(host: Host, gpus: Sequence[Device], field: Field) -> _Block:
         extra = _host_band("RAM", "memory_used_bytes", host, field.unit, host.memory_total_bytes)
     else:
         extra = _host_band("CPU", "cpu_percent", host, Unit.PERCENT, 100)
-    return _Block(field.label, field.unit, bands, [mean, extra])
+    return _Block(field.label, field.unit, bands, [mean, extra] if len(shown) > 1 else [extra])
 
 
 def _band(label: str, gpus: Sequence[Device], field: Field) -> _Band:

@@ -221,7 +221,7 @@ def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> 
         mark = MARKS[finding.level] if not number else "  "
         lines.append([Segment(f" {mark} {text}", level_style(finding, theme))])
     held = "" if finding.held_seconds is None else f"for {rough_duration(finding.held_seconds)}"
-    if held and not finding.sentence.endswith(held):
+    if (finding.held_seconds or 0) >= 1 and not finding.sentence.endswith(held):
         lines.append(_indented(held, theme.dim))
     for text in _proofs(finding.evidence):
         lines += [_indented(part, theme.dim) for part in fold(text, room)]

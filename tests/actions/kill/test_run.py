@@ -278,7 +278,8 @@ def test_holders_that_the_driver_does_not_list_are_named(holders: Holders) -> No
     (job,) = holders(1)
     unlisted = Unlisted(pid=4300, username="bob", command_line=("/usr/bin/python", "load.py"))
     with pinned(job.pid, devices=holding(job.pid).devices) as target:
-        still = host(target.process, holders=(unlisted,))
+        listed = host(target.process, holder_pids=(unlisted.pid,))
+        still = replace(listed, holders=(unlisted,))
         report, _ = carried_out(
             [KillRequest(target, None, False)],
             later=[still, replace(still)] * 5,

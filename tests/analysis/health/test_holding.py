@@ -134,7 +134,8 @@ def test_the_command_to_end_too_many_processes_names_none_of_them() -> None:
         )
         for pid in range(50, 70)
     ]
-    assert "gpudash kill PID" in found(machine([0], *many), "held-idle").advice
+    advice = found(machine([0], *many), "held-idle").advice
+    assert "K on the screen (Space tags several)." in advice
 
 
 def test_idle_processes_of_one_owner_share_a_sentence() -> None:

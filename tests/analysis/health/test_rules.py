@@ -301,7 +301,8 @@ def test_gpus_of_other_kinds_are_not_compared() -> None:
 
 def test_holders_of_memory_that_no_listed_process_owns_are_named() -> None:
     holder = Holder(pid=812, username="bob", command_line=("/usr/bin/python", "a.py"))
-    snapshot = of_device(memory_unaccounted_bytes=12 * GIB, holders=(holder,), minor_number=3)
+    device = make_device(memory_unaccounted_bytes=12 * GIB, holder_pids=(812,), minor_number=3)
+    snapshot = host(devices=(device,), holders=(holder,))
     finding = found(snapshot, "memory-unaccounted")
     assert finding.sentence == (
         "GPU 0: 12.0 GiB held by no listed process; its device node is open in "
@@ -310,20 +311,20 @@ def test_holders_of_memory_that_no_listed_process_owns_are_named() -> None:
 
 
 def test_the_command_that_ends_all_holders_names_them_or_none() -> None:
-    few = tuple(Holder(pid=number) for number in (812, 813))
-    assert found(of_device(**ORPHAN, holders=few), "memory-unaccounted").advice.endswith(
+    few = 812, 813
+    assert found(of_device(**ORPHAN, holder_pids=few), "memory-unaccounted").advice.endswith(
         "end them too: kill 812 813"
     )
-    known = of_device(**ORPHAN, holders=few, holder_count=9)
-    assert found(known, "memory-unaccounted").advice.endswith("kill PID")
+    known = of_device(**ORPHAN, holder_pids=few, holder_count=9)
+    assert found(known, "memory-unaccounted").advice.endswith(" lists them")
 
 
 def test_many_holders_are_counted_and_what_is_not_known_is_left_out() -> None:
-    holders = tuple(Holder(pid=number) for number in range(1, 21))
-    finding = found(of_device(**ORPHAN, holders=holders), "memory-unaccounted")
+    pids = tuple(range(1, 21))
+    finding = found(of_device(**ORPHAN, holder_pids=pids), "memory-unaccounted")
     assert "open in process (PID 1), process (PID 2), " in finding.sentence
     assert finding.sentence.endswith("process (PID 4) and 16 more")
-    finding = found(of_device(**ORPHAN, holders=holders, holder_count=500), "memory-unaccounted")
+    finding = found(of_device(**ORPHAN, holder_pids=pids, holder_count=500), "memory-unaccounted")
     assert finding.sentence.endswith("process (PID 4) and 496 more")
 
 
@@ -332,8 +333,8 @@ def test_unowned_memory_names_the_node_to_ask_unless_all_were_asked() -> None:
         found(of_device(**ORPHAN, **known), "memory-unaccounted").advice
         for known in (
             {},
-            {"holders": (), "holders_complete": False},
-            {"holders": (), "holders_complete": True},
+            {"holder_pids": (), "holders_complete": False},
+            {"holder_pids": (), "holders_complete": True},
         )
     ]
     assert [("fuser -v /dev/nvidia3" in each) for each in advices] == [True, True, False]
@@ -343,11 +344,11 @@ def test_unowned_memory_names_the_node_to_ask_unless_all_were_asked() -> None:
 
 def test_unowned_memory_is_to_be_expected_where_processes_are_hidden() -> None:
     hidden = Fault(source="processes", message=clean("processes outside are hidden"))
-    orphaned = make_device(**ORPHAN, holders=(), holders_complete=False)
+    orphaned = make_device(**ORPHAN, holder_pids=(), holders_complete=False)
     finding = found(host(devices=(orphaned,), errors=(hidden,)), "memory-unaccounted")
     assert finding.level == "info"
     assert finding.advice.endswith("see the host.")
-    one = make_device(**ORPHAN, holders=(Holder(pid=812),))
+    one = make_device(**ORPHAN, holder_pids=(812,))
     assert found(host(devices=(one,), errors=(hidden,)), "memory-unaccounted").level == "warn"
     elsewhere = Fault(source="processes", code=4, uuid=clean(gpu_uuid(7)), message=clean("x"))
     assert found(host(devices=(orphaned,), errors=(elsewhere,)), "memory-unaccounted").level == (
@@ -363,8 +364,8 @@ def test_memory_that_is_a_part_of_the_hosts_may_be_in_use_by_anything() -> None:
 
 @pytest.mark.parametrize(("count", "advice"), [(1, "it is left over"), (2, "they are left over")])
 def test_holders_are_ended_by_hand(count: int, advice: str) -> None:
-    holders = tuple(Holder(pid=812 + number) for number in range(count))
-    finding = found(of_device(**ORPHAN, holders=holders), "memory-unaccounted")
+    pids = tuple(range(812, 812 + count))
+    finding = found(of_device(**ORPHAN, holder_pids=pids), "memory-unaccounted")
     assert advice in finding.advice
 
 

@@ -78,6 +78,12 @@ def test_number_of_a_gpu_is_its_last_sample_and_that_of_all_their_mean() -> None
     assert numbers == {"0": "50%", "1": "40%", "mean": "45%", "CPU": "12%"}
 
 
+def test_one_curve_needs_no_mean() -> None:
+    divided = make_device(index=1, uuid=gpu_uuid(1), gpu_utilization_percent=None)
+    lines = drawn(80, 12, (DEVICES[0], divided))
+    assert not any(line.startswith(" mean") for line in lines)
+
+
 def test_curve_of_a_mean_is_the_mean_of_samples() -> None:
     history = watched(sample(second, [100 * (second % 2), 0]) for second in range(40))
     assert values(trends_of(history), 20, GPU, gpu_uuid(1)) == [25] * 20

@@ -189,7 +189,13 @@ async def test_gpu_that_vanishes_gives_way_to_the_one_in_its_place() -> None:
 
 
 async def test_mig_instance_is_a_device_of_its_own() -> None:
-    parent = make_device(index=0, mig_mode=True, gpu_utilization_percent=None)
+    parent = make_device(
+        index=0,
+        mig_mode=True,
+        gpu_utilization_percent=None,
+        memory_utilization_percent=None,
+        throttled_sw_power_cap_percent=0.0,
+    )
     part = make_device(
         index=1,
         uuid="MIG-1",
@@ -204,12 +210,28 @@ async def test_mig_instance_is_a_device_of_its_own() -> None:
     app = GpudashApp(feed)
     async with app.run_test(size=(100, 40)) as pilot:
         feed.give(make_snapshot(1, devices=(parent, part), processes=(holder,)))
-        await pilot.press("d", "right")
+        await pilot.press("d")
+        await pilot.pause()
+        assert "Memory used" in title(app)
+        await pilot.press("right")
         await pilot.pause()
         assert "[0:1]" in screen_lines(app)[1]
         assert "MIG 3g.40gb" in screen_lines(app)[1]
         assert "Memory used  5.0 GiB" in title(app)
         assert "train.py" in text_of(app)
+
+
+async def test_a_rate_that_is_not_read_is_not_missing_on_the_device() -> None:
+    known = make_device(pcie_link_width=16, pcie_tx_bytes_per_second=None)
+    for device, word in ((known, "unread"), (replace(known, state="lost"), "")):
+        feed = HandFeed()
+        app = GpudashApp(feed)
+        async with app.run_test(size=(200, 60)) as pilot:
+            feed.give(make_snapshot(1, devices=(device,)))
+            await pilot.press("d")
+            await pilot.pause()
+            found = re.findall(r"PCIe TX +(\S+)", text_of(app))
+            assert found == ([word] if word else [])
 
 
 async def test_hostile_names_are_harmless() -> None:

@@ -5,8 +5,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
+from gpudash.analysis.health.engine import Diagnosis
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
@@ -156,6 +158,34 @@ async def test_idle_time_comes_from_the_history() -> None:
         )
         await pilot.pause()
         assert "10m00s" in screen_lines(app)[3]
+
+
+async def test_an_idle_time_is_that_of_the_finding_which_may_have_seen_more() -> None:
+    idle = make_process_device(sm_utilization_percent=0)
+    processes = (make_process(devices=(idle,)),)
+    gpus = (make_device(gpu_utilization_percent=0),)
+    first = make_snapshot(devices=gpus, processes=processes, topology=None)
+    diagnosis = Diagnosis()
+    diagnosis.examine(first)
+    uptime = (first.host.uptime_seconds or 0.0) + 7200
+    later = replace(first, host=replace(first.host, uptime_seconds=uptime))
+    examined = diagnosis.examine(later)
+    async with users(*processes) as (app, pilot, feed):
+        feed.give(examined)
+        await pilot.pause()
+        assert "2h00m" in screen_lines(app)[2]
+        assert [row.idle_seconds for row in app.dashboard.listing.everything] == [7200]
+        feed.give(
+            replace(
+                examined,
+                findings=tuple(
+                    replace(each, evidence=(), held_seconds=9000.0)
+                    for each in examined.findings or ()
+                ),
+            )
+        )
+        await pilot.pause()
+        assert "2h30m" in screen_lines(app)[2]
 
 
 async def test_many_users_scroll_around_the_cursor_and_the_total_stays() -> None:

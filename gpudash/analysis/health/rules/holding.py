@@ -72,9 +72,11 @@ _MAX_PROOFS = 9
 _MIN_PERCENT, _STARVED_PERCENT = 2, 50
 _BUSY_CORE_PERCENT = 90
 _IDLE_ADVICE = (
-    "Ask its owner, or end it: K on the screen, gpudash kill PID. A notebook keeps its memory "
-    "until its kernel is shut down, a server as long as it runs."
+    "Ask {whose} owner, or end {it}: K on the screen{end}. A notebook keeps its memory until its "
+    "kernel is shut down, a server as long as it runs."
 )
+_MAX_PIDS = 8
+"""Processes that a command to copy names: one that names some looks as if it named all."""
 _ASK_ADVICE = "Ask its owner whether it needs the memory: it has used a CPU."
 _NEW_ADVICE = "It may still be loading or compiling: it has not used a GPU since it started."
 _CPU_ADVICE = (
@@ -197,7 +199,7 @@ def _unused(
     if found is HELD_IDLE:
         known = [context.activity.of(process) for process, _ in group]
         may_work = any(each.may_work or each.on_host for each in known)
-        advice = _ASK_ADVICE if may_work else _IDLE_ADVICE
+        advice = _ASK_ADVICE if may_work else _idle_advice(group)
     else:
         advice = _CPU_ADVICE if found is CPU_BOUND else _DISK_ADVICE
         advice = _NEW_ADVICE if is_separate else advice
@@ -212,6 +214,13 @@ def _unused(
         pids=tuple(process.pid for process, _ in group),
         held_seconds=None if context.is_first else seconds,
     )
+
+
+def _idle_advice(group: list[_Unused]) -> str:
+    pids = " ".join(str(process.pid) for process, _ in group)
+    end = f", gpudash kill {pids}" if len(group) <= _MAX_PIDS else " (Space tags several)"
+    whose, it = ("their", "them") if len(group) > 1 else ("its", "it")
+    return _IDLE_ADVICE.format(whose=whose, it=it, end=end)
 
 
 @check

@@ -68,7 +68,7 @@ def unaccounted(context: RuleContext) -> Iterator[Symptom]:
         if not notable(gpu, amount) or gpu.unified_memory:
             continue
         label = context.labels[gpu.key]
-        holders = gpu.holders or ()
+        holders = context.snapshot.holders_of(gpu)
         count = max(gpu.holder_count or 0, len(holders))
         sentence = f"GPU {label}: {size(amount)} held by no listed process"
         if holders:
@@ -98,21 +98,22 @@ def _who(holder: Holder) -> str:
 
 def _advice(gpu: Device, holder_count: int, *, hides: bool) -> str:
     """Return what to do, by which processes are known to have the GPU open."""
+    node = "/dev/nvidia*" if gpu.minor_number is None else f"/dev/nvidia{gpu.minor_number}"
     if holder_count:
         them, end = ("it is", "end it") if holder_count == 1 else ("they are", "end them")
         # The list may be cut: a command that names some looks as if it named all.
-        known = [str(each.pid) for each in gpu.holders or ()]
-        pids = " ".join(known) if len(known) == holder_count <= _MAX_HOLDERS else "PID"
-        return f"If {them} left over from a job that has ended, {end} too: kill {pids}"
+        known = list(map(str, gpu.holder_pids or ()))
+        is_whole = len(known) == holder_count <= _MAX_HOLDERS
+        how = f"kill {' '.join(known)}" if is_whole else f"sudo fuser -v {node} lists them"
+        return f"If {them} left over from a job that has ended, {end} too: {how}"
     if gpu.addressing_mode == _PART_OF_HOST:
         return "It is part of the host's memory and holds pages of other programs and files."
     if hides:
         return "Not all processes can be seen from here, as in a container: see the host."
-    node = "/dev/nvidia*" if gpu.minor_number is None else f"/dev/nvidia{gpu.minor_number}"
     if gpu.holders_complete:
         return (
             "No process that uses CUDA has it open: unless a virtual machine does, only a reset "
             "of the GPU or a reboot frees it."
         )
-    unseen = "" if gpu.holders is None else "Processes of other users are hidden. "
+    unseen = "" if gpu.holder_pids is None else "Processes of other users are hidden. "
     return f"{unseen}To see which processes have it open: sudo fuser -v {node}"

@@ -185,7 +185,7 @@ class DeviceView(View):
         field = self.charting.field(row.device)
         details = Details(row.device, field.name, device_metrics(), self.explained)
         self._sheet = sheet(details, cells, theme)
-        held = holders(self.dashboard.snapshot, row.device, self.dashboard.playhead.idle_seconds)
+        held = holders(self.dashboard.snapshot, row.device, self.dashboard.idle_seconds)
         roomy = height >= _ROOMY
         leased = lease_lines(self.dashboard.snapshot, row.device, theme, cells)
         few = _FEW if roomy else _MANY

@@ -29,6 +29,8 @@ _MAX_POINTS = 120
 """Points of each of several curves: plotext needs 20 us for one."""
 _LINES_PER_TICK = 4
 _COOL_CELSIUS = 20
+_INSTEAD = ("gpu_utilization_percent", "memory_used_bytes")
+"""What is charted of a device that lacks the metric chosen."""
 
 
 class Time(NamedTuple):
@@ -77,7 +79,8 @@ class Charting:
     def field(self, device: Device) -> Field:
         """Return the metric that is charted of a device."""
         known = self.fields(device)
-        return device_fields()[self.wanted if self.wanted in known else known[0]]
+        likely = (name for name in (self.wanted, *_INSTEAD) if name in known)
+        return device_fields()[next(likely, known[0])]
 
     def step_field(self, device: Device, step: int) -> None:
         """Choose the next metric of a device."""

@@ -12,6 +12,7 @@ from rich.style import Style
 
 from gpudash.analysis.columns.leases import lease_holder
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
+from gpudash.analysis.columns.traffic import UNREAD, is_unread
 from gpudash.analysis.health import levels
 from gpudash.analysis.health.levels import memory_share
 from gpudash.analysis.table import ProcessRow, process_rows
@@ -56,7 +57,7 @@ def rows(field: Field, details: Details, room: int, theme: Theme) -> list[Row]:
     charted = field.name == details.charted
     mark = Segment(f"{theme.glyphs.tag} " if charted else "  ", theme.title)
     value = getattr(details.device, field.name)
-    text = readable(value, field.unit)
+    text = UNREAD if is_unread(details.device, field.name) else readable(value, field.unit)
     chartable = field.name if field.name in details.chartable else None
     label_style = theme.strong if charted else theme.base if chartable else theme.dim
     style = _style(field, details.device, theme)
@@ -160,7 +161,7 @@ def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
     across = max(1, cells // least)
     shown = [field for field in device_fields().values() if field.name not in _SHOWN_ELSEWHERE]
     if not details.explained:
-        shown = [field for field in shown if getattr(details.device, field.name) is not None]
+        shown = [field for field in shown if _has_text(field, details.device)]
     room = cells // across - _GAP
     blocks = [_block(group, shown, details, room, theme) for group in _ORDER[:-1]]
     columns = _packed([block for block in blocks if block], across)
@@ -170,10 +171,15 @@ def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
     return out
 
 
+def _has_text(field: Field, device: Device) -> bool:
+    """Whether a device has a value, or a rate that is only not read."""
+    return getattr(device, field.name) is not None or is_unread(device, field.name)
+
+
 def missing(details: Details, key: str, cells: int, theme: Theme) -> list[Line]:
     """Return in a line how many metrics the device does not have; `key` lists and explains them."""
     count = sum(
-        getattr(details.device, field.name) is None
+        not _has_text(field, details.device)
         for field in device_fields().values()
         if field.name not in (*_SHOWN_ELSEWHERE, _OF_INSTANCES)
     )

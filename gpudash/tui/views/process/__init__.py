@@ -237,7 +237,7 @@ class ProcessView(View):
             row=self._row,
             snapshot=self.dashboard.snapshot,
             mark=self._mark(),
-            idle_seconds=self.dashboard.playhead.idle_seconds(process),
+            idle_seconds=self.dashboard.idle_seconds(process),
             series=series,
             span=span,
             inspection=inspector.latest,
