@@ -57,7 +57,7 @@ def choose(
     return ProcessChoice(tuple(conditions), columns) if conditions or columns else None
 
 
-def _filter(text: str) -> Filter:
+def _filter(text: str) -> Filter[ProcessRow]:
     try:
         if names_term(text, _NEEDS_PAST):
             raise UsageError(f"--filter {text!r}: one sample does not know how long one is idle")

@@ -175,7 +175,7 @@ class Listing(Ranking[ProcessRow]):
             self.cursor = -1
         self._missed = None if self.selected_key == followed else followed
 
-    def filter_by(self, wanted: Filter, *, anchor: Key | None = None) -> None:
+    def filter_by(self, wanted: Filter[ProcessRow], *, anchor: Key | None = None) -> None:
         """Show what fits; the cursor goes to `anchor` if that is shown, or else stays."""
         self.filter = wanted
         self._choose(anchor, self.selected_key)

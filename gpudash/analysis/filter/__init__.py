@@ -6,11 +6,12 @@ A - or ! before a word negates it, quotes keep spaces and make any text a plain 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Generic
 
 from msgspec import Struct
 
-from gpudash.analysis.filter.predicates import EXACT, LOOSE, Test, in_range, of_text
+from gpudash.analysis.filter.predicates import EXACT, LOOSE, Row, Test, in_range, of_text
 from gpudash.analysis.filter.terms import BY_NAME, TERMS, Term, searched
 from gpudash.analysis.filter.words import Word, split
 from gpudash.analysis.labels import index_ranges
@@ -20,76 +21,93 @@ from gpudash.model.errors import FilterError
 MAX_LENGTH = 1000
 """Characters of a filter."""
 
-_ANYWHERE = of_text(searched)
 
-
-class Clause(Struct, frozen=True):
+class Clause(Struct, Generic[Row], frozen=True):
     """One word of a filter: a test, and whether it must fail instead."""
 
-    test: Test
+    test: Test[Row]
     negated: bool
 
 
-class Filter(Struct, frozen=True):
-    """A condition on processes: all clauses must hold."""
+class Filter(Struct, Generic[Row], frozen=True):
+    """A condition on processes, or on other rows: all clauses must hold."""
 
     text: str
     """As it was typed."""
-    clauses: tuple[Clause, ...] = ()
+    clauses: tuple[Clause[Row], ...] = ()
 
-    def matches(self, row: ProcessRow) -> bool:
-        """Whether a process matches."""
+    def matches(self, row: Row) -> bool:
+        """Whether a row matches."""
         return all(clause.test(row) is not clause.negated for clause in self.clauses)
 
     def __str__(self) -> str:
         return self.text
 
 
-EVERYTHING = Filter("")
+EVERYTHING: Filter[ProcessRow] = Filter("")
 """The empty filter."""
 
 
-def parse(text: str) -> Filter:
-    """Return the filter of a text; an empty one matches everything.
+class Grammar(Generic[Row]):
+    """What filters of one kind of rows may consist of."""
 
-    Raises FilterError, which names what is valid, also for a term that is still incomplete.
-    """
-    if len(text) > MAX_LENGTH:
-        raise FilterError(
-            f"the filter is longer than {MAX_LENGTH} characters", MAX_LENGTH, len(text)
-        )
-    return Filter(text, tuple(_clause(word) for word in split(text)))
+    def __init__(
+        self, terms: Sequence[Term[Row]], searched: Callable[[Row], Iterable[str]]
+    ) -> None:
+        """`searched` returns the texts of a row that plain words are searched in."""
+        self._terms = tuple(terms)
+        self._by_name = {name: term for term in terms for name in term.names}
+        self._anywhere = of_text(searched)
+
+    def parse(self, text: str) -> Filter[Row]:
+        """Return the filter of a text; an empty one matches everything.
+
+        Raises FilterError, which names what is valid, also for a term that is still incomplete.
+        """
+        if len(text) > MAX_LENGTH:
+            raise FilterError(
+                f"the filter is longer than {MAX_LENGTH} characters", MAX_LENGTH, len(text)
+            )
+        return Filter(text, tuple(self._clause(word) for word in split(text)))
+
+    def understood(self, text: str) -> tuple[Filter[Row] | None, FilterError | None]:
+        """Return the filter without its first wrong word, None if others are wrong, too."""
+        try:
+            return self.parse(text), None
+        except FilterError as error:
+            try:
+                return self.parse(text[: error.start] + text[error.end :]), error
+            except FilterError:
+                return None, error
+
+    def term(self, word: Word) -> Term[Row] | None:
+        """Return the term that a word names."""
+        return self._by_name.get(word.name.lower().replace("-", "_"))
+
+    def _clause(self, word: Word) -> Clause[Row]:
+        if not word.sign:
+            return Clause(self._plain(word.plain), word.negated)
+        term = self.term(word)
+        if term is not None:
+            return Clause(_test(term, word), word.negated)
+        if not word.name and word.sign[0] in "<>":
+            raise _error(word, f"needs a term before the {word.sign[0]}, such as sm<5")
+        # Options of commands are written with = (lr=0.1), and no name begins with a dash.
+        if word.name and "=" not in word.sign and not word.name.startswith("-"):
+            choices = " ".join(term.example for term in self._terms)
+            raise _error(
+                word,
+                f"is not a filter term: quote it to search for the text, or choose from {choices}",
+            )
+        return Clause(self._plain(word.plain), word.negated)
+
+    def _plain(self, text: str) -> Test[Row]:
+        test = self._anywhere(LOOSE, text)
+        assert test is not None
+        return test
 
 
-def names_term(text: str, name: str) -> bool:
-    """Whether a filter tests this term; raises FilterError for a quote that is not closed."""
-    return any(word.sign and _term(word) is BY_NAME[name] for word in split(text))
-
-
-def _clause(word: Word) -> Clause:
-    if not word.sign:
-        return Clause(_plain(word.plain), word.negated)
-    term = _term(word)
-    if term is not None:
-        return Clause(_test(term, word), word.negated)
-    if not word.name and word.sign[0] in "<>":
-        raise _error(word, f"needs a term before the {word.sign[0]}, such as sm<5")
-    # Options of commands are written with = (lr=0.1), and no name begins with a dash.
-    if word.name and "=" not in word.sign and not word.name.startswith("-"):
-        choices = " ".join(term.example for term in TERMS)
-        raise _error(
-            word, f"is not a filter term: quote it to search for the text, or choose from {choices}"
-        )
-    return Clause(_plain(word.plain), word.negated)
-
-
-def _plain(text: str) -> Test:
-    test = _ANYWHERE(LOOSE, text)
-    assert test is not None
-    return test
-
-
-def _test(term: Term, word: Word) -> Test:
+def _test(term: Term[Row], word: Word) -> Test[Row]:
     if word.sign not in term.operators:
         choices = " ".join(word.name + sign for sign in term.operators)
         raise _error(word, f"cannot be ordered: choose from {choices}")
@@ -105,8 +123,13 @@ def _error(word: Word, problem: str) -> FilterError:
     return FilterError(f'"{word.written}" {problem}', word.start, word.end)
 
 
-def _term(word: Word) -> Term | None:
-    return BY_NAME.get(word.name.lower().replace("-", "_"))
+_PROCESSES = Grammar(TERMS, searched)
+parse, understood, _term = _PROCESSES.parse, _PROCESSES.understood, _PROCESSES.term
+
+
+def names_term(text: str, name: str) -> bool:
+    """Whether a filter tests this term; raises FilterError for a quote that is not closed."""
+    return any(word.sign and _term(word) is BY_NAME[name] for word in split(text))
 
 
 _OR_SIGNS = "|()"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
-from gpudash.analysis.table import ProcessRow
 from gpudash.model.units import Quantity
 
-Test = Callable[[ProcessRow], bool]
-Builder = Callable[[str, str], "Test | None"]
+Row = TypeVar("Row")
+
+Test = Callable[[Row], bool]
+Builder = Callable[[str, str], "Callable[[Row], bool] | None"]
 """From operator and value to a test; None for an invalid value."""
 
 LOOSE, EXACT, OTHER = ":", "=", "!="
@@ -28,13 +30,13 @@ NUMBER_OPERATORS = (*_COMPARISONS, *WORD_OPERATORS)
 _MAX_DIGITS = 10
 
 
-def of_text(texts: Callable[[ProcessRow], Iterable[str]], *, several: bool = False) -> Builder:
+def of_text(texts: Callable[[Row], Iterable[str]], *, several: bool = False) -> Builder[Row]:
     """Return the builder of a term over words: `:` is contained in one of them, `=` is all of it.
 
     The case of letters does not matter. With `several`, commas stand between words to choose from.
     """
 
-    def build(sign: str, value: str) -> Test | None:
+    def build(sign: str, value: str) -> Test[Row] | None:
         whole = value.casefold()
         parts = whole.split(",") if several else [whole]
         if len(parts) > 1 and not all(parts):
@@ -42,13 +44,13 @@ def of_text(texts: Callable[[ProcessRow], Iterable[str]], *, several: bool = Fal
         # The text itself may have a comma.
         wanted = {whole, *parts}
 
-        def contains(row: ProcessRow) -> bool:
+        def contains(row: Row) -> bool:
             return any(part in text.casefold() for text in texts(row) for part in wanted)
 
-        def equals(row: ProcessRow) -> bool:
+        def equals(row: Row) -> bool:
             return any(text.casefold() in wanted for text in texts(row))
 
-        def differs(row: ProcessRow) -> bool:
+        def differs(row: Row) -> bool:
             known = {text.casefold() for text in texts(row)}
             return bool(known) and wanted.isdisjoint(known)
 
@@ -58,17 +60,17 @@ def of_text(texts: Callable[[ProcessRow], Iterable[str]], *, several: bool = Fal
 
 
 def of_number(
-    read: Callable[[ProcessRow], float | None], quantity: Callable[[str], Quantity | None]
-) -> Builder:
+    read: Callable[[Row], float | None], quantity: Callable[[str], Quantity | None]
+) -> Builder[Row]:
     """Return the builder of a term over a number; `=` takes what rounds to the digits written."""
 
-    def build(sign: str, value: str) -> Test | None:
+    def build(sign: str, value: str) -> Test[Row] | None:
         wanted = quantity(value)
         if wanted is None:
             return None
         compare = _COMPARISONS.get(sign)
 
-        def test(row: ProcessRow) -> bool:
+        def test(row: Row) -> bool:
             number = read(row)
             if number is None:
                 return False
@@ -82,18 +84,18 @@ def of_number(
 
 
 def of_set(
-    read: Callable[[ProcessRow], frozenset[str]],
+    read: Callable[[Row], frozenset[str]],
     fits: Callable[[str], Callable[[str], bool] | None],
-) -> Builder:
+) -> Builder[Row]:
     """Return the builder of a term over a set: `:` shares a member with it, `=` has no others."""
 
-    def build(sign: str, value: str) -> Test | None:
+    def build(sign: str, value: str) -> Test[Row] | None:
         parts = [fits(part) for part in value.split(",")]
         tests = [part for part in parts if part is not None]
         if len(tests) < len(parts):
             return None
 
-        def test(row: ProcessRow) -> bool:
+        def test(row: Row) -> bool:
             members = read(row)
             found = (any(part(member) for part in tests) for member in members)
             if sign == LOOSE:

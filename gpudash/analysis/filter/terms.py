@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Generic
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from gpudash.analysis.filter.predicates import (
     NUMBER_OPERATORS,
     WORD_OPERATORS,
     Builder,
+    Row,
     in_range,
     is_type,
     of_number,
@@ -22,7 +24,7 @@ from gpudash.model import units
 from gpudash.model.units import ABSENT
 
 
-class Term(Struct, frozen=True, kw_only=True):
+class Term(Struct, Generic[Row], frozen=True, kw_only=True):
     """One term; the first of its names is shown."""
 
     names: tuple[str, ...]
@@ -31,7 +33,7 @@ class Term(Struct, frozen=True, kw_only=True):
     values: str
     """What may follow the operator, for the message about a wrong value."""
     operators: tuple[str, ...]
-    test: Builder
+    test: Builder[Row]
 
 
 def _gpus(row: ProcessRow) -> frozenset[str]:
@@ -70,7 +72,7 @@ def searched(row: ProcessRow) -> Iterable[str]:
 _SIZE, _SPAN, _SHARE = "a size such as 10G or 512M", "a time such as 10m or 2h", "a percentage"
 _NAMES = "a name, or several such as alice,bob"
 
-TERMS: tuple[Term, ...] = (
+TERMS: tuple[Term[ProcessRow], ...] = (
     Term(
         names=("user", "owner"),
         example="user:alice",
@@ -170,4 +172,4 @@ TERMS: tuple[Term, ...] = (
 )
 """Every term, in the order in which help and messages name them."""
 
-BY_NAME: Mapping[str, Term] = {name: term for term in TERMS for name in term.names}
+BY_NAME: Mapping[str, Term[ProcessRow]] = {name: term for term in TERMS for name in term.names}

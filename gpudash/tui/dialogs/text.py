@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.events import Click
 from textual.widgets import Static
 
-from gpudash.analysis.filter.terms import TERMS
+from gpudash.analysis.filter.terms import TERMS, Term
 from gpudash.model.text import fold, pad, width
 from gpudash.tui.dialogs.dialog import Dialog
 from gpudash.tui.draw.line import Line, fitted
@@ -34,7 +34,7 @@ _MIN_TEXT = 8
 """Cells that a folded text has at least."""
 
 _FILTER = "Filter"
-_FILTER_INTRO = "plain words: in PID, owner, command, job; - before a word: not"
+_SEARCHED = "PID, owner, command, job"
 
 
 class TextScreen(Dialog[None]):
@@ -109,13 +109,22 @@ class HelpScreen(TextScreen):
 
     BINDINGS: ClassVar[list[Any]] = [Binding("h,question_mark,f1", "cancel", show=False)]
 
-    def __init__(self, theme: Theme, keys: Sequence[Key]) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        keys: Sequence[Key],
+        *,
+        terms: Sequence[Term[Any]] = TERMS,
+        searched: str = _SEARCHED,
+    ) -> None:
+        """Explain `terms` of the filter, whose plain words are `searched` for."""
         super().__init__("Keys", theme)
-        self._keys = keys
+        self._keys, self._terms, self._searched = keys, terms, searched
 
     def lines(self, cells: int) -> list[Line]:
         """Return everything, in as many columns as fit."""
-        return help_lines(self._keys, self.palette, cells)
+        terms = term_entries(self._terms, self._searched)
+        return help_lines(self._keys, self.palette, cells, terms)
 
 
 class MistakesScreen(TextScreen):
@@ -143,7 +152,20 @@ class MistakesScreen(TextScreen):
         return lines
 
 
-def help_lines(keys: Sequence[Key], theme: Theme, cells: int) -> list[Line]:
+def term_entries(
+    terms: Sequence[Term[Any]] = TERMS, searched: str = _SEARCHED
+) -> list[tuple[str, str]]:
+    """Return what a filter may consist of, each with what it means."""
+    plain = f"plain words: in {searched}; - before a word: not"
+    return [("", plain), *((term.example, term.help) for term in terms)]
+
+
+def help_lines(
+    keys: Sequence[Key],
+    theme: Theme,
+    cells: int,
+    terms: Sequence[tuple[str, str]] | None = None,
+) -> list[Line]:
     """Return everything, in two columns where they fit."""
     blocks = []
     has_two = cells >= 2 * _MIN_COLUMN
@@ -151,7 +173,7 @@ def help_lines(keys: Sequence[Key], theme: Theme, cells: int) -> list[Line]:
     for name, group in groupby(keys, _group):
         blocks.append(_block(name, list(group), theme, column))
         if name == _FILTER:
-            blocks.append(_terms(theme, column))
+            blocks.append(_terms(term_entries() if terms is None else terms, theme, column))
     if not has_two:
         return [line for block in blocks for line in [*block, []]]
     left, right = _halves(blocks)
@@ -173,11 +195,11 @@ def _block(name: str, keys: Sequence[Key], theme: Theme, column: int) -> list[Li
     return lines
 
 
-def _terms(theme: Theme, column: int) -> list[Line]:
-    lines = [_title("Filter terms", theme), *_entry("", _FILTER_INTRO, theme, column)]
-    for term in TERMS:
-        example = pad(term.example, max(_TERM_CELLS, width(term.example)))
-        lines += _entry(example, term.help, theme, column)
+def _terms(terms: Sequence[tuple[str, str]], theme: Theme, column: int) -> list[Line]:
+    lines = [_title("Filter terms", theme)]
+    for example, text in terms:
+        lead = pad(example, max(_TERM_CELLS, width(example))) if example else ""
+        lines += _entry(lead, text, theme, column)
     return lines
 
 

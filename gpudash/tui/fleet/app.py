@@ -15,8 +15,9 @@ from textual.screen import Screen
 
 from gpudash.feed.protocol import FeedState
 from gpudash.fleet.columns import GpuRow
+from gpudash.fleet.where import TERMS
 from gpudash.model.errors import ExitStatus
-from gpudash.model.fleet import FleetHost, FleetRequest, FleetSnapshot, encode_request
+from gpudash.model.fleet import FleetHost, FleetSnapshot, encode_request
 from gpudash.model.units import duration
 from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, screenshot
@@ -26,7 +27,7 @@ from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer, has_room_beside
 from gpudash.tui.fleet.cluster import ClusterPage
-from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment
+from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment, narrow
 from gpudash.tui.fleet.findings import FindingsPage
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
 from gpudash.tui.fleet.model import EMPTY, FleetModel, host_key
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
 _TICK_SECONDS = 1.0
+_MAX_NAMED = 40
+"""Hosts that a filter names."""
 _MARKS = {FeedState.STALE: "STALE", FeedState.RESTARTING: "NO COLLECTOR"}
 _WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
 """The actions of keys that no text needs."""
@@ -173,8 +176,6 @@ class FleetApp(BaseApp):
         self._footer = Footer(id="footer")
         self.prompt = FilterPrompt(FilteredGpus(model))
         self.moment_prompt = FilterPrompt(SoughtMoment(model), sign=" @ ", id="moment")
-        self._asked = FleetRequest()
-        """What the collector was sent last."""
         self._body_top = 0
         """Lines of the body above the page."""
         self._footer_lines = 1
@@ -199,7 +200,7 @@ class FleetApp(BaseApp):
         """Start to listen to the feed and to the signals that end a program."""
         self.obey_signals()
         self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
-        if self.feed.latest is not None:
+        if self.feed.latest is not None and self.feed.latest is not self.dashboard.latest:
             self.dashboard.receive(self.feed.latest, self.feed.latest_line)
         self.feed.attach(asyncio.get_running_loop(), self._receive, self._tick)
 
@@ -232,8 +233,8 @@ class FleetApp(BaseApp):
     def _ask(self) -> None:
         """Send the collector what the screen needs, if that has changed."""
         request, collector = self.dashboard.request, self.feed.collector
-        if collector is not None and request != self._asked:
-            self._asked = request
+        if collector is not None and request != self.dashboard.asked_last:
+            self.dashboard.asked_last = request
             collector.ask(encode_request(request))
             if request.charts and not chart.is_loaded():
                 self.run_worker(self._load_charts())
@@ -365,7 +366,9 @@ class FleetApp(BaseApp):
         """Show all keys that work."""
         from gpudash.tui.dialogs.text import HelpScreen
 
-        put_above(self, HelpScreen(self.dashboard.theme, self.dashboard.keys))
+        theme, keys = self.dashboard.theme, self.dashboard.keys
+        searched = "host, rack, user, job"
+        put_above(self, HelpScreen(theme, keys, terms=TERMS, searched=searched))
 
     action_palette = choices.choose_action
     action_choose_theme = choices.choose_theme
@@ -417,6 +420,30 @@ class FleetApp(BaseApp):
             gpu: GpuRow | None = model.ranked_gpus().selected
             if gpu is not None and model.host is None:
                 self._enter(gpu.host)
+        else:
+            self._narrow()
+
+    def _narrow(self) -> None:
+        """Show the GPUs of the user, the job or the finding under the cursor alone."""
+        model = self.dashboard
+        if model.page == "users" and (user := model.ranked_users().selected) is not None:
+            narrow(model, "user", user.name)
+        elif model.page == "jobs" and (job := model.ranked_jobs().selected) is not None:
+            narrow(model, "job", job.id)
+        elif model.page == "findings" and model.findings:
+            hosts = model.findings[model.finding].hosts
+            if len(hosts) == 1:
+                self._enter_named(hosts[0])
+            elif hosts:
+                names = ",".join(map(str, hosts[:_MAX_NAMED]))
+                narrow(model, "host", names)
+            else:
+                self.show_message("this is about all hosts")
+
+    def _enter_named(self, name: str) -> None:
+        found = [row.host for row in self.dashboard.rows if row.host.name == name]
+        if found:
+            self._enter(found[0])
 
     def _enter(self, host: FleetHost) -> None:
         """Leave for the local screen of a host, or show its GPUs where there is none."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from gpudash.fleet.summary import Fits
+from gpudash.analysis.filter.words import quoted
+from gpudash.fleet.where import GRAMMAR, TERMS, fits
 from gpudash.model.errors import FilterError
-from gpudash.model.fleet import FleetDevice, FleetHost
 from gpudash.model.units import parse_span
 from gpudash.tui.fleet.model import FleetModel, HostKey, host_key
 from gpudash.tui.theme import Theme
@@ -17,7 +17,7 @@ _NOTHING_FITS = "No GPU fits; Esc shows all"
 class FilteredGpus:
     """The GPUs of all hosts, and with them their hosts, users and jobs."""
 
-    examples = ("host", "user", "job")
+    examples = tuple(term.example for term in TERMS)
 
     def __init__(self, model: FleetModel) -> None:
         self._model = model
@@ -79,20 +79,16 @@ class FilteredGpus:
 
 def apply(model: FleetModel, text: str) -> FilterError | None:
     """Show the GPUs that a filter fits, without regard to a wrong word; return what is wrong."""
-    words = text.casefold().split()
-    model.filter_by(text, _plain(words) if words else None)
-    return None
+    wanted, error = GRAMMAR.understood(text)
+    if wanted is not None:
+        model.filter_by(wanted.text, fits(wanted))
+    return error
 
 
-def _plain(words: list[str]) -> Fits:
-    def fits(host: FleetHost, device: FleetDevice | None) -> bool:
-        texts = [host.name, host.group or ""]
-        if device is not None:
-            texts += [*device.users, device.job or "", device.status]
-        found = " ".join(texts).casefold()
-        return all(word in found for word in words)
-
-    return fits
+def narrow(model: FleetModel, name: str, value: str) -> None:
+    """Show the GPUs alone on which a term has exactly this value, and their list."""
+    apply(model, f"{name}={quoted(value)}")
+    model.open("gpus")
 
 
 class SoughtMoment:

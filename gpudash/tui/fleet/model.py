@@ -131,6 +131,8 @@ class FleetModel:
         """The instant of the past that is shown, None for the present."""
         self.asked: datetime | None = None
         """The one that the collector was asked for, None if it is none."""
+        self.asked_last = FleetRequest()
+        """What the collector was sent last."""
         self.chart = Charted()
         self.page = "cluster"
         self.host: HostKey | None = None

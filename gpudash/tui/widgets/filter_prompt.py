@@ -15,8 +15,9 @@ from textual.message import Message
 from textual.reactive import var
 from textual.widgets import Static
 
-from gpudash.analysis.filter import EVERYTHING, Filter, hint, parse
+from gpudash.analysis.filter import EVERYTHING, Filter, hint, understood
 from gpudash.analysis.filter.terms import TERMS
+from gpudash.analysis.table import ProcessRow
 from gpudash.model.errors import FilterError
 from gpudash.model.text import fold, width
 from gpudash.tui.dashboard import DashboardModel
@@ -89,7 +90,7 @@ class FilteredProcesses:
 
     def __init__(self, dashboard: DashboardModel) -> None:
         self._dashboard = dashboard
-        self._before: Filter = EVERYTHING
+        self._before: Filter[ProcessRow] = EVERYTHING
         self._anchor: Key | None = None
         """The process under the cursor when the prompt was opened, or moved to since."""
 
@@ -135,7 +136,7 @@ class FilteredProcesses:
 
     def apply(self, text: str) -> FilterError | None:
         """Show the processes that fit."""
-        wanted, error = _understood(text)
+        wanted, error = understood(text)
         if wanted is not None:
             self._dashboard.listing.filter_by(wanted, anchor=self._anchor)
         return error
@@ -289,17 +290,6 @@ class _WrongWord(Highlighter):
         """Underline it."""
         if error := self._prompt.error:
             text.stylize("underline", error.start, max(error.end, error.start + 1))
-
-
-def _understood(text: str) -> tuple[Filter | None, FilterError | None]:
-    """Return the filter without its first wrong word, None if others are wrong, too."""
-    try:
-        return parse(text), None
-    except FilterError as error:
-        try:
-            return parse(text[: error.start] + text[error.end :]), error
-        except FilterError:
-            return None, error
 
 
 def complaint(value: str, error: FilterError, theme: Theme, cells: int, column: int) -> list[Line]:

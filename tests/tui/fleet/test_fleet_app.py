@@ -308,3 +308,37 @@ async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> 
 )
 def test_a_time_is_the_last_that_it_names(text: str, expected: datetime | None) -> None:
     assert moment_of(text, NOON) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "filtered"),
+    [("4", 'user="bob"'), ("5", 'job="4242"'), ("6", 'host="gpu0008,gpu0009"')],
+)
+async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filtered: str) -> None:
+    finding = FleetFinding(
+        rule="x",
+        level="warn",
+        sentence=SafeText("y"),
+        hosts=(SafeText("gpu0008"), SafeText("gpu0009")),
+    )
+    async with shown(fleet(some_hosts(40), findings=(finding,))) as (app, pilot):
+        await pilot.press(page, "enter")
+        assert (app.dashboard.page, app.dashboard.filter_text) == ("gpus", filtered)
+        assert 0 < app.dashboard.totals.gpus < 320
+
+
+async def test_a_finding_about_one_host_leads_to_its_gpus() -> None:
+    async with shown(fleet(some_hosts(40))) as (app, pilot):
+        await pilot.press("w", "enter")
+        assert app.dashboard.host == (None, "gpu0008")
+
+
+async def test_a_wrong_word_of_the_filter_is_named_and_the_others_hold() -> None:
+    async with shown(fleet(some_hosts(40))) as (app, pilot):
+        await pilot.press("slash", *"gpu0003 idle>x")
+        assert app.prompt.error is not None
+        assert app.dashboard.totals.hosts == 1
+        await pilot.press("enter")
+        assert app.prompt.is_open
+        await pilot.press("escape")
+        assert (app.prompt.is_open, app.dashboard.totals.hosts) == (False, 40)

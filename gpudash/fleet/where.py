@@ -1,0 +1,269 @@
+"""The filter of GPUs of many hosts: `host:gpu[01-08] idle>1h mem>10G`, `-state:busy alice`.
+
+The grammar is that of the filter of processes. Of a host that does not answer only its name,
+group, model, driver, age and state are tested: what its GPUs do now is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gpudash.analysis.filter import Filter, Grammar
+from gpudash.analysis.filter.predicates import (
+    NUMBER_OPERATORS,
+    OTHER,
+    WORD_OPERATORS,
+    Test,
+    in_range,
+    of_number,
+    of_set,
+    of_text,
+)
+from gpudash.analysis.filter.terms import Term
+from gpudash.fleet.names import expand
+from gpudash.fleet.summary import Fits
+from gpudash.model import units
+from gpudash.model.errors import UsageError
+from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost
+from gpudash.model.units import Quantity
+
+
+class Candidate(NamedTuple):
+    """A GPU that a filter may match; None for a host of which no GPU is known."""
+
+    host: FleetHost
+    device: FleetDevice | None
+
+
+def where(text: str) -> Fits | None:
+    """Return what a filter lets pass, None if that is all; raises FilterError."""
+    return fits(GRAMMAR.parse(text))
+
+
+def fits(wanted: Filter[Candidate]) -> Fits | None:
+    """Return what a parsed filter lets pass, None if that is all."""
+    if not wanted.clauses:
+        return None
+    matches = wanted.matches
+    return lambda host, device: matches(Candidate(host, device))
+
+
+def _live(row: Candidate) -> FleetDevice | None:
+    """Return the device if what it does now is known."""
+    return row.device if row.host.state == "ok" else None
+
+
+def _host(row: Candidate) -> Iterable[str]:
+    return (row.host.name,)
+
+
+def _group(row: Candidate) -> Iterable[str]:
+    return () if row.host.group is None else (row.host.group,)
+
+
+def _cluster(row: Candidate) -> Iterable[str]:
+    return () if row.host.cluster is None else (row.host.cluster,)
+
+
+def _model(row: Candidate) -> Iterable[str]:
+    return () if row.device is None or row.device.name is None else (row.device.name,)
+
+
+def _driver(row: Candidate) -> Iterable[str]:
+    return () if row.host.driver_version is None else (row.host.driver_version,)
+
+
+def _state(row: Candidate) -> Iterable[str]:
+    device = _live(row)
+    if device is not None:
+        return (device.status,)
+    return (row.host.state, HOST_STATES[row.host.state].word)
+
+
+def _user(row: Candidate) -> Iterable[str]:
+    device = _live(row)
+    return () if device is None else device.users
+
+
+def _job(row: Candidate) -> Iterable[str]:
+    device = _live(row)
+    return () if device is None or device.job is None else (device.job,)
+
+
+def _namespace(row: Candidate) -> Iterable[str]:
+    return [job.partition("/")[0] for job in _job(row) if "/" in job]
+
+
+def _index(row: Candidate) -> frozenset[str]:
+    return frozenset() if row.device is None else frozenset((str(row.device.index),))
+
+
+def _age(row: Candidate) -> float | None:
+    own = None if row.device is None else row.device.age_seconds
+    return row.host.age_seconds if own is None else own
+
+
+def searched(row: Candidate) -> Iterable[str]:
+    """Return the texts that a plain word is searched in: host, group, user, job."""
+    return (*_host(row), *_group(row), *_user(row), *_job(row))
+
+
+def _hosts(sign: str, value: str) -> Test[Candidate] | None:
+    """Return the test for names of hosts, which brackets may abbreviate."""
+    if "[" not in value:
+        return _HOST_NAMES(sign, value)
+    if set(value) & _ELSEWHERE:
+        return None
+    try:
+        wanted = {host.casefold() for host in expand([value])}
+    except UsageError:
+        return None
+    return lambda row: (row.host.name.casefold() in wanted) is (sign != OTHER)
+
+
+_ELSEWHERE = frozenset("@:!")
+"""Of names that would be looked up: groups, and hosts of Slurm."""
+_HOST_NAMES = of_text(_host, several=True)
+
+
+def _of_device(
+    read: Callable[[FleetDevice], float | None], quantity: Callable[[str], Quantity | None]
+) -> Callable[[str, str], Test[Candidate] | None]:
+    """Return the builder of a term over a number of a GPU whose values are of now."""
+
+    def value(row: Candidate) -> float | None:
+        device = _live(row)
+        return None if device is None else read(device)
+
+    return of_number(value, quantity)
+
+
+def _watts(text: str) -> Quantity | None:
+    return units.parse_percentage(text.lower().removesuffix("w"))
+
+
+def _degrees(text: str) -> Quantity | None:
+    return units.parse_percentage(text.lower().removesuffix("c"))
+
+
+def _milliwatts(device: FleetDevice) -> float | None:
+    return None if device.power_usage_mw is None else device.power_usage_mw / 1000
+
+
+_NAMES = "a name, or several such as alice,bob"
+_SHARE, _SIZE, _SPAN = "a percentage", "a size such as 10G", "a time such as 10m or 2h"
+
+
+def _words(
+    names: tuple[str, ...],
+    example: str,
+    help: str,
+    read: Callable[[Candidate], Iterable[str]],
+) -> Term[Candidate]:
+    return Term(
+        names=names,
+        example=example,
+        help=help,
+        values=_NAMES,
+        operators=WORD_OPERATORS,
+        test=of_text(read, several=True),
+    )
+
+
+def _number(
+    names: tuple[str, ...],
+    example: str,
+    help: str,
+    values: str,
+    read: Callable[[FleetDevice], float | None],
+    quantity: Callable[[str], Quantity | None],
+) -> Term[Candidate]:
+    return Term(
+        names=names,
+        example=example,
+        help=help,
+        values=values,
+        operators=NUMBER_OPERATORS,
+        test=_of_device(read, quantity),
+    )
+
+
+TERMS: tuple[Term[Candidate], ...] = (
+    Term(
+        names=("host",),
+        example="host:gpu[01-08]",
+        help="name of the host or a part of it, or several; brackets are whole names",
+        values="a name, several such as n1,n2, or gpu[01-08]",
+        operators=WORD_OPERATORS,
+        test=_hosts,
+    ),
+    _words(("rack", "group"), "rack:r07", "rack, partition or group of the host", _group),
+    _words(("state", "status"), "state:held", "what it does: busy, held, free, LOST, DOWN", _state),
+    _words(("user", "owner"), "user:alice", "whose processes or job it has, or several", _user),
+    _number(
+        ("idle",),
+        "idle>1h",
+        "time since it last computed",
+        _SPAN,
+        lambda device: device.idle_seconds,
+        units.parse_span,
+    ),
+    _number(
+        ("mem", "memory"),
+        "mem>10G",
+        "memory in use",
+        _SIZE,
+        lambda device: device.memory_used_bytes,
+        units.parse_size,
+    ),
+    _number(
+        ("util", "utilization"),
+        "util<5",
+        "utilization in percent",
+        _SHARE,
+        lambda device: device.gpu_utilization_percent,
+        units.parse_percentage,
+    ),
+    _words(("job",), "job:4242", "id of its job, or namespace/pod", _job),
+    _words(("ns", "namespace"), "ns:ml", "namespace of its pod", _namespace),
+    _words(("model",), "model:h100", "product name", _model),
+    _number(("power",), "power>500", "power draw in watts", "watts", _milliwatts, _watts),
+    _number(
+        ("temp", "temperature"),
+        "temp>80",
+        "temperature in degrees Celsius",
+        "degrees",
+        lambda device: device.temperature_celsius,
+        _degrees,
+    ),
+    _number(
+        ("xid",),
+        "xid:79",
+        "recent XID error",
+        "its number",
+        lambda device: device.xid,
+        units.parse_percentage,
+    ),
+    Term(
+        names=("age",),
+        example="age>1m",
+        help="age of what is known of it",
+        values=_SPAN,
+        operators=NUMBER_OPERATORS,
+        test=of_number(_age, units.parse_span),
+    ),
+    Term(
+        names=("gpu", "gpus"),
+        example="gpu:0-3",
+        help="its index on the host",
+        values="indices such as 2 or 0-3,6",
+        operators=WORD_OPERATORS,
+        test=of_set(_index, in_range),
+    ),
+    _words(("driver",), "driver:550", "version of the driver", _driver),
+    _words(("cluster",), "cluster:a", "cluster of the host", _cluster),
+)
+"""Every term, in the order in which help and messages name them."""
+
+GRAMMAR = Grammar(TERMS, searched)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from gpudash.analysis.filter.terms import Term
+from gpudash.fleet.summary import host_rows
+from gpudash.fleet.where import TERMS, Candidate, where
+from gpudash.model.errors import FilterError
+from gpudash.model.text import SafeText
+from tests.tui.fleet.many import device, fleet, host
+
+HOSTS = (
+    host(1, "busy", "held idle", "free"),
+    host(2, "LOST", group="r99"),
+    host(3, "busy", state="stale", age_seconds=400.0),
+    host(4, state="down", devices=(), age_seconds=None),
+    host(
+        5,
+        devices=(device(0, name=SafeText("NVIDIA L40S"), xid=79, job=SafeText("ml/trainer-0")),),
+    ),
+)
+
+
+def found(text: str) -> list[tuple[str, int]]:
+    """The hosts that a filter leaves, with how many of their GPUs."""
+    return [(row.host.name[-1], row.gpus) for row in host_rows(fleet(HOSTS), where(text))]
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("", [("1", 3), ("2", 1), ("3", 1), ("4", 0), ("5", 1)]),
+        ("gpu0001", [("1", 3)]),
+        ("host:gpu[0001-0002,0004]", [("1", 3), ("2", 1), ("4", 0)]),
+        ("host:GPU0001,gpu0004", [("1", 3), ("4", 0)]),
+        ("host!=gpu[0001-0004]", [("5", 1)]),
+        ("rack:r99", [("2", 1)]),
+        ("state:held", [("1", 1)]),
+        ("state:free", [("1", 1)]),
+        ("state:lost", [("2", 1)]),
+        ("state:down", [("4", 0)]),
+        ("state:stale", [("3", 1)]),
+        ("-state:busy -state:down", [("1", 2), ("2", 1), ("3", 1)]),
+        ("user:bob", [("1", 1)]),
+        ("idle>1h mem>10G", [("1", 1)]),
+        ("util>50", [("1", 1), ("5", 1)]),
+        ("util<5", [("1", 2), ("2", 1)]),
+        ("power>500", [("1", 1), ("5", 1)]),
+        ("power<100W", [("1", 2), ("2", 1)]),
+        ("temp>60C", [("1", 1), ("5", 1)]),
+        ("xid:79", [("5", 1)]),
+        ("age>1m", [("3", 1)]),
+        ("model:l40s", [("5", 1)]),
+        ("ns:ml", [("5", 1)]),
+        ("job:trainer", [("5", 1)]),
+        ("gpu:2", [("1", 1)]),
+        ("driver:550", [("1", 3), ("2", 1), ("3", 1), ("4", 0), ("5", 1)]),
+    ],
+)
+def test_a_filter_leaves_the_gpus_that_match(text: str, hosts: list[tuple[str, int]]) -> None:
+    assert found(text) == hosts
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["idle>", "idle>soon", "util:x", "power>lots", "nonsense:1", "host:gpu[", "-", 'user:"a'],
+)
+def test_what_is_wrong_is_named_with_its_word(text: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        where(text)
+    assert 0 <= caught.value.start <= caught.value.end <= len(text)
+
+
+@pytest.mark.parametrize("value", ["slurm:debug[1]", "@lab[1]", "!gpu[1-2]"])
+def test_a_name_is_never_looked_up_elsewhere(value: str) -> None:
+    with pytest.raises(FilterError):
+        where(f"host:{value}")
+
+
+@pytest.mark.parametrize("term", TERMS, ids=lambda term: str(term.names[0]))
+def test_each_example_is_a_filter(term: Term[Candidate]) -> None:
+    assert where(term.example) is not None
