@@ -105,8 +105,8 @@ def _age(row: Candidate) -> float | None:
 
 
 def searched(row: Candidate) -> Iterable[str]:
-    """Return the texts that a plain word is searched in: host, group, user, job."""
-    return (*_host(row), *_group(row), *_user(row), *_job(row))
+    """Return the texts that a plain word is searched in: host, group, model, user, job."""
+    return (*_host(row), *_group(row), *_model(row), *_user(row), *_job(row))
 
 
 def _hosts(sign: str, value: str) -> Test[Candidate] | None:
@@ -119,7 +119,13 @@ def _hosts(sign: str, value: str) -> Test[Candidate] | None:
         wanted = {host.casefold() for host in expand([value])}
     except UsageError:
         return None
-    return lambda row: (row.host.name.casefold() in wanted) is (sign != OTHER)
+
+    def test(row: Candidate) -> bool:
+        name = row.host.name.casefold()
+        # Some sources know a host by its whole name.
+        return (name in wanted or name.partition(".")[0] in wanted) is (sign != OTHER)
+
+    return test
 
 
 _ELSEWHERE = frozenset("@:!")
@@ -140,11 +146,15 @@ def _of_device(
 
 
 def _watts(text: str) -> Quantity | None:
-    return units.parse_percentage(text.lower().removesuffix("w"))
+    return _plain(text.lower().removesuffix("w"))
 
 
 def _degrees(text: str) -> Quantity | None:
-    return units.parse_percentage(text.lower().removesuffix("c"))
+    return _plain(text.lower().removesuffix("c"))
+
+
+def _plain(text: str) -> Quantity | None:
+    return None if text.endswith("%") else units.parse_percentage(text)
 
 
 def _milliwatts(device: FleetDevice) -> float | None:
@@ -243,7 +253,7 @@ TERMS: tuple[Term[Candidate], ...] = (
         "recent XID error",
         "its number",
         lambda device: device.xid,
-        units.parse_percentage,
+        _plain,
     ),
     Term(
         names=("age",),

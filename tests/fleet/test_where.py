@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpudash.analysis.filter.terms import Term
 from gpudash.fleet.summary import host_rows
@@ -51,6 +54,7 @@ def found(text: str) -> list[tuple[str, int]]:
         ("xid:79", [("5", 1)]),
         ("age>1m", [("3", 1)]),
         ("model:l40s", [("5", 1)]),
+        ("l40s", [("5", 1)]),
         ("ns:ml", [("5", 1)]),
         ("job:trainer", [("5", 1)]),
         ("gpu:2", [("1", 1)]),
@@ -80,3 +84,34 @@ def test_a_name_is_never_looked_up_elsewhere(value: str) -> None:
 @pytest.mark.parametrize("term", TERMS, ids=lambda term: str(term.names[0]))
 def test_each_example_is_a_filter(term: Term[Candidate]) -> None:
     assert where(term.example) is not None
+
+
+def test_brackets_match_the_short_name() -> None:
+    long = replace(host(1, "busy"), name=SafeText("gpu07.lab.example"))
+    assert [row.host.name for row in host_rows(fleet([long]), where("host:gpu[01-08]"))] == [
+        long.name
+    ]
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_filter_or_one_line_of_error(text: str) -> None:
+    try:
+        found(text)
+    except FilterError as refused:
+        message = str(refused)
+    else:
+        message = ""
+    assert "\n" not in message
+
+
+@given(st.lists(st.sampled_from([*(t.example for t in TERMS), "bob", "state:busy"]), min_size=1))
+def test_words_narrow_and_a_negation_turns_around(words: list[str]) -> None:
+    for each in HOSTS:
+        for gpu in (*each.devices, None):
+            single = [(where(word), where(f"-{word}")) for word in words]
+            expected = [fits(each, gpu) for fits, _ in single if fits is not None]
+            denied = [fits(each, gpu) for _, fits in single if fits is not None]
+            whole = where(" ".join(words))
+            assert whole is not None
+            assert whole(each, gpu) is all(expected)
+            assert denied == [not fits for fits in expected]
