@@ -26,6 +26,8 @@ _PAGE = """\
 Options of each: gpudash COMMAND --help
 
   --gpu LIST             only these GPUs: 0,2-3, UUID prefixes, PCI bus ids
+  --host NAMES           another host, or many, by ssh: lab7, gpu[01-16], @group
+  --prometheus URL       the hosts that a Prometheus knows
   --interval S           seconds between samples (1)
   --demo                 simulate a host; needs no GPU
   --read-only            disable signals to processes

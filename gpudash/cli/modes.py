@@ -72,11 +72,15 @@ def hint(name: str) -> str:
 def _print_schema(_options: Namespace) -> int:
     import json
 
-    from gpudash.model import wire
+    from gpudash.model import fleet, wire
     from gpudash.model.errors import ExitStatus
     from gpudash.system import terminal
 
-    terminal.write(json.dumps(wire.json_schema(), indent=2).encode() + b"\n")
+    # A line is one of the two.
+    one, many = wire.json_schema(), fleet.json_schema()
+    either = {"anyOf": [{"$ref": one.pop("$ref")}, {"$ref": many["$ref"]}]}
+    one["$defs"] = many["$defs"] | one["$defs"]
+    terminal.write(json.dumps(one | either, indent=2).encode() + b"\n")
     return ExitStatus.OK
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import DecodeError, Meta, Struct, json
 
@@ -321,6 +321,11 @@ def encode(snapshot: FleetSnapshot) -> bytes:
 def decode(line: bytes) -> FleetSnapshot:
     """Return the snapshot of many hosts of one line, its texts cleaned; raises WireError."""
     return wire.decode_document(line, _decoder(), _no_check)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the document, with each field's help and unit."""
+    return json.schema(FleetSnapshot)
 
 
 def encode_request(request: FleetRequest) -> bytes:

@@ -11,7 +11,7 @@ from gpudash.cli.verbs import Verb
 from gpudash.model.errors import ExitStatus
 from gpudash.system import terminal
 
-_FILES = frozenset({"replay", "filename", "file"})
+_FILES = frozenset({"replay", "filename", "file", "hosts_file", "ssh_config"})
 _QUERY_FORMATS = ("csv,noheader", "csv,noheader,nounits")
 
 
@@ -54,14 +54,14 @@ def _values() -> dict[str, tuple[str, ...]]:
     from gpudash.cli import verbs
     from gpudash.cli.verbs.help import TOPICS
     from gpudash.collect.simulated import NAMES
-    from gpudash.output import FORMATS
+    from gpudash.output import FLEET_FORMATS, FORMATS
     from gpudash.tui.preferences import choices
 
     named = (signal.name for signal in signals() if signal.help != "real-time")
     return {
-        "demo": tuple(NAMES),
+        "demo": (*NAMES, "fleet"),
         "theme": choices().themes,
-        "format": (*FORMATS, *_QUERY_FORMATS),
+        "format": (*dict.fromkeys([*FORMATS, *FLEET_FORMATS]), *_QUERY_FORMATS),
         "signal": tuple(named),
         "topic": (*TOPICS, *verbs.names()),
     }

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from gpudash.fleet.collector import has_answer, is_settled, merge, narrowed
+from gpudash.fleet.source import Reading
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource, FleetUser
+from gpudash.model.text import clean
+
+PROMETHEUS = FleetSource(kind="prometheus", name=clean("http://a"))
+SSH = FleetSource(kind="ssh", name=clean("gpu01"))
+
+
+def host(name: str, *uuids: str, **fields: object) -> FleetHost:
+    """Return a host whose GPUs have these UUIDs."""
+    devices = tuple(FleetDevice(index=n, uuid=clean(uuid)) for n, uuid in enumerate(uuids))
+    given = {"age_seconds": 1.0, "devices": devices, **fields}
+    return FleetHost(name=clean(name), **given)  # type: ignore[arg-type]
+
+
+def prometheus(*hosts: FleetHost, **fields: object) -> Reading:
+    return Reading(report=PROMETHEUS, hosts=hosts, **fields)  # type: ignore[arg-type]
+
+
+def ssh(*hosts: FleetHost) -> Reading:
+    return Reading(report=SSH, hosts=hosts)
+
+
+def test_a_host_of_two_sources_is_one_with_what_each_knows() -> None:
+    known = FleetDevice(index=0, uuid=clean("u"), xid=79, gpu_utilization_percent=10)
+    fresh = FleetDevice(index=0, uuid=clean("u"), gpu_utilization_percent=90)
+    far = host("gpu01.example.org", devices=(known,), age_seconds=20.0, group=clean("r01"))
+    near = host("gpu01", devices=(fresh,), age_seconds=1.0, driver_version=clean("550"))
+    [merged] = merge([prometheus(far), ssh(near)]).hosts
+    assert (merged.name, merged.group, merged.driver_version) == ("gpu01.example.org", "r01", "550")
+    assert (merged.age_seconds, merged.source) == (1.0, 1)
+    [device] = merged.devices
+    assert (device.gpu_utilization_percent, device.xid) == (90, 79)
+
+
+def test_where_ssh_fails_the_other_source_stands_and_the_reason_is_there() -> None:
+    refused = host("gpu01", state="auth", age_seconds=None, message=clean("Permission denied"))
+    [merged] = merge([prometheus(host("gpu01", "u")), ssh(refused)]).hosts
+    assert merged.state == "ok"
+    assert merged.message == "ssh: Permission denied"
+    assert [device.uuid for device in merged.devices] == ["u"]
+
+
+def test_one_name_in_two_clusters_is_two_hosts() -> None:
+    first = prometheus(host("gpu01", "a", cluster="x"), host("gpu01", "b", cluster="y"))
+    assert len(merge([first]).hosts) == 2
+    merged = merge([first, ssh(host("gpu01", "b", age_seconds=0.5))]).hosts
+    assert [(each.cluster, each.source) for each in merged] == [("x", 0), ("y", 1)]
+
+
+def test_two_servers_with_one_name_and_other_gpus_are_two_hosts() -> None:
+    other = Reading(
+        report=FleetSource(kind="prometheus", name=clean("http://b")), hosts=(host("gpu01", "b"),)
+    )
+    merged = merge([prometheus(host("gpu01", "a")), other]).hosts
+    assert [(each.cluster, each.devices[0].uuid) for each in merged] == [(None, "a"), ("b", "b")]
+    same = merge([prometheus(host("gpu01", "a")), prometheus(host("gpu01", "a"))]).hosts
+    assert len(same) == 1
+
+
+def test_a_scheduler_annotates_the_hosts_that_are_shown() -> None:
+    slurm = Reading(
+        report=FleetSource(kind="slurm", name=clean("slurm")),
+        hosts=(host("gpu01", drain_reason=clean("bad fan")), host("gpu02")),
+        jobs=(FleetJob(id=clean("1")), FleetJob(id=clean("1"), user=clean("eve"))),
+    )
+    merged = merge([slurm, ssh(host("gpu01", "a"))])
+    assert [(each.name, each.drain_reason) for each in merged.hosts] == [("gpu01", "bad fan")]
+    assert [job.user for job in merged.jobs] == ["eve"]
+
+
+def test_the_instant_that_was_asked_for_is_that_of_the_whole() -> None:
+    then = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    assert merge([ssh(), prometheus(at=then)]).taken_at == then
+
+
+def test_it_is_settled_when_every_host_has_answered_or_failed() -> None:
+    waiting = host("gpu02", state="connecting", age_seconds=None)
+    assert not is_settled([ssh(host("gpu01", "a"), waiting)])
+    assert has_answer([ssh(host("gpu01", "a"), waiting)])
+    assert not has_answer([ssh(waiting)])
+    assert is_settled([ssh(host("gpu01", "a"), host("gpu02", state="down"))])
+    assert not is_settled([prometheus(host("gpu01", "a"), is_whole=False)])
+    failed = Reading(report=FleetSource(kind="prometheus", name=clean("x"), state="failed"))
+    assert has_answer([failed])
+    assert is_settled([failed])
+
+
+def test_a_filter_keeps_the_sources_and_what_the_gpus_left_concern() -> None:
+    device = FleetDevice(index=0, uuid=clean("a"), users=(clean("eve"),))
+    snapshot = merge([ssh(host("gpu01", devices=(device,)), host("gpu02", "b"))])
+    users = tuple(FleetUser(name=clean(name)) for name in ("eve", "bob"))
+    from msgspec.structs import replace
+
+    left = narrowed(replace(snapshot, users=users), lambda _host, gpu: gpu is not None and gpu.uuid == "a")
+    assert [each.name for each in left.hosts] == ["gpu01"]
+    assert [user.name for user in left.users] == ["eve"]
+    assert left.sources == snapshot.sources

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import csv
+import io
+from datetime import datetime, timezone
+
+import pytest
+
+from gpudash.model.fleet import (
+    FleetDevice,
+    FleetFinding,
+    FleetHost,
+    FleetSnapshot,
+    FleetSource,
+    FleetUser,
+)
+from gpudash.model.text import clean, width
+from gpudash.output.fleet import devices_csv, hosts_csv, render, users_csv
+
+
+def device(index: int, status: str, **fields: object) -> FleetDevice:
+    return FleetDevice(
+        index=index,
+        uuid=clean(f"GPU-{index}"),
+        status=status,
+        gpu_utilization_percent=50.0,
+        power_usage_mw=300_000,
+        users=(clean("alice"),),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+SNAPSHOT = FleetSnapshot(
+    taken_at=datetime(2026, 11, 23, 12, tzinfo=timezone.utc),
+    sources=(
+        FleetSource(
+            kind="prometheus",
+            name=clean("http://prom"),
+            state="stale",
+            message=clean("does not answer"),
+            age_seconds=42.0,
+            expected_hosts=4,
+            warnings=(clean("partial response"),),
+        ),
+    ),
+    hosts=(
+        FleetHost(
+            name=clean("gpu01"),
+            age_seconds=7.0,
+            devices=(device(0, "busy"), device(1, "held idle")),
+        ),
+        FleetHost(name=clean("gpu02"), age_seconds=3.0, devices=(device(0, "LOST"),)),
+        FleetHost(name=clean("gpu03"), state="down", message=clean("No route to host")),
+    ),
+    users=(FleetUser(name=clean("alice"), hosts=2, devices=3, busy=1, held_idle=1),),
+    findings=(
+        FleetFinding(
+            rule="gpu-lost",
+            level="critical",
+            sentence=clean("1 GPU on 1 host fell off the bus"),
+            advice=clean("reboot gpu02"),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("cells", [40, 80, 200])
+@pytest.mark.parametrize("ascii", [True, False])
+def test_no_line_is_wider_than_the_terminal(cells: int, ascii: bool) -> None:
+    text = render(SNAPSHOT, width=cells, ascii=ascii)
+    assert max(map(width, text.splitlines())) <= cells
+    assert not ascii or text.isascii()
+
+
+def test_the_worst_hosts_come_first_with_how_many_answer() -> None:
+    lines = render(SNAPSHOT, width=100).splitlines()
+    assert lines[0].startswith("2 of 4 hosts answer, 3 GPUs  up to 7s old")
+    assert "1 LOST" in lines[1]
+    named = [line.split()[0] for line in lines if line.startswith("gpu0") and ":" not in line]
+    assert named == ["gpu02", "gpu03", "gpu01"]
+
+
+def test_what_fails_is_named_with_its_reason() -> None:
+    text = render(SNAPSHOT, width=100)
+    assert "! prometheus http://prom: stale, 42s old: does not answer" in text
+    assert "! prometheus http://prom: partial response" in text
+    assert "gpu03: DOWN: No route to host" in text
+    assert "critical: 1 GPU on 1 host fell off the bus\n  reboot gpu02\n" in text
+
+
+def test_hostile_names_cannot_reach_the_terminal() -> None:
+    evil = FleetHost(name="a\x1b]0;x\x07\nb", age_seconds=1.0)  # type: ignore[arg-type]
+    text = render(FleetSnapshot(taken_at=SNAPSHOT.taken_at, hosts=(evil,)), width=100)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv_has_a_row_for_each_host_gpu_and_user() -> None:
+    hosts = rows(hosts_csv(SNAPSHOT))
+    assert [row["name"] for row in hosts] == ["gpu01", "gpu02", "gpu03"]
+    assert (hosts[0]["gpus"], hosts[0]["gpus_busy"], hosts[0]["gpus_held_idle"]) == ("2", "1", "1")
+    assert (hosts[2]["state"], hosts[2]["gpu_utilization_percent"]) == ("down", "")
+    gpus = rows(devices_csv(SNAPSHOT))
+    assert [(row["host"], row["uuid"]) for row in gpus][1:] == [("gpu01", "GPU-1"), ("gpu02", "GPU-0")]
+    assert gpus[0]["users"] == "alice"
+    assert gpus[0]["memory_used_bytes"] == ""
+    [user] = rows(users_csv(SNAPSHOT))
+    assert (user["name"], user["held_idle"], user["idle_gpu_hours"]) == ("alice", "1", "")
