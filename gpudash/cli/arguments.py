@@ -205,7 +205,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     text = "with --json: short lines for a slow link: no topology, short command lines"
     add("--compact", action="store_true", help=text)
-    text = f"{formats_help()}; many hosts as csv-hosts or csv-users, too; a query as csv[,noheader][,nounits]"
+    text = f"{formats_help()}; many hosts as csv-hosts or csv-users, too; a query as "
+    text += "csv[,noheader][,nounits]"
     add("--format", metavar="F", help=text)
     text = "with --once: only the processes that fit, as on the screen: 'alice mem>10G'"
     add("--filter", metavar="EXPR", help=text)

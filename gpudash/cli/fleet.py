@@ -92,9 +92,12 @@ def command(options: argparse.Namespace) -> list[str]:
         words.append(f"--demo={options.demo}")
     if options.no_config:
         words.append("--no-config")
-    if options.where is not None:
-        words.append(f"--where={options.where}")
     return words
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise UsageError for names, URLs or settings that are not valid."""
+    open_collector(options).close()
 
 
 def open_collector(options: argparse.Namespace) -> Collector:
@@ -270,7 +273,11 @@ class View:
 
 def fits(options: argparse.Namespace) -> Fits | None:
     """Return whether a GPU is to be shown, None for all; raises FilterError."""
-    return None
+    if options.where is None:
+        return None
+    from gpudash.fleet.where import where
+
+    return where(options.where)
 
 
 class _Control:

@@ -35,7 +35,9 @@ def run(options: argparse.Namespace) -> int:
     """Show many hosts until the user leaves; raises UsageError without a terminal."""
     require_terminal("gpudash --once with the same options")
     argv, seconds = fleet.command(options), fleet.interval(options)
+    # Errors in options that only the collector would find, while there is no screen yet.
     fleet.fits(options)
+    fleet.check(options)
 
     def open_feed() -> FleetFeed:
         from gpudash.model.fleet import decode
@@ -84,6 +86,8 @@ def _alternate(
     from gpudash.tui.fleet.model import FleetModel
 
     model = FleetModel(lambda host: _may_enter(options, host))
+    if options.where is not None:
+        model.filter_by(options.where, fleet.fits(options))
     no_color = "NO_COLOR" in os.environ
     while True:
         app = FleetApp(feed, model, no_color=no_color, preferences=chosen)

@@ -116,7 +116,10 @@ def narrowed(snapshot: FleetSnapshot, fits: Fits | None) -> FleetSnapshot:
     """
     if fits is None:
         return snapshot
-    hosts = [replace(row.host, devices=row.devices) for row in host_rows(snapshot, fits)]
+    hosts = []
+    for row in host_rows(snapshot, fits):
+        expected = None if row.host.expected_devices is None else row.gpus + row.missing
+        hosts.append(replace(row.host, devices=row.devices, expected_devices=expected))
     names = {host.name for host in hosts}
     users = {user for host in hosts for device in host.devices for user in device.users}
     jobs = {device.job for host in hosts for device in host.devices}

@@ -60,10 +60,16 @@ def render(
 
 def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
     """Return how many there are and answer, what the GPUs do, and their sums."""
-    expected = sum(source.expected_hosts or 0 for source in snapshot.sources)
-    hosts = _of(sums.answering, max(expected if len(snapshot.sources) == 1 else 0, sums.hosts))
-    gpus = _of(sums.gpus, sums.expected_gpus)
-    left: Line = [(f"{hosts} hosts answer, {gpus} GPUs", "bold")]
+    answering, expected = sums.answering, sums.hosts
+    if len(snapshot.sources) == 1:
+        # A filter leaves fewer, and must not hide how many there are.
+        [source] = snapshot.sources
+        answering = max(answering, source.answering_hosts)
+        expected = max(expected, source.expected_hosts or 0)
+    text = f"{_of(answering, expected)} hosts answer, {_of(sums.gpus, sums.expected_gpus)} GPUs"
+    if sums.hosts < expected:
+        text += f" on {sums.hosts:,} hosts"
+    left: Line = [(text, "bold")]
     if sums.oldest_seconds is not None:
         left.append((f"  up to {duration(sums.oldest_seconds)} old", "dim"))
     counts: Line = []

@@ -1,11 +1,12 @@
 """An `ssh` on PATH that runs the remote command here, by the name of the host.
 
-`down` refuses, `denied` refuses the login, `empty` has no gpudash and no nvidia-smi; all others
-have the stand-in of the environment. What it was given is appended to $FAR_SSH_LOG.
+`down` refuses, `denied` refuses the login; all others have the stand-in of the
+environment. What it was given is appended to a log.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -17,14 +18,23 @@ split = words.index("--")
 host, command = words[split + 1], words[split + 2]
 with open({log!r}, "a") as log:
     log.write(json.dumps([host, words[:split], command]) + "\\n")
-if host == "down":
-    sys.exit("ssh: connect to host down port 22: Connection refused") or sys.exit(255)
-if host == "down" or host == "denied":
-    pass
-os.environ["PATH"] = {path!r} if host != "empty" else "/nowhere"
+reasons = {{
+    "down": "ssh: connect to host down port 22: Connection refused",
+    "denied": "eve@denied: Permission denied (publickey).",
+}}
+if host in reasons:
+    print(reasons[host], file=sys.stderr)
+    sys.exit(255)
+os.environ["PATH"] = {path!r}
 os.environ["HOME"] = {home!r}
 os.execv("/bin/sh", ["sh", "-c", command])
 """
+
+
+def calls(folder: Path) -> list[tuple[str, str]]:
+    """Return the hosts that were asked, each with the command that it was given."""
+    lines = (folder / "log").read_text().splitlines()
+    return [(host, command) for host, _, command in map(json.loads, lines)]
 
 
 def install(folder: Path) -> dict[str, str]:

@@ -97,7 +97,9 @@ def test_a_filter_keeps_the_sources_and_what_the_gpus_left_concern() -> None:
     users = tuple(FleetUser(name=clean(name)) for name in ("eve", "bob"))
     from msgspec.structs import replace
 
-    left = narrowed(replace(snapshot, users=users), lambda _host, gpu: gpu is not None and gpu.uuid == "a")
+    left = narrowed(
+        replace(snapshot, users=users), lambda _host, gpu: gpu is not None and gpu.uuid == "a"
+    )
     assert [each.name for each in left.hosts] == ["gpu01"]
     assert [user.name for user in left.users] == ["eve"]
     assert left.sources == snapshot.sources

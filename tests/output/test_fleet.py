@@ -74,7 +74,7 @@ def test_no_line_is_wider_than_the_terminal(cells: int, ascii: bool) -> None:
 
 def test_the_worst_hosts_come_first_with_how_many_answer() -> None:
     lines = render(SNAPSHOT, width=100).splitlines()
-    assert lines[0].startswith("2 of 4 hosts answer, 3 GPUs  up to 7s old")
+    assert lines[0].startswith("2 of 4 hosts answer, 3 GPUs on 3 hosts  up to 7s old")
     assert "1 LOST" in lines[1]
     named = [line.split()[0] for line in lines if line.startswith("gpu0") and ":" not in line]
     assert named == ["gpu02", "gpu03", "gpu01"]
@@ -105,7 +105,10 @@ def test_csv_has_a_row_for_each_host_gpu_and_user() -> None:
     assert (hosts[0]["gpus"], hosts[0]["gpus_busy"], hosts[0]["gpus_held_idle"]) == ("2", "1", "1")
     assert (hosts[2]["state"], hosts[2]["gpu_utilization_percent"]) == ("down", "")
     gpus = rows(devices_csv(SNAPSHOT))
-    assert [(row["host"], row["uuid"]) for row in gpus][1:] == [("gpu01", "GPU-1"), ("gpu02", "GPU-0")]
+    assert [(row["host"], row["uuid"]) for row in gpus][1:] == [
+        ("gpu01", "GPU-1"),
+        ("gpu02", "GPU-0"),
+    ]
     assert gpus[0]["users"] == "alice"
     assert gpus[0]["memory_used_bytes"] == ""
     [user] = rows(users_csv(SNAPSHOT))

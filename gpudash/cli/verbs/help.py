@@ -135,6 +135,10 @@ def _filter() -> Iterator[Section]:
 
     rows = [(term.example, f"{term.help} ({' '.join(term.operators)})") for term in TERMS]
     yield Section("Terms of a filter, with their operators", rows)
+    from gpudash.fleet.where import TERMS as OF_GPUS
+
+    rows = [(term.example, f"{term.help} ({' '.join(term.operators)})") for term in OF_GPUS]
+    yield Section("Terms of a filter of many hosts and --where", rows)
 
 
 def _settings() -> Iterator[Section]:

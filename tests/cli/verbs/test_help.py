@@ -14,6 +14,7 @@ from gpudash.analysis.health.rules import RULES
 from gpudash.cli import verbs
 from gpudash.cli.verbs.help import TOPICS
 from gpudash.config.settings import FleetSettings, declared
+from gpudash.fleet.where import TERMS as OF_GPUS
 from gpudash.model import wire
 from gpudash.model.errors import MEANINGS
 from gpudash.model.state import STATES
@@ -44,7 +45,7 @@ BETWEEN_OUR_PROCESSES = {"GPUDASH_CONTROLLED", "GPUDASH_XID_HANDOVER"}
 
 def test_every_topic_has_what_the_code_declares() -> None:
     assert terms("keys") == {key.shown for key in KEYS}
-    assert terms("filter") == {term.example for term in TERMS}
+    assert terms("filter") == {term.example for term in (*TERMS, *OF_GPUS)}
     of_fleet = set(FleetSettings.__struct_fields__)
     assert terms("settings") == set(declared()) - {"fleet"} | of_fleet
     assert terms("findings") == {rule.id for rule in RULES} | {state.word for state in STATES}

@@ -1,0 +1,195 @@
+"""Many hosts, end to end: simulated, and by an ssh that runs the far end here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpudash.model.fleet import FleetSnapshot, decode
+from gpudash.model.wire import decode as decode_host
+from tests.e2e.far_ssh import calls, install
+from tests.e2e.run import GPUDASH
+from tests.fakenvml.build import environment
+from tests.waiting import LIMIT_SECONDS
+
+FREE = ("--for", "0.1s", "--share", "--max-util", "100")
+"""For the stand-in, whose GPUs all compute."""
+
+
+class Far:
+    """gpudash on a machine whose ssh leads to hosts with the stand-in."""
+
+    def __init__(self, library: Path, folder: Path) -> None:
+        self.folder = folder
+        found = install(folder)
+        nothing = {"GPUDASH_CONFIG": str(folder / "config.toml"), "SLURM_JOB_NODELIST": ""}
+        self.environment = {**environment(library, DEVICES=2), **found, **nothing}
+
+    def __call__(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*GPUDASH, *words],
+            env={**self.environment, **environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+        )
+
+    def once(self, *words: str) -> FleetSnapshot:
+        return decode(self(*words, "--once", "--json").stdout.encode())
+
+
+@pytest.fixture
+def far(fakenvml: Path, tmp_path: Path) -> Far:
+    return Far(fakenvml, tmp_path)
+
+
+def test_every_host_is_shown_also_those_that_fail(far: Far) -> None:
+    snapshot = far.once("--host", "gpu[1-2],down", "--host", "denied")
+    assert {host.name: host.state for host in snapshot.hosts} == {
+        "gpu1": "ok",
+        "gpu2": "ok",
+        "down": "down",
+        "denied": "auth",
+    }
+    assert [len(host.devices) for host in snapshot.hosts if host.state == "ok"] == [2, 2]
+    text = far("--host", "gpu1,down", "--once").stdout
+    assert "1 of 2 hosts answer, 2 GPUs" in text
+    assert "down: DOWN: ssh: connect to host down port 22: Connection refused" in text
+
+
+def test_no_word_of_a_user_is_in_what_the_far_end_is_told_to_run(far: Far) -> None:
+    far("--host", "gpu1,gpu2", "--once", "--where", "user:$(reboot)")
+    assert {host for host, _ in calls(far.folder)} == {"gpu1", "gpu2"}
+    assert not [command for _, command in calls(far.folder) if "reboot" in command]
+    refused = far("--host", "gpu1,-oProxyCommand=x", "--once")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("gpudash: invalid host ")
+
+
+def test_one_host_has_the_local_commands(far: Far) -> None:
+    snapshot = decode_host(far("--host", "gpu1", "--once", "--json").stdout.encode())
+    assert len(snapshot.devices) == 2
+    assert far("--host", "gpu1", "-L").stdout.count("GPU ") == 2
+    table = far("--host", "gpu1", "--once", "--gpu", "0").stdout
+    assert "1 GPU" in table
+    failed = far("--host", "denied", "--once")
+    assert (failed.returncode, failed.stdout) == (255, "")
+    assert failed.stderr == "gpudash: eve@denied: Permission denied (publickey).\n"
+
+
+def test_a_recording_carries_many_hosts(far: Far) -> None:
+    file = str(far.folder / "many.jsonl.zst")
+    recorded = far("record", "--host", "gpu1,gpu2", "--duration", "6s", "--interval", "0.5", file)
+    assert recorded.returncode == 0
+    snapshot = far.once("--replay", file)
+    assert [host.name for host in snapshot.hosts] == ["gpu1", "gpu2"]
+    assert "hosts answer" in far("--once", "--replay", file).stdout
+    lines = far("--json", "--replay", file).stdout.splitlines()
+    assert all(decode(line.encode()).hosts for line in lines)
+    assert far.once("--replay", file, "--where", "host:gpu2").hosts[0].name == "gpu2"
+    refused = far("--once", "--replay", file, "--gpu", "0")
+    assert refused.stderr == "gpudash: --gpu does not go with a recording of many hosts\n"
+
+
+def test_pick_names_hosts_and_gpus(far: Far) -> None:
+    run = far("pick", "--host", "gpu1,gpu2,down", "-n", "2", *FREE)
+    assert [line.split()[0] for line in run.stdout.splitlines()] == ["gpu1", "gpu2"]
+    assert all(len(line.split()[1].split(",")) == 2 for line in run.stdout.splitlines())
+    assert "gpudash: down: ssh: connect to host down" in run.stderr
+    none = far("pick", "--host", "gpu1", "-n", "9", "--for", "0.1s")
+    assert (none.returncode, none.stdout) == (75, "")
+    assert far("pick", "--host", "gpu1", "--gpu", "0").returncode == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="lock files of leases must belong to root")
+def test_run_takes_the_lease_there_with_the_words_as_they_are(far: Far) -> None:
+    locks = far.folder / "locks"
+    locks.mkdir()
+    for device in decode_host(far("--once", "--json").stdout.encode()).devices:
+        (locks / str(device.uuid)).touch(0o666)
+    where = {"GPUDASH_LOCK_DIR": str(locks)}
+    words = ["a b", "$HOME;'\"", "*", "", "--host"]
+    command = ["python3", "-c", "import sys, os; print(sys.argv[1:], os.environ['GPUDASH_LEASE'])"]
+    run = far("run", "--host", "gpu1", *FREE, "--", *command, *words, **where)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith(f"{words} GPU-")
+    failing = far("run", "--host", "gpu1,gpu2", *FREE, "--", "sh", "-c", "exit 75", **where)
+    assert failing.returncode == 1
+    assert failing.stderr.count("running on") == 1
+
+
+def test_a_simulated_fleet_is_printed_in_every_form() -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [*GPUDASH, "--demo=fleet-64x8", "--no-config", "--once", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+
+    snapshot = decode(run("--json").stdout.encode())
+    assert len(snapshot.hosts) == 64
+    assert {finding.level for finding in snapshot.findings} >= {"critical", "warn"}
+    gpus = list(csv.DictReader(io.StringIO(run("--format", "csv").stdout)))
+    assert len(gpus) == sum(len(host.devices) for host in snapshot.hosts)
+    assert len(run("--format", "csv-hosts").stdout.splitlines()) == 65
+    users = list(csv.DictReader(io.StringIO(run("--format", "csv-users").stdout)))
+    assert {row["name"] for row in users} == {user.name for user in snapshot.users}
+    assert run("--fail-on", "critical").returncode == 1
+    held = decode(run("--json", "--where", "state:held").stdout.encode())
+    assert {gpu.status for host in held.hosts for gpu in host.devices} == {"held idle"}
+    assert run("--where", "foo:1").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--demo=fleet", "--gpu", "0"], "--gpu does not go with the screen of many hosts"),
+        (["--demo=fleet", "--once", "--user", "a"], "--user does not go with --once of many hosts"),
+        (["--where", "held"], "--where does not go with "),
+        (["--demo=fleet-0", "--once"], "--demo 'fleet-0': expected fleet or fleet-HOSTSxGPUS"),
+        (["--prometheus", "--once"], "--prometheus needs a URL, here, in GPUDASH_PROMETHEUS"),
+        (["--prometheus", "ftp://x", "--once"], "--prometheus 'ftp://x': expected a URL"),
+        (["--demo=fleet", "--once", "--format", "gpustat"], "--format 'gpustat' of many hosts"),
+    ],
+)
+def test_options_without_effect_are_refused(far: Far, words: list[str], error: str) -> None:
+    run = far(*words)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith(f"gpudash: {error}")
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_a_source_that_fails_has_a_status_of_its_own(far: Far) -> None:
+    words = ["--prometheus", "http://eve:secret@127.0.0.1:1", "--once"]
+    run = far(*words)
+    assert run.returncode == 69
+    assert "secret" not in run.stdout + run.stderr
+    variable = {"GPUDASH_PROMETHEUS": "http://127.0.0.1:1"}
+    assert far("--once", **variable).returncode == 69
+    # What is about this host stays about this host.
+    assert far("-L", **variable).stdout.count("GPU ") == 2
+
+
+def test_the_stream_ends_with_its_reader_and_leaves_no_ssh(far: Far) -> None:
+    stream = subprocess.Popen(
+        [*GPUDASH, "--json", "--host", "gpu1,gpu2", "--interval", "0.5"],
+        env=far.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert stream.stdout is not None
+    assert decode(stream.stdout.readline().rstrip(b"\n")).hosts
+    stream.stdout.close()
+    assert stream.wait(LIMIT_SECONDS) == 141
+
+
+def test_the_schema_has_both_documents() -> None:
+    run = subprocess.run([*GPUDASH, "--json-schema"], capture_output=True, timeout=LIMIT_SECONDS)
+    schema = json.loads(run.stdout)
+    assert schema["anyOf"] == [{"$ref": "#/$defs/Snapshot"}, {"$ref": "#/$defs/FleetSnapshot"}]
+    assert {"FleetHost", "Device", "FleetDevice"} <= set(schema["$defs"])
