@@ -5,12 +5,13 @@ What is shown of a feed: a snapshot, how it is filtered, ordered and painted, an
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
+
+from zstandard import ZstdCompressor, ZstdDecompressor
 
 from gpudash.fleet.columns import (
     GPU_COLUMNS,
@@ -99,7 +100,7 @@ class FleetHistory:
 
     def push(self, snapshot: FleetSnapshot, line: bytes) -> None:
         """Add a snapshot and its line, and drop the oldest where there are too many."""
-        packed = zlib.compress(line, 1)
+        packed = ZstdCompressor(level=1).compress(line)
         self._kept.append(_Past(snapshot.taken_at, packed))
         self._bytes += len(packed)
         while len(self._kept) > _MAX_HISTORY or self._bytes > _MAX_HISTORY_BYTES:
@@ -112,7 +113,7 @@ class FleetHistory:
 
     def at(self, index: int) -> FleetSnapshot:
         """Return one by its position in `times`."""
-        return decode(zlib.decompress(self._kept[index].packed))
+        return decode(ZstdDecompressor().decompress(self._kept[index].packed))
 
 
 class FleetModel:
