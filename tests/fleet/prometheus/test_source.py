@@ -10,9 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from gpudash.fleet.collector import merge
 from gpudash.fleet.prometheus.client import Endpoint
 from gpudash.fleet.prometheus.source import PrometheusSource
+from gpudash.fleet.reduce import Reducer
 from gpudash.fleet.source import Reading, Source
 from gpudash.model.fleet import (
     ChartRequest,
@@ -268,6 +271,27 @@ def test_a_job_of_minutes_was_not_idle_for_an_hour(whole: Reading) -> None:
     (fresh,) = devices_of(whole, old, old.gpus[1])
     assert fresh.idle_seconds is not None
     assert fresh.idle_seconds <= FRESH_SECONDS
+
+
+def test_the_words_for_it_follow(whole: Reading) -> None:
+    words = {
+        "busy": "busy",
+        "free": "free",
+        "held-idle": "held idle",
+        "allocated-unused": "held idle",
+        "fresh-job": "held idle",
+        "lost": "LOST",
+    }
+    reduced = replace(whole, hosts=Reducer().reduce(merge([whole])).hosts)
+    for host in FLEET:
+        for gpu in host.gpus:
+            if not (host.is_down or host.is_frozen or gpu.mig):
+                (device,) = devices_of(reduced, host, gpu)
+                assert (host.name, gpu.index, device.status) == (
+                    host.name,
+                    gpu.index,
+                    words[gpu.does],
+                )
 
 
 def test_a_document_of_it_survives_the_wire(whole: Reading) -> None:
