@@ -108,6 +108,8 @@ def fleet_line(sums: Totals, theme: Theme, cells: int) -> Line:
 
 def _amounts(sums: Totals, theme: Theme) -> list[list[Text]]:
     """Return utilization, power and the hottest, each time in fewer words."""
+    if sums.utilization is None and sums.power_mw is None and sums.temperature is None:
+        return []
     strong, base, dim = theme.strong, theme.base, theme.dim
     mean = percent(sums.utilization)
     power, limit, hottest = (

@@ -153,6 +153,8 @@ class FleetModel:
         self.findings: list[FleetFinding] = []
         self.everything: Totals = self.totals
         """Of all hosts, whatever the filter."""
+        self._summed = EMPTY
+        """The snapshot that these are of."""
         self.cursor: HostKey | None = None
         """The host under the cursor on the map."""
         self.hosts = Ranking(HOST_COLUMNS, lambda row: host_key(row.host), "state")
@@ -269,10 +271,15 @@ class FleetModel:
         self.snapshot = snapshot
         self.revision += 1
         self._filled.clear()
-        self.rows = ordered(host_rows(snapshot, self._fits))
-        self.totals = self.everything = totals(self.rows)
-        if self._fits is not None:
-            self.everything = totals(host_rows(snapshot))
+        if self._fits is None:
+            self.rows = ordered(host_rows(snapshot))
+            self.totals = self.everything = totals(self.rows)
+        else:
+            self.rows = ordered(host_rows(snapshot, self._fits))
+            self.totals = totals(self.rows)
+            if self._summed is not snapshot:
+                self.everything = totals(host_rows(snapshot))
+        self._summed = snapshot
         shown = {row.host.name for row in self.rows}
         self.findings = [
             each for each in snapshot.findings if not each.hosts or shown.intersection(each.hosts)
