@@ -153,11 +153,20 @@ class _Merger:
                 self.hosts[index] = self._combined(self.hosts[index], host)
 
     def annotate(self, hosts: Iterable[FleetHost]) -> None:
-        """Fill in what a scheduler knows of hosts that are there."""
+        """Fill in what a scheduler knows of hosts that are there, and whose their GPUs are."""
         for host in hosts:
+            given = {device.index: device for device in host.devices}
             for index in self._by_name.get(short(host.name), ()):
-                if self.hosts[index].name in (host.name, short(host.name)):
-                    self.hosts[index] = filled(self.hosts[index], host)
+                known = self.hosts[index]
+                if short(known.name) != short(host.name):
+                    continue
+                devices = tuple(
+                    _device(device, given[device.index])
+                    if device.index in given and device.parent_uuid is None
+                    else device
+                    for device in known.devices
+                )
+                self.hosts[index] = replace(filled(known, host), devices=devices)
 
     def _append(self, host: FleetHost) -> None:
         taken = self._by_name.setdefault(short(host.name), [])

@@ -67,7 +67,8 @@ def sources(survey: Survey) -> Iterator[FleetFinding]:
             )
             yield finding(
                 "source-failed",
-                "critical" if source.state == "failed" else "warn",
+                # Hosts are not known from Slurm, only more about them.
+                "critical" if source.state == "failed" and source.kind != "slurm" else "warn",
                 f"{source.kind} {source.name} fails: {source.message or 'no answer'}; {shown}",
                 "See whether it answers and whether its address and credentials are right.",
                 held_seconds=source.age_seconds,

@@ -1,0 +1,181 @@
+"""What Slurm prints about jobs and nodes; the answers are those of Slurm 22.05."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudash.fleet.collector import merge
+from gpudash.fleet.slurm import SlurmSource, parse
+from gpudash.fleet.source import Reading
+from gpudash.model.fleet import FleetDevice, FleetHost, FleetRequest, FleetSource
+from gpudash.model.text import SafeText
+from tests.waiting import until
+
+QUEUE = (
+    b"1|1|games|(null)|gpu|RUNNING|1:02|2-00:00:00|gpu[01-02]|train-llm",
+    b"2|2|news|phys|gpu|RUNNING|1-00:00:01|8:00:00|gpu03|notebook",
+    b"5|3_1|mail|(null)|gpu|RUNNING|0:01|UNLIMITED|gpu03|sweep",
+)
+_REST = b"Account=(null) QOS=(null) JobState=RUNNING Reason=None NumNodes=1 TRES=cpu=2,node=2"
+JOBS = (
+    b"JobId=1 JobName=train-llm UserId=games(5) GroupId=root(0) " + _REST + b" JOB_GRES=gpu:h100:16"
+    b"   Nodes=gpu[01-02] CPU_IDs=0 Mem=0 GRES=gpu:h100:8(IDX:0-7) MinCPUsNode=1 Command=(null)",
+    b"JobId=2 JobName=notebook UserId=news(9) GroupId=root(0) " + _REST + b" JOB_GRES=gpu:h100:2"
+    b"   Nodes=gpu03 CPU_IDs=0-3 Mem=0 GRES=gpu:h100:2(IDX:0-1) MinCPUsNode=4",
+    b"JobId=5 ArrayJobId=3 ArrayTaskId=1 JobName=sweep UserId=mail(8) GroupId=root(0) " + _REST
+    + b" JOB_GRES=gpu:h100:1   Nodes=gpu03 CPU_IDs=4 Mem=0 GRES=gpu:h100:1(IDX:2) MinCPUsNode=1",
+    b"JobId=9 JobName=waiting UserId=nobody(65534) JobState=PENDING Reason=Resources NodeList=",
+)  # fmt: skip
+NODES = (
+    *(
+        b"NodeName=gpu0%d Arch=x86_64 CoresPerSocket=16 Gres=gpu:h100:8(S:0-1) NodeAddr=127.0.0.1 "
+        b"OS=Linux 6.1 #1 SMP State=MIXED ThreadsPerCore=1 Partitions=gpu,debug BootTime=x" % number
+        for number in (1, 2, 3)
+    ),
+    b"NodeName=gpu04 Arch=x86_64 Gres=gpu:h100:8 State=IDLE+DRAIN Partitions=gpu  CfgTRES=cpu=32 "
+    b"Reason=XID 79 on GPU 5, ticket 4711 [root@2026-11-23T03:07:24]",
+    b"NodeName=cpu01 Arch=x86_64 Gres=(null) State=IDLE Partitions=cpu ",
+)
+
+
+def test_jobs_have_their_gpus() -> None:
+    _, jobs = parse(QUEUE, JOBS, NODES)
+    found = {job.id: job for job in jobs}
+    assert set(found) == {"1", "2", "3_1"}
+    large = found["1"]
+    assert (large.user, large.devices, large.hosts) == ("games", 16, ("gpu01", "gpu02"))
+    assert (large.elapsed_seconds, large.limit_seconds) == (62.0, 172800.0)
+    assert (found["2"].account, found["2"].elapsed_seconds) == ("phys", 86401.0)
+    assert found["3_1"].limit_seconds is None
+
+
+def test_gpus_have_their_jobs() -> None:
+    hosts = {host.name: host for host in parse(QUEUE, JOBS, NODES)[0]}
+    assert set(hosts) == {"gpu01", "gpu02", "gpu03", "gpu04"}
+    given = [(each.index, each.job, each.users) for each in hosts["gpu03"].devices]
+    assert given == [(0, "2", ("news",)), (1, "2", ("news",)), (2, "3_1", ("mail",))]
+    assert [each.index for each in hosts["gpu01"].devices] == list(range(8))
+    assert (hosts["gpu01"].group, hosts["gpu01"].expected_devices) == ("gpu", 8)
+
+
+def test_drained_node_has_its_reason() -> None:
+    hosts = {host.name: host for host in parse(QUEUE, JOBS, NODES)[0]}
+    assert hosts["gpu04"].drain_reason == "XID 79 on GPU 5, ticket 4711"
+    assert hosts["gpu01"].drain_reason is None
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [(b"DOWN*", "DOWN"), (b"IDLE+MAINT", "MAINT"), (b"MIXED+DRAIN", "DRAIN"), (b"ALLOCATED", None)],
+)
+def test_closed_node_without_a_reason_has_its_state(state: bytes, reason: str | None) -> None:
+    line = b"NodeName=a Gres=gpu:2,shard:4 State=" + state + b" Partitions=x"
+    ((host,), _) = parse((), (), (line,))
+    assert (host.drain_reason, host.expected_devices) == (reason, 2)
+
+
+def test_instances_are_not_taken_for_gpus() -> None:
+    node = b"NodeName=gpu03 Gres=gpu:1g.10gb:7 State=IDLE Partitions=gpu "
+    ((host,), jobs) = parse(QUEUE, JOBS, (node,))[0][:1], parse(QUEUE, JOBS, (node,))[1]
+    assert (host.expected_devices, host.devices) == (None, ())
+    assert "2" in {job.id for job in jobs}
+
+
+def test_name_of_a_job_is_nothing_but_a_name() -> None:
+    name = b"x|root UserId=root(0)   Nodes=gpu01 CPU_IDs=0 Mem=0 GRES=gpu:8(IDX:0-7)"
+    queue = (*QUEUE, b"7|7|eve|(null)|gpu|RUNNING|0:01|1:00|gpu04|" + name)
+    jobs = (*JOBS, b"JobId=7 JobName=" + name + b" UserId=eve(1) JobState=RUNNING")
+    hosts, found = parse(queue, jobs, NODES)
+    assert {job.user for job in found} == {"games", "news", "mail"}
+    assert {each.job for host in hosts if host.name == "gpu01" for each in host.devices} == {"1"}
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"\xff\xfe", b"JobId=1", b"NodeName=", b"JobId=1 JobName=x   Nodes=[ CPU_IDs=0 "
+    b"Mem=0 GRES=gpu:1(IDX:9-1,-,99999999999)", b"|||||||||", b"x|1|a|b|c|d|e|f|@all|n"]
+)  # fmt: skip
+def test_odd_line_costs_no_other(line: bytes) -> None:
+    odd = (line,)
+    assert parse((*odd, *QUEUE), (*odd, *JOBS), (*odd, *NODES)) == parse(QUEUE, JOBS, NODES)
+
+
+@given(st.lists(st.binary(max_size=80), max_size=4))
+def test_any_output_is_read(lines: list[bytes]) -> None:
+    assert isinstance(parse(lines, lines, lines), tuple)
+
+
+def test_collector_adds_jobs_to_gpus() -> None:
+    hosts, jobs = parse(QUEUE, JOBS, NODES)
+    ours = tuple(
+        FleetHost(
+            name=SafeText(f"gpu03{domain}"),
+            cluster=SafeText(domain or "-"),
+            devices=(FleetDevice(index=0), FleetDevice(index=5)),
+        )
+        for domain in ("", ".lab")
+    )
+    ssh = Reading(report=FleetSource(kind="ssh", name=SafeText("a")), hosts=ours)
+    slurm = Reading(report=FleetSource(kind="slurm", name=SafeText("b")), hosts=hosts, jobs=jobs)
+    merged = merge([ssh, slurm])
+    for host in merged.hosts:
+        assert [(each.job, each.users) for each in host.devices] == [("2", ("news",)), (None, ())]
+        assert (host.expected_devices, host.group) == (8, "gpu")
+    assert len(merged.hosts) == 2
+
+
+def commands(program: str) -> dict[str, list[str]]:
+    return {name: [sys.executable, "-c", program] for name in ("queue", "jobs", "nodes")}
+
+
+def worked(source: SlurmSource) -> Reading:
+    def is_done() -> bool:
+        source.advance()
+        return source.read().report.state != "starting"
+
+    until(is_done)
+    reading = source.read()
+    source.close()
+    return reading
+
+
+def test_asks_slurm() -> None:
+    printed = {"queue": QUEUE, "jobs": JOBS, "nodes": NODES}
+    script = "import sys; sys.stdout.buffer.write({!r})"
+    source = SlurmSource(
+        {
+            name: [sys.executable, "-c", script.format(b"\n".join(lines) + b"\n")]
+            for name, lines in printed.items()
+        }
+    )
+    reading = worked(source)
+    assert (reading.report.state, reading.report.kind) == ("ok", "slurm")
+    assert len(reading.hosts) == 4
+    assert len(reading.jobs) == 3
+
+
+def test_says_why_slurm_does_not_answer() -> None:
+    program = "import sys; sys.exit('slurm_load_jobs error: Unable to contact slurm controller')"
+    reading = worked(SlurmSource(commands(program)))
+    assert reading.report.state == "failed"
+    assert "Unable to contact slurm controller" in str(reading.report.message)
+
+
+def test_slurm_that_hangs_is_left_behind() -> None:
+    source = SlurmSource(commands("import time; time.sleep(600)"), deadline=0.2)
+    assert "no answer" in str(worked(source).report.message)
+
+
+def test_missing_command_is_a_failure() -> None:
+    source = SlurmSource({"queue": ["/nonexistent/squeue"], "jobs": [], "nodes": []})
+    assert "cannot be started" in str(worked(source).report.message)
+
+
+def test_nothing_is_known_of_the_past() -> None:
+    source = SlurmSource(commands(""))
+    source.ask(FleetRequest(at=datetime(2026, 1, 1, tzinfo=timezone.utc)))
+    assert worked(source).hosts == ()
