@@ -122,6 +122,11 @@ def _sources(options: argparse.Namespace, known: FleetSettings) -> Iterator[Sour
 
         urls = _urls(",".join(options.scrape).split(","), _SCRAPED, (), "--scrape")
         yield ScrapeSource([_endpoint(url, known) for url in urls])
+    if options.demo is None:
+        from gpudash.fleet.slurm import SlurmSource, is_here
+
+        if is_here():
+            yield SlurmSource()
 
 
 def _ssh(options: argparse.Namespace, known: FleetSettings) -> Source:

@@ -73,6 +73,7 @@ def has_answer(readings: Iterable[Reading]) -> bool:
         reading.report.state == "failed"
         or any(host.state != "connecting" for host in reading.hosts)
         for reading in readings
+        if reading.report.kind != _ANNOTATES
     )
 
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.fleet.source import Reading
-from gpudash.model.errors import UsageError
 from gpudash.model.fleet import (
     ChartRequest,
     FleetChart,
@@ -29,9 +28,7 @@ from gpudash.model.fleet import (
     FleetRequest,
     FleetSource,
 )
-from gpudash.model.text import SafeText, clean
-
-MAX_DEVICES = 1 << 17
+from gpudash.model.text import SafeText
 
 _BLOCK, _RACK = 8, 16
 _SLOT = 6 * 3600.0
@@ -81,18 +78,6 @@ class _Work(NamedTuple):
 
 
 _NONE = _Work(None, "free", 0.0, 0.0)
-
-
-def parse_size(text: str) -> tuple[int, int]:
-    """Return hosts and GPUs a host of `fleet`, `fleet-64` or `fleet-64x8`; raises UsageError."""
-    hosts, _, gpus = text.removeprefix("fleet").removeprefix("-").partition("x")
-    if text == "fleet":
-        return 1000, 8
-    if text.startswith("fleet-") and hosts.isdecimal() and (gpus or "8").isdecimal():
-        size = int(hosts[:9]), int(gpus[:9] or 8)
-        if 0 < size[0] * size[1] <= MAX_DEVICES:
-            return size
-    raise UsageError(f"invalid --demo={clean(text, 40)!r}: expected fleet or fleet-HOSTSxGPUS")
 
 
 class DemoSource:

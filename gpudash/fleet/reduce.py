@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpudash.fleet.collector import short
 from gpudash.fleet.health import Rules
 from gpudash.fleet.health.survey import Spot, Survey
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetUser
@@ -240,8 +241,13 @@ class _User:
 
 
 def _jobs(survey: Survey) -> tuple[FleetJob, ...]:
-    """Return all jobs with what their GPUs do, also those that only devices name."""
-    jobs = [_job(job, survey.by_job.get(job.id, ())) for job in survey.jobs.values()]
+    """Return the jobs of these hosts with what their GPUs do, also those that only devices name."""
+    names = {name for host in survey.snapshot.hosts for name in (host.name, short(host.name))}
+    jobs = [
+        _job(job, survey.by_job.get(job.id, ()))
+        for job in survey.jobs.values()
+        if job.id in survey.by_job or not job.hosts or not names.isdisjoint(job.hosts)
+    ]
     for name, spots in survey.by_job.items():
         if name not in survey.jobs:
             users = {user for spot in spots for user in spot.device.users}

@@ -6,8 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from gpudash.fleet.demo import DemoSource, parse_size
-from gpudash.model.errors import UsageError
+from gpudash.fleet.demo import DemoSource
 from gpudash.model.fleet import ChartRequest, FleetRequest, FleetSnapshot, decode, encode
 
 NOW = 1_800_000_000.0
@@ -76,19 +75,6 @@ def test_draws_charts(request_: ChartRequest, lines: int) -> None:
     source.ask(FleetRequest(charts=(request_,)))
     (chart,) = source.read().charts
     assert [len(line.values) for line in chart.lines] == [5] * lines
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("fleet", (1000, 8)), ("fleet-64", (64, 8)), ("fleet-3x2", (3, 2))]
-)
-def test_size(text: str, size: tuple[int, int]) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["fleet-", "fleet-0x8", "fleet-1x2x3", "fleet-99999999", "flot"])
-def test_refuses_an_impossible_size(text: str) -> None:
-    with pytest.raises(UsageError, match="fleet-HOSTSxGPUS"):
-        parse_size(text)
 
 
 @pytest.mark.parametrize(("hosts", "gpus"), [(1, 1), (2, 2), (17, 4), (70, 16)])

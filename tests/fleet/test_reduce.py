@@ -158,3 +158,10 @@ def test_job_that_only_devices_name_is_listed() -> None:
         "bob",
         1,
     )
+
+
+def test_jobs_of_other_hosts_are_left_out() -> None:
+    jobs = [
+        FleetJob(id=SafeText(name), hosts=(SafeText(name),), devices=8) for name in ("gpu01", "x")
+    ]
+    assert [job.id for job in Reducer().reduce(snapshot(gpu(), jobs=jobs)).jobs] == ["gpu01"]

@@ -27,7 +27,7 @@ def silent_hosts(survey: Survey) -> Iterator[FleetFinding]:
         sentence = f"{first.name} {words.sentence}"
         if len(hosts) > 1:
             names = listed([host.name for host in hosts], "hosts")
-            sentence = f"{len(hosts)} hosts: each {words.sentence}: {names}"
+            sentence = f"Each of {len(hosts)} hosts {words.sentence}: {names}"
         if len(hosts) == 1 and first.message:
             sentence += f": {first.message}"
         ages = [host.age_seconds for host in hosts if host.age_seconds is not None]
@@ -61,7 +61,8 @@ _ADVICE: Mapping[HostState, str] = {
 def sources(survey: Survey) -> Iterator[FleetFinding]:
     """Sources that fail, or answer in part."""
     for source in survey.snapshot.sources:
-        if source.state in ("failed", "stale"):
+        # By ssh each host has a state of its own.
+        if source.state in ("failed", "stale") and source.kind != "ssh":
             shown = (
                 "nothing of it is known" if source.state == "failed" else "its last answer is shown"
             )

@@ -150,6 +150,11 @@ def test_finds_sources_that_fail_or_answer_in_part() -> None:
     assert "store c is gone" in found["source-partial"].sentence
 
 
+def test_source_whose_hosts_have_states_is_no_finding_of_its_own() -> None:
+    ssh = FleetSource(kind="ssh", name=SafeText("a"), state="failed")
+    assert set(rules_of(fleet(host("a", state="down"), sources=(ssh,)))) == {"host-down"}
+
+
 def test_knows_how_long_a_finding_has_held() -> None:
     reducer = Reducer()
     lost = host("a", gpu(0, state="lost"))
