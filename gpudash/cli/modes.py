@@ -58,6 +58,11 @@ def is_fleet(options: Namespace) -> bool:
     return is_named or (options.where is not None and options.replay is not None)
 
 
+def _prints_fleet_once(options: Namespace) -> bool:
+    is_asked = options.once or options.format is not None
+    return is_fleet(options) and (is_asked or (options.json is None and not terminal.is_terminal()))
+
+
 def find(options: Namespace) -> Mode:
     """Return the mode that the options select."""
     return next(mode for mode in MODES if mode.is_selected(options))
@@ -157,7 +162,7 @@ MODES = (
     ),
     Mode(
         "--once of many hosts",
-        lambda options: is_fleet(options) and (options.once or options.format is not None),
+        _prints_fleet_once,
         _FLEET | {"once", "json", "format", "fail_on", "timeout", "filename", "replay", "at"},
         _fleet_once,
     ),

@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from textual.app import SuspendNotSupported
+
 from gpudash.feed.protocol import RemoteHost
 from gpudash.model.errors import GpudashError
 from gpudash.tui.actions.processes import NONE_SELECTED
@@ -52,6 +54,9 @@ def kill_there(
         with app.suspend():
             print(f"gpudash: {host.name}", flush=True)
             status = call(command)
+    except SuspendNotSupported:
+        app.show_message("this terminal cannot be lent to ssh: nothing was sent")
+        return
     except (OSError, GpudashError) as error:
         app.show_message(f"ssh {host.name}: {error}; nothing was sent")
         return

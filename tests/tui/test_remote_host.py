@@ -1,0 +1,89 @@
+"""The screen of another host: nothing of it reaches processes of this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from gpudash.feed.protocol import RemoteHost
+from gpudash.tui.app import GpudashApp
+from gpudash.tui.dialogs.kill import KillScreen
+from gpudash.tui.keymap import OVERVIEW_KEYS
+from tests.factories import make_process, make_snapshot
+from tests.tui.stage import HandFeed, screen_lines
+
+SIGNALLING = [key.keys.split(",")[0] for key in OVERVIEW_KEYS if key.signals]
+
+
+class Elsewhere:
+    """A feed of a host `lab7` on which a process has the PID of one of this host."""
+
+    def __init__(self, start_ticks: int | None = 303585) -> None:
+        self.asked: list[Sequence[str]] = []
+        self.feed = HandFeed()
+        self.feed.remote = RemoteHost("lab7", self._run)
+        self.app = GpudashApp(self.feed)
+        self.child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        process = make_process(pid=self.child.pid, start_ticks=start_ticks)
+        self.snapshot = make_snapshot(1, processes=(process,))
+
+    def _run(self, words: Sequence[str]) -> list[str]:
+        self.asked.append(words)
+        return ["/nonexistent/ssh"]
+
+    def end(self) -> None:
+        self.child.kill()
+        self.child.wait()
+
+
+@pytest.mark.parametrize("view", ["", "enter"])
+@pytest.mark.parametrize("key", SIGNALLING)
+async def test_a_key_that_signals_asks_only_the_other_host(view: str, key: str) -> None:
+    there = Elsewhere()
+    try:
+        async with there.app.run_test(size=(100, 24)) as pilot:
+            there.feed.give(there.snapshot)
+            await pilot.press(*filter(None, [view]), key)
+            await pilot.pause()
+            [words] = there.asked
+            assert words[:2] == ["kill", "-s"]
+            assert words[3:] == [f"{there.child.pid}:303585"]
+            # No question of ours, behind which a local signal would be.
+            assert not isinstance(there.app.screen, KillScreen)
+            await pilot.press("y", "enter")
+            await pilot.pause()
+        assert there.child.poll() is None
+        os.kill(there.child.pid, 0)
+    finally:
+        there.end()
+
+
+async def test_a_process_whose_start_is_unknown_is_not_named() -> None:
+    there = Elsewhere(start_ticks=None)
+    try:
+        async with there.app.run_test(size=(100, 24)) as pilot:
+            there.feed.give(there.snapshot)
+            await pilot.press("K")
+            await pilot.pause()
+            assert there.asked == []
+            assert "does not report when a process started" in screen_lines(there.app)[-1]
+    finally:
+        there.end()
+
+
+async def test_the_proc_of_this_host_is_not_read_for_another() -> None:
+    there = Elsewhere()
+    try:
+        async with there.app.run_test(size=(100, 40)) as pilot:
+            there.feed.give(there.snapshot)
+            await pilot.press("enter")
+            await pilot.pause()
+            text = "\n".join(screen_lines(there.app))
+            assert "this is lab7" in text
+            assert "time.sleep" not in text
+    finally:
+        there.end()
