@@ -218,7 +218,7 @@ def _read_terms(path: str) -> Iterator[str]:
                     for name in _expand_brackets(term.lstrip("!")):
                         check_host(name)
             except UsageError as error:
-                raise UsageError(f"{clean(path, _SHOWN)}:{number}: {error}") from None
+                raise UsageError(f"{clean(path)}:{number}: {error}") from None
             yield term
 
 

@@ -148,9 +148,9 @@ def ending(status: int | None, errors: Sequence[str], *, had_answer: bool) -> En
     error = errors[-1] if errors else ""
     if not had_answer:
         for state, words in _REASONS:
-            for line in errors:
+            for line in reversed(errors):
                 if any(word in line.lower() for word in words):
-                    return Ending(state, line)
+                    return Ending(state, _HOST_KEY if state == "host-key" else line)
     if status == _NOT_FOUND:
         return Ending("no-gpudash", error or "neither gpudash nor nvidia-smi was found there")
     if status in _NO_GPUS:
@@ -167,9 +167,12 @@ def _describe(status: int | None) -> str:
         return "the connection was closed"
     if status < 0:
         return f"ssh was ended by signal {-status}"
+    if status == _SSH_FAILED:
+        return "the connection was lost"
     return "the connection ended" if status == 0 else f"exit status {status}"
 
 
+_HOST_KEY = "host key unknown or changed: ssh there once by hand and compare it"
 _NOT_FOUND, _SSH_FAILED = 127, 255
 _NO_GPUS = frozenset({*range(3, 31), 999 % 256}) - {ExitStatus.USAGE}
 """How gpudash ends that NVML refused: with NVML's return value."""

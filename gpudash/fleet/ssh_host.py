@@ -296,6 +296,6 @@ def jump_of(config: Sequence[bytes]) -> SafeText | None:
     """Return what a host is reached through by the answer of `ssh -G`, None if directly."""
     for line in config:
         name, _, value = line.partition(b" ")
-        if name in (b"proxyjump", b"proxycommand") and value.strip() != b"none":
+        if name in (b"proxyjump", b"proxycommand") and value.strip() not in (b"", b"none"):
             return clean_bytes(value, NAME_BYTES)
     return None

@@ -25,7 +25,6 @@ from gpudash.fleet.ssh_host import Clock, Limits, SshHost, boot_clock, jump_of, 
 from gpudash.model.fleet import FleetRequest, FleetSource, SourceState
 from gpudash.model.text import clean
 
-_ANSWERING = frozenset({"ok", "no-gpus"})
 _SWEPT_DOCUMENTS = 2
 """Rates are those between two samples."""
 _BLOCKED_SECONDS = 0.1
@@ -144,7 +143,7 @@ class SshSource:
     def read(self) -> Reading:
         """Return what is known now; never waits."""
         hosts = tuple([host.read() for host in self._hosts])
-        answering = sum(1 for host in hosts if host.state in _ANSWERING)
+        answering = sum(1 for host in self._hosts if host.state == "ok")
         ages = [host.age_seconds for host in hosts if host.age_seconds is not None]
         state: SourceState = "ok"
         if not answering:

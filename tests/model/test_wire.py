@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpudash.model import snapshot as vocabulary
+from gpudash.model import wire
 from gpudash.model.errors import WireError
 from gpudash.model.snapshot import EMPTY, Finding, Holder, LeftOut, Process, Snapshot
-from gpudash.model.text import LIMIT, clean
+from gpudash.model.text import LIMIT, SafeText, clean
 from gpudash.model.units import Unit
 from gpudash.model.wire import MAX_BYTES, decode, encode, json_schema, pretty
 from gpudash.output import table
@@ -45,6 +46,27 @@ def test_document_is_one_line_of_plain_json(snapshot: Snapshot) -> None:
     assert b"\n" not in line
     assert decode(line) == snapshot
     assert json.loads(pretty(line)) == json.loads(line)
+
+
+@given(snapshots())
+def test_compact_document_is_shorter_and_leaves_the_values_of_devices(snapshot: Snapshot) -> None:
+    line = wire.encode_compact(snapshot)
+    found = decode(line)
+    assert len(line) <= len(encode(snapshot)) + 200
+    assert found.topology is None
+    assert found.host == snapshot.host
+    assert found.devices == tuple(replace(each, holders=None) for each in snapshot.devices)
+    assert [each.pid for each in found.processes] == [each.pid for each in snapshot.processes]
+
+
+def test_compact_document_has_short_command_lines_and_counts_what_it_leaves_out() -> None:
+    long = tuple(SafeText("x" * 90) for _ in range(9))
+    processes = tuple(make_process(pid=pid, command_line=long) for pid in range(2000))
+    found = decode(wire.encode_compact(make_snapshot(processes=processes)))
+    assert found.left_out is not None
+    assert found.left_out.processes == 2000 - len(found.processes) > 0
+    limit = wire.COMPACT_COMMAND_BYTES
+    assert all(len("".join(each.command_line or ())) <= limit for each in found.processes)
 
 
 def test_absent_values_are_written_as_null() -> None:

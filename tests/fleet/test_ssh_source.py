@@ -1,0 +1,324 @@
+"""Many hosts over a real ssh to a real sshd: what is known of each, and what it costs the others."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime, timezone
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gpudash.fleet.names import expand
+from gpudash.fleet.source import Reading
+from gpudash.fleet.ssh_host import Limits
+from gpudash.fleet.ssh_source import Pacing, SshSource
+from gpudash.model import wire
+from gpudash.model.fleet import FleetHost
+from tests.factories import make_device, make_process, make_snapshot
+from tests.fleet.rig.sshd import SshRig, needs_sshd, refusing_port, running_sshd, silent_port
+from tests.waiting import LIMIT_SECONDS, until
+
+pytestmark = [pytest.mark.e2e, needs_sshd]
+
+QUICK = Limits(stale=0.5, hung=1.5, retry=0.2, max_retry=1.0)
+PATIENT = Limits(stale=60.0, hung=600.0, retry=0.2, max_retry=1.0)
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshRig]:
+    with running_sshd(tmp_path_factory.mktemp("sshd")) as rig:
+        line = wire.encode_compact(make_snapshot(processes=(make_process(),)))
+        (rig.home / "document").write_bytes(line + b"\n")
+        # What is printed must have gone when the reader has.
+        rig.program("gpudash", f"while cat {rig.home}/document; do sleep 0.1; done\n")
+        yield rig
+
+
+def pump(source: SshSource, wanted: Callable[[Reading], bool]) -> Reading:
+    """Drive a source until its reading is as wanted."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while not wanted(reading := source.read()):
+        assert time.monotonic() < deadline, reading
+        poll = select.poll()
+        for descriptor in source.descriptors():
+            poll.register(descriptor, select.POLLIN)
+        poll.poll(min(source.due_in(), 1.0) * 1000)
+        source.advance()
+    return reading
+
+
+def open_source(rig: SshRig, *names: str, limits: Limits = PATIENT, **more: object) -> SshSource:
+    options = {"config": str(rig.config), "interval": 0.1, "limits": limits, **more}
+    return SshSource(dict.fromkeys(names), **options)  # type: ignore[arg-type]
+
+
+def of(reading: Reading, name: str) -> FleetHost:
+    (found,) = (host for host in reading.hosts if host.name == name)
+    return found
+
+
+def are(state: str, *names: str) -> Callable[[Reading], bool]:
+    return lambda reading: all(of(reading, name).state == state for name in names)
+
+
+def test_bad_hosts_are_named_by_what_is_wrong_and_leave_the_others_alone(sshd: SshRig) -> None:
+    with silent_port() as silent, refusing_port() as refusing:
+        bad = {
+            sshd.host("hang", None, f"Port {silent}"): ("down", "banner exchange"),
+            sshd.host("refused", None, f"Port {refusing}"): ("down", "refused"),
+            sshd.host("unknown", None, "HostName no-such-host.invalid"): ("down", "resolve"),
+            sshd.host("badkey", None, "HostKeyAlias rig-changed"): ("host-key", "by hand"),
+            sshd.host("newkey", None, "HostKeyAlias rig-new"): ("host-key", "by hand"),
+            sshd.host("noauth", None, "PubkeyAuthentication no"): ("auth", "denied"),
+            sshd.host("garbage", "yes 'not json {' | head -100"): ("garbled", "not json {"),
+            sshd.host(
+                "denied", "echo 'Access denied by pam_slurm_adopt: no active jobs' >&2; exit 255"
+            ): ("no-access", "pam_slurm_adopt"),
+            sshd.host("bare", "exit 127"): ("no-gpudash", "nvidia-smi"),
+            sshd.host("nodriver", "echo 'gpudash: the driver is not loaded' >&2; exit 9"): (
+                "no-gpus",
+                "the driver is not loaded",
+            ),
+        }
+        good = [sshd.host(f"good{index}") for index in range(4)]
+        with closing(open_source(sshd, *bad, *good)) as source:
+            first = pump(source, are("ok", *good))
+            assert all(of(first, name).devices[0].users == ("alice",) for name in good)
+            last = pump(
+                source,
+                lambda reading: all(
+                    of(reading, name).state == expected[0] for name, expected in bad.items()
+                ),
+            )
+            for name, expected in bad.items():
+                assert expected[1] in (of(last, name).message or ""), name
+            assert last.report.answering_hosts == 4
+            assert last.report.expected_hosts == len(bad) + 4
+
+
+def test_refused_logins_are_not_repeated_unless_asked_for(sshd: SshRig) -> None:
+    sshd.host("locked", "echo x >>$HOME/tries; echo 'Permission denied (publickey).' >&2; exit 255")
+    sshd.host("beside")
+    tries = sshd.home / "tries"
+    with closing(open_source(sshd, "locked", "beside")) as source:
+        pump(source, are("auth", "locked"))
+        pump(source, are("ok", "beside"))
+        assert source._waiting == []
+        assert tries.read_text() == "x\n"
+        source.retry()
+        pump(source, lambda _: tries.read_text() == "x\nx\n")
+
+
+def test_a_killed_remote_is_lost_as_last_known_and_comes_back(sshd: SshRig) -> None:
+    sshd.host("killed")
+    with closing(open_source(sshd, "killed", limits=Limits(retry=1.0))) as source:
+        pump(source, are("ok", "killed"))
+        for child in psutil.Process(sshd.pid("killed")).children(recursive=True):
+            child.kill()
+        os.kill(sshd.pid("killed"), signal.SIGKILL)
+        lost = of(pump(source, are("lost-contact", "killed")), "killed")
+        assert lost.devices[0].memory_total_bytes == make_device().memory_total_bytes
+        assert lost.age_seconds is not None
+        again = of(pump(source, are("ok", "killed")), "killed")
+        assert again.age_seconds is not None
+
+
+def test_a_connection_that_is_cut_comes_back(sshd: SshRig) -> None:
+    sshd.host("cut")
+    with closing(open_source(sshd, "cut")) as source:
+        pump(source, are("ok", "cut"))
+        psutil.Process(sshd.pid("cut")).parent().kill()  # type: ignore[union-attr]
+        pump(source, are("lost-contact", "cut"))
+        pump(source, are("ok", "cut"))
+
+
+def test_a_silent_host_is_stale_then_lost_then_asked_again(sshd: SshRig) -> None:
+    sshd.host("stalled", f"echo hello; cat {sshd.home}/document; exec sleep 600")
+    with closing(open_source(sshd, "stalled", limits=QUICK)) as source:
+        pump(source, are("ok", "stalled"))
+        stale = of(pump(source, are("stale", "stalled")), "stalled")
+        assert stale.age_seconds is not None
+        assert stale.age_seconds >= QUICK.stale
+        lost = of(pump(source, are("lost-contact", "stalled")), "stalled")
+        assert "no answer for" in (lost.message or "")
+        pump(source, are("ok", "stalled"))
+
+
+def test_a_banner_is_skipped(sshd: SshRig) -> None:
+    sshd.host(
+        "banner",
+        'echo Welcome; echo \'{"this is": "not it"}\'; echo; echo motd >&2\nexec gpudash\n',
+    )
+    with closing(open_source(sshd, "banner")) as source:
+        pump(source, are("ok", "banner"))
+
+
+def test_hosts_that_flood_cost_bounded_memory_and_delay_nobody(sshd: SshRig) -> None:
+    flooding = {
+        sshd.host("endless-line", "exec tr '\\0' x </dev/zero"): "MiB",
+        sshd.host("garbage-for-ever", "exec yes garbage"): "garbage",
+        sshd.host("bad-documents", "exec yes '{\"schema\":7,'"): "unreadable document",
+    }
+    sshd.host("endless-errors", f"cat {sshd.home}/document; exec yes error >&2")
+    sshd.host("endless-documents", f"while :; do cat {sshd.home}/document; done")
+    sshd.host("quiet")
+    before = psutil.Process().memory_info().rss
+    names = (*flooding, "endless-errors", "endless-documents", "quiet")
+    with closing(open_source(sshd, *names, limits=Limits(retry=60.0))) as source:
+        last = pump(
+            source,
+            lambda reading: (
+                are("garbled", *flooding)(reading)
+                and are("ok", "quiet", "endless-documents")(reading)
+            ),
+        )
+        for name, words in flooding.items():
+            assert words in (of(last, name).message or ""), name
+        assert of(last, "endless-errors").devices
+        assert psutil.Process().memory_info().rss - before < 200 << 20
+
+
+def test_a_host_that_lies_about_its_name_and_the_date_is_known_by_ours(sshd: SshRig) -> None:
+    snapshot = make_snapshot()
+    future = datetime(9000, 1, 1, tzinfo=timezone.utc)
+    lie = wire.encode(type(snapshot)(host=snapshot.host, devices=snapshot.devices, taken_at=future))
+    (sshd.home / "lie").write_bytes(lie + b"\n")
+    sshd.host("liar", f"while cat {sshd.home}/lie; do sleep 0.1; done")
+    with closing(open_source(sshd, "liar")) as source:
+        found = of(pump(source, are("ok", "liar")), "liar")
+        assert found.age_seconds is not None
+        assert 0 <= found.age_seconds < LIMIT_SECONDS
+
+
+def test_a_host_without_gpudash_is_read_by_nvidia_smi(sshd: SshRig) -> None:
+    folder = sshd.home / "smi"
+    folder.mkdir()
+    smi = folder / "nvidia-smi"
+    smi.write_text(
+        "#!/bin/sh\n"
+        'case $* in *compute-apps*) echo "GPU-1, $PPID, 512";;\n'
+        "*) echo 'index, uuid, name, utilization.gpu [%], memory.total [MiB], memory.used [MiB]'\n"
+        "echo '0, GPU-1, NVIDIA A100, 33, 81920, [N/A]';; esac\n"
+    )
+    smi.chmod(0o755)
+    sshd.host("bare-smi", f'PATH={folder}:/usr/bin:/bin; exec sh -c "$SSH_ORIGINAL_COMMAND"')
+    with closing(open_source(sshd, "bare-smi")) as source:
+        found = of(pump(source, are("ok", "bare-smi")), "bare-smi")
+    (device,) = found.devices
+    assert (device.status, device.gpu_utilization_percent) == ("busy", 33)
+    assert device.memory_total_bytes == 80 << 30
+    assert device.memory_used_bytes is None
+    assert device.users
+
+
+def test_more_hosts_than_can_be_streamed_are_swept(sshd: SshRig) -> None:
+    names = [sshd.host(f"swept{index}") for index in range(3)]
+    pacing = Pacing(streams=2, swept=2, sweep_seconds=0.5)
+    with closing(open_source(sshd, *names, pacing=pacing)) as source:
+        pump(source, are("ok", *names))
+        seen: dict[str, set[float]] = {name: set() for name in names}
+
+        def both_rounds(reading: Reading) -> bool:
+            assert len(source._running) <= 2
+            for host in source._hosts:
+                if host.received_at is not None:
+                    seen[host.name].add(host.started_at)
+            return all(len(times) >= 2 for times in seen.values())
+
+        pump(source, both_rounds)
+
+
+@pytest.fixture
+def held_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An ssh that never answers: a line for each that was started."""
+    log = tmp_path / "started"
+    log.touch()
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        f'#!/bin/sh\ncase "$*" in *-G*) echo "proxyjump $JUMP";; *) echo x >>{log}; exec sleep 600;; '
+        "esac\n"
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return log
+
+
+@pytest.mark.parametrize(("jump", "count"), [("none", 8), ("bastion", 4)])
+def test_handshakes_at_once_are_few_and_fewer_through_a_jump_host(
+    held_ssh: Path, monkeypatch: pytest.MonkeyPatch, jump: str, count: int
+) -> None:
+    monkeypatch.setenv("JUMP", jump)
+    pacing = Pacing(handshake_seconds=3600.0)
+    with closing(SshSource(expand(["gpu[01-20]"]), limits=PATIENT, pacing=pacing)) as source:
+        pump(source, lambda _: len(held_ssh.read_text()) == 2 * count and not source._lookups)
+        for _ in range(20):
+            source.advance()
+        assert len(source._running) == count
+
+
+def test_a_silent_handshake_does_not_hold_others_up_for_long(
+    held_ssh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUMP", "none")
+    pacing = Pacing(handshake_seconds=0.05)
+    with closing(SshSource(expand(["gpu[01-20]"]), limits=PATIENT, pacing=pacing)) as source:
+        pump(source, lambda _: len(source._running) == 20)
+
+
+def test_closing_leaves_no_ssh_behind(sshd: SshRig) -> None:
+    names = [sshd.host(f"closed{index}") for index in range(4)]
+    source = open_source(sshd, *names)
+    pump(source, are("ok", *names))
+    children = psutil.Process().children(recursive=True)
+    assert sum("ssh" in child.name() for child in children) >= 4
+    source.close(10.0)
+    until(lambda: not any(child.is_running() and "ssh" == child.name() for child in children))
+
+
+_OWNER = """
+import sys
+from tests.fleet.test_ssh_source import are, pump
+from gpudash.fleet.ssh_source import SshSource
+source = SshSource(dict.fromkeys(sys.argv[2:]), config=sys.argv[1])
+pump(source, are("ok", *sys.argv[2:]))
+print("ready", flush=True)
+pump(source, lambda _: False)
+"""
+
+
+def test_ssh_dies_with_its_owner(sshd: SshRig) -> None:
+    names = [sshd.host(f"orphan{index}") for index in range(2)]
+    command = [sys.executable, "-c", _OWNER, str(sshd.config), *names]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"ready\n"
+        children = [each for each in psutil.Process(owner.pid).children() if each.name() == "ssh"]
+        owner.kill()
+    assert len(children) == 2
+    until(lambda: not any(child.is_running() for child in children))
+
+
+def test_reads_the_real_gpudash_at_the_far_end(sshd: SshRig, fakenvml: Path) -> None:
+    root = Path(__file__).parents[2]
+    settings = " ".join(f"{key}={value}" for key, value in fake_environment(fakenvml).items())
+    sshd.host(
+        "real",
+        f"export {settings} PYTHONPATH={root}\n"
+        f'exec {sys.executable} -c "from gpudash.cli import main; main()" --json --compact\n',
+    )
+    with closing(open_source(sshd, "real")) as source:
+        found = of(pump(source, are("ok", "real")), "real")
+    assert len(found.devices) == 2
+    assert all(device.memory_total_bytes for device in found.devices)
+
+
+def fake_environment(library: Path) -> dict[str, str]:
+    return {"LD_LIBRARY_PATH": str(library), "FAKENVML_DEVICES": "2"}
