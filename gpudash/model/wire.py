@@ -26,6 +26,8 @@ _NOTE_BYTES = 512
 """More than the counts of what was left out take."""
 COMPACT_COMMAND_BYTES = 200
 """Of a command line in a compact document, which is read at the other end of a link."""
+NOT_COMPACT = ("holder_pids", "supported_clocks", "accounted_processes", "nvlinks")
+"""Fields of a device that are as long as all others together."""
 _COMPACT_COUNT = 1024
 _SOURCE = "document"
 
@@ -71,10 +73,11 @@ def encode(snapshot: Snapshot) -> bytes:
 def encode_compact(snapshot: Snapshot) -> bytes:
     """Return a snapshot as a short line for a slow link, which `decode` reads as well.
 
-    Without topology, holders and what is None; command lines take `COMPACT_COMMAND_BYTES` at most,
-    and of processes and findings there are `_COMPACT_COUNT` each.
+    Without topology, holders, long lists of devices and what is None; command lines take
+    `COMPACT_COMMAND_BYTES` at most, and of processes and findings there are `_COMPACT_COUNT` each.
     """
-    devices = tuple([replace(device, holders=None) for device in snapshot.devices])
+    without = dict.fromkeys(NOT_COMPACT)
+    devices = tuple([replace(device, **without) for device in snapshot.devices])
     processes = tuple(
         [
             replace(process, command_line=bound_all(process.command_line, COMPACT_COMMAND_BYTES))
@@ -91,20 +94,21 @@ def encode_compact(snapshot: Snapshot) -> bytes:
     short = replace(
         snapshot,
         topology=None,
+        holders=(),
         devices=devices,
         processes=processes,
         findings=findings,
         left_out=snapshot.left_out if left_out == LeftOut() else left_out,
     )
-    return _encoder.encode(_without_none(msgspec.to_builtins(short, builtin_types=(datetime,))))
+    document = msgspec.to_builtins(short, builtin_types=(datetime,))
+    document["host"] = _without_none(document["host"])
+    document["devices"] = [_without_none(device) for device in document["devices"]]
+    document["processes"] = [_without_none(process) for process in document["processes"]]
+    return _encoder.encode(document)
 
 
-def _without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
-    if isinstance(value, (list, tuple)):
-        return [_without_none(item) for item in value]
-    return value
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _shortened(snapshot: Snapshot, excess: int) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Many hosts over a real ssh to a real sshd: what is known of each, and what it costs the others."""
+"""Many hosts over a real ssh to a real sshd: what is known of each, and what it costs others."""
 
 from __future__ import annotations
 
@@ -243,8 +243,8 @@ def held_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log.touch()
     ssh = tmp_path / "ssh"
     ssh.write_text(
-        f'#!/bin/sh\ncase "$*" in *-G*) echo "proxyjump $JUMP";; *) echo x >>{log}; exec sleep 600;; '
-        "esac\n"
+        f'#!/bin/sh\ncase "$*" in *-G*) echo "proxyjump $JUMP";; '
+        f"*) echo x >>{log}; exec sleep 600;; esac\n"
     )
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -280,7 +280,7 @@ def test_closing_leaves_no_ssh_behind(sshd: SshRig) -> None:
     children = psutil.Process().children(recursive=True)
     assert sum("ssh" in child.name() for child in children) >= 4
     source.close(10.0)
-    until(lambda: not any(child.is_running() and "ssh" == child.name() for child in children))
+    until(lambda: not any(child.is_running() and child.name() == "ssh" for child in children))
 
 
 _OWNER = """
@@ -308,7 +308,7 @@ def test_ssh_dies_with_its_owner(sshd: SshRig) -> None:
 
 def test_reads_the_real_gpudash_at_the_far_end(sshd: SshRig, fakenvml: Path) -> None:
     root = Path(__file__).parents[2]
-    settings = " ".join(f"{key}={value}" for key, value in fake_environment(fakenvml).items())
+    settings = f"LD_LIBRARY_PATH={fakenvml.parent} FAKENVML_DEVICES=2"
     sshd.host(
         "real",
         f"export {settings} PYTHONPATH={root}\n"
@@ -318,7 +318,3 @@ def test_reads_the_real_gpudash_at_the_far_end(sshd: SshRig, fakenvml: Path) -> 
         found = of(pump(source, are("ok", "real")), "real")
     assert len(found.devices) == 2
     assert all(device.memory_total_bytes for device in found.devices)
-
-
-def fake_environment(library: Path) -> dict[str, str]:
-    return {"LD_LIBRARY_PATH": str(library), "FAKENVML_DEVICES": "2"}

@@ -83,7 +83,7 @@ class SshRig:
         self._blocks: list[str] = []
 
     def host(self, name: str, script: str | None = None, *lines: str) -> str:
-        """Declare an alias: its script, else the command that it is sent, and lines of ssh_config."""
+        """Declare an alias: its script, else what it is sent, and more lines of ssh_config."""
         if script is not None:
             (self.home / name).write_text(script)
         block = "".join(f"  {line}\n" for line in (f"SetEnv RIG_HOST={name}", *lines))
@@ -111,21 +111,27 @@ def running_sshd(folder: Path) -> Iterator[SshRig]:
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     rig = SshRig(folder)
-    while True:
-        rig.port = _free_port()
-        command = [SSHD, "-D", "-e", "-p", str(rig.port), "-f", str(folder / "sshd_config")]
-        with (folder / "sshd.log").open("w") as log:
-            server = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL)
-        until(lambda: server.poll() is not None or _is_listening(rig.port))
-        if server.poll() is None:
-            break
-        text = (folder / "sshd.log").read_text()
-        assert "Address already in use" in text, text
+    while (server := _start(rig, SSHD)) is None:
+        pass
     try:
         yield rig
     finally:
         server.kill()
         server.wait()
+
+
+def _start(rig: SshRig, sshd: str) -> subprocess.Popen[bytes] | None:
+    """Start the server on some free port; None if somebody else has taken that meanwhile."""
+    rig.port = _free_port()
+    command = [sshd, "-D", "-e", "-p", str(rig.port), "-f", str(rig.folder / "sshd_config")]
+    with (rig.folder / "sshd.log").open("w") as log:
+        server = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL)
+    until(lambda: server.poll() is not None or _is_listening(rig.port))
+    if server.poll() is None:
+        return server
+    text = (rig.folder / "sshd.log").read_text()
+    assert "Address already in use" in text, text
+    return None
 
 
 def _free_port() -> int:
