@@ -178,6 +178,7 @@ def test_hosts_that_flood_cost_bounded_memory_and_delay_nobody(sshd: SshRig) -> 
             lambda reading: (
                 are("garbled", *flooding)(reading)
                 and are("ok", "quiet", "endless-documents")(reading)
+                and bool(of(reading, "endless-errors").devices)
             ),
         )
         for name, words in flooding.items():
