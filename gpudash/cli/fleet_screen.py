@@ -23,7 +23,7 @@ from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
     from gpudash.model.fleet import FleetHost
-    from gpudash.tui.fleet.app import FleetFeed
+    from gpudash.tui.fleet.feed import FleetFeed
     from gpudash.tui.fleet.model import FleetModel
     from gpudash.tui.preferences import Preferences
 

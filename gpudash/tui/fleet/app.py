@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.events import Click, Resize
@@ -27,6 +27,7 @@ from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer, has_room_beside
 from gpudash.tui.fleet.cluster import ClusterPage
+from gpudash.tui.fleet.feed import FleetFeed
 from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment, narrow
 from gpudash.tui.fleet.findings import FindingsPage
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
@@ -53,60 +54,6 @@ _WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
 _OF_MAP = frozenset({"paint", "aside"})
 _OF_CHART = frozenset({"zoom", "metric"})
 _OF_TABLES = frozenset({"choose_sort", "sort", "reverse"})
-
-
-class Collector(Protocol):
-    """A collector that takes requests."""
-
-    def ask(self, request: bytes) -> None:
-        """Send it a line, which replaces the last."""
-
-
-class FleetFeed(Protocol):
-    """Snapshots of many hosts, from a collector or a recording."""
-
-    @property
-    def latest(self) -> FleetSnapshot | None:
-        """The last snapshot that arrived."""
-
-    @property
-    def latest_line(self) -> bytes:
-        """The line that it was decoded from."""
-
-    @property
-    def error(self) -> str | None:
-        """Why there are no more, or what was wrong with the last; None if all is well."""
-
-    @property
-    def exit_status(self) -> int | None:
-        """Status of the last collector that ended, negative for a signal; None if all is well."""
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two snapshots."""
-
-    @property
-    def state(self) -> FeedState:
-        """Whether snapshots arrive."""
-
-    @property
-    def age(self) -> float:
-        """Seconds since the last snapshot arrived, or since the start if none did."""
-
-    @property
-    def collector(self) -> Collector | None:
-        """What can be asked for other instants and charts, None for a recording."""
-
-    def attach(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        on_snapshots: Callable[[Sequence[Received[FleetSnapshot]], bool], None],
-        on_change: Callable[[], None],
-    ) -> None:
-        """Deliver snapshots on this loop, and report changes of anything else by `on_change`."""
-
-    def stop(self) -> None:
-        """Deliver nothing more."""
 
 
 class Body(Wheel, Lines):
