@@ -132,7 +132,9 @@ def listed(names: Sequence[str], what: str) -> str:
     """Return some names: `alice, bob and 3 more users`."""
     shown = ", ".join(names[:_SHOWN])
     more = len(names) - _SHOWN
-    return shown if more <= 0 else f"{shown} and {more} more {what}"
+    if more <= 0:
+        return shown
+    return f"{shown} and {more} more {what.removesuffix('s') if more == 1 else what}"
 
 
 def count(number_of: int, noun: str) -> str:
