@@ -121,8 +121,6 @@ def test_a_killed_remote_is_lost_as_last_known_and_comes_back(sshd: SshRig) -> N
     sshd.host("killed")
     with closing(open_source(sshd, "killed", limits=Limits(retry=1.0))) as source:
         pump(source, are("ok", "killed"))
-        for child in psutil.Process(sshd.pid("killed")).children(recursive=True):
-            child.kill()
         os.kill(sshd.pid("killed"), signal.SIGKILL)
         lost = of(pump(source, are("lost-contact", "killed")), "killed")
         assert lost.devices[0].memory_total_bytes == make_device().memory_total_bytes
@@ -183,7 +181,6 @@ def test_hosts_that_flood_cost_bounded_memory_and_delay_nobody(sshd: SshRig) -> 
         )
         for name, words in flooding.items():
             assert words in (of(last, name).message or ""), name
-        assert of(last, "endless-errors").devices
         assert psutil.Process().memory_info().rss - before < 200 << 20
 
 
