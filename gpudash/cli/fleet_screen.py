@@ -134,13 +134,11 @@ def _enter(
     Where ssh does not lead there, the GPUs that are known of it are shown, and why.
     """
     from gpudash.tui.app import GpudashApp
-    from gpudash.tui.fleet.model import host_key
 
     try:
         feed = remote.open_feed(options, host.name, chosen.current.interval)
     except UsageError as error:
-        model.open("gpus", host_key(host))
-        model.message = str(error)
+        _explain(model, host, str(error))
         return 0
     feed.start()
     try:
@@ -151,7 +149,17 @@ def _enter(
     finally:
         feed.stop()
     if app.failure is not None:
-        model.open("gpus", host_key(host))
-        model.message = f"{host.name}: {app.failure.removeprefix('gpudash: ')}"
+        _explain(model, host, f"{host.name}: {app.failure.removeprefix('gpudash: ')}")
         return 0
     return app.return_code or 0
+
+
+def _explain(model: FleetModel, host: FleetHost, message: str) -> None:
+    """Let the next screen begin with what is known of a host, and why it has none itself."""
+    from gpudash.tui.fleet.model import host_key
+    from gpudash.tui.status import StatusMessage
+
+    # The timer of the last one was that of an app which has ended.
+    model.status_message = StatusMessage()
+    model.open("gpus", host_key(host))
+    model.message = message

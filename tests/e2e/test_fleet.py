@@ -15,8 +15,11 @@ from gpudash.model.fleet import FleetSnapshot, decode
 from gpudash.model.wire import decode as decode_host
 from tests.e2e.far_ssh import calls, install
 from tests.e2e.run import GPUDASH
+from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.waiting import LIMIT_SECONDS
+
+pytestmark = pytest.mark.e2e
 
 FREE = ("--for", "0.1s", "--share", "--max-util", "100")
 """For the stand-in, whose GPUs all compute."""
@@ -147,7 +150,7 @@ def test_a_simulated_fleet_is_printed_in_every_form() -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--demo=fleet", "--gpu", "0"], "--gpu does not go with the screen of many hosts"),
+        (["--demo=fleet", "--gpu", "0"], "--gpu does not go with --once of many hosts"),
         (["--demo=fleet", "--once", "--user", "a"], "--user does not go with --once of many hosts"),
         (["--where", "held"], "--where does not go with "),
         (["--demo=fleet-0", "--once"], "--demo 'fleet-0': expected fleet or fleet-HOSTSxGPUS"),
@@ -193,3 +196,42 @@ def test_the_schema_has_both_documents() -> None:
     schema = json.loads(run.stdout)
     assert schema["anyOf"] == [{"$ref": "#/$defs/Snapshot"}, {"$ref": "#/$defs/FleetSnapshot"}]
     assert {"FleetHost", "Device", "FleetDevice"} <= set(schema["$defs"])
+
+
+def test_a_host_is_entered_and_left_again(far: Far) -> None:
+    argv = [*GPUDASH, "--no-config", "--host", "gpu1,gpu2,down"]
+    with Terminal(argv, env=far.environment, columns=100, rows=30) as terminal:
+        terminal.wait_for("2 of 3 hosts")
+        terminal.send("2")
+        terminal.wait_for("HOST ")
+        terminal.wait_for("DOWN")
+        terminal.send("down", "enter")
+        terminal.wait_for("COMMAND")
+        terminal.send("q")
+        terminal.wait_for("2 of 3 hosts")
+        terminal.send("enter")
+        terminal.wait_for("COMMAND")
+        terminal.send("escape")
+        terminal.wait_for("2 of 3 hosts")
+        terminal.send("q")
+        assert terminal.wait_exit() == 0
+
+
+def test_where_ssh_does_not_lead_the_known_gpus_are_shown_with_the_reason(far: Far) -> None:
+    argv = [*GPUDASH, "--no-config", "--host", "gpu1,denied"]
+    with Terminal(argv, env=far.environment, columns=100, rows=30) as terminal:
+        terminal.wait_for("1 of 2 hosts")
+        terminal.send("2")
+        terminal.wait_for("AUTH")
+        terminal.send("enter")
+        terminal.wait_for("denied: eve@denied: Permission denied (publickey).")
+        terminal.send("q")
+        assert terminal.wait_exit() == 0
+
+
+def test_one_host_has_the_local_screen(far: Far) -> None:
+    argv = [*GPUDASH, "--no-config", "--host", "gpu1"]
+    with Terminal(argv, env=far.environment, columns=100, rows=30) as terminal:
+        terminal.wait_for("COMMAND")
+        terminal.send("q")
+        assert terminal.wait_exit() == 0

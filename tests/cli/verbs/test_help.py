@@ -15,7 +15,7 @@ from gpudash.cli import verbs
 from gpudash.cli.verbs.help import TOPICS
 from gpudash.config.settings import FleetSettings, declared
 from gpudash.fleet.where import TERMS as OF_GPUS
-from gpudash.model import wire
+from gpudash.model import fleet, wire
 from gpudash.model.errors import MEANINGS
 from gpudash.model.state import STATES
 from gpudash.output.queries import QUERIES
@@ -59,7 +59,7 @@ def test_every_topic_has_what_the_code_declares() -> None:
         for file in Path(gpudash.__file__).parent.rglob("*.py")
         for name in re.findall(r"\bGPUDASH_[A-Z_]+", file.read_text())
     } - BETWEEN_OUR_PROCESSES
-    definitions = wire.json_schema()["$defs"].values()
+    definitions = (wire.json_schema()["$defs"] | fleet.json_schema()["$defs"]).values()
     assert terms("fields") == {name for each in definitions for name in each["properties"]}
 
 
