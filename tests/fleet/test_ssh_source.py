@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -121,7 +120,10 @@ def test_a_killed_remote_is_lost_as_last_known_and_comes_back(sshd: SshRig) -> N
     sshd.host("killed")
     with closing(open_source(sshd, "killed", limits=Limits(retry=1.0))) as source:
         pump(source, are("ok", "killed"))
-        os.kill(sshd.pid("killed"), signal.SIGKILL)
+        shell = psutil.Process(sshd.pid("killed"))
+        for process in (*shell.children(recursive=True), shell):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         lost = of(pump(source, are("lost-contact", "killed")), "killed")
         assert lost.devices[0].memory_total_bytes == make_device().memory_total_bytes
         assert lost.age_seconds is not None
