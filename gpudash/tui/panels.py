@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from gpudash.analysis.usage import no_processes_text
 from gpudash.model.snapshot import EMPTY
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.devices import Upper
+from gpudash.tui.draw.devices import Overview, Upper
 from gpudash.tui.draw.header import footer, header
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.processes import ProcessTable
@@ -49,11 +49,9 @@ class DashboardPanels:
         self.process_table = ProcessTable()
         self.process_table.choose(columns)
         self._dashboard = dashboard
-        upper = Upper(dashboard.history)
         self._draw_header = Memo(header)
         self._draw_footer = Memo(footer)
-        # With a new sample, whose rows may be the same, the charts are others.
-        self._draw_upper = Memo(lambda _revision, *rows, **how: upper.lines(*rows, **how))
+        self._draw_upper = Memo(Upper(dashboard.history).lines)
 
     def draw(self) -> Panels:
         """Return everything."""
@@ -63,7 +61,7 @@ class DashboardPanels:
             return Panels(top, [], [], bottom)
         theme, devices = dashboard.value_theme, dashboard.devices
         unread = theme._replace(absent=theme.glyphs.ellipsis)
-        upper = self._draw_upper(
+        view = Overview(
             dashboard.revision,
             dashboard.snapshot.host,
             devices.rows,
@@ -71,11 +69,11 @@ class DashboardPanels:
             unread if dashboard.snapshot.brief else theme,
             dashboard.cells,
             dashboard.layout,
-            first=devices.first,
-            cursor=devices.highlighted,
-            moment=dashboard.playhead.view_time,
-            hidden=dashboard.hidden,
-            metric=dashboard.metric,
+            devices.first,
+            devices.highlighted,
+            dashboard.playhead.view_time,
+            dashboard.hidden,
+            dashboard.metric,
         )
         processes = self.process_table.lines(
             dashboard.listing,
@@ -86,7 +84,7 @@ class DashboardPanels:
             empty_text=lambda: no_processes_text(dashboard.snapshot),
             focused=not devices.focused,
         )
-        return Panels(top, upper, processes, bottom)
+        return Panels(top, self._draw_upper(view), processes, bottom)
 
     def footer(self) -> list[Line]:
         """Return the keys, or a message, which may take more than a line."""

@@ -65,6 +65,8 @@ _HARMLESS = re.compile(
 """Matches modes, questions and titles: what changes no cell."""
 _REPLY_SECONDS = 1.0
 """How long after a question its answer may come, which else the shell would get."""
+_MAX_WAITING = 256
+"""Keys that wait to be carried out; what is typed beyond them is dropped, as a terminal does."""
 _ORDER_SECONDS = 0.1
 """How long a screen that closes is waited for: it may never report that it is done with a key."""
 
@@ -402,7 +404,8 @@ class TerminalApp(App[int]):
     async def on_event(self, event: Event) -> None:
         """Put a key in line, and what is pasted; all else goes its way."""
         if isinstance(event, (Key, Paste)) and not event.is_forwarded:
-            self._waiting_input.append(event)
+            if len(self._waiting_input) < _MAX_WAITING:
+                self._waiting_input.append(event)
             if self._deliverer is None or self._deliverer.done():
                 self._deliverer = asyncio.get_running_loop().create_task(self._deliver())
             return

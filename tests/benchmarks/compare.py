@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 from tests.benchmarks import collector, oneshot
@@ -78,10 +79,31 @@ def compare_screen(setting: Setting, report: Report) -> None:
 def compare_large(setting: Setting, report: Report) -> None:
     """The same on a host of 64 GPUs and 500 processes, in a terminal of 200x60."""
     with stand_in(LARGE_HOST) as env:
+        _compare_tables("large one-shot", replace(setting, env=env), report, 0.75)
         runs = _watch("large", replace(setting, env=env, size=LARGE_HOST.size), report)
     report.ratio(runs, "cpu_s_per_min", "gpudash", "nvitop", 0.25)
     report.ratio(runs, "key_ms", "gpudash", "nvitop", 1.5)
     _bounds(runs, report, quit_ms=300, resident_mib=60, children_mib=35)
+
+
+def compare_slow(setting: Setting, report: Report) -> None:
+    """One-shots and first picture on a driver of 0.3 ms a call, 20 ms for PCIe rates."""
+    latency = {"FAKENVML_LATENCY_US": "300", "FAKENVML_PCIE_MS": "20"}
+    slow = replace(setting, env={**setting.env, **latency})
+    _compare_tables("slow one-shot", slow, report, 1.0)
+    runs = _watch("slow", slow, report)
+    report.ratio(runs, "first_frame_ms", "gpudash", "nvitop", 1.0)
+
+
+def compare_views(setting: Setting, report: Report) -> None:
+    """Bytes that open and close each view and each dialog."""
+    from tests.benchmarks import views
+
+    runs = views.measure(setting.env, setting.size)
+    report.table("views", runs)
+    for metric in ("open_bytes", "close_bytes"):
+        name, most = max(((name, run[0][metric]) for name, run in runs.items()), key=itemgetter(1))
+        report.bound(f"{metric}: {name}", most, 10_000, "bytes")
 
 
 def compare_link(setting: Setting, report: Report) -> None:
@@ -99,6 +121,19 @@ def compare_link(setting: Setting, report: Report) -> None:
     report.table("link", runs)
     # The clock leaves out up to a second, and the next picture comes in a second.
     _bounds(runs, report, oldest_s=2.5, help_ms=1000)
+
+
+def _compare_tables(title: str, setting: Setting, report: Report, limit: float) -> None:
+    """Judge the wall time of what is printed once, beside nvitop's."""
+    commands = [
+        Command("nvitop", (str(setting.scripts / "nvitop"), "-1")),
+        Command("table", gpudash("--once")),
+        Command("document", gpudash("--once", "--json")),
+    ]
+    runs = oneshot.measure(commands, setting.env, setting.rounds)
+    report.table(title, runs)
+    for name in ("table", "document"):
+        report.ratio(runs, "wall_ms", name, "nvitop", limit)
 
 
 def _watch(title: str, setting: Setting, report: Report) -> dict[str, list[dict[str, float]]]:
@@ -155,7 +190,9 @@ PARTS: dict[str, Callable[[Setting, Report], None]] = {
     "memory": judge_memory,
     "screen": compare_screen,
     "large": compare_large,
+    "slow": compare_slow,
     "link": compare_link,
+    "views": compare_views,
 }
 
 

@@ -254,6 +254,24 @@ async def test_views_that_were_left_are_not_kept() -> None:
         assert counts[-1] <= counts[0]
 
 
+async def test_keys_that_come_faster_than_they_are_carried_out_are_dropped() -> None:
+    class Counting(TerminalApp):
+        handled = ""
+
+        def on_key(self, event: Key) -> None:
+            self.handled += event.key
+
+    app = Counting()
+    async with app.run_test() as pilot:
+        for _ in range(3000):
+            app.post_message(Key("x", "x"))
+        deadline = time.monotonic() + 60
+        while "y" not in app.handled:
+            assert time.monotonic() < deadline
+            await pilot.press("y")
+        assert 256 <= app.handled.index("y") < 2000
+
+
 def test_frames_that_follow_each_other_fast_wait_for_their_turn() -> None:
     now = [0.0]
     limiter = FrameLimiter(burst=3, per_second=10, clock=lambda: now[0])

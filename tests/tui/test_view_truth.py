@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ from gpudash.feed.protocol import FeedState
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
 from tests.tui.stage import CaptureDriver, HandFeed, Terminal, busy_snapshot, text_of, updated
+from tests.waiting import LIMIT_SECONDS
 
 SIZE = (120, 40)
 VIEWS = {"device": "d", "links": "m", "users": "u", "process": "enter"}
@@ -82,6 +84,11 @@ async def test_other_colours_reach_a_view_and_what_lies_below(view: str) -> None
         async with app.run_test(headless=False, size=SIZE) as pilot:
             feed.give(busy_snapshot())
             await pilot.press(VIEWS[view])
+            deadline = time.monotonic() + LIMIT_SECONDS
+            while view == "process" and not any("runs on node7" in each for each in terminal.lines):
+                # A thread looks for the process meanwhile.
+                assert time.monotonic() < deadline
+                await updated(app, pilot, terminal)
             await updated(app, pilot, terminal)
             if start == "dark":
                 await pilot.press("f2", "down", "enter")

@@ -180,7 +180,8 @@ PROCESS_COLUMNS: tuple[Column[ProcessRow], ...] = (
         header="JOB",
         text=_job,
         sort_key=_job,
-        width=22,
+        # As long as a container's in Kubernetes.
+        width=27,
         priority=6,
     ),
     Column(

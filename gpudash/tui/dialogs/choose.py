@@ -187,9 +187,8 @@ class ChooseScreen(Dialog["str | None"]):
     def fit(self, cells: int, lines: int) -> None:
         """Draw the entries for another width."""
         self._cells = min(_WIDTH, cells)
-        edges = self.size.height - lines
-        self._box.styles.width = self._cells + edges
-        self._box.styles.height = min(_HEIGHT, len(self._all) + 1, lines) + edges
+        self._box.styles.width = self._cells + self.edges
+        self._box.styles.height = min(_HEIGHT, len(self._all) + 1, lines) + self.edges
         self._fill(self._list.highlighted or 0)
 
     def on_key(self, event: Key) -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding
 from textual.events import Click, Resize
+from textual.geometry import Size
 from textual.screen import ModalScreen, ScreenResultType
 
 from gpudash.tui.theme import Theme
@@ -45,19 +46,28 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
         super().__init__()
         self.palette = theme
         """The styles of what it shows."""
+        self.edges = 2
+        """Lines, and cells, that its edge takes."""
         self.set_class(theme.is_ascii, "-ascii")
 
     def fit(self, cells: int, lines: int) -> None:
         """Fit the dialog into so much room, its edge not counted; called at every resize."""
         raise NotImplementedError
 
+    def on_mount(self) -> None:
+        """Fit the dialog before it is first drawn, or that would fill the terminal."""
+        self._fit(self.app.size)
+
     def on_resize(self, event: Resize) -> None:
         """Fit the dialog to the terminal."""
-        cells, lines = event.size
+        self._fit(event.size)
+
+    def _fit(self, size: Size) -> None:
+        cells, lines = size
         cramped = cells < self.EDGE_FROM[0] or lines < self.EDGE_FROM[1]
         self.set_class(cramped, "-cramped")
-        edges = 0 if cramped else 2
-        self.fit(max(1, cells - edges), max(1, lines - edges))
+        self.edges = 0 if cramped else 2
+        self.fit(max(1, cells - self.edges), max(1, lines - self.edges))
 
     def on_click(self, event: Click) -> None:
         """Close by a click beside the dialog."""

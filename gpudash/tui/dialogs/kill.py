@@ -259,11 +259,10 @@ class KillScreen(Dialog["Answer | None"]):
         self._body.styles.height = max(1, shown.room)
         self._hint.display = shown.hinted
         self.set_class(shown.airy, "-airy")
-        edges = self.size.height - lines
         box = self.query_one("#question")
         box.styles.padding = (int(shown.airy), 0, int(shown.airy), shown.indent)
-        box.styles.width = self._width + edges
-        box.styles.height = shown.height + edges
+        box.styles.width = self._width + self.edges
+        box.styles.height = shown.height + self.edges
         self._describe()
         self.call_after_refresh(self._drawn)
 

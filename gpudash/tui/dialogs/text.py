@@ -71,13 +71,12 @@ class TextScreen(Dialog[None]):
 
     def fit(self, cells: int, lines: int) -> None:
         """Draw the text for another width."""
-        edges = self.size.height - lines
         cells = min(2 * COLUMN, cells) if cells >= 2 * _MIN_COLUMN else min(COLUMN, cells)
         text = self.lines(cells)
         self._count = len(text)
         self._text.update(content(text))
-        self._box.styles.width = cells + edges
-        self._box.styles.height = min(self._count, lines) + edges
+        self._box.styles.width = cells + self.edges
+        self._box.styles.height = min(self._count, lines) + self.edges
         self.call_after_refresh(self._describe)
 
     def _describe(self) -> None:

@@ -294,6 +294,29 @@ def level_style(finding: Finding | FleetFinding, theme: Theme) -> Style:
     return theme.base if finding.level == "info" else theme.level(finding.level)
 
 
+class Overview(NamedTuple):
+    """What the upper part of the screen shows, and how."""
+
+    revision: int
+    """Counts the samples: with a new one, whose rows may be the same, the charts are others."""
+    host: Host
+    rows: Sequence[DeviceRow]
+    wrong: Sequence[Finding] | None
+    """None until it is known."""
+    theme: Theme
+    cells: int
+    plan: Layout
+    first: int
+    """Number of the first device in view."""
+    cursor: int | None
+    """Number of the one that is highlighted."""
+    moment: float | None
+    """The instant at which curves end, None for now."""
+    hidden: Collection[str]
+    metric: str
+    """What the charts show, empty for the usual."""
+
+
 class Upper:
     """Draws the upper part of the screen, with the past that belongs to it."""
 
@@ -301,51 +324,36 @@ class Upper:
         self._trends = Trends(history)
         self._devices = DeviceTable(self._trends)
 
-    def lines(
-        self,
-        host: Host,
-        rows: Sequence[DeviceRow],
-        wrong: Sequence[Finding] | None,
-        theme: Theme,
-        cells: int,
-        plan: Layout,
-        *,
-        first: int,
-        cursor: int | None,
-        moment: float | None,
-        hidden: Collection[str],
-        metric: str = "",
-    ) -> list[Line]:
-        """Return as many lines as the plan has for it, devices from number `first` on.
-
-        What is `wrong` is None until it is known.
-        """
-        # What has a chart below needs no curve beside it.
-        curves, blank = "sparklines" not in hidden and not plan.charts, plan.spaces
-        self._trends.show(moment)
-        lines: list[Line] = []
-        if plan.host:
-            lines.append(host_line(host, theme, cells))
-        if blank > 1 + bool(plan.charts):
+    def lines(self, view: Overview) -> list[Line]:
+        """Return as many lines as the plan has for it."""
+        plan = view.plan
+        self._trends.show(view.moment)
+        lines: list[Line] = [host_line(view.host, view.theme, view.cells)] if plan.host else []
+        if plan.spaces > 1 + bool(plan.charts):
             lines.append([])
         table = self._devices.lines(
-            rows,
-            theme,
-            cells,
+            view.rows,
+            view.theme,
+            view.cells,
             plan,
-            first=first,
-            cursor=cursor,
-            curves=curves,
+            first=view.first,
+            cursor=view.cursor,
+            # What has a chart below needs no curve beside it.
+            curves="sparklines" not in view.hidden and not plan.charts,
         )
         lines += table + [[]] * (plan.headed - len(table))
-        if plan.findings:
-            texts = worst(wrong or (), theme, cells, plan.findings)
-            if wrong is not None and not wrong and rows:
-                texts = [[Segment(" No problem found", theme.dim)]]
-            lines += texts + [[]] * (plan.findings - len(texts))
+        lines += _findings(view)
         if plan.charts:
-            devices = [row.device for row in rows]
-            size = cells, plan.charts
-            drawn = charts(host, devices, self._trends, theme, size, metric)
+            devices, size = [row.device for row in view.rows], (view.cells, plan.charts)
+            drawn = charts(view.host, devices, self._trends, view.theme, size, view.metric)
             lines += [[], *drawn, *[[]] * (plan.charts - len(drawn))]
         return lines
+
+
+def _findings(view: Overview) -> list[Line]:
+    """Return the worst findings in the lines planned for them, or that there is none."""
+    count, theme = view.plan.findings, view.theme
+    texts = worst(view.wrong or (), theme, view.cells, count) if count else []
+    if count and view.rows and view.wrong is not None and not view.wrong:
+        texts = [[Segment(" No problem found", theme.dim)]]
+    return texts + [[]] * (count - len(texts))

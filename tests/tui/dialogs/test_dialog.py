@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from textual.events import Resize
+from textual.message import Message
 
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.preferences import Preferences
@@ -64,3 +66,22 @@ async def test_keys_typed_ahead_of_a_list_are_taken_in_their_order(keys: tuple[s
         await pilot.press("colon", *keys)
         await pilot.pause()
         assert app.dashboard.playhead.paused
+
+
+@pytest.mark.parametrize("key", DIALOGS)
+async def test_dialogs_are_fitted_before_they_are_drawn(key: str) -> None:
+    widths: list[int] = []
+    feed = HandFeed()
+    app = GpudashApp(feed)
+
+    def note(message: Message) -> None:
+        if isinstance(message, Resize) and app.screen.is_modal:
+            widths.append(message.size.width)
+
+    async with app.run_test(size=(200, 40), message_hook=note) as pilot:
+        feed.give(busy_snapshot())
+        await pilot.press(key)
+        await pilot.pause()
+        (box,) = app.screen.children
+        assert widths
+        assert all(width <= box.region.width for width in widths if width != 200)
