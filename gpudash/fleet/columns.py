@@ -27,7 +27,8 @@ def kilowatts(milliwatts: int | None) -> str:
 
 
 def _count(state: State) -> Callable[[HostRow], str]:
-    return lambda row: str(row.count(state)) if row.gpus else ABSENT
+    """Return how many GPUs do that, `?` on a host of which only the past is known."""
+    return lambda row: ("?" if not row.is_known else str(row.count(state))) if row.gpus else ABSENT
 
 
 def _known(level: Callable[[HostRow], Level]) -> Callable[[HostRow], Level]:

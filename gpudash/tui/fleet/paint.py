@@ -12,7 +12,21 @@ from rich.style import Style
 
 from gpudash.fleet.summary import STATE_OF_WORD, HostRow, is_whole_and_free
 from gpudash.model.fleet import HOST_STATES, FleetDevice, HostState
-from gpudash.model.state import FREE, HELD, UNKNOWN, State
+from gpudash.model.state import (
+    ASLEEP,
+    FAILED,
+    FREE,
+    HELD,
+    HOT,
+    LEASED,
+    LOST,
+    NO_INSTANCES,
+    NOT_ANSWERING,
+    RESET_REQUIRED,
+    RESTING,
+    UNKNOWN,
+    State,
+)
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.fleet.heatmap import Cell
 from gpudash.tui.theme import Theme
@@ -30,17 +44,17 @@ _HOST_LETTERS: dict[HostState, str] = {
     "garbled": "B",
 }
 _LETTERS: dict[str, str] = {
-    "LOST": "X",
-    "NO ANSWER": "N",
-    "RESET": "R",
-    "FAILED": "F",
-    "hot": "T",
-    "held idle": "h",
-    "leased": "l",
-    "MIG empty": "m",
-    "resting": "z",
-    "asleep": "z",
-    "unknown": "?",
+    LOST.word: "X",
+    NOT_ANSWERING.word: "N",
+    RESET_REQUIRED.word: "R",
+    FAILED.word: "F",
+    HOT.word: "T",
+    HELD.word: "h",
+    LEASED.word: "l",
+    NO_INSTANCES.word: "m",
+    RESTING.word: "z",
+    ASLEEP.word: "z",
+    UNKNOWN.word: "?",
 }
 """By the words of the states; those that compute are drawn by their value."""
 _FREE, _FREE_ASCII, _MISSING = "·", ".", "M"
@@ -65,7 +79,7 @@ class Painting(NamedTuple):
 
 PAINTINGS = (
     Painting("utilization", "utilization", "height: mean"),
-    Painting("held", "held idle", "number of GPUs held idle"),
+    Painting("held", HELD.word, "number of GPUs held idle"),
     Painting("free", "free", "number of free GPUs"),
     Painting("memory", "memory", "height: in use"),
     Painting("power", "power", "height: of its limit"),
