@@ -184,7 +184,7 @@ class Device(Struct, frozen=True, kw_only=True):
     encoder_session_count: Annotated[Natural | None, _utilization(Unit.COUNT,
         "Sessions that encode video.", nvml="nvmlDeviceGetEncoderStats",
         smi="encoder.stats.sessionCount")] = None
-    encoder_frames_per_second: Annotated[Natural | None, _utilization(Unit.PER_SECOND,
+    encoder_frame_rate: Annotated[Natural | None, _utilization(Unit.PER_SECOND,
         "Frames that they encode, their mean.", nvml="nvmlDeviceGetEncoderStats",
         smi="encoder.stats.averageFps")] = None
     encoder_latency_microseconds: Annotated[Natural | None, _utilization(Unit.MICROSECOND,

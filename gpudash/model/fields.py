@@ -31,7 +31,17 @@ Amount = Annotated[float, Meta(ge=0, le=1e18)]
 Seconds = Annotated[float, Meta(ge=0, le=_YEAR_9999)]
 """A span, or a Unix time."""
 
-_UNIT_WORDS = ("bytes_per_second", "bytes", "percent", "celsius", "mw", "mj", "mhz", "seconds")
+_UNIT_WORDS = (
+    "bytes_per_second",
+    "bytes",
+    "percent",
+    "celsius",
+    "mw",
+    "mj",
+    "mhz",
+    "seconds",
+    "microseconds",
+)
 _SPELLED = {
     "pcie": "PCIe",
     "nvlink": "NVLink",
@@ -40,8 +50,11 @@ _SPELLED = {
     "vbios": "VBIOS",
     "inforom": "InfoROM",
     "gpus": "GPUs",
+    "pids": "PIDs",
 }
-_COUNTED = frozenset({"gpu", "core", "multiprocessor", "nvlink", "replay", "error", "recovery"})
+_COUNTED = frozenset(
+    {"gpu", "core", "multiprocessor", "nvlink", "replay", "error", "recovery", "session", "holder"}
+)
 _INITIALS = frozenset(
     {"gpu", "sm", "uuid", "pci", "id", "bar1", "jpeg", "ofa", "dram", "fp64", "fp32", "fp16"}
     | {"cpu", "p2p", "tx", "rx", "ecc", "gsp", "oem", "mig", "sw", "hw", "crc", "xid"}

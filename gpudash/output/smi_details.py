@@ -281,7 +281,7 @@ _PARTS = (
     Part("ENCODER_STATS", (
         Line(1, "Encoder Stats"),
         _metric(2, "Active Sessions", "encoder_session_count"),
-        _metric(2, "Average FPS", "encoder_frames_per_second"),
+        _metric(2, "Average FPS", "encoder_frame_rate"),
         _metric(2, "Average Latency", "encoder_latency_microseconds"),
     )),
     Part("ECC", (

@@ -66,7 +66,7 @@ FAULTS = {
         {"HANG": "nvmlDeviceGetHandleByIndex:2:inf"}, 10, "GPU 2: .* 2 s", "not-answering"
     ),
     "hangs in one getter": Fault(
-        {"HANG": "nvmlDeviceGetPowerUsage:2:inf"}, 10, "GPU 2: .* 2 s", "not-answering"
+        {"HANG": "nvmlDeviceGetMinorNumber:2:inf"}, 10, "GPU 2: .* 2 s", "not-answering"
     ),
     "hangs in the processes": Fault(
         {"HANG": "nvmlDeviceGetComputeRunningProcesses:2:inf"},

@@ -83,11 +83,11 @@ def test_any_size_and_back(fakenvml: Path, holders: Any, gpus: int, processes: i
     ) as terminal:
         terminal.wait_for("A100")
         terminal.send("d", "a")
-        terminal.wait_for("Identity")
+        terminal.wait_for("Utilization source")
         for columns, rows in ((40, 10), (10, 3), (1, 1), (80, 24), (200, 60)):
             terminal.resize(columns, rows)
             terminal.settle(0.05)
-        terminal.wait_for("Identity")
+        terminal.wait_for("Utilization source")
         terminal.send("q", "q")
         assert terminal.wait_exit() == 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.e2e.run import GPUDASH, no_library, tell
+from tests.e2e.run import no_library, tell
 from tests.e2e.screen import (
     SIZES,
     STALE,
@@ -27,7 +26,6 @@ from tests.e2e.screen import (
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
 from tests.holders import pid_list
-from tests.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -200,20 +198,6 @@ def test_missing_driver_is_one_line_in_the_shell(tmp_path: Path) -> None:
         assert terminal.modes == {7, 25}
         assert "--demo" in terminal.text
         assert "Traceback" not in terminal.text
-
-
-def test_without_a_terminal_it_names_the_one_shot(fakenvml: Path) -> None:
-    run = subprocess.run(
-        GPUDASH,
-        env=environment(fakenvml, DEVICES=1),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-    )
-    assert run.returncode == 2
-    assert "--once" in run.stderr
-    assert run.stdout == ""
 
 
 @pytest.mark.parametrize("demo", ["mig", "laptop", "lost", "single"])

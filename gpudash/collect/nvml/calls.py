@@ -220,7 +220,7 @@ RARE = (
     _call(
         "EncoderStats",
         encoder_session_count=v.item(0, v.small_count),
-        encoder_frames_per_second=v.item(1, v.small_count),
+        encoder_frame_rate=v.item(1, v.small_count),
         encoder_latency_microseconds=v.item(2, v.small_count),
     ),
     _call(

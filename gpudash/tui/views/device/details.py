@@ -133,6 +133,8 @@ _ORDER = (
 )
 """The groups, what changes and matters most first."""
 _SHOWN_ELSEWHERE = ("fault", "last_read")
+_LONG = frozenset({"ecc_locations", "holder_pids", "supported_clocks_event_reasons"})
+"""Lists that nobody looks for, shown with their explanations alone."""
 _OF_INSTANCES = "parent_uuid"
 """What no whole GPU has, so that it is not missed there."""
 _COLUMN, _EXPLAINED = 38, 76
@@ -161,7 +163,8 @@ def sheet(details: Details, cells: int, theme: Theme) -> Sheet:
     across = max(1, cells // least)
     shown = [field for field in device_fields().values() if field.name not in _SHOWN_ELSEWHERE]
     if not details.explained:
-        shown = [field for field in shown if _has_text(field, details.device)]
+        known = (field for field in shown if _has_text(field, details.device))
+        shown = [field for field in known if field.name not in _LONG]
     room = cells // across - _GAP
     blocks = [_block(group, shown, details, room, theme) for group in _ORDER[:-1]]
     columns = _packed([block for block in blocks if block], across)
