@@ -61,9 +61,11 @@ def roll(
         while options.count is None or printed < options.count:
             stream.wait(_WAIT_SECONDS)
             for sample in stream.take():
+                if printed == options.count:
+                    break
                 if printed == 0:
                     terminal.write(headings.encode())
-                if printed >= 0 and printed != options.count:
+                if printed >= 0:
                     text = "".join(lines(sample.snapshot))
                     terminal.write(text.encode("utf-8", "backslashreplace"))
                 printed += 1

@@ -168,7 +168,7 @@ def test_hosts_that_flood_cost_bounded_memory_and_delay_nobody(sshd: SshRig) -> 
         sshd.host("bad-documents", "exec yes '{\"schema\":7,'"): "unreadable document",
     }
     sshd.host("endless-errors", f"cat {sshd.home}/document; exec yes error >&2")
-    sshd.host("endless-documents", f"while :; do cat {sshd.home}/document; done")
+    sshd.host("endless-documents", f"while cat {sshd.home}/document; do :; done")
     sshd.host("quiet")
     before = psutil.Process().memory_info().rss
     names = (*flooding, "endless-errors", "endless-documents", "quiet")
