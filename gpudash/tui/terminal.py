@@ -201,6 +201,13 @@ class Terminal(LinuxDriver):
             self._keys = keyboard.KeyReader(self)
             loop.add_reader(self.fileno, self._keys.read)
 
+    def stop_application_mode(self) -> None:
+        """Give the terminal back: what is drawn from now on is not for it."""
+        super().stop_application_mode()  # type: ignore[no-untyped-call]
+        if self.output is not None:
+            self.output.close()
+            self.output = None
+
     def show(self) -> None:
         """Let pictures through, and the keys that were typed before there was a screen."""
         self.curtain = False
@@ -218,10 +225,7 @@ class Terminal(LinuxDriver):
         super().disable_input()
 
     def close(self) -> None:
-        """Send the last bytes."""
-        if self.output is not None:
-            self.output.close()
-            self.output = None
+        """End the thread that Textual may have begun."""
         # Textual waits for the end of a thread that may never have begun.
         with suppress(RuntimeError):
             super().close()

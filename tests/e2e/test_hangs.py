@@ -69,7 +69,7 @@ def test_table_shows_the_gpu_that_hangs(fakenvml: Path) -> None:
 def test_driver_that_does_not_even_open_is_one_line(
     fakenvml: Path, call: str, command: tuple[str, ...]
 ) -> None:
-    run = gpudash(*command, "--timeout", TIMEOUT, library=fakenvml, HANG=f"{call}:*:inf")
+    run = gpudash(*command, "--timeout", "4", library=fakenvml, HANG=f"{call}:*:inf")
     assert run.status == 10
     assert run.seconds < LATEST
     assert run.stdout == b""

@@ -174,10 +174,15 @@ def test_stream_tells_them_by_their_uuids(fakenvml: Path, slots: Slots, holders:
         slots.unplug(1)
         gone = dict.fromkeys(uuids, "ok") | {uuids[1]: "lost"}
         left = {held[0].pid: uuids[0], held[2].pid: uuids[2]}
+        places_now = [(0, uuids[0]), (1, uuids[2])]
         after = stream.until(
-            lambda s: states(s) == gone and places(s) == left and all(map(complete, live(s)))
+            lambda s: (
+                states(s) == gone
+                and places(s) == left
+                and all(map(complete, live(s)))
+                and [(gpu.index, gpu.uuid) for gpu in live(s)] == places_now
+            )
         )
-        assert [(gpu.index, gpu.uuid) for gpu in live(after)] == [(0, uuids[0]), (1, uuids[2])]
         (removed,) = (device for device in after.devices if device.state == "lost")
         assert removed.memory_used_bytes is None
         assert removed.fault is not None

@@ -64,6 +64,36 @@ def test_quit_restores_the_terminal_and_leaves_nothing_behind(fakenvml: Path) ->
         terminal.wait_until(lambda: not terminal.processes())
 
 
+PARTING = """
+from textual.widgets import Static
+from gpudash.tui.terminal import Terminal, TerminalApp
+
+class Late(Static):
+    def on_unmount(self):
+        self.app.terminal.write("\\x1b[1;1Hlate")
+        self.app.terminal.send()
+
+class Parting(TerminalApp):
+    def compose(self):
+        yield Late("shown")
+
+    def on_key(self):
+        self.exit()
+
+Parting(driver_class=Terminal).run()
+"""
+"""An app of which a widget draws while it closes, as what a timer had held back is."""
+
+
+def test_nothing_is_drawn_once_the_terminal_is_given_back() -> None:
+    argv = [sys.executable, "-c", PARTING]
+    with Terminal(argv, env=dict(os.environ), columns=80, rows=24) as terminal:
+        terminal.wait_for("shown")
+        terminal.send("x")
+        assert terminal.wait_exit() == 0
+        assert terminal.text.strip() == ""
+
+
 def test_key_pressed_before_anything_is_shown_is_obeyed(fakenvml: Path) -> None:
     with watching(fakenvml, DEVICES=2) as terminal:
         terminal.send("q")
