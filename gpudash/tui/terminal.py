@@ -203,7 +203,7 @@ class Terminal(LinuxDriver):
 
     def stop_application_mode(self) -> None:
         """Give the terminal back: what is drawn from now on is not for it."""
-        super().stop_application_mode()  # type: ignore[no-untyped-call]
+        super().stop_application_mode()
         if self.output is not None:
             self.output.close()
             self.output = None
