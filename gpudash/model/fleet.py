@@ -46,7 +46,7 @@ _document = partial(metric, Group.DOCUMENT)
 _finding = partial(metric, Group.FINDING)
 
 
-class FleetDevice(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class FleetDevice(Struct, frozen=True, kw_only=True, gc=False):
     """A GPU or MIG instance of one of many hosts; fields named as in `Device` mean the same."""
 
     # fmt: off
@@ -89,7 +89,7 @@ class FleetDevice(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     # fmt: on
 
 
-class FleetHost(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FleetHost(Struct, frozen=True, kw_only=True):
     """One of many hosts."""
 
     # fmt: off
@@ -118,7 +118,7 @@ class FleetHost(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # fmt: on
 
 
-class FleetUser(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FleetUser(Struct, frozen=True, kw_only=True):
     """Somebody who uses or holds GPUs, over all hosts."""
 
     # fmt: off
@@ -137,7 +137,7 @@ class FleetUser(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # fmt: on
 
 
-class FleetJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FleetJob(Struct, frozen=True, kw_only=True):
     """A job of Slurm, or a pod, with GPUs."""
 
     # fmt: off
@@ -163,7 +163,7 @@ class FleetJob(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # fmt: on
 
 
-class FleetFinding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FleetFinding(Struct, frozen=True, kw_only=True):
     """One thing that is wrong or wasteful on one or many hosts, and what to do about it."""
 
     # fmt: off
@@ -181,7 +181,7 @@ class FleetFinding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # fmt: on
 
 
-class FleetSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FleetSource(Struct, frozen=True, kw_only=True):
     """Where hosts are known from, and how well that answers."""
 
     # fmt: off
@@ -201,7 +201,7 @@ class FleetSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # fmt: on
 
 
-class FleetLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FleetLine(Struct, frozen=True, kw_only=True):
     """One line of a chart."""
 
     # fmt: off
@@ -215,7 +215,7 @@ class FleetLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # fmt: on
 
 
-class FleetChart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FleetChart(Struct, frozen=True, kw_only=True):
     """The past of one metric: the answer to a `ChartRequest`."""
 
     # fmt: off

@@ -1,0 +1,41 @@
+"""The document of many hosts: what a script may rely on."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+
+from gpudash.model.fleet import (
+    FleetDevice,
+    FleetHost,
+    FleetJob,
+    FleetSnapshot,
+    FleetSource,
+    FleetUser,
+    decode,
+    encode,
+)
+from gpudash.model.text import clean
+
+PARTS: dict[str, Any] = {
+    "hosts": FleetHost(name=clean("gpu01"), devices=(FleetDevice(index=0),)),
+    "users": FleetUser(name=clean("alice")),
+    "jobs": FleetJob(id=clean("1")),
+    "sources": FleetSource(kind="ssh", name=clean("gpu01")),
+}
+
+
+def test_every_field_is_there_and_null_if_it_is_not_known() -> None:
+    at = datetime(2026, 11, 23, tzinfo=timezone.utc)
+    snapshot = FleetSnapshot(taken_at=at, **{name: (part,) for name, part in PARTS.items()})
+    document = json.loads(encode(snapshot))
+    for name, part in PARTS.items():
+        assert list(document[name][0]) == [each.name for each in msgspec.structs.fields(part)]
+    (device,) = document["hosts"][0]["devices"]
+    assert list(device) == [each.name for each in msgspec.structs.fields(FleetDevice)]
+    assert (document["hosts"][0]["state"], device["state"]) == ("ok", "ok")
+    assert device["memory_used_bytes"] is None
+    assert decode(encode(snapshot)) == snapshot
