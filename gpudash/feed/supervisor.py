@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from msgspec import Struct
 
 from gpudash.feed.collector import CollectorProcess, interval_message, reap, spawn
-from gpudash.model.errors import GpudashError, ResourceError, WireError, is_exhausted
+from gpudash.model.errors import (
+    NVML_REFUSED,
+    GpudashError,
+    ResourceError,
+    WireError,
+    is_exhausted,
+)
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Document, Received
 from gpudash.model.xid_handover import encode_handover
@@ -27,8 +33,6 @@ _STALE_INTERVALS = 3
 _HUNG_STALES = 2
 _STATUS_INTERVAL = 0.02
 _MIN_WAIT = 0.01
-_REFUSALS = frozenset({*range(3, 31), 999 % 256})
-"""How a collector ends that NVML refused: with NVML's return value."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -269,7 +273,7 @@ class Supervisor(Generic[D]):
 
     def _restart_later(self) -> None:
         self._restart_at = self._clock() + self._retry
-        refused = self.exit_status in _REFUSALS
+        refused = self.exit_status in NVML_REFUSED
         limit = self._limits.max_refused_retry if refused else self._limits.max_retry
         self._retry = min(2 * self._retry, limit)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gpudash.fleet import remote_smi
 from gpudash.fleet.names import check_host
 from gpudash.model import wire
-from gpudash.model.errors import ExitStatus, UsageError
+from gpudash.model.errors import NVML_REFUSED, ExitStatus, UsageError
 from gpudash.model.fleet import HostState
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
@@ -153,11 +153,11 @@ def ending(status: int | None, errors: Sequence[str], *, had_answer: bool) -> En
                     return Ending(state, _HOST_KEY if state == "host-key" else line)
     if status == _NOT_FOUND:
         return Ending("no-gpudash", error or "neither gpudash nor nvidia-smi was found there")
-    if status in _NO_GPUS:
+    if status in NVML_REFUSED:
         return Ending("no-gpus", error.removeprefix("gpudash: ") or f"exit status {status}")
     if had_answer:
         return Ending("lost-contact", error or _describe(status))
-    if status == _SSH_FAILED or (status is not None and status < 0):
+    if status == ExitStatus.SSH or (status is not None and status < 0):
         return Ending("down", error or _describe(status))
     return Ending("garbled", error or _describe(status))
 
@@ -167,15 +167,13 @@ def _describe(status: int | None) -> str:
         return "the connection was closed"
     if status < 0:
         return f"ssh was ended by signal {-status}"
-    if status == _SSH_FAILED:
+    if status == ExitStatus.SSH:
         return "the connection was lost"
     return "the connection ended" if status == 0 else f"exit status {status}"
 
 
 _HOST_KEY = "host key unknown or changed: ssh there once by hand and compare it"
-_NOT_FOUND, _SSH_FAILED = 127, 255
-_NO_GPUS = frozenset({*range(3, 31), 999 % 256}) - {ExitStatus.USAGE}
-"""How gpudash ends that NVML refused: with NVML's return value."""
+_NOT_FOUND = 127
 _REASONS: Sequence[tuple[HostState, Sequence[str]]] = (
     (
         "host-key",

@@ -40,6 +40,7 @@ class ExitStatus:
     INTERRUPTED = 130
     BROKEN_PIPE = 141
     TERMINATED = 143
+    SSH = 255
 
 
 MEANINGS: dict[int, str] = {
@@ -65,8 +66,12 @@ MEANINGS: dict[int, str] = {
     ExitStatus.INTERRUPTED: "ended by SIGINT, as by Ctrl-C; on the screen that key is `q`",
     ExitStatus.BROKEN_PIPE: "the reader closed the output",
     ExitStatus.TERMINATED: "ended by SIGTERM",
+    ExitStatus.SSH: "ssh to the host of `--host` failed",
 }
 """What each exit status means; the others from 1 to 30, and 999 as 231, are NVML's as well."""
+
+NVML_REFUSED = frozenset({*range(3, 31), 999 % 256})
+"""How gpudash ends where NVML refused to work: with NVML's return value."""
 
 
 class GpudashError(Exception):
