@@ -118,15 +118,17 @@ def _topics() -> Section:
 
 def _keys() -> Iterator[Section]:
     from gpudash.tui.bindings import actions
-    from gpudash.tui.keymap import KEYS
+    from gpudash.tui.keymap import FLEET_KEYS, KEYS
 
     settable = set(actions())
-    for group, keys in groupby(KEYS, lambda key: key.group):
-        rows = [
-            (key.shown, f"{key.help} [{key.id}]" if key.id in settable else key.help)
-            for key in keys
-        ]
-        yield Section(group, rows)
+    of_many = [key for key in FLEET_KEYS if key not in KEYS]
+    for title, several in (("{}", KEYS), ("Many hosts: {}", of_many)):
+        for group, keys in groupby(several, lambda key: key.group):
+            rows = [
+                (key.shown, f"{key.help} [{key.id}]" if key.id in settable else key.help)
+                for key in keys
+            ]
+            yield Section(title.format(group), rows)
     yield Section("Names in brackets are those of [keys] in the settings file", [])
 
 
@@ -245,7 +247,7 @@ def _field_row(name: str, about: Mapping[str, str]) -> tuple[str, str]:
 
 
 TOPICS: dict[str, Topic] = {
-    "keys": Topic("the keys of the screen, and their names in the settings", _keys),
+    "keys": Topic("the keys of the screens, and their names in the settings", _keys),
     "filter": Topic("the terms of a filter", _filter),
     "settings": Topic("the settings, with valid values and defaults", _settings),
     "findings": Topic("findings about GPUs and processes; states of a GPU", _findings),

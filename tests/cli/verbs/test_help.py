@@ -20,7 +20,7 @@ from gpudash.model.errors import MEANINGS
 from gpudash.model.state import STATES
 from gpudash.output.queries import QUERIES
 from gpudash.output.smi_details import SECTIONS
-from gpudash.tui.keymap import KEYS
+from gpudash.tui.keymap import FLEET_KEYS, KEYS
 
 
 def shown(*words: str, **env: str) -> str:
@@ -44,7 +44,9 @@ BETWEEN_OUR_PROCESSES = {"GPUDASH_CONTROLLED", "GPUDASH_XID_HANDOVER"}
 
 
 def test_every_topic_has_what_the_code_declares() -> None:
-    assert terms("keys") == {key.shown for key in KEYS}
+    assert {key.help for key in (*KEYS, *FLEET_KEYS)} == {
+        text.partition(" [")[0] for section in TOPICS["keys"].sections() for _, text in section.rows
+    }
     assert terms("filter") == {term.example for term in (*TERMS, *OF_GPUS)}
     of_fleet = set(FleetSettings.__struct_fields__)
     assert terms("settings") == set(declared()) - {"fleet"} | of_fleet
