@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from gpudash.model.device import Device
@@ -14,17 +15,24 @@ from gpudash.model.snapshot import Snapshot
 
 def render(snapshot: Snapshot) -> str:
     """Return a heading and a row per GPU and MIG instance; what is not known is empty."""
+    names = Device.__struct_fields__
+    rows = (
+        [snapshot.host.hostname, *(getattr(device, name) for name in names)]
+        for device in snapshot.devices
+    )
+    return table(snapshot.taken_at, ["hostname", *names], rows)
+
+
+def table(taken_at: datetime, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a heading and rows, each of which begins with the time of the snapshot."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["taken_at", "hostname", *Device.__struct_fields__])
-    taken_at = snapshot.taken_at.isoformat()
-    for device in snapshot.devices:
-        values = (text_of(getattr(device, name)) for name in Device.__struct_fields__)
-        writer.writerow([taken_at, snapshot.host.hostname, *values])
+    writer.writerow(["taken_at", *names])
+    writer.writerows([taken_at.isoformat(), *map(_text, row)] for row in rows)
     return out.getvalue()
 
 
-def text_of(value: Any) -> str:
+def _text(value: Any) -> str:
     """Return a value as a cell: nothing for one that is not known, lists with spaces between."""
     if value is None:
         return ""
@@ -33,5 +41,5 @@ def text_of(value: Any) -> str:
     if isinstance(value, Fault):
         return value.message
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return " ".join(map(text_of, value))
+        return " ".join(map(_text, value))
     return str(value)

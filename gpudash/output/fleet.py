@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gpudash.analysis.table import fit, line_cells
 from gpudash.fleet.columns import HOST_COLUMNS, kilowatts
 from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, host_rows, totals
 from gpudash.model.fleet import (
-    HOST_STATES,
     FleetDevice,
     FleetHost,
     FleetSnapshot,
@@ -18,7 +15,7 @@ from gpudash.model.fleet import (
     FleetUser,
 )
 from gpudash.model.units import celsius, duration, percent
-from gpudash.output.csv import text_of
+from gpudash.output import csv
 from gpudash.output.table import (
     LEVELS,
     Line,
@@ -35,7 +32,9 @@ from gpudash.output.table import (
 _MIN_BAR = 5
 _PAGE = 80
 _MAX_NAMED = 8
-"""Hosts or warnings that a line names before it counts the others."""
+"""Warnings of a source that are shown before the others are counted."""
+_OF_SOURCES = frozenset({"source-failed", "source-partial"})
+"""Rules whose findings `_sources` shows in full."""
 _FAILED: dict[str, Style] = {"failed": "red", "stale": "yellow"}
 _OF_HOST = ("name", "cluster", "group", "state", "message", "age_seconds", "expected_devices")
 
@@ -52,7 +51,6 @@ def render(
         _head(snapshot, totals(rows), room),
         _sources(snapshot.sources, width, ascii),
         hosts,
-        _messages(rows, width, ascii),
         _findings(snapshot, width, ascii),
     )
     return painted(sections, width, color=color)
@@ -106,27 +104,12 @@ def _sources(sources: Sequence[FleetSource], room: int, ascii: bool) -> list[Lin
     return lines
 
 
-def _messages(rows: Iterable[HostRow], room: int, ascii: bool) -> list[Line]:
-    """Return why hosts do not answer, those with the same reason together."""
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
-        host = row.host
-        if host.state not in ("ok", "connecting"):
-            reason = host.message or HOST_STATES[host.state].sentence
-            reasons.setdefault(f"{HOST_STATES[host.state].word}: {reason}", []).append(host.name)
-    lines: list[Line] = []
-    for reason, names in reasons.items():
-        shown = ", ".join(names[:_MAX_NAMED])
-        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-        text = f"{shown}{more}: {reason}"
-        lines += paragraph(text, "yellow", room, ascii=ascii, indent=2)
-    return lines
-
-
 def _findings(snapshot: FleetSnapshot, room: int, ascii: bool) -> list[Line]:
     """Return what is wrong or wasteful, and what to do about all that is worse than a remark."""
     lines: list[Line] = []
     for finding in snapshot.findings:
+        if finding.rule in _OF_SOURCES:
+            continue
         text, style = f"{finding.level}: {finding.sentence}", LEVELS[finding.level]
         lines += paragraph(text, style, room, ascii=ascii, indent=2)
         if finding.level != "info" and finding.advice:
@@ -135,32 +118,34 @@ def _findings(snapshot: FleetSnapshot, room: int, ascii: bool) -> list[Line]:
     return lines
 
 
+_OF_GPUS: Mapping[str, Callable[[HostRow], object]] = {
+    "gpus": lambda row: row.gpus,
+    "gpus_missing": lambda row: row.missing,
+    "gpu_utilization_percent": lambda row: row.utilization,
+    "gpu_memory_used_bytes": lambda row: row.memory_used_bytes,
+    "gpu_memory_total_bytes": lambda row: row.memory_total_bytes,
+    "gpu_power_usage_mw": lambda row: row.power_mw,
+    "gpu_temperature_celsius": lambda row: row.temperature,
+    "users": lambda row: row.users,
+}
+"""What a row has of the GPUs of a host: `memory_used_bytes` is that of the host itself."""
+
+
 def hosts_csv(snapshot: FleetSnapshot) -> str:
     """Return a heading and a row per host, with its GPUs added up."""
-    sums = ("gpu_utilization_percent", "memory_used_bytes", "memory_total_bytes")
-    words = [
-        word for word in STATE_OF_WORD if any(word in row.counts for row in host_rows(snapshot))
-    ]
+    rows = host_rows(snapshot)
+    words = [word for word in STATE_OF_WORD if any(word in row.counts for row in rows)]
     names = [each for each in FleetHost.__struct_fields__ if each not in ("devices", "source")]
-    rows = [
+    counts = [f"gpus_{word.lower().replace(' ', '_')}" for word in words]
+    values = (
         [
             *(getattr(row.host, name) for name in names),
-            row.gpus,
-            row.missing,
-            row.utilization,
-            row.memory_used_bytes,
-            row.memory_total_bytes,
-            row.power_mw,
-            row.temperature,
-            " ".join(row.users),
+            *(read(row) for read in _OF_GPUS.values()),
             *(row.counts.get(word, 0) for word in words),
         ]
-        for row in host_rows(snapshot)
-    ]
-    gpus = [f"gpu_{each}".replace("gpu_gpu_", "gpu_") for each in sums]
-    more = ["gpu_power_usage_mw", "gpu_temperature_celsius", "users"]
-    counts = [f"gpus_{word.lower().replace(' ', '_')}" for word in words]
-    return _csv(snapshot, [*names, "gpus", "gpus_missing", *gpus, *more, *counts], rows)
+        for row in rows
+    )
+    return csv.table(snapshot.taken_at, [*names, *_OF_GPUS, *counts], values)
 
 
 def devices_csv(snapshot: FleetSnapshot) -> str:
@@ -172,21 +157,11 @@ def devices_csv(snapshot: FleetSnapshot) -> str:
         for device in host.devices
     )
     of_host = ["host", *(f"host_{name}" for name in _OF_HOST[1:])]
-    return _csv(snapshot, [*of_host, *names], rows)
+    return csv.table(snapshot.taken_at, [*of_host, *names], rows)
 
 
 def users_csv(snapshot: FleetSnapshot) -> str:
     """Return a heading and a row per user."""
     names = FleetUser.__struct_fields__
-    return _csv(
-        snapshot, names, ([getattr(each, name) for name in names] for each in snapshot.users)
-    )
-
-
-def _csv(snapshot: FleetSnapshot, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["taken_at", *names])
-    taken_at = snapshot.taken_at.isoformat()
-    writer.writerows([taken_at, *map(text_of, row)] for row in rows)
-    return out.getvalue()
+    rows = ([getattr(each, name) for name in names] for each in snapshot.users)
+    return csv.table(snapshot.taken_at, names, rows)

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import pytest
 
+from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     FleetDevice,
     FleetFinding,
@@ -84,8 +85,14 @@ def test_what_fails_is_named_with_its_reason() -> None:
     text = render(SNAPSHOT, width=100)
     assert "! prometheus http://prom: stale, 42s old: does not answer" in text
     assert "! prometheus http://prom: partial response" in text
-    assert "gpu03: DOWN: No route to host" in text
     assert "critical: 1 GPU on 1 host fell off the bus\n  reboot gpu02\n" in text
+
+
+def test_what_does_not_answer_is_explained_once() -> None:
+    text = render(Reducer().reduce(SNAPSHOT), width=200)
+    assert "gpu03 cannot be reached: No route to host" in text
+    assert text.count("No route to host") == 1
+    assert text.count("partial response") == 1
 
 
 def test_hostile_names_cannot_reach_the_terminal() -> None:

@@ -28,7 +28,9 @@ def silent_hosts(survey: Survey) -> Iterator[FleetFinding]:
         if len(hosts) > 1:
             names = listed([host.name for host in hosts], "hosts")
             sentence = f"Each of {len(hosts)} hosts {words.sentence}: {names}"
-        if len(hosts) == 1 and first.message:
+        reasons = {host.message for host in hosts}
+        if first.message:
+            sentence += f"; {first.name}" if len(reasons) > 1 else ""
             sentence += f": {first.message}"
         ages = [host.age_seconds for host in hosts if host.age_seconds is not None]
         level: FindingLevel = "critical" if words.level == "critical" else "warn"
@@ -47,7 +49,6 @@ _ADVICE: Mapping[HostState, str] = {
     "stale": "Restart its exporter, such as nvidia-dcgm-exporter, and see whether the driver "
     "answers on HOST: nvidia-smi -L",
     "lost-contact": "What is shown of it is old. Try: SSH",
-    "connecting": "",
     "down": "See whether it is up, by its console or: scontrol show node HOST. Then: SSH",
     "auth": "Log in once by hand, and load the key with ssh-add: SSH",
     "host-key": "Compare its host key with the one that you know, then log in by hand: SSH",

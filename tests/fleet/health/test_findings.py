@@ -114,6 +114,14 @@ def test_finds_hosts_that_do_not_answer(state: HostState) -> None:
     assert found[f"host-{state}"].hosts == ("a", "b")
 
 
+def test_several_silent_hosts_have_the_reason_of_the_first() -> None:
+    messages = ("No route to host", "Connection refused")
+    some = [host(name, state="down", message=m) for name, m in zip("ab", messages, strict=True)]
+    assert rules_of(fleet(*some))["host-down"].sentence.endswith("a, b; a: No route to host")
+    same = [host(name, state="down", message="timed out") for name in "ab"]
+    assert rules_of(fleet(*same))["host-down"].sentence.endswith("a, b: timed out")
+
+
 def test_host_that_has_yet_to_answer_is_no_finding() -> None:
     assert rules_of(fleet(host("a", state="connecting"))) == {}
 
