@@ -90,6 +90,7 @@ class SshSource:
         self._order = count()
         self._waiting = [(host.due, next(self._order), host) for host in self._hosts]
         self._is_blocked = False
+        self._retries = 0
         self._lookups: dict[SshHost, tuple[CollectorProcess, float, list[bytes]]] = {}
         # Nobody waits at a jump host that few hosts are behind.
         few = len(self._hosts) <= self._pacing.per_jump
@@ -114,10 +115,10 @@ class SshSource:
         return min(times, default=inf)
 
     def ask(self, request: FleetRequest) -> None:
-        """Do nothing: ssh knows no past."""
-
-    def retry(self) -> None:
-        """Connect all hosts that are not connected, also those that refused the login."""
+        """Connect what is not connected, also hosts that refused the login; ssh knows no past."""
+        if request.retries == self._retries:
+            return
+        self._retries = request.retries
         for host in self._hosts:
             host.retry()
         idle = [host for host in self._hosts if not (host.is_running or host in self._lookups)]

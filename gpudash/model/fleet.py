@@ -249,13 +249,15 @@ class ChartRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class FleetRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that a screen asks its collector for: one line of JSON on stdin, which replaces the last.
 
-    A source that has no past ignores it.
+    A source that has no past ignores instant and charts.
     """
 
     at: Annotated[datetime, Meta(tz=True)] | None = None
     """The instant that is shown, None for now."""
     charts: Annotated[tuple[ChartRequest, ...], Meta(max_length=16)] = ()
     """What is drawn on the screen; asked for again as time goes on."""
+    retries: Annotated[int, Meta(ge=0)] = 0
+    """Counts how often hosts that are not connected were to be connected at once."""
 
 
 FLEET_SCHEMA = 1

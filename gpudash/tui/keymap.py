@@ -458,6 +458,7 @@ FLEET_KEYS: tuple[Key, ...] = (
             "why",
         ),
         Key("fleet.enter", "enter", "⏎", "enter", "go into what is under the cursor", "open"),
+        Key("fleet.retry", "R", "R", "retry", "connect again where ssh failed", "retry"),
         Key(
             "fleet.back", "escape,backspace", "Esc", "go_back", "go back: present, page, no filter"
         ),

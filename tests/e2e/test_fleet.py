@@ -17,7 +17,7 @@ from tests.e2e.far_ssh import calls, install
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
-from tests.waiting import LIMIT_SECONDS
+from tests.waiting import LIMIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e
 
@@ -224,6 +224,9 @@ def test_where_ssh_does_not_lead_the_known_gpus_are_shown_with_the_reason(far: F
         terminal.wait_for("1 of 2 hosts")
         terminal.send("2")
         terminal.wait_for("AUTH")
+        before = sum(host == "denied" for host, _ in calls(far.folder))
+        terminal.send("R")
+        until(lambda: sum(host == "denied" for host, _ in calls(far.folder)) > before)
         terminal.send("enter")
         terminal.wait_for("denied: eve@denied: Permission denied (publickey).")
         terminal.send("q")

@@ -20,7 +20,7 @@ from gpudash.fleet.source import Reading
 from gpudash.fleet.ssh_host import Limits
 from gpudash.fleet.ssh_source import Pacing, SshSource
 from gpudash.model import wire
-from gpudash.model.fleet import FleetHost
+from gpudash.model.fleet import FleetHost, FleetRequest
 from tests.factories import make_device, make_process, make_snapshot
 from tests.fleet.rig.sshd import SshRig, needs_sshd, refusing_port, running_sshd, silent_port
 from tests.waiting import LIMIT_SECONDS, until
@@ -112,7 +112,7 @@ def test_refused_logins_are_not_repeated_unless_asked_for(sshd: SshRig) -> None:
         pump(source, are("ok", "beside"))
         assert source._waiting == []
         assert tries.read_text() == "x\n"
-        source.retry()
+        source.ask(FleetRequest(retries=1))
         pump(source, lambda _: tries.read_text() == "x\nx\n")
 
 

@@ -54,6 +54,7 @@ _WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
 _OF_MAP = frozenset({"paint", "aside"})
 _OF_CHART = frozenset({"zoom", "metric"})
 _OF_TABLES = frozenset({"choose_sort", "sort", "reverse"})
+_OF_SSH = frozenset({"retry"})
 
 
 class Body(Wheel, Lines):
@@ -255,14 +256,22 @@ class FleetApp(BaseApp):
         """Return the keys that work on this page, as the footer names them."""
         here = self.dashboard.page
         left_out = {f"open_page('{here}')"} if self.dashboard.host is None else set()
-        refused = _OF_TABLES if here in ("cluster", "findings") else frozenset()
-        refused |= frozenset() if here == "cluster" else _OF_MAP
-        refused |= frozenset() if self.dashboard.request.charts else _OF_CHART
+        refused = self._refused
         return tuple(
             key
             for key in self.dashboard.keys
             if key.action not in left_out and key.action.partition("(")[0] not in refused
         )
+
+    @property
+    def _refused(self) -> frozenset[str]:
+        """The actions without effect on this page, or on hosts from these sources."""
+        model = self.dashboard
+        refused = _OF_TABLES if model.page in ("cluster", "findings") else frozenset()
+        refused |= frozenset() if model.page == "cluster" else _OF_MAP
+        refused |= frozenset() if model.request.charts else _OF_CHART
+        has_ssh = any(source.kind == "ssh" for source in model.snapshot.sources)
+        return refused if has_ssh and self.feed.collector is not None else refused | _OF_SSH
 
     def _notice(self, keys: tuple[Any, ...], cells: int) -> str:
         """Return the text of the last line: the result of an action, an error, what is in view."""
@@ -294,16 +303,9 @@ class FleetApp(BaseApp):
         """Refuse what is not for what is in front."""
         if self.screen.is_modal:
             return action == "suspend_process"
-        page = self.dashboard.page
         if isinstance(self.focused, Edit) and action not in _WHILE_TYPING:
             return False
-        if action in _OF_TABLES and page in ("cluster", "findings"):
-            return False
-        if action in _OF_MAP and page != "cluster":
-            return False
-        if action in _OF_CHART and not self.dashboard.request.charts:
-            return False
-        return super().check_action(action, parameters)
+        return action not in self._refused and super().check_action(action, parameters)
 
     async def on_footer_pressed(self, message: Footer.Pressed) -> None:
         """Do what the key that was clicked does."""
@@ -369,6 +371,11 @@ class FleetApp(BaseApp):
                 self._enter(gpu.host)
         else:
             self._narrow()
+
+    def action_retry(self) -> None:
+        """Connect at once where ssh failed, also to hosts that refused the login."""
+        self.dashboard.retries += 1
+        self.show_message("connecting again")
 
     def _narrow(self) -> None:
         """Show the GPUs of the user, the job or the finding under the cursor alone."""

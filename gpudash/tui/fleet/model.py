@@ -134,6 +134,8 @@ class FleetModel:
         """The one that the collector was asked for, None if it is none."""
         self.asked_last = FleetRequest()
         """What the collector was sent last."""
+        self.retries = 0
+        """How often hosts that do not answer were to be connected at once."""
         self.chart = Charted()
         self.page = "cluster"
         self.host: HostKey | None = None
@@ -265,7 +267,7 @@ class FleetModel:
                     by_device=True,
                 ),
             )
-        return FleetRequest(at=self.asked, charts=charts)
+        return FleetRequest(at=self.asked, charts=charts, retries=self.retries)
 
     def _show(self, snapshot: FleetSnapshot) -> None:
         self.snapshot = snapshot

@@ -126,6 +126,18 @@ async def test_a_host_that_may_be_entered_ends_the_app() -> None:
         assert app.dashboard.hosts.rows
 
 
+async def test_a_key_asks_to_connect_again_where_ssh_failed() -> None:
+    ssh = FleetSource(kind="ssh", name=SafeText("gpu0000"))
+    async with shown(fleet((host(0, state="auth"),), sources=(ssh,))) as (app, pilot):
+        assert isinstance(app.feed, HandFleetFeed)
+        await pilot.press("R", "2", "R")
+        assert app.feed.asked[-1].retries == 2
+    async with shown(fleet(some_hosts(3))) as (app, pilot):
+        assert isinstance(app.feed, HandFleetFeed)
+        await pilot.press("R")
+        assert not app.feed.asked
+
+
 async def test_the_worst_host_comes_first() -> None:
     hosts = (host(0), host(1, "busy", "LOST"), host(2, state="down"), host(3, "held idle"))
     async with shown(fleet(hosts)) as (app, pilot):
