@@ -14,6 +14,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
 from gpudash.fleet.summary import Fits, host_rows
 from gpudash.model.fleet import (
@@ -159,8 +160,6 @@ class _Merger:
             given = {device.index: device for device in host.devices}
             for index in self._by_name.get(short(host.name), ()):
                 known = self.hosts[index]
-                if short(known.name) != short(host.name):
-                    continue
                 devices = tuple(
                     _device(device, given[device.index])
                     if device.index in given and device.parent_uuid is None
@@ -222,12 +221,6 @@ def filled(first: _S, second: _S) -> _S:
         and (value := getattr(second, name)) is not None
     }
     return replace(first, **missing) if missing else first
-
-
-def short(name: str) -> str:
-    """Return a host's name without its domain; an address stays."""
-    head = name.partition(".")[0]
-    return name if head.isdecimal() or ":" in name else head.rpartition("@")[2]
 
 
 def _key(host: FleetHost) -> tuple[str | None, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpudash.analysis.table import Column, number
-from gpudash.fleet.summary import STATE_OF_WORD, HostRow, brief
+from gpudash.fleet.summary import RANK_OF_WORD, STATE_OF_WORD, HostRow, brief
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetJob, FleetUser
 from gpudash.model.state import BUSY, FREE, HELD, UNKNOWN, Level, State
 from gpudash.model.units import ABSENT, celsius, duration, percent, short_size, watts
@@ -233,8 +233,7 @@ class GpuRow(NamedTuple):
         return self.state.level if self.is_known else HOST_STATES[self.host.state].level
 
 
-_RANKS = {state.word: rank for rank, state in enumerate(STATE_OF_WORD.values())}
-_UNKNOWN_RANK = -0.5 + _RANKS[BUSY.word]
+_UNKNOWN_RANK = -0.5 + RANK_OF_WORD[BUSY.word]
 """Behind what is broken, before what works."""
 
 
@@ -280,7 +279,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
         key="state",
         header="STATE",
         text=lambda row: row.state_text,
-        sort_key=lambda row: _RANKS[row.state.word] if row.is_known else _UNKNOWN_RANK,
+        sort_key=lambda row: RANK_OF_WORD[row.state.word] if row.is_known else _UNKNOWN_RANK,
         width=12,
         level=lambda row: row.level,
     ),

@@ -77,6 +77,12 @@ def check_host(name: str) -> str:
     return name
 
 
+def short(name: str) -> str:
+    """Return a host's name without user and domain; an address stays."""
+    head = name.partition(".")[0]
+    return name if head.isdecimal() or ":" in name else head.rpartition("@")[2]
+
+
 def _split(spec: str) -> list[str]:
     return [term.strip() for term in _SEPARATOR.split(spec) if term.strip()]
 

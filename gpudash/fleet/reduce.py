@@ -13,14 +13,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpudash.fleet.collector import short
 from gpudash.fleet.health import Rules
 from gpudash.fleet.health.survey import Spot, Survey
+from gpudash.fleet.names import short
+from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetUser
 from gpudash.model.state import BUSY, FAILED, FREE, HELD, IN_USE, STATES, UNKNOWN
 from gpudash.model.text import SafeText
 
-BUSY_PERCENT, HELD_BYTES, HELD_SECONDS = 5.0, 1 << 30, 300.0
+_HELD_SECONDS = 300.0
 _MAX_AGE_SECONDS = 300.0
 """Age from which values say nothing about what a GPU does."""
 _MAX_GAP_SECONDS = 300.0
@@ -126,7 +127,7 @@ class Reducer:
                 self._busy_at[key] = now
                 return device.status if device.status != _UNKNOWN else _BUSY, None
             last = busy_at.get(key)
-            if last is not None and now - last <= HELD_SECONDS:
+            if last is not None and now - last <= _HELD_SECONDS:
                 self._busy_at[key] = last
                 was_busy = is_held
             known = idle.get(key)
@@ -142,7 +143,7 @@ class Reducer:
         if was_busy:
             return _BUSY, seconds
         if is_held:
-            is_idle = percent is not None and (seconds or 0.0) > HELD_SECONDS
+            is_idle = percent is not None and (seconds or 0.0) > _HELD_SECONDS
             return _HELD if is_idle else _IN_USE, seconds
         if device.status != _UNKNOWN or used is None:
             return device.status, seconds

@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot
 from gpudash.model.state import FREE, HELD, STATES, UNKNOWN, Level, State
-from gpudash.model.units import ABSENT
+from gpudash.model.units import ABSENT, sum_known
 
 STATE_OF_WORD: Mapping[str, State] = {state.word: state for state in STATES}
 """The states of devices by the word that a document has for them."""
-_RANKS = {state.word: rank for rank, state in enumerate(STATES)}
-_PROBLEMS = frozenset(state.word for state in STATES if state.is_problem)
+RANK_OF_WORD = {state.word: rank for rank, state in enumerate(STATES)}
+"""Their order, the worst first."""
+PROBLEMS = frozenset(state.word for state in STATES if state.is_problem)
+"""The words for what is wrong with a GPU itself, not with its use."""
 
 Fits = Callable[[FleetHost, FleetDevice | None], bool]
 """Whether a device passes a filter; with None, whether a host without devices does."""
@@ -102,15 +104,11 @@ class Totals(NamedTuple):
     counts: Mapping[str, int]
     """GPUs by the word for what they do; all of hosts that do not answer are unknown."""
     utilization: float | None
-    memory_used_bytes: int | None
-    memory_total_bytes: int | None
     power_mw: int | None
     limit_mw: int | None
     temperature: int | None
     oldest_seconds: float | None
     """Age of the oldest values that count as known."""
-    whole: Mapping[int, int]
-    """Hosts on which all GPUs are free, by how many these are."""
 
 
 def host_rows(snapshot: FleetSnapshot, fits: Fits | None = None) -> list[HostRow]:
@@ -169,7 +167,7 @@ def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
         degrees = device.temperature_celsius
         if degrees is not None and (hottest is None or degrees > hottest):
             hottest = degrees
-    problems = _PROBLEMS.intersection(counts)
+    problems = PROBLEMS.intersection(counts)
     whole = sum(1 for each in host.devices if each.parent_uuid is None)
     return HostRow(
         host,
@@ -185,7 +183,7 @@ def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
         tuple(jobs),
         tuple(users),
         max(0, (host.expected_devices or 0) - whole),
-        STATE_OF_WORD[min(problems, key=_RANKS.__getitem__)] if problems else None,
+        STATE_OF_WORD[min(problems, key=RANK_OF_WORD.__getitem__)] if problems else None,
     )
 
 
@@ -194,7 +192,6 @@ def totals(rows: Iterable[HostRow]) -> Totals:
     rows = list(rows)
     known = [row for row in rows if row.is_known]
     counts: dict[str, int] = {}
-    whole: dict[int, int] = {}
     lost = sum(row.gpus for row in rows if not row.is_known)
     if lost:
         counts[UNKNOWN.word] = lost
@@ -202,8 +199,6 @@ def totals(rows: Iterable[HostRow]) -> Totals:
         for word, count in row.counts.items():
             state = word if word in STATE_OF_WORD else UNKNOWN.word
             counts[state] = counts.get(state, 0) + count
-        if is_whole_and_free(row):
-            whole[row.gpus] = whole.get(row.gpus, 0) + 1
     weighed = [(row.utilization, row.gpus) for row in known if row.utilization is not None]
     gpus = sum(count for _, count in weighed)
     return Totals(
@@ -213,15 +208,12 @@ def totals(rows: Iterable[HostRow]) -> Totals:
         expected_gpus=sum(max(row.host.expected_devices or 0, row.gpus) for row in rows),
         counts={state.word: counts[state.word] for state in STATES if state.word in counts},
         utilization=sum(share * count for share, count in weighed) / gpus if gpus else None,
-        memory_used_bytes=_sum(row.memory_used_bytes for row in known),
-        memory_total_bytes=_sum(row.memory_total_bytes for row in known),
-        power_mw=_sum(row.power_mw for row in known),
-        limit_mw=_sum(row.limit_mw for row in known),
+        power_mw=sum_known(row.power_mw for row in known),
+        limit_mw=sum_known(row.limit_mw for row in known),
         temperature=max((t for row in known if (t := row.temperature) is not None), default=None),
         oldest_seconds=max(
             (age for row in known if (age := row.host.age_seconds) is not None), default=None
         ),
-        whole=whole,
     )
 
 
@@ -234,11 +226,6 @@ def is_whole_and_free(row: HostRow) -> bool:
         and not row.missing
         and row.host.drain_reason is None
     )
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 @lru_cache(maxsize=1024)

@@ -21,7 +21,7 @@ from gpudash.analysis.filter.predicates import (
     of_text,
 )
 from gpudash.analysis.filter.terms import Term
-from gpudash.fleet.names import expand
+from gpudash.fleet.names import expand, short
 from gpudash.fleet.summary import Fits
 from gpudash.model import units
 from gpudash.model.errors import UsageError
@@ -123,7 +123,7 @@ def _hosts(sign: str, value: str) -> Test[Candidate] | None:
     def test(row: Candidate) -> bool:
         name = row.host.name.casefold()
         # Some sources know a host by its whole name.
-        return (name in wanted or name.partition(".")[0] in wanted) is (sign != OTHER)
+        return (name in wanted or short(name) in wanted) is (sign != OTHER)
 
     return test
 

@@ -16,8 +16,9 @@ from gpudash.fleet.health.survey import (
     finding,
     where,
 )
+from gpudash.fleet.summary import STATE_OF_WORD
 from gpudash.model.fleet import FleetFinding, FleetHost
-from gpudash.model.state import BUSY, HOT, LOST, STATES
+from gpudash.model.state import BUSY, HOT, LOST
 
 _BURST_HOSTS = 3
 _MIN_PEERS = 16
@@ -26,15 +27,13 @@ _HOT_CELSIUS, _HOT_DEVIATIONS, _MIN_HOT_STEP = 80, 3, 12
 _MIN_JOB = 4
 _SLOW_SHARE, _LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.85, 0.95, 12
 
-_WORDS = {state.word: state for state in STATES}
-
 
 def lost(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs that hosts should have, and that are gone or cannot be read."""
     for word, spots in survey.problems.items():
         if word == HOT.word:
             continue
-        state = _WORDS[word]
+        state = STATE_OF_WORD[word]
         verb = state.sentence if len(spots) == 1 else state.plural
         hosts = list({spot.host.name: spot.host for spot in spots}.values())
         rule = "gpus-lost" if state is LOST else f"gpus-{state.wire}"

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from gpudash.analysis.health.rule import bounded, number
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.names import check_host
+from gpudash.fleet.summary import PROBLEMS
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetDevice, FleetFinding, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.snapshot import Evidence, FindingLevel
-from gpudash.model.state import BUSY, FREE, HELD, STATES
+from gpudash.model.state import BUSY, FREE, HELD
 from gpudash.model.text import SafeText, clean
 
-_PROBLEMS = frozenset(state.word for state in STATES if state.is_problem)
 _BUSY, _FREE, _HELD = BUSY.word, FREE.word, HELD.word
 _SHOWN, _EVIDENCE = 3, 16
 _MAX_SENTENCE = 400
@@ -72,7 +72,7 @@ class Survey:
                     computing.setdefault(device.name, []).append(spot)
             elif status == _HELD:
                 self.held.append(spot)
-            elif status in _PROBLEMS and is_gpu:
+            elif status in PROBLEMS and is_gpu:
                 self.problems.setdefault(status, []).append(spot)
             if device.xid is not None and is_gpu:
                 self.xids.setdefault(device.xid, []).append(spot)

@@ -15,6 +15,7 @@ from gpudash.fleet.health.survey import (
     listed,
     where,
 )
+from gpudash.fleet.source import HELD_BYTES
 from gpudash.model.fleet import FleetFinding
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
@@ -22,7 +23,6 @@ from gpudash.model.text import SafeText
 _WASTED_SECONDS = 3600.0
 """GPUs held idle for longer are reported."""
 _UNUSED_SECONDS, _IMBALANCED_SECONDS = 900.0, 900.0
-_UNUSED_BYTES = 1 << 30
 _MIN_JOB = 2
 _KEPT_PERCENT, _KEPT_TENSOR, _KEPT_DRAM, _KEPT_POWER = 90.0, 1.0, 2.0, 0.4
 
@@ -74,7 +74,7 @@ def _is_unopened(spot: Spot) -> bool:
     """Whether a device is allocated to a job, and has no memory in use."""
     device = spot.device
     used = device.memory_used_bytes
-    return device.job is not None and used is not None and used <= _UNUSED_BYTES
+    return device.job is not None and used is not None and used <= HELD_BYTES
 
 
 def _money(survey: Survey, spots: Sequence[Spot]) -> str:

@@ -32,7 +32,7 @@ from gpudash.fleet.prometheus.inventory import (
     Row,
     number_of,
 )
-from gpudash.fleet.prometheus.queries import BUSY_PERCENT, HELD_BYTES
+from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
 from gpudash.model.device import DeviceState
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
 from gpudash.model.text import clean

@@ -20,11 +20,7 @@ from gpudash.fleet.prometheus.dialects import (
     LabelChoice,
     dialects,
 )
-
-BUSY_PERCENT = 5.0
-"""A GPU computes from this utilization on."""
-HELD_BYTES = 1 << 30
-"""Allocated memory from which on a GPU is held; less is what a driver takes."""
+from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
 
 _NAMES = (
     "DCGM_FI_(DEV|PROF)_.+|nvidia_smi_.+|gpu_.+_(Percentage|MiB|MHz|W|C)|"

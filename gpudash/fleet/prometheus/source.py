@@ -123,6 +123,11 @@ class _View:
             return False
         return tasks["main"].is_done
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all there is to know has been asked for, and answered or refused."""
+        return all(task.is_done or task.failures for task in self.tasks.values())
+
     def now(self) -> float:
         """Return the server's time, or the instant in the past."""
         if self.at is not None:
@@ -178,10 +183,6 @@ class PrometheusSource:
         while self._workers.pending < IN_FLIGHT and self._charts.due_at <= now:
             self._start_chart()
 
-    def is_complete(self) -> bool:
-        """Whether all there is to know has been asked for, and answered or refused."""
-        return all(task.is_done or task.failures for task in self._view.tasks.values())
-
     def read(self) -> Reading:
         """Return what is known now; never waits."""
         view = self._view
@@ -191,7 +192,7 @@ class PrometheusSource:
             hosts=hosts,
             jobs=view.picture.jobs(),
             at=None if view.at is None else datetime.fromtimestamp(view.at, timezone.utc),
-            is_whole=all(task.is_done or task.failures for task in view.tasks.values()),
+            is_whole=view.is_whole,
             charts=self._charts.answers(),
         )
 
@@ -312,7 +313,7 @@ class PrometheusSource:
 
     def _finish(self, view: _View, task: _Task, seconds: float) -> None:
         """Plan the next time of a task, so that the server works for all of them as agreed."""
-        now, was_complete = time.monotonic(), self.is_complete()
+        now, was_whole = time.monotonic(), view.is_whole
         task.is_done, task.failures, task.error = True, 0, None
         task.took.append(seconds)
         period = task.period
@@ -326,7 +327,7 @@ class PrometheusSource:
             period *= min(_MOST_STRETCHED, max(1.0, load / _SHARE))
         task.due_at = now + period * self._pace
         # The rest becomes visible with the next values, once all is there.
-        if task.name == "main" or view.at is not None or not was_complete:
+        if task.name == "main" or view.at is not None or not was_whole:
             view.version += 1
         self._hold_until = 0.0
 

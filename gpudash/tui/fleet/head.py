@@ -19,7 +19,6 @@ from gpudash.tui.fleet.model import EMPTY, FleetModel
 from gpudash.tui.theme import Theme
 
 _BETWEEN = "   "
-_DAY_SECONDS = 86400
 Text = tuple[str, Style]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -41,9 +41,6 @@ from gpudash.tui.theme import PLAIN, Theme
 
 EMPTY = FleetSnapshot(taken_at=datetime.fromtimestamp(0, timezone.utc))
 """What is shown before anything is known."""
-
-PAGES = ("cluster", "hosts", "gpus", "users", "jobs", "findings")
-"""The pages, by the digit that leads to them."""
 
 HostKey = tuple[str | None, str]
 _WITH_PAST = frozenset({"prometheus", "demo"})
@@ -329,7 +326,9 @@ class FleetModel:
     def ranked_users(self) -> Ranking[FleetUser]:
         """Return the users of the GPUs that are shown."""
         if self._is_due("users"):
-            self.users.fill(self._concerned(self.snapshot.users, "users"))
+            names = self._names("users")
+            users = self.snapshot.users
+            self.users.fill([user for user in users if names is None or user.name in names])
         return self.users
 
     def ranked_jobs(self) -> Ranking[FleetJob]:
@@ -339,10 +338,6 @@ class FleetModel:
             jobs = self.snapshot.jobs
             self.jobs.fill([job for job in jobs if names is None or job.id in names])
         return self.jobs
-
-    def _concerned(self, users: Collection[FleetUser], what: str) -> list[FleetUser]:
-        names = self._names(what)
-        return [user for user in users if names is None or user.name in names]
 
     def _names(self, what: str) -> set[str] | None:
         """Return whose GPUs are shown, by users or jobs; None for all."""

@@ -44,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def whole(server: Server) -> Iterator[Reading]:
     """What is known once everything has been answered."""
     source = PrometheusSource(Endpoint(url=server.url))
-    yield wait(source, lambda reading: source.is_complete())
+    yield wait(source, lambda reading: reading.is_whole)
     source.close(10)
 
 
@@ -52,7 +52,7 @@ def whole(server: Server) -> Iterator[Reading]:
 def test_a_fault_keeps_the_last_picture_until_it_is_over(server: Server, fault: str) -> None:
     with faulty(server.url) as proxy:
         source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
-        before = wait(source, lambda reading: source.is_complete())
+        before = wait(source, lambda reading: reading.is_whole)
         assert before.report.state == "ok"
         proxy.fault = fault
         during = wait(source, lambda reading: reading.report.state == "stale")
@@ -80,7 +80,7 @@ def test_numbers_that_are_none_are_not_known(server: Server) -> None:
     with faulty(server.url) as proxy:
         proxy.fault = "numbers"
         source = PrometheusSource(Endpoint(url=proxy.url))
-        reading = wait(source, lambda reading: source.is_complete())
+        reading = wait(source, lambda reading: reading.is_whole)
         devices = [device for host in reading.hosts for device in host.devices]
         assert len(devices) > len(FLEET)
         assert {device.gpu_utilization_percent for device in devices} == {None}
@@ -92,7 +92,7 @@ def test_numbers_that_are_none_are_not_known(server: Server) -> None:
 def test_a_partial_answer_loses_nothing(server: Server) -> None:
     with faulty(server.url) as proxy:
         source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
-        before = wait(source, lambda reading: source.is_complete())
+        before = wait(source, lambda reading: reading.is_whole)
         proxy.fault = "partial"
         during = wait(source, lambda reading: "store-7 is unavailable" in reading.report.warnings)
         wait(source, lambda reading: any(each.age_seconds for each in devices(reading)))
@@ -311,7 +311,7 @@ def test_an_instant_in_the_past_and_back(server: Server) -> None:
     assert then.at == before
     assert host_of(then, down).state == "ok"
     source.ask(FleetRequest())
-    now = wait(source, lambda reading: source.is_complete())
+    now = wait(source, lambda reading: reading.is_whole)
     assert now.at is None
     assert host_of(now, down).state == "down"
     source.close(10)

@@ -15,13 +15,14 @@ from gpudash.model.fleet import FleetChart, FleetFinding, FleetLine, FleetSnapsh
 from gpudash.model.text import SafeText
 from gpudash.tui.fleet.app import FleetApp
 from gpudash.tui.fleet.filtering import moment_of
-from gpudash.tui.fleet.model import METRICS, PAGES, FleetModel
+from gpudash.tui.fleet.model import METRICS, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.preferences import Preferences
 from tests.tui.fleet.many import INSTANT, HandFleetFeed, fleet, host, some_hosts
 from tests.tui.stage import screen_lines, text_of
 
 NOON = datetime(2026, 11, 23, 12).astimezone()
+PAGES = ("cluster", "hosts", "gpus", "users", "jobs", "findings")
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
