@@ -60,6 +60,7 @@ def play(options: argparse.Namespace, recording: Recording, start: Sample) -> in
 def show(options: argparse.Namespace, open_feed: Callable[[], FleetFeed]) -> int:
     """Show the snapshots of a feed and, between, the hosts that are entered."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    fleet.give_back_documents()
     for_this_run = overrides(options)
     with quiet_terminal():
         size = os.get_terminal_size(1)
