@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from datetime import datetime, timezone
 from functools import partial
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -208,6 +208,13 @@ SCHEMA = 1
 """Version of the document; it only grows: fields are added, never renamed or removed."""
 
 
+class Use(NamedTuple):
+    """One process on one device."""
+
+    process: Process
+    share: ProcessDevice
+
+
 class Snapshot(Struct, frozen=True, kw_only=True):
     """One host at one instant: the document that gpudash prints, pipes, records and shows."""
 
@@ -245,6 +252,16 @@ class Snapshot(Struct, frozen=True, kw_only=True):
             return ()
         described = {holder.pid: holder for holder in self.holders}
         return tuple(described.get(pid) or Holder(pid=pid) for pid in device.holder_pids)
+
+    def uses_of(self, gpu: Device) -> list[Use]:
+        """Return the processes on a GPU and its MIG instances, in the order of the driver."""
+        uses = [
+            Use(process, share)
+            for process in self.processes
+            for share in process.devices
+            if share.index == gpu.index
+        ]
+        return sorted(uses, key=lambda use: use.share.list_position or 0)
 
 
 EMPTY = Snapshot(

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gpudash.model.device import Device
+from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
 
@@ -51,13 +52,12 @@ def _gpu(device: Device, snapshot: Snapshot) -> dict[str, Any]:
 
 def _processes(device: Device, snapshot: Snapshot) -> list[dict[str, Any]] | None:
     """Return those on a GPU and its instances, null where the driver does not list them."""
-    if any(fault.source == "processes" and fault.uuid == device.uuid for fault in snapshot.errors):
+    if device.uuid in unlisted_uuids(snapshot.errors):
         return None
     return [
-        _process(process, share)
-        for process in snapshot.processes
-        for share in process.devices
-        if share.index == device.index and process.name is not None
+        _process(use.process, use.share)
+        for use in snapshot.uses_of(device)
+        if use.process.name is not None
     ]
 
 

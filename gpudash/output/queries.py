@@ -10,9 +10,8 @@ from msgspec import Struct
 
 from gpudash.model.device import Device
 from gpudash.model.errors import UsageError
-from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.records import AccountedProcess, RetiredPage
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import Snapshot, Use
 from gpudash.model.text import clean, did_you_mean
 from gpudash.output.smi import GPU_FIELDS, Field, mebibytes, moment
 
@@ -34,13 +33,6 @@ class Item(NamedTuple):
     device: Device
     of: Any
     """A process and its share, a page, ...; None where the GPU has no list of it."""
-
-
-class Use(NamedTuple):
-    """One process on one device."""
-
-    process: Process
-    share: ProcessDevice
 
 
 class Clocks(NamedTuple):
@@ -133,14 +125,7 @@ def _find(name: str, fields: Mapping[str, Field[Any]]) -> Field[Any]:
 
 def _uses(snapshot: Snapshot, device: Device) -> Iterator[Item]:
     """Yield compute processes in the order of the driver."""
-    uses = [
-        Use(process, share)
-        for process in snapshot.processes
-        for share in process.devices
-        if share.index == device.index and "C" in share.type
-    ]
-    for use in sorted(uses, key=lambda use: use.share.list_position or 0):
-        yield Item(device, use)
+    yield from (Item(device, use) for use in snapshot.uses_of(device) if "C" in use.share.type)
 
 
 def _pages(_snapshot: Snapshot, device: Device) -> Iterator[Item]:

@@ -64,14 +64,6 @@ def _queried(depth: int, label: str, name: str) -> Line:
     return Line(depth, label, field.text, field.reads)
 
 
-def _yes(depth: int, label: str, field: str) -> Line:
-    def text(_snapshot: Snapshot, device: Device) -> str | None:
-        value = getattr(device, field)
-        return None if value is None else "Yes" if value else "No"
-
-    return Line(depth, label, text, (field,))
-
-
 def _reason(depth: int, label: str, name: str) -> Line:
     return _queried(depth, label, f"clocks_event_reasons.{name}")
 
@@ -103,20 +95,14 @@ def _supported_clocks(_snapshot: Snapshot, device: Device) -> Iterator[Line]:
 
 
 def _processes(snapshot: Snapshot, device: Device) -> Iterator[Line]:
-    shares = [
-        (share.list_position or 0, process, share)
-        for process in snapshot.processes
-        for share in process.devices
-        if share.index == device.index
-    ]
-    if not shares:
-        is_unlisted = any(
-            fault.source == "processes" and fault.uuid == device.uuid for fault in snapshot.errors
-        )
-        yield _fixed(1, "Processes", None if is_unlisted else "None")
+    uses = snapshot.uses_of(device)
+    if not uses:
+        from gpudash.analysis.usage import is_unlisted
+
+        yield _fixed(1, "Processes", None if is_unlisted(device, snapshot) else "None")
         return
     yield Line(1, "Processes")
-    for _, process, share in sorted(shares, key=lambda each: (each[0], each[1].pid)):
+    for process, share in uses:
         instances = share.gpu_instance_id, share.compute_instance_id
         gpu, compute = (None if each is None else str(each) for each in instances)
         size = mebibytes(share.used_gpu_memory_bytes)
@@ -174,8 +160,8 @@ def _fixed(depth: int, label: str, text: str | None) -> Line:
 _REMAPPED = (
     _metric(2, "Correctable Error", "remapped_rows_corrected_count"),
     _metric(2, "Uncorrectable Error", "remapped_rows_uncorrected_count"),
-    _yes(2, "Pending", "remapped_rows_pending"),
-    _yes(2, "Remapping Failure Occurred", "remapped_rows_failed"),
+    _metric(2, "Pending", "remapped_rows_pending"),
+    _metric(2, "Remapping Failure Occurred", "remapped_rows_failed"),
 )
 
 # fmt: off

@@ -95,6 +95,12 @@ def test_what_is_not_known_is_not_zero() -> None:
     assert "    Supported Clocks                      : N/A" in lines
 
 
+def test_the_processes_of_a_lost_gpu_are_not_known() -> None:
+    gpus = make_device(), make_device(index=1, uuid=None, state="lost")
+    lines = text(make_snapshot(devices=gpus, processes=()), "PIDS")
+    assert [line.split(": ")[1] for line in lines if "Processes" in line] == ["None", "N/A"]
+
+
 def test_a_process_cannot_add_a_line() -> None:
     device = make_device(name="evil\nGPU\x1b[2J")
     assert all(line.isprintable() for line in text(make_snapshot(devices=(device,)), None))
