@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 
 from gpudash.cli.arguments import add_shared
+from gpudash.cli.oneshot import exit_status
 from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
 from gpudash.cli.signals import exit_on_ctrl_c
 from gpudash.cli.values import count, seconds
 from gpudash.feed.sampler import LineStream
 from gpudash.model import wire
-from gpudash.model.errors import ExitStatus
-from gpudash.model.snapshot import Snapshot
+from gpudash.model.snapshot import EMPTY, Snapshot
 from gpudash.system import terminal
 
 _WAIT_SECONDS = 1.0
@@ -51,12 +51,13 @@ def add_rolling(parser: argparse.ArgumentParser) -> None:
 def roll(
     options: argparse.Namespace, headings: str, lines: Callable[[Snapshot], Iterable[str]]
 ) -> int:
-    """Print headings once and the lines of each sample.
+    """Print headings once and the lines of each sample; return the status of the last.
 
-    The first sample is not printed: its rates are not known.
+    The first sample is not printed: its rates are not known. Raises DriverError where a GPU is
+    silent at the end.
     """
     exit_on_ctrl_c()
-    printed, problem = -1, ""
+    printed, problem, latest = -1, "", EMPTY
     with closing(LineStream(collector_command(options), options.delay, wire.decode)) as stream:
         while options.count is None or printed < options.count:
             stream.wait(_WAIT_SECONDS)
@@ -66,10 +67,11 @@ def roll(
                 if printed == 0:
                     terminal.write(headings.encode())
                 if printed >= 0:
-                    text = "".join(lines(sample.snapshot))
+                    latest = sample.snapshot
+                    text = "".join(lines(latest))
                     terminal.write(text.encode("utf-8", "backslashreplace"))
                 printed += 1
             if stream.problem != problem:
                 problem = stream.problem
                 terminal.write_message(f"gpudash: {problem or 'samples again'}\n")
-    return ExitStatus.OK
+    return exit_status(latest, with_topology=False)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from gpudash.analysis.usage import is_unlisted
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.text import clean
 
 _MIB = 1 << 20
 _MB = 10**6
@@ -59,8 +60,7 @@ DEVICE_COLUMNS: Mapping[str, Sequence[Column]] = {
     "m": (
         Column("fb", "MB", lambda gpu: _scaled(gpu.memory_used_bytes, _MIB)),
         Column("bar1", "MB", lambda gpu: _scaled(gpu.bar1_used_bytes, _MIB)),
-        # gpudash makes no NVML call for protected memory.
-        Column("ccpm", "MB", lambda _gpu: None),
+        Column("ccpm", "MB", lambda gpu: _scaled(gpu.protected_memory_used_bytes, _MIB)),
     ),
     "e": (
         Column("sbecc", "errs", lambda gpu: gpu.ecc_corrected_volatile_count),
@@ -93,23 +93,32 @@ def gpm_column(number: int) -> Column:
     return Column(f"id={number}", "GPM", value, 10, 10)
 
 
-PROCESS_COLUMNS: Mapping[str, Sequence[Column]] = {
-    "": (
-        Column("pid", "#", lambda share: share[0].pid, 10, 11),
-        Column("type", "C/G", lambda share: share[1].type, 5, 5),
-    ),
+_PROCESS = (
+    Column("pid", "#", lambda use: use.process.pid, 10, 11),
+    Column("type", "C/G", lambda use: use.share.type, 5, 5),
+)
+_USES: Mapping[str, Sequence[Column]] = {
     "u": (
-        Column("sm", "%", lambda share: share[1].sm_utilization_percent, 6, 5),
-        Column("mem", "%", lambda share: share[1].memory_utilization_percent),
-        Column("enc", "%", lambda share: share[1].encoder_utilization_percent),
-        Column("dec", "%", lambda share: share[1].decoder_utilization_percent),
+        Column("sm", "%", lambda use: use.share.sm_utilization_percent),
+        Column("mem", "%", lambda use: use.share.memory_utilization_percent),
+        Column("enc", "%", lambda use: use.share.encoder_utilization_percent),
+        Column("dec", "%", lambda use: use.share.decoder_utilization_percent),
     ),
     "m": (
-        Column("fb", "MB", lambda share: _scaled(share[1].used_gpu_memory_bytes, _MIB)),
-        Column("ccpm", "MB", lambda _share: None),
+        Column("fb", "MB", lambda use: _scaled(use.share.used_gpu_memory_bytes, _MIB)),
+        # NVML has it for whole GPUs alone.
+        Column("ccpm", "MB", lambda _use: None),
     ),
 }
-"""The columns of pmon: those that are always there, and by the letters of -s."""
+PROCESS_LETTERS = "".join(_USES)
+"""What -s of pmon takes."""
+
+
+def process_columns(letters: str) -> list[Column]:
+    """Return the columns of pmon: PID and type, then those of the letters of -s."""
+    first, *others = (column for letter in letters for column in _USES[letter])
+    # nvidia-smi's headings of PID and type stand one cell to the right of their values.
+    return [*_PROCESS, first._replace(header_cells=first.cells - 1), *others]
 
 
 def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
@@ -127,8 +136,8 @@ def device_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> I
     """Yield a line for each GPU that is not divided further."""
     for gpu in snapshot.devices:
         if not gpu.is_mig:
-            values = "".join(_cell(column.value(gpu), column.cells) for column in columns)
-            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{values} \n"
+            cells = "".join(_cell(column.value(gpu), column) for column in columns)
+            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells} \n"
 
 
 def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
@@ -139,27 +148,21 @@ def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> 
     for gpu in snapshot.devices:
         if gpu.is_mig:
             continue
-        shares = [
-            (process, share)
-            for process in snapshot.processes
-            for share in process.devices
-            if share.index == gpu.index
+        rows = [
+            ([column.value(use) for column in columns], use.process.name or "-")
+            for use in snapshot.uses_of(gpu)
         ]
-        shares.sort(key=lambda each: (each[1].list_position is None, each[1].list_position or 0))
-        for share in shares:
-            values = "".join(_cell(column.value(share), column.cells) for column in columns)
-            name = (share[0].name or "-").replace("\n", " ")[:_NAME_CELLS]
-            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{values}    {name:<{_NAME_CELLS}}\n"
-        if not shares:
+        if not rows:
             mark = "?" if is_unlisted(gpu, snapshot) else "-"
-            marks = (mark if column.header == "pid" else None for column in columns)
-            cells = zip(marks, columns, strict=True)
-            values = "".join(_cell(value, column.cells) for value, column in cells)
-            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{values}    {mark:<{_NAME_CELLS}}\n"
+            rows = [([mark if column.header == "pid" else None for column in columns], mark)]
+        for values, name in rows:
+            cells = "".join(map(_cell, values, columns))
+            shown = f"{clean(name)[:_NAME_CELLS]:<{_NAME_CELLS}}"
+            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells}    {shown}\n"
 
 
-def _cell(value: object, cells: int) -> str:
-    return f" {'-' if value is None else value:>{cells}}"
+def _cell(value: object, column: Column) -> str:
+    return f" {'-' if value is None else value:>{column.cells}}"
 
 
 def _is_some(percent: float | None) -> int | None:

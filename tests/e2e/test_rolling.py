@@ -52,6 +52,23 @@ def test_they_end_at_the_count_and_write_to_a_file(fakenvml: Path, tmp_path: Pat
     assert len(file.read_text().splitlines()) == 2 + 3 * 2
 
 
+@pytest.mark.parametrize(("verb", "line"), [("dmon", "1 -"), ("pmon", "1 ?")])
+def test_a_lost_gpu_keeps_its_row_and_is_in_the_status(
+    fakenvml: Path, verb: str, line: str
+) -> None:
+    run = gpudash(verb, "-d", "0.1", "-c", "1", library=fakenvml, DEVICES=2, LOST="1")
+    assert run.status == 15
+    assert " ".join(run.text.splitlines()[-1].split()).startswith(line)
+
+
+def test_pcie_rates_are_read_where_there_is_no_counter(fakenvml: Path) -> None:
+    words = ("dmon", "-s", "t", "-d", "0.5", "-c", "1")
+    run = gpudash(*words, library=fakenvml, DEVICES=1, FAIL="nvmlDeviceGetFieldValues:*:3")
+    _, received, sent = run.text.splitlines()[-1].split()
+    assert received.isdecimal()
+    assert sent.isdecimal()
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

@@ -7,12 +7,12 @@ from gpudash.model.process import Process
 from gpudash.model.text import clean
 from gpudash.output.monitor import (
     DEVICE_COLUMNS,
-    PROCESS_COLUMNS,
     Column,
     device_lines,
     gpm_column,
     gpm_ids,
     headings,
+    process_columns,
     process_lines,
 )
 from tests.factories import gpu_uuid, make_device, make_process, make_process_device, make_snapshot
@@ -35,11 +35,25 @@ def test_the_headings_are_those_of_nvidia_smi() -> None:
     assert headings(columns("e"), "").startswith("# gpu  sbecc  dbecc    pci \n# Idx   errs")
     assert headings(columns("p"), "D").startswith("#Date        gpu    pwr")
     assert headings(columns("p"), "T").startswith("#Time        gpu    pwr")
-    shown = headings([*PROCESS_COLUMNS[""], *PROCESS_COLUMNS["u"]], "", last="command")
-    assert shown == (
-        "# gpu         pid  type    sm    mem    enc    dec    command\n"
-        "# Idx           #   C/G     %      %      %      %    name\n"
-    )
+
+
+@pytest.mark.parametrize(
+    ("letters", "shown"),
+    [
+        (
+            "u",
+            "# gpu         pid  type    sm    mem    enc    dec    command\n"
+            "# Idx           #   C/G     %      %      %      %    name\n",
+        ),
+        (
+            "mu",
+            "# gpu         pid  type    fb   ccpm     sm    mem    enc    dec    command\n"
+            "# Idx           #   C/G    MB     MB      %      %      %      %    name\n",
+        ),
+    ],
+)
+def test_the_headings_of_processes_are_those_of_nvidia_smi(letters: str, shown: str) -> None:
+    assert headings(process_columns(letters), "", last="command") == shown
 
 
 @pytest.mark.parametrize("letters", ["p", "u", "c", "v", "m", "e", "t", "pucvmet"])
@@ -52,8 +66,9 @@ def test_values_stand_below_their_headings(letters: str, stamp: str) -> None:
 
 
 def test_a_line_of_a_gpu() -> None:
-    (line,) = device_lines(make_snapshot(1), columns("pm"), "")
-    assert line == "    0    412     62     70  40960      -      - \n"
+    device = make_device(protected_memory_used_bytes=3 << 20)
+    (line,) = device_lines(make_snapshot(devices=(device,)), columns("pm"), "")
+    assert line == "    0    412     62     70  40960      -      3 \n"
 
 
 def test_instances_have_no_line_of_their_own() -> None:
@@ -63,8 +78,7 @@ def test_instances_have_no_line_of_their_own() -> None:
 
 
 def processes(*found: Process) -> list[str]:
-    chosen = [*PROCESS_COLUMNS[""], *PROCESS_COLUMNS["u"], *PROCESS_COLUMNS["m"]]
-    return [*process_lines(make_snapshot(1, processes=found), chosen, "")]
+    return [*process_lines(make_snapshot(1, processes=found), process_columns("um"), "")]
 
 
 def test_processes_stand_in_the_drivers_order() -> None:
@@ -86,9 +100,8 @@ def test_a_gpu_without_processes_has_a_line() -> None:
 
 def test_a_gpu_whose_processes_are_unknown_is_told_from_one_without() -> None:
     fault = Fault(source="processes", message=clean("processes unknown"), uuid=gpu_uuid(0))
-    chosen = [*PROCESS_COLUMNS[""], *PROCESS_COLUMNS["u"]]
     snapshot = make_snapshot(2, processes=(), errors=(fault,))
-    unknown, free = process_lines(snapshot, chosen, "")
+    unknown, free = process_lines(snapshot, process_columns("u"), "")
     assert unknown.split() == ["0", "?", *["-"] * 5, "?"]
     assert free.split() == ["1", *["-"] * 7]
 

@@ -38,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
     """Print lines until the count, or a signal, is reached."""
     columns = [column for letter in options.select for column in monitor.DEVICE_COLUMNS[letter]]
     columns += map(monitor.gpm_column, options.gpm_metrics)
+    # Without a counter, only the call that blocks has what was asked for.
+    options.pcie_throughput = "t" in options.select
     stamp = options.stamp or ""
     lines = partial(monitor.device_lines, columns=columns, stamp=stamp)
     return roll(options, monitor.headings(columns, stamp), lines)

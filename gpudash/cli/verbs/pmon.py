@@ -14,14 +14,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash pmon` takes."""
     add_rolling(parser)
     text = "u utilization, m memory (u)"
-    select = letters("um")
+    select = letters(monitor.PROCESS_LETTERS)
     parser.add_argument("-s", "--select", type=select, default="u", metavar="LETTERS", help=text)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print lines until the count, or a signal, is reached."""
-    known = monitor.PROCESS_COLUMNS
-    columns = [column for letter in ("", *options.select) for column in known[letter]]
+    columns = monitor.process_columns(options.select)
     stamp = options.stamp or ""
     lines = partial(monitor.process_lines, columns=columns, stamp=stamp)
     return roll(options, monitor.headings(columns, stamp, last="command"), lines)
