@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from msgspec.structs import replace
 
 from gpudash.model.device import Device
-from gpudash.model.errors import UsageError
+from gpudash.model.errors import ExitStatus, GpudashError, UsageError
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Finding, Snapshot
 from gpudash.model.text import clean
@@ -54,6 +54,26 @@ def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
         findings=snapshot.findings and _findings(snapshot.findings, devices),
         leases=tuple(lease for lease in snapshot.leases if lease.uuid in uuids),
     )
+
+
+def select_existing(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
+    """Return what `select` does, without the selectors that match no GPU.
+
+    Raises GpudashError with status 6 if none does, or there is no GPU.
+    """
+    existing: list[str] = []
+    reason = "there is no GPU"
+    for selector in selectors:
+        try:
+            select(snapshot, [selector])
+            existing.append(selector)
+        except UsageError as error:
+            reason = str(error)
+    if not snapshot.devices or (selectors and not existing):
+        missing = GpudashError(f"no devices were found: {reason}")
+        missing.exit_status = ExitStatus.NO_GPU
+        raise missing
+    return select(snapshot, existing)
 
 
 def _gpus(snapshot: Snapshot) -> list[Device]:

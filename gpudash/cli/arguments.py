@@ -124,7 +124,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         mode = modes.find(options)
         for action in given(parser, options):
             if action.dest not in mode.takes:
-                option, hint = action.option_strings[0], modes.hint(action.dest)
+                option, hint = action.option_strings[0], modes.hint(action)
                 raise UsageError(f"{option} does not go with {mode.name}{hint}")
         options.run = mode.run
     return options
@@ -256,7 +256,8 @@ def _add_nvidia_smi_options(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         const=_DEFAULT_LOOP_SECONDS,
         metavar="S",
-        help=f"repeat the query, or --once, every S seconds ({_DEFAULT_LOOP_SECONDS:g})",
+        help=f"repeat a query, -q or --once every S seconds ({_DEFAULT_LOOP_SECONDS:g}); on the "
+        "screen the same as --interval",
     )
     add(
         "-lms",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from argparse import Namespace
+from argparse import Action, Namespace
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -68,9 +68,10 @@ def find(options: Namespace) -> Mode:
     return next(mode for mode in MODES if mode.is_selected(options))
 
 
-def hint(name: str) -> str:
+def hint(option: Action) -> str:
     """Return where an option has an effect, for the error of one that has none; may be empty."""
-    takers = [mode.name for mode in MODES if name in mode.takes]
+    takers = [mode.name for mode in MODES if option.dest in mode.takes]
+    takers = [name for name in takers if name not in option.option_strings]
     return f", only with {' or '.join(takers)}" if 0 < len(takers) <= 2 else ""
 
 
@@ -190,7 +191,7 @@ MODES = (
     Mode(
         "-q",
         lambda options: options.query,
-        _ONE_SHOT | _COLLECTS | {"query", "display", "xml"},
+        _ONE_SHOT | _COLLECTS | {"query", "display", "xml", "loop"},
         _details,
     ),
     Mode("-L", lambda options: options.list_gpus, _ONE_SHOT | {"list_gpus"}, _list_gpus),
@@ -227,7 +228,7 @@ MODES = (
     Mode(
         "the screen",
         lambda _: True,
-        _COLLECTS | {"interval", "theme", "replay", "at", "bell"},
+        _COLLECTS | {"interval", "loop", "theme", "replay", "at", "bell"},
         _screen,
     ),
 )

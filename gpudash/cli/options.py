@@ -78,7 +78,7 @@ def overrides(options: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that the command line and the environment override for this run."""
     read_only = options.read_only or forbids_signals() is not None
     wanted = {
-        "interval": options.interval,
+        "interval": options.interval or options.loop,
         "theme": options.theme,
         "ascii": is_ascii(options) or os.environ.get("TERM") == "linux" or None,
         "read_only": read_only or None,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import closing, suppress
 from typing import NoReturn
 
 from gpudash.analysis.labels import index_ranges
-from gpudash.analysis.selection import select
+from gpudash.analysis.selection import select_existing
 from gpudash.cli.oneshot import exit_status, refuse_loop, sample, with_source
 from gpudash.cli.options import QUERIES, gpu_selectors, query_name
-from gpudash.cli.remote import Lines, lines
+from gpudash.cli.remote import lines
 from gpudash.collect.source import Source
 from gpudash.feed.sampler import Sampler
-from gpudash.model.errors import ExitStatus, GpudashError, UsageError
+from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
 from gpudash.output import queries
@@ -30,16 +30,11 @@ def run(options: argparse.Namespace) -> int:
     name, fields = next((name, fields) for name, fields in asked.items() if fields is not None)
     query = queries.query(queries.QUERIES[name], fields, options.format)
     gpus = gpu_selectors(options)
-    if options.loop is None:
-        return with_source(
-            lambda source, _: _print_once(source, query, gpus), options, wanted=lambda: query.reads
-        )
-    refuse_loop(options, "--once", "--timeout", "--replay")
-    if "supported_clocks" in query.reads:
-        raise UsageError("--loop does not go with --query-supported-clocks, which do not change")
-    # GPUs of the list that are gone are skipped here; the collector would fail.
-    options.gpu = None
-    return _follow(lines(options), query, gpus, options.loop)
+    if options.loop is not None:
+        return _follow(options, query.reads, _Rows(query).print)
+    return with_source(
+        lambda source, _: _print_once(source, query, gpus), options, wanted=lambda: query.reads
+    )
 
 
 def print_details(options: argparse.Namespace) -> int:
@@ -51,15 +46,19 @@ def print_details(options: argparse.Namespace) -> int:
     sections = smi_details.sections(options.display)
     gpus = gpu_selectors(options)
 
+    def show(snapshot: Snapshot, chosen: Snapshot) -> None:
+        _write(smi_details.details(snapshot, _keys(chosen), sections))
+
     def run(source: Source) -> int:
         snapshot = sample(source)
-        chosen = _chosen(snapshot, gpus)
-        _write(list(smi_details.details(snapshot, _keys(chosen), sections)))
+        chosen = select_existing(snapshot, gpus)
+        show(snapshot, chosen)
         return exit_status(chosen, with_topology=False)
 
-    return with_source(
-        lambda source, _: run(source), options, wanted=lambda: smi_details.reads(sections)
-    )
+    reads = smi_details.reads(sections)
+    if options.loop is not None:
+        return _follow(options, reads, show)
+    return with_source(lambda source, _: run(source), options, wanted=lambda: reads)
 
 
 def list_gpus(options: argparse.Namespace) -> int:
@@ -78,7 +77,7 @@ def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     Where processes are asked for, a GPU whose list is not available has a line on stderr.
     """
     snapshot = sample(source)
-    chosen = _chosen(snapshot, gpus)
+    chosen = select_existing(snapshot, gpus)
     heading = [query.heading()] if query.header else []
     _write(heading + list(query.rows(snapshot, _keys(chosen))))
     silent = {device.uuid for device in chosen.devices if device.state == "not-answering"}
@@ -91,44 +90,47 @@ def _print_once(source: Source, query: Csv, gpus: Sequence[str]) -> int:
     return (blind[0].code or 0) % 256 or ExitStatus.FAILURE
 
 
-def _follow(found: Lines, query: Csv, gpus: Sequence[str], interval: float) -> NoReturn:
-    """Print the heading once and the rows repeatedly, until a signal or a closed pipe."""
-    if query.header:
-        _write([query.heading()])
-    reported: Sequence[Fault] = ()
-    with closing(Sampler(found.argv, interval=interval, keep=1, decode=found.decode)) as sampler:
+def _follow(
+    options: argparse.Namespace, reads: Set[str], show: Callable[[Snapshot, Snapshot], None]
+) -> NoReturn:
+    """Show each sample and its chosen GPUs, until a signal or a closed pipe; raises UsageError."""
+    refuse_loop(options, "--once", "--timeout", "--replay")
+    if "supported_clocks" in reads:
+        raise UsageError("--loop does not go with supported clocks, which do not change")
+    gpus = gpu_selectors(options)
+    # GPUs of the list that are gone are skipped here; the collector would fail.
+    options.gpu = None
+    found = lines(options)
+    sampler = Sampler(found.argv, interval=options.loop, keep=1, decode=found.decode)
+    with closing(sampler):
         while True:
             sampler.next_sample()
             snapshot = sampler.samples[-1]
-            chosen = _chosen(snapshot, gpus)
-            _write(list(query.rows(snapshot, _keys(chosen))))
-            blind = _unlisted(query, chosen)
-            if blind != reported:
-                _warn(blind, chosen)
-            reported = blind
+            show(snapshot, select_existing(snapshot, gpus))
+
+
+class _Rows:
+    """Prints the rows of sample after sample below one heading."""
+
+    def __init__(self, query: Csv) -> None:
+        self._query = query
+        self._heading = [query.heading()] if query.header else []
+        self._reported: Sequence[Fault] = ()
+
+    def print(self, snapshot: Snapshot, chosen: Snapshot) -> None:
+        """Print those of the chosen GPUs; a list that is not available has a line on stderr."""
+        _write([*self._heading, *self._query.rows(snapshot, _keys(chosen))])
+        self._heading = []
+        unlisted = _unlisted(self._query, chosen)
+        if unlisted != self._reported:
+            _warn(unlisted, chosen)
+        self._reported = unlisted
 
 
 def _print_list(source: Source, gpus: Sequence[str]) -> int:
-    snapshot = _chosen(sample(source), gpus)
+    snapshot = select_existing(sample(source), gpus)
     _write(listing(snapshot))
     return exit_status(snapshot, with_topology=False)
-
-
-def _chosen(snapshot: Snapshot, gpus: Sequence[str]) -> Snapshot:
-    """Select the listed GPUs that exist; raises GpudashError if none does."""
-    known: list[str] = []
-    reason = "there is no GPU"
-    for selector in gpus:
-        try:
-            select(snapshot, [selector])
-            known.append(selector)
-        except UsageError as error:
-            reason = str(error)
-    if not snapshot.devices or (gpus and not known):
-        missing = GpudashError(f"no devices were found: {reason}")
-        missing.exit_status = ExitStatus.NO_GPU
-        raise missing
-    return select(snapshot, known)
 
 
 def _unlisted(query: Csv, chosen: Snapshot) -> Sequence[Fault]:
@@ -171,5 +173,5 @@ def _keys(snapshot: Snapshot) -> set[str]:
     return {device.key for device in snapshot.devices}
 
 
-def _write(lines: list[str]) -> None:
+def _write(lines: Sequence[str]) -> None:
     terminal.write("".join(f"{line}\n" for line in lines).encode())

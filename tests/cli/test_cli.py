@@ -137,6 +137,9 @@ def test_ascii_where_the_locale_is_not_utf_8() -> None:
     [
         (["--query-gpu=index", "--format=csv", "--fail-on", "warn"], "--fail-on does not go with"),
         (["-L", "--json"], "--json does not go with -L"),
+        (["-q", "-L"], "-L does not go with -q\n"),
+        (["-L", "-d", "ECC"], "-d does not go with -L, only with -q"),
+        (["-q", "-d", "SUPPORTED_CLOCKS", "-l", "1"], "--loop does not go with supported clocks"),
         (["--json", "--format", "csv"], "--json does not go with --format"),
         (["-L", "topo"], "-L does not go with gpudash topo"),
         (["--demo", "doctor"], "--demo does not go with gpudash doctor"),

@@ -139,6 +139,21 @@ def test_again_and_again_under_one_heading(fakenvml: Path) -> None:
     assert [line[0] for line in lines[1:]] == ["0", "1"] * 3
 
 
+def test_details_again_and_again(fakenvml: Path) -> None:
+    process = subprocess.Popen(
+        [*GPUDASH, "-q", "-d", "COMPUTE", "-i", "1,7", "-lms", "100"],
+        env=environment(fakenvml, DEVICES=2),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    found = [process.stdout.readline().partition(":")[0].strip() for _ in range(30)]
+    process.stdout.close()
+    assert process.wait(LIMIT_SECONDS) == 141
+    assert found.count("Compute Mode") >= 2
+    assert found.count("Attached GPUs") - found.count("Compute Mode") in (0, 1)
+
+
 def test_into_a_file(fakenvml: Path, tmp_path: Path) -> None:
     target = tmp_path / "gpus.csv"
     words = ("--query-gpu=index", "--format=csv", "-f", str(target))

@@ -120,13 +120,13 @@ def test_copy_reaches_the_terminal_as_osc_52() -> None:
 
 
 def test_interval_changes_without_a_gap() -> None:
-    with demo() as terminal:
-        terminal.wait_for("every 1s")
+    with demo("-l", "2") as terminal:
+        terminal.wait_for("every 2s")
         collector = the_collector(terminal)
         terminal.send("-")
-        terminal.wait_for("every 0.5s")
+        terminal.wait_for("every 1s")
         terminal.send("-")
-        terminal.wait_for("every 0.2s")
+        terminal.wait_for("every 0.5s")
         assert collectors(terminal) == [collector]
         assert "NO COLLECTOR" not in terminal.raw.decode()
         assert "STALE" not in terminal.raw.decode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpudash.cli.arguments import add_shared
@@ -28,14 +28,12 @@ _CAPABILITIES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `gpudash nvlink` takes."""
-    add = parser.add_mutually_exclusive_group().add_argument
+    add = parser.add_argument
     add("-s", "--status", action="store_true", help="whether each is up, and its speed (default)")
-    add("-e", "--errorcounters", action="store_true", help="its errors")
     add("-c", "--capabilities", action="store_true", help="what it can do")
-    parser.add_argument("-l", "--link", type=int, metavar="N", help="only this link")
-    parser.add_argument(
-        "-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="same as --gpu"
-    )
+    add("-e", "--errorcounters", action="store_true", help="its errors")
+    add("-l", "--link", type=int, metavar="N", help="only this link")
+    add("-i", "--id", dest="gpu", metavar="ID", default=argparse.SUPPRESS, help="same as --gpu")
     add_shared(parser, "gpu", "timeout", "demo")
 
 
@@ -45,30 +43,46 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_links(source: Source, options: argparse.Namespace) -> int:
-    from gpudash.analysis.selection import select
+    from gpudash.analysis.selection import select_existing
     from gpudash.output.smi import listing
 
-    snapshot = select(sample(source), gpu_selectors(options))
-    lines = _errors if options.errorcounters else _capabilities if options.capabilities else _status
+    snapshot = select_existing(sample(source), gpu_selectors(options))
+    sections = {
+        _status: options.status or not (options.capabilities or options.errorcounters),
+        _capabilities: options.capabilities,
+        _errors: options.errorcounters,
+    }
     for device, name in zip(snapshot.devices, listing(snapshot), strict=True):
         links = [each for each in device.nvlinks or () if options.link in (None, each.number)]
         if device.nvlinks:
-            text = "".join(
-                f"\t {line}\n" if line else "\n" for link in links for line in lines(link)
-            )
+            chosen = [lines for lines, is_chosen in sections.items() if is_chosen]
+            found = (line for lines in chosen for link in links for line in lines(link))
+            text = "".join(f"\t {line}\n" if line else "\n" for line in found)
             terminal.write(f"{name}\n{text}".encode())
     return exit_status(snapshot, with_topology=False)
 
 
-Lines = Callable[["NvLink"], Iterator[str]]
-
-
 def _status(link: NvLink) -> Iterator[str]:
-    speed = link.max_bytes_per_second
-    known = "<unknown>" if link.is_active is None else "<active>" if speed is None else ""
-    gigabytes = f"{(speed or 0) / 1e9:.3f}".rstrip("0").rstrip(".")
-    state = "<inactive>" if link.is_active is False else known or f"{gigabytes} GB/s"
-    yield f"Link {link.number}: {state}"
+    yield f"Link {link.number}: {_state(link)}"
+
+
+def _state(link: NvLink) -> str:
+    if link.is_active is None:
+        return "<unknown>"
+    if not link.is_active:
+        return "<inactive>"
+    if link.max_bytes_per_second is None:
+        return "<active>"
+    gigabytes = f"{link.max_bytes_per_second / 1e9:.3f}".rstrip("0").rstrip(".")
+    return f"{gigabytes} GB/s"
+
+
+def _capabilities(link: NvLink) -> Iterator[str]:
+    if link.is_active is False:
+        return
+    for name, label in _CAPABILITIES.items():
+        has = "N/A" if link.capabilities is None else str(name in link.capabilities).lower()
+        yield f"Link {link.number}, {label}: {has}"
 
 
 def _errors(link: NvLink) -> Iterator[str]:
@@ -82,14 +96,6 @@ def _errors(link: NvLink) -> Iterator[str]:
     for name, number in counters.items():
         yield f"Link {link.number}: {name} Errors: {'N/A' if number is None else number}"
     yield ""
-
-
-def _capabilities(link: NvLink) -> Iterator[str]:
-    if link.is_active is False:
-        return
-    for name, label in _CAPABILITIES.items():
-        has = "N/A" if link.capabilities is None else str(name in link.capabilities).lower()
-        yield f"Link {link.number}, {label}: {has}"
 
 
 VERB = Verb("show the state of each NVLink", add_arguments, run)

@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--p2p", action="store_true", help="also show peer access between them")
     add(
         "-p2p",
+        "--p2pstatus",
         dest="capability",
         choices=tuple(_CAPABILITIES),
         metavar="r|w|n|a|p",

@@ -38,3 +38,21 @@ def test_what_cannot_be_read_is_not_inactive(fakenvml: Path) -> None:
     broken = "nvmlDeviceGetNvLinkCapability:*:999"
     run = gpudash("nvlink", "-c", library=fakenvml, DEVICES=2, FAIL=broken)
     assert "Link 0, P2P is supported: N/A" in run.text
+
+
+def test_several_tables_follow_each_other(fakenvml: Path) -> None:
+    words = ("-e", "-s", "-c")
+    whole = gpudash("nvlink", *words, library=fakenvml, DEVICES=1).text.splitlines()
+    parts = [
+        line
+        for word in ("-s", "-c", "-e")
+        for line in gpudash("nvlink", word, library=fakenvml, DEVICES=1).text.splitlines()[1:]
+    ]
+    assert whole[1:] == parts
+
+
+def test_gpus_that_are_not_there_are_left_out(fakenvml: Path) -> None:
+    some = gpudash("nvlink", "-i", "1,7", library=fakenvml, DEVICES=2)
+    assert (some.status, some.text.count("GPU ")) == (0, 1)
+    none = gpudash("nvlink", "-i", "7", library=fakenvml, DEVICES=2)
+    assert (none.status, none.text, none.stderr.count("\n")) == (6, "", 1)
