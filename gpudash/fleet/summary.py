@@ -228,10 +228,20 @@ def is_whole_and_free(row: HostRow) -> bool:
     )
 
 
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """Return a share from 0 to 1, None if it is not known."""
+    return None if part is None or not whole else part / whole
+
+
+def part_of(part: int, whole: int) -> str:
+    """Return `997 of 1,000`, or one number where none is missing."""
+    return f"{part:,}" if whole <= part else f"{part:,} of {whole:,}"
+
+
 @lru_cache(maxsize=1024)
-def brief(names: tuple[str, ...], most: int = 2) -> str:
+def brief(names: tuple[str, ...], limit: int = 2) -> str:
     """Return some names in a few words: `alice, bob`, `alice, bob +3`; `-` for none."""
     if not names:
         return ABSENT
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} +{len(names) - most}"
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} +{len(names) - limit}"

@@ -76,6 +76,18 @@ def watts(milliwatts: float | None) -> str:
     return ABSENT if milliwatts is None else f"{milliwatts / 1000:.0f}W"
 
 
+def kilowatts(milliwatts: float | None) -> str:
+    """Return the power of many GPUs in at most five columns: `310W`, `5.6kW`, `2.9MW`."""
+    if milliwatts is None:
+        return ABSENT
+    value = milliwatts / 1000
+    for unit in ("W", "kW", "MW"):
+        if value < 999.5:
+            return f"{value:.0f}{unit}" if unit == "W" or value >= 99.5 else f"{value:.1f}{unit}"
+        value /= 1000
+    return f"{value:.1f}GW"
+
+
 def percent(value: float | None) -> str:
     """Return a whole percentage: `42%`."""
     return ABSENT if value is None else f"{value:.0f}%"
@@ -99,6 +111,13 @@ def duration(seconds: float | None) -> str:
         return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02}m"
     days, rest = divmod(whole, _DAY)
     return f"{days}d{rest // _HOUR:02}h" if days < 1000 else f"{days}d"
+
+
+def hours(value: float | None) -> str:
+    """Return hours of many GPUs: `4.5h`, `1,204h`."""
+    if value is None:
+        return ABSENT
+    return f"{value:.1f}h" if value < 99.95 else f"{value:,.0f}h"
 
 
 def short(value: float | None, unit: Unit) -> str:

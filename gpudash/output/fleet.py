@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from gpudash.analysis.table import fit, line_cells
-from gpudash.fleet.columns import HOST_COLUMNS, kilowatts
-from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, host_rows, totals
+from gpudash.fleet.columns import HOST_COLUMNS
+from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, host_rows, part_of, totals
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -14,7 +14,7 @@ from gpudash.model.fleet import (
     FleetSource,
     FleetUser,
 )
-from gpudash.model.units import celsius, duration, percent
+from gpudash.model.units import celsius, duration, kilowatts, percent
 from gpudash.output import csv
 from gpudash.output.table import (
     LEVELS,
@@ -64,7 +64,8 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
         [source] = snapshot.sources
         answering = max(answering, source.answering_hosts)
         expected = max(expected, source.expected_hosts or 0)
-    text = f"{_of(answering, expected)} hosts answer, {_of(sums.gpus, sums.expected_gpus)} GPUs"
+    text = f"{part_of(answering, expected)} hosts answer, "
+    text += f"{part_of(sums.gpus, sums.expected_gpus)} GPUs"
     if sums.hosts < expected:
         text += f" on {sums.hosts:,} hosts"
     left: Line = [(text, "bold")]
@@ -80,10 +81,6 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
     amounts = f"mean {percent(sums.utilization)}  {power}  hottest {celsius(sums.temperature)}"
     lines = [spread(left, [(local_time(snapshot.taken_at), "dim")], room)]
     return [*lines, spread(counts, [(amounts, "dim")], room)] if sums.gpus else lines
-
-
-def _of(part: int, whole: int) -> str:
-    return f"{part:,}" if whole <= part else f"{part:,} of {whole:,}"
 
 
 def _sources(sources: Sequence[FleetSource], room: int, ascii: bool) -> list[Line]:

@@ -11,6 +11,8 @@ from gpudash.model.units import (
     Unit,
     celsius,
     duration,
+    hours,
+    kilowatts,
     percent,
     readable,
     short,
@@ -95,7 +97,9 @@ def test_duration_fits_six_columns_below_a_hundred_days(seconds: float) -> None:
     assert len(duration(seconds)) <= 6
 
 
-@pytest.mark.parametrize("function", [size, short_size, watts, percent, celsius, duration])
+@pytest.mark.parametrize(
+    "function", [size, short_size, watts, kilowatts, percent, celsius, duration, hours]
+)
 def test_absent_is_a_dash_and_never_zero(function: object) -> None:
     assert callable(function)
     assert function(None) == ABSENT == "-"
@@ -129,6 +133,15 @@ def test_readable_adds_the_unit(value: object, unit: Unit, shown: str) -> None:
 
 def test_short_forms_are_whole_numbers() -> None:
     assert (watts(412_300), percent(41.6), celsius(62)) == ("412W", "42%", "62C")
+
+
+def test_amounts_of_many_gpus_are_short() -> None:
+    assert [kilowatts(each) for each in (310_000, 5_649_000, 999_600_000)] == [
+        "310W",
+        "5.6kW",
+        "1.0MW",
+    ]
+    assert (hours(4.51), hours(1204.2)) == ("4.5h", "1,204h")
 
 
 @given(st.one_of(st.none(), st.integers(), st.floats(-1e12, 1e12)), st.sampled_from(Unit))

@@ -76,7 +76,7 @@ def _block(finding: FleetFinding, theme: Theme, cells: int) -> list[Line]:
     for of, proofs in groupby(finding.evidence, key=lambda proof: proof.of):
         proof = "; ".join(map(proof_text, proofs))
         lines += _indented(f"{of}: {proof}" if of else proof, theme.base, room)
-    where = f"on {brief(tuple(map(str, finding.hosts)), 6)}" if finding.hosts else ""
+    where = f"on {brief(finding.hosts, 6)}" if finding.hosts else ""
     since = finding.held_seconds
     lasting = "" if since is None else f"for {rough_duration(since)}"
     lines += _indented("; ".join(filter(None, (lasting, where))), theme.base, room)

@@ -8,23 +8,17 @@ from datetime import datetime
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.fleet.columns import hours, kilowatts
-from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, is_whole_and_free
+from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, is_whole_and_free, part_of
 from gpudash.model.fleet import HOST_STATES
 from gpudash.model.state import FREE, UNKNOWN, Level
 from gpudash.model.text import cut, width
-from gpudash.model.units import celsius, duration, percent
+from gpudash.model.units import celsius, duration, hours, kilowatts, percent
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.fleet.model import EMPTY, FleetModel
 from gpudash.tui.theme import Theme
 
 _BETWEEN = "   "
 Text = tuple[str, Style]
-
-
-def of(part: int, whole: int | None) -> str:
-    """Return `997 of 1,000`, or one number where none is missing."""
-    return f"{part:,}" if whole is None or whole == part else f"{part:,} of {whole:,}"
 
 
 def _plural(count: int, noun: str) -> str:
@@ -60,8 +54,8 @@ def header(model: FleetModel, marks: Sequence[str], pace: str, cells: int) -> Li
         right += [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)]
     right.append(Segment(clock(snapshot.taken_at, dated=model.moment is not None), theme.header))
     expected = sum(source.expected_hosts or 0 for source in snapshot.sources)
-    hosts = f"{of(sums.answering, max(expected, sums.hosts))} {_plural(sums.hosts, 'host')}"
-    gpus = f"{of(sums.gpus, sums.expected_gpus)} {_plural(sums.gpus, 'GPU')}"
+    hosts = f"{part_of(sums.answering, max(expected, sums.hosts))} {_plural(sums.hosts, 'host')}"
+    gpus = f"{part_of(sums.gpus, sums.expected_gpus)} {_plural(sums.gpus, 'GPU')}"
     names = ", ".join(dict.fromkeys(str(source.name) for source in snapshot.sources))
     old = sums.oldest_seconds
     age = "" if old is None else f"  {duration(old)} old"
@@ -153,8 +147,8 @@ def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     texts = [
         (" / ", theme.title),
         (model.filter_text, theme.strong),
-        (f"   {of(sums.gpus, model.everything.gpus)} GPUs", theme.base),
-        (f" on {of(sums.hosts, model.everything.hosts)} hosts", theme.base),
+        (f"   {part_of(sums.gpus, model.everything.gpus)} GPUs", theme.base),
+        (f" on {part_of(sums.hosts, model.everything.hosts)} hosts", theme.base),
     ]
     return [fits_or_cut(texts, cells, theme)]
 

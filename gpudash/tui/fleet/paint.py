@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.fleet.summary import STATE_OF_WORD, HostRow, is_whole_and_free
+from gpudash.fleet.summary import STATE_OF_WORD, HostRow, is_whole_and_free, ratio
 from gpudash.model.fleet import HOST_STATES, FleetDevice, HostState
 from gpudash.model.state import (
     ASLEEP,
@@ -310,31 +310,27 @@ def _rank(letter: str) -> int:
     return len(_LEGEND) if found < 0 else found
 
 
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else part / whole
-
-
 def _degrees(value: float | None) -> float | None:
     return None if value is None else (value - _COLD) / (_HOT - _COLD)
 
 
 def _utilization(row: HostRow) -> float | None:
-    return _ratio(row.utilization, 100)
+    return ratio(row.utilization, 100)
 
 
 def _device_utilization(device: FleetDevice) -> float | None:
-    return _ratio(device.gpu_utilization_percent, 100)
+    return ratio(device.gpu_utilization_percent, 100)
 
 
 _VALUES: dict[str, Callable[[HostRow], float | None]] = {
-    "memory": lambda row: _ratio(row.memory_used_bytes, row.memory_total_bytes),
-    "power": lambda row: _ratio(row.power_mw, row.limit_mw),
+    "memory": lambda row: ratio(row.memory_used_bytes, row.memory_total_bytes),
+    "power": lambda row: ratio(row.power_mw, row.limit_mw),
     "temperature": lambda row: _degrees(row.temperature),
-    "age": lambda row: _ratio(row.host.age_seconds, _OLD_SECONDS),
+    "age": lambda row: ratio(row.host.age_seconds, _OLD_SECONDS),
 }
 _DEVICE_VALUES: dict[str, Callable[[FleetDevice], float | None]] = {
-    "memory": lambda device: _ratio(device.memory_used_bytes, device.memory_total_bytes),
-    "power": lambda device: _ratio(device.power_usage_mw, device.enforced_power_limit_mw),
+    "memory": lambda device: ratio(device.memory_used_bytes, device.memory_total_bytes),
+    "power": lambda device: ratio(device.power_usage_mw, device.enforced_power_limit_mw),
     "temperature": lambda device: _degrees(device.temperature_celsius),
     "age": lambda device: device.age_seconds,
 }
