@@ -15,15 +15,15 @@ from rich.style import Style
 from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_level
 from gpudash.analysis.history import History
 from gpudash.analysis.table import Column, DeviceRow
-from gpudash.model.fleet import FleetFinding
-from gpudash.model.snapshot import Finding, FindingLevel, Host
+from gpudash.model.snapshot import Finding, Host
 from gpudash.model.state import Level
 from gpudash.model.text import cut, pad, width
 from gpudash.model.units import ABSENT, duration
 from gpudash.tui.draw.bars import bar
+from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.header import host_line
-from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, joined, spread
+from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, joined
 from gpudash.tui.draw.main_charts import Trends, charts
 from gpudash.tui.layout import Layout
 from gpudash.tui.theme import Theme
@@ -263,35 +263,6 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
         Segment(word, theme.level(status_level(row))),
         Segment(cut(reason, max(0, room - width(word)), mark=theme.glyphs.ellipsis), theme.dim),
     ]
-
-
-MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
-"""What stands before a finding, so that its level is not shown by colour alone."""
-
-
-def worst(
-    findings: Sequence[Finding | FleetFinding], theme: Theme, cells: int, limit: int
-) -> list[Line]:
-    """Return the first `limit` findings in a line each; the last counts those left out."""
-    shown = findings[:limit]
-    lines = [_headline(finding, theme, cells) for finding in shown]
-    left = len(findings) - len(shown)
-    if left and lines:
-        more = [Segment(f"  +{left} more: w ", theme.dim)]
-        lines[-1] = _headline(shown[-1], theme, cells - cells_of(more))
-        lines[-1] = spread(lines[-1], more, cells, theme.base)
-    return lines
-
-
-def _headline(finding: Finding | FleetFinding, theme: Theme, cells: int) -> Line:
-    text = f" {MARKS[finding.level]} {finding.sentence}"
-    mark = theme.glyphs.ellipsis
-    return [Segment(cut(text, max(0, cells - 1), mark=mark), level_style(finding, theme))]
-
-
-def level_style(finding: Finding | FleetFinding, theme: Theme) -> Style:
-    """Return the style of a finding."""
-    return theme.base if finding.level == "info" else theme.level(finding.level)
 
 
 class Overview(NamedTuple):

@@ -279,11 +279,21 @@ class FleetModel:
             if self._summed is not snapshot:
                 self.everything = totals(host_rows(snapshot))
         self._summed = snapshot
+        self._show_findings()
+
+    def _show_findings(self) -> None:
+        """Take the findings about what is shown; the cursor stays on its own, or at the top."""
         shown = {row.host.name for row in self.rows}
+        followed = _finding_key(self.findings[self.finding]) if self.finding else None
         self.findings = [
-            each for each in snapshot.findings if not each.hosts or shown.intersection(each.hosts)
+            each
+            for each in self.snapshot.findings
+            if not each.hosts or shown.intersection(each.hosts)
         ]
-        self.finding = max(0, min(self.finding, len(self.findings) - 1))
+        keys = [_finding_key(each) for each in self.findings]
+        if followed in keys:
+            self.finding = keys.index(followed)
+        self.finding = max(0, min(self.finding, len(keys) - 1))
 
     @property
     def is_filtered(self) -> bool:
@@ -386,6 +396,10 @@ class FleetModel:
         """Show only the GPUs that pass a filter, whose text it is; None for all."""
         self.filter_text, self._fits = text, fits
         self._show(self.snapshot)
+
+
+def _finding_key(finding: FleetFinding) -> object:
+    return finding.rule, finding.hosts[:1]
 
 
 def _gpu_key(row: GpuRow) -> object:

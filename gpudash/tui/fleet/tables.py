@@ -1,4 +1,4 @@
-"""The pages that are tables: hosts, GPUs, users and jobs, each a ranking under headings."""
+"""The pages that are lists: hosts, GPUs, users and jobs under headings, and findings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from rich.segment import Segment
 
 from gpudash.analysis.table import Column
 from gpudash.fleet.columns import GPU_COLUMNS, HOST_COLUMNS, JOB_COLUMNS, USER_COLUMNS, GpuRow
+from gpudash.fleet.summary import brief
+from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, highlighted, joined
 from gpudash.tui.fleet.chart import host_chart
@@ -147,8 +149,54 @@ class GpuPage(TablePage[GpuRow]):
         return "nothing is known of its GPUs" if model.host else super().empty_text(model)
 
 
+class FindingsPage:
+    """Findings one below the other, the worst first, a cursor on one."""
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._starts: list[int] = []
+        """The line of each finding, as they were drawn."""
+        self._page = 1
+
+    def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
+        """Return the findings in view, the one under the cursor whole."""
+        if not model.findings:
+            return [[], [Segment(" Nothing is wrong", theme.dim)]]
+        lines: list[Line] = []
+        self._starts = []
+        for number, finding in enumerate(model.findings):
+            where = f"on {brief(finding.hosts, 6)}" if finding.hosts else ""
+            under_cursor = number == model.finding
+            self._starts.append(len(lines))
+            lines += [*whole(finding, theme, cells, under_cursor=under_cursor, where=where), []]
+        start = self._starts[model.finding]
+        end = (
+            self._starts[model.finding + 1] if model.finding + 1 < len(self._starts) else len(lines)
+        )
+        self._first = min(max(self._first, end - height), start, max(0, len(lines) - height))
+        self._page = max(1, height // max(1, len(lines) // len(self._starts)))
+        return lines[self._first : self._first + height]
+
+    def move(self, model: FleetModel, rows: int) -> None:
+        """Move the cursor by findings."""
+        model.finding = max(0, min(model.finding + rows, len(model.findings) - 1))
+
+    def page(self, model: FleetModel, pages: int) -> None:
+        """Move the cursor by what is in view."""
+        self.move(model, pages * self._page)
+
+    def clicked(self, model: FleetModel, _x: int, y: int) -> bool:
+        """Put the cursor on a finding; return whether it was there."""
+        line = y + self._first
+        before = model.finding
+        found = [n for n, start in enumerate(self._starts) if start <= line]
+        if found:
+            model.finding = found[-1]
+        return model.finding == before
+
+
 def table_pages() -> dict[str, TablePage[Any]]:
-    """Return the pages by their names."""
+    """Return the tables by the names of their pages."""
     return {
         "hosts": TablePage(
             HOST_COLUMNS,

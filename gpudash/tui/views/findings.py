@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby, islice
 from typing import Any, ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.events import Click
 
-from gpudash.analysis.health.rule import LEFT_OUT, proof_text, rough_duration
 from gpudash.analysis.usage import no_gpus_text
 from gpudash.model.device import Device
-from gpudash.model.snapshot import Evidence, Finding, FindingLevel
+from gpudash.model.snapshot import Finding, FindingLevel
 from gpudash.model.text import fold
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.devices import MARKS, level_style
+from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.grid import MARGIN
-from gpudash.tui.draw.line import Line, highlighted
+from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import FINDINGS_KEYS, Key
-from gpudash.tui.theme import Theme
 from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.process import ProcessView
 from gpudash.tui.views.view import View
@@ -206,47 +202,6 @@ class FindingsView(View):
         if self.first <= before < self.first + self._room:
             self.first += start - before if self.first else 0
             self._show()
-
-
-_INDENT = 4
-_MAX_SUBJECTS = _MAX_VALUES = 3
-"""Processes or GPUs, and values of each, before the advice, which must be near its sentence."""
-
-
-def whole(finding: Finding, theme: Theme, cells: int, *, under_cursor: bool) -> list[Line]:
-    """Return a finding in full: its sentence, since when, the proof, and then what to do."""
-    room = max(8, cells - _INDENT - 1)
-    lines: list[Line] = []
-    for number, text in enumerate(fold(finding.sentence, room)):
-        mark = MARKS[finding.level] if not number else "  "
-        lines.append([Segment(f" {mark} {text}", level_style(finding, theme))])
-    held = "" if finding.held_seconds is None else f"for {rough_duration(finding.held_seconds)}"
-    if (finding.held_seconds or 0) >= 1 and not finding.sentence.endswith(held):
-        lines.append(_indented(held, theme.dim))
-    for text in _proofs(finding.evidence):
-        lines += [_indented(part, theme.dim) for part in fold(text, room)]
-    lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
-    if under_cursor:
-        lines[0] = highlighted(lines[0], theme, cells)
-    return lines
-
-
-def _indented(text: str, style: Style) -> Line:
-    return [Segment(" " * _INDENT + text, style)]
-
-
-def _proofs(evidence: Sequence[Evidence]) -> list[str]:
-    """Return a line of values for each subject, at most `_MAX_SUBJECTS`: `and 18 more` ends it."""
-    counts = [proof.value for proof in evidence if proof.name == LEFT_OUT]
-    left_out = sum(count for count in counts if isinstance(count, int))
-    known = [proof for proof in evidence if proof.name != LEFT_OUT]
-    # A value may be a list with commas.
-    groups = [
-        (f"{of}: " if of else "") + "; ".join(map(proof_text, islice(proofs, _MAX_VALUES)))
-        for of, proofs in groupby(known, key=lambda proof: proof.of)
-    ]
-    left_out += len(groups[_MAX_SUBJECTS:])
-    return groups[:_MAX_SUBJECTS] + ([f"and {left_out} more"] if left_out else [])
 
 
 def heading(findings: Sequence[Finding]) -> str:

@@ -340,6 +340,22 @@ async def test_enter_leaves_the_gpus_of_what_is_under_the_cursor(page: str, filt
         assert 0 < app.dashboard.totals.gpus < 320
 
 
+def test_the_cursor_stays_on_its_finding_while_others_come() -> None:
+    found = [
+        FleetFinding(rule=rule, level="warn", sentence=SafeText(rule), hosts=(SafeText("gpu0000"),))
+        for rule in "abc"
+    ]
+    model = FleetModel()
+    model.receive(fleet(some_hosts(1), findings=tuple(found[1:])), b"")
+    model.finding = 1
+    model.receive(fleet(some_hosts(1), findings=tuple(found), seconds=10), b"")
+    assert model.findings[model.finding].rule == "c"
+    # At the top a worse one is to be seen at once.
+    model.finding = 0
+    model.receive(fleet(some_hosts(1), findings=(found[2], found[0]), seconds=20), b"")
+    assert model.findings[model.finding].rule == "c"
+
+
 async def test_a_finding_about_one_host_leads_to_its_gpus() -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press("w", "enter")

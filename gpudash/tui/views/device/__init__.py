@@ -22,7 +22,7 @@ from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.draw.chart import drawn
-from gpudash.tui.draw.devices import worst
+from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.keymap import DEVICE_KEYS, Key
 from gpudash.tui.theme import Theme

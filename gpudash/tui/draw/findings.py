@@ -1,0 +1,90 @@
+"""Findings: the worst in a line each, or one in full with its proof and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, islice
+
+from rich.segment import Segment
+from rich.style import Style
+
+from gpudash.analysis.health.rule import LEFT_OUT, proof_text, rough_duration
+from gpudash.model.fleet import FleetFinding
+from gpudash.model.snapshot import Evidence, Finding, FindingLevel
+from gpudash.model.text import cut, fold
+from gpudash.tui.draw.line import Line, cells_of, highlighted, spread
+from gpudash.tui.theme import Theme
+
+_MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
+"""What stands before a finding, so that its level is not shown by colour alone."""
+_INDENT = 4
+_MAX_SUBJECTS = _MAX_VALUES = 3
+"""Processes or GPUs, and values of each, before the advice, which must be near its sentence."""
+
+
+def worst(
+    findings: Sequence[Finding | FleetFinding], theme: Theme, cells: int, limit: int
+) -> list[Line]:
+    """Return the first `limit` findings in a line each; the last counts those left out."""
+    shown = findings[:limit]
+    lines = [_headline(finding, theme, cells) for finding in shown]
+    left = len(findings) - len(shown)
+    if left and lines:
+        more = [Segment(f"  +{left} more: w ", theme.dim)]
+        lines[-1] = _headline(shown[-1], theme, cells - cells_of(more))
+        lines[-1] = spread(lines[-1], more, cells, theme.base)
+    return lines
+
+
+def _headline(finding: Finding | FleetFinding, theme: Theme, cells: int) -> Line:
+    text = f" {_MARKS[finding.level]} {finding.sentence}"
+    mark = theme.glyphs.ellipsis
+    return [Segment(cut(text, max(0, cells - 1), mark=mark), _level_style(finding, theme))]
+
+
+def _level_style(finding: Finding | FleetFinding, theme: Theme) -> Style:
+    """Return the style of a finding."""
+    return theme.base if finding.level == "info" else theme.level(finding.level)
+
+
+def whole(
+    finding: Finding | FleetFinding,
+    theme: Theme,
+    cells: int,
+    *,
+    under_cursor: bool,
+    where: str = "",
+) -> list[Line]:
+    """Return a finding in full: its sentence, since when, the proof, where, and what to do."""
+    room = max(8, cells - _INDENT - 1)
+    lines: list[Line] = []
+    for number, text in enumerate(fold(finding.sentence, room)):
+        mark = _MARKS[finding.level] if not number else "  "
+        lines.append([Segment(f" {mark} {text}", _level_style(finding, theme))])
+    held = "" if finding.held_seconds is None else f"for {rough_duration(finding.held_seconds)}"
+    if (finding.held_seconds or 0) >= 1 and not finding.sentence.endswith(held):
+        lines.append(_indented(held, theme.dim))
+    for text in (*_proofs(finding.evidence), *filter(None, [where])):
+        lines += [_indented(part, theme.dim) for part in fold(text, room)]
+    lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
+    if under_cursor:
+        lines[0] = highlighted(lines[0], theme, cells)
+    return lines
+
+
+def _indented(text: str, style: Style) -> Line:
+    return [Segment(" " * _INDENT + text, style)]
+
+
+def _proofs(evidence: Sequence[Evidence]) -> list[str]:
+    """Return a line of values for each subject, at most `_MAX_SUBJECTS`: `and 18 more` ends it."""
+    counts = [proof.value for proof in evidence if proof.name == LEFT_OUT]
+    left_out = sum(count for count in counts if isinstance(count, int))
+    known = [proof for proof in evidence if proof.name != LEFT_OUT]
+    # A value may be a list with commas.
+    groups = [
+        (f"{of}: " if of else "") + "; ".join(map(proof_text, islice(proofs, _MAX_VALUES)))
+        for of, proofs in groupby(known, key=lambda proof: proof.of)
+    ]
+    left_out += len(groups[_MAX_SUBJECTS:])
+    return groups[:_MAX_SUBJECTS] + ([f"and {left_out} more"] if left_out else [])
