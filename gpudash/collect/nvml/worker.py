@@ -158,7 +158,7 @@ class DriverWorker:
         self._answered_at = 0.0
         """When a task returned last."""
         self._is_slow = False
-        """Whether what was read first took longer than its turn: then what follows will, too."""
+        """Whether something that was read first exceeded its turn: then what follows will, too."""
         self._is_closed = False
 
     def prestart(self) -> None:
@@ -180,16 +180,15 @@ class DriverWorker:
             return
         with self._lock:
             self._is_closed = False
-            self._answered_at = began = self._clock()
+            self._answered_at = self._clock()
             self._queue.extend(tasks)
             has_thread = self._provide_threads(1)
             if has_thread:
                 if first:
                     turn_seconds = 0.0 if self._is_slow else timeouts.first_turn_seconds
-                    self._finish(tasks, turn_seconds, timeouts.first_call_seconds)
-                    took = self._clock() - began
+                    is_quick = self._finish(tasks, turn_seconds, timeouts.first_call_seconds)
                     # To open NVML may take long by itself.
-                    self._is_slow |= len(tasks) > 1 and took > timeouts.first_turn_seconds
+                    self._is_slow |= len(tasks) > 1 and not is_quick
                 else:
                     self._finish(tasks, timeouts.turn_seconds, timeouts.call_seconds)
             left: tuple[Task[Any], ...] = ()
@@ -210,11 +209,13 @@ class DriverWorker:
             self._is_closed = True
             self._queued.notify_all()
 
-    def _finish(self, tasks: Sequence[Task[Any]], turn_seconds: float, seconds: float) -> None:
-        """Return when all tasks have returned, or their time is up."""
-        if not self._wait_for(tasks, lambda: self._answered_at + turn_seconds):
-            self._provide_threads(len(self._queue))
-            self._wait_for(tasks, lambda: self._deadline(tasks, seconds))
+    def _finish(self, tasks: Sequence[Task[Any]], turn_seconds: float, seconds: float) -> bool:
+        """Return when all tasks have returned, or their time is up; whether none exceeded its turn."""
+        if self._wait_for(tasks, lambda: self._answered_at + turn_seconds):
+            return True
+        self._provide_threads(len(self._queue))
+        self._wait_for(tasks, lambda: self._deadline(tasks, seconds))
+        return False
 
     def _wait_for(self, tasks: Sequence[Task[Any]], deadline: Callable[[], float]) -> bool:
         """Wait until all tasks have returned; False when the deadline comes first."""

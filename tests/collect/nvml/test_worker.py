@@ -122,6 +122,21 @@ def test_a_driver_that_answers_one_after_another_is_waited_for() -> None:
     worker.close()
 
 
+def test_many_gpus_of_a_quick_driver_have_a_single_caller() -> None:
+    now, callers = 0.0, set()
+
+    def call() -> None:
+        nonlocal now
+        now += 0.001
+        callers.add(threading.get_ident())
+
+    worker = DriverWorker(CallTimeouts(0.5, 1.0, 5.0), clock=lambda: now)
+    for _ in range(2):
+        worker.run([Task(call, clock=lambda: now) for _ in range(64)], first=True)
+    assert len(callers) == 1
+    worker.close()
+
+
 def test_one_that_returns_later_has_its_outcome(gate: threading.Event) -> None:
     task = hung(gate)
     run([task], QUICK)
