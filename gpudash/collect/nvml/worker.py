@@ -210,7 +210,7 @@ class DriverWorker:
             self._queued.notify_all()
 
     def _finish(self, tasks: Sequence[Task[Any]], turn_seconds: float, seconds: float) -> bool:
-        """Return when all tasks have returned, or their time is up; whether none exceeded its turn."""
+        """Return when all have returned, or their time is up; whether none exceeded its turn."""
         if self._wait_for(tasks, lambda: self._answered_at + turn_seconds):
             return True
         self._provide_threads(len(self._queue))
