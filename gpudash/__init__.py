@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from gpudash.cli.api import load, pick, snapshot, stream
     from gpudash.model.errors import GpudashError
     from gpudash.model.snapshot import Snapshot
+else:
+    # Type checkers would take any name for one that this returns.
+    _TYPES = {"GpudashError": "gpudash.model.errors", "Snapshot": "gpudash.model.snapshot"}
 
-_TYPES = {"GpudashError": "gpudash.model.errors", "Snapshot": "gpudash.model.snapshot"}
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_TYPES.get(name, "gpudash.cli.api")), name)
+        return getattr(import_module(_TYPES.get(name, "gpudash.cli.api")), name)
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,8 @@ from gpudash.model.errors import ExitStatus, GpudashError
 if TYPE_CHECKING:
     from gpudash.model.snapshot import Snapshot
 
-Gpus = str | Iterable[int | str] | None
-"""Which GPUs: `"0,2-3"`, or indices, UUID prefixes and PCI bus ids one by one; None for all."""
+Gpus = int | str | Iterable[int | str] | None
+"""Which GPUs: `0`, `"0,2-3"`, or indices, UUID prefixes and PCI bus ids each; None for all."""
 
 _WAIT_SECONDS = 1.0
 _WINDOW_SECONDS = 2.0
@@ -35,6 +35,8 @@ def snapshot(
     """
     run = subprocess.run(
         [*_command(demo, gpus), "--once", "--timeout", f"{timeout:g}"],
+        # With this variable gpudash shows many hosts.
+        env={name: text for name, text in os.environ.items() if name != "GPUDASH_PROMETHEUS"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
@@ -44,7 +46,9 @@ def snapshot(
     raise _error(run.stderr.decode(errors="backslashreplace"), run.returncode)
 
 
-def stream(interval: float = 1.0, demo: str | None = None, gpus: Gpus = None) -> Iterator[Snapshot]:
+def stream(
+    interval: float = 1.0, demo: str | None = None, gpus: Gpus = None
+) -> Generator[Snapshot, None, None]:
     """Yield a snapshot every `interval` seconds, as `gpudash --json` prints them.
 
     The collector, a child, ends with the iterator, and is replaced should it end or hang before:
@@ -105,7 +109,7 @@ def pick(
     return tuple(device.uuid or "" for device in choice.devices)
 
 
-def load(path: str | os.PathLike[str]) -> Iterator[Snapshot]:
+def load(path: str | os.PathLike[str]) -> Generator[Snapshot, None, None]:
     """Yield the snapshots of a recording, oldest first; lines that are none are left out.
 
     Raises GpudashError where the file cannot be read or holds none.
@@ -120,9 +124,10 @@ def load(path: str | os.PathLike[str]) -> Iterator[Snapshot]:
 
 def _command(demo: str | None, gpus: Gpus) -> list[str]:
     """Return the command that prints snapshots."""
-    if gpus is not None and not isinstance(gpus, str):
+    if isinstance(gpus, Iterable) and not isinstance(gpus, str):
         gpus = ",".join(map(str, gpus))
-    options = Namespace(demo=demo, gpu=gpus, show_secrets=False, pcie_throughput=False)
+    chosen = None if gpus is None else str(gpus)
+    options = Namespace(demo=demo, gpu=chosen, show_secrets=False, pcie_throughput=False)
     return collector_command(options)
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -35,6 +36,18 @@ def test_a_snapshot_is_what_once_prints(driver: Callable[..., None]) -> None:
     assert taken.devices[0].memory_used_bytes
     assert [device.index for device in gpudash.snapshot(gpus=[0, 2]).devices] == [0, 2]
     assert len(gpudash.snapshot(gpus="1").devices) == 1
+    assert [device.index for device in gpudash.snapshot(gpus=0).devices] == [0]
+
+
+def test_a_prometheus_does_not_stand_for_this_host(
+    driver: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver(DEVICES=1)
+    monkeypatch.setenv("GPUDASH_PROMETHEUS", "http://127.0.0.1:9")
+    assert len(gpudash.snapshot().devices) == 1
+    with closing(gpudash.stream()) as stream:
+        assert len(next(stream).devices) == 1
+    assert len(gpudash.pick(demo="dgx-h100")) == 1
 
 
 def test_a_demo_needs_no_driver() -> None:
@@ -72,7 +85,7 @@ def test_a_stream_ends_with_its_collector(driver: Callable[..., None]) -> None:
     assert first.taken_at < second.taken_at
     collectors = psutil.Process().children()
     assert collectors
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()
     _, alive = psutil.wait_procs(collectors, timeout=30)
     assert not alive
 
