@@ -437,8 +437,8 @@ FLEET_KEYS: tuple[Key, ...] = (
     replace(_SHARED["time.seek"], only="", help="go to another time", label=""),
     *_under(
         "Chart of a host",
-        Key("fleet.zoom_out", "plus,equals_sign", "+", "zoom(1)", "chart a longer time", "longer"),
-        Key("fleet.zoom_in", "minus", "-", "zoom(-1)", "chart a shorter time", "shorter"),
+        Key("fleet.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
+        Key("fleet.zoom_out", "minus", "-", "zoom(1)", "chart a longer time"),
         Key("fleet.metric", "tab", "Tab", "metric(1)", "chart the next metric", "metric"),
         Key("fleet.metric_before", "shift+tab", "S-Tab", "metric(-1)", "chart the previous metric"),
     ),

@@ -263,7 +263,7 @@ async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> Non
     async with shown(fleet(hosts), (120, 40)) as (app, pilot):
         feed = app.feed
         assert isinstance(feed, HandFleetFeed)
-        await pilot.press("2", "home", "enter", "plus", "tab")
+        await pilot.press("2", "home", "enter", "minus", "tab")
         (asked,) = feed.asked[-1].charts
         assert (asked.hosts, asked.span_seconds) == ((hosts[0].name,), 86400.0)
         assert (asked.metric, asked.by_device) == (METRICS[1], True)
