@@ -23,8 +23,7 @@ from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
     from gpudash.model.fleet import FleetHost
-    from gpudash.tui.fleet.feed import FleetFeed
-    from gpudash.tui.fleet.model import FleetModel
+    from gpudash.tui.fleet.model import FleetFeed, FleetModel
     from gpudash.tui.preferences import Preferences
 
 _DRAIN_SECONDS = 0.2

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic
 
-from gpudash.feed.protocol import FeedState, RemoteHost
-from gpudash.feed.supervisor import CollectorError, D, Limits, Supervisor
+from gpudash.feed.protocol import D, FeedState, OnSnapshots, RemoteHost
+from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
 from gpudash.model.wire import Received
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 _DEATH_SECONDS = 0.1
 """For a killed collector to die, unless the driver holds it."""
-
-OnDocuments = Callable[[Sequence[Received[D]], bool], None]
-"""Takes new documents, and whether they follow a jump."""
 
 _Status = tuple[FeedState, str | None, int | None, bool]
 
@@ -55,7 +52,7 @@ class LiveFeed(Generic[D]):
         self._timer: TimerHandle | None = None
         self._watched: tuple[int | None, int] | None = None
         self._reported: _Status = FeedState.STARTING, None, None, False
-        self._on_snapshots: OnDocuments[D] = _ignore
+        self._on_snapshots: OnSnapshots[D] = _ignore
         self._on_change: Callable[[], None] = _nothing
 
     @property
@@ -129,7 +126,7 @@ class LiveFeed(Generic[D]):
         return self.latest or self.preview
 
     def attach(
-        self, loop: AbstractEventLoop, on_snapshots: OnDocuments[D], on_change: Callable[[], None]
+        self, loop: AbstractEventLoop, on_snapshots: OnSnapshots[D], on_change: Callable[[], None]
     ) -> None:
         """Deliver each snapshot on this loop from now on, and report changes of state or error."""
         self._loop, self._on_snapshots, self._on_change = loop, on_snapshots, on_change

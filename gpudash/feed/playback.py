@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from gpudash.feed.protocol import FeedState
+from gpudash.feed.protocol import FeedState, OnSnapshots
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.feed.recording.samples import (
     DecodedSample,
@@ -37,7 +37,6 @@ _FRAME_SECONDS = 0.1
 _GAP_SECONDS, _GAP_INTERVALS = 5.0, 3.0
 _GAP_PAUSE_SECONDS = 2.0
 
-OnDocuments = Callable[[Sequence[Received[Any]], bool], None]
 Read = Callable[[], list[DecodedSample]]
 OnRead = Callable[[list[DecodedSample]], None]
 
@@ -65,7 +64,7 @@ class Playback:
         self._loop: AbstractEventLoop | None = None
         self._timer: TimerHandle | None = None
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._on_snapshots: OnDocuments | None = None
+        self._on_snapshots: OnSnapshots[Any] | None = None
         self._on_change: Callable[[], None] = _nothing
 
     def start(self) -> None:
@@ -86,7 +85,7 @@ class Playback:
     def attach(
         self,
         loop: AbstractEventLoop,
-        on_snapshots: OnDocuments,
+        on_snapshots: OnSnapshots[Any],
         on_change: Callable[[], None],
     ) -> None:
         """Deliver samples on this loop, and report a gap, the end or an error by `on_change`."""

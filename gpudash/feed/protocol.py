@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.wire import Received
+from gpudash.model.wire import Document, Received
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -24,7 +24,9 @@ class FeedState(Enum):
     RELEASED = "released"
 
 
-OnSnapshots = Callable[[Sequence[Received[Snapshot]], bool], None]
+D = TypeVar("D", bound=Document)
+
+OnSnapshots = Callable[[Sequence[Received[D]], bool], None]
 """Takes new snapshots, and whether they follow a jump: then those before are not their past."""
 
 
@@ -36,19 +38,12 @@ class RemoteHost(NamedTuple):
     """Returns the command that runs gpudash there, in this terminal, with some arguments."""
 
 
-class SnapshotFeed(Protocol):
-    """Snapshots of a host, from a collector or a recording.
-
-    What only one of the two can do is behind `collector` or `player`; the other one is None.
-    """
+class Feed(Protocol[D]):
+    """Snapshots of a host or of many, from a collector or a recording."""
 
     @property
-    def latest(self) -> Snapshot | None:
+    def latest(self) -> D | None:
         """The last snapshot that arrived; never a brief one."""
-
-    @property
-    def preview(self) -> Snapshot | None:
-        """A brief snapshot until the first whole one arrives: to be shown, and for nothing else."""
 
     @property
     def latest_line(self) -> bytes:
@@ -74,6 +69,29 @@ class SnapshotFeed(Protocol):
     def age(self) -> float:
         """Seconds since the last snapshot arrived, or since the start if none did."""
 
+    def attach(
+        self,
+        loop: AbstractEventLoop,
+        on_snapshots: OnSnapshots[D],
+        on_change: Callable[[], None],
+    ) -> None:
+        """Deliver snapshots on this loop, and report changes of anything else by `on_change`."""
+
+    def stop(self) -> None:
+        """Deliver nothing more."""
+
+
+class SnapshotFeed(Feed[Snapshot], Protocol):
+    """Snapshots of one host.
+
+    What only a collector or a recording can do is behind `collector` or `player`; the other one
+    is None.
+    """
+
+    @property
+    def preview(self) -> Snapshot | None:
+        """A brief snapshot until the first whole one arrives: to be shown, and for nothing else."""
+
     @property
     def collector(self) -> CollectorControl | None:
         """Controls of the collector, None for a recording."""
@@ -91,17 +109,6 @@ class SnapshotFeed(Protocol):
 
     def poll(self, timeout_seconds: float = 0) -> Snapshot | None:
         """Return the last snapshot before `attach`, waiting for a first one; it may be brief."""
-
-    def attach(
-        self,
-        loop: AbstractEventLoop,
-        on_snapshots: OnSnapshots,
-        on_change: Callable[[], None],
-    ) -> None:
-        """Deliver snapshots on this loop, and report changes of anything else by `on_change`."""
-
-    def stop(self) -> None:
-        """Deliver nothing more."""
 
 
 class CollectorControl(Protocol):

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
-from gpudash.feed.supervisor import CollectorError, D, Limits, Supervisor
+from gpudash.feed.protocol import D
+from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration

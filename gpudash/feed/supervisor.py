@@ -10,11 +10,12 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic
 
 from msgspec import Struct
 
 from gpudash.feed.collector import CollectorProcess, interval_message, reap, spawn
+from gpudash.feed.protocol import D
 from gpudash.model.errors import (
     NVML_REFUSED,
     GpudashError,
@@ -23,7 +24,7 @@ from gpudash.model.errors import (
     is_exhausted,
 )
 from gpudash.model.snapshot import Snapshot
-from gpudash.model.wire import Document, Received
+from gpudash.model.wire import Received
 from gpudash.model.xid_handover import encode_handover
 
 if TYPE_CHECKING:
@@ -56,9 +57,6 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 class CollectorError(GpudashError):
     """The collector has ended; message and status are its own."""
-
-
-D = TypeVar("D", bound=Document)
 
 
 class Supervisor(Generic[D]):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby, islice
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.analysis.health.rule import LEFT_OUT, proof_text, rough_duration
-from gpudash.model.fleet import FleetFinding
 from gpudash.model.snapshot import Evidence, Finding, FindingLevel
 from gpudash.model.text import cut, fold
 from gpudash.tui.draw.line import Line, cells_of, highlighted, spread
 from gpudash.tui.theme import Theme
+
+if TYPE_CHECKING:
+    from gpudash.model.fleet import FleetFinding
 
 _MARKS: dict[FindingLevel, str] = {"critical": "!!", "warn": "! ", "info": "  "}
 """What stands before a finding, so that its level is not shown by colour alone."""

@@ -27,10 +27,9 @@ from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer, has_room_beside
 from gpudash.tui.fleet.cluster import ClusterPage
-from gpudash.tui.fleet.feed import FleetFeed
 from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment, narrow
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
-from gpudash.tui.fleet.model import EMPTY, FleetModel, host_key
+from gpudash.tui.fleet.model import EMPTY, FleetFeed, FleetModel, host_key
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.fleet.tables import FindingsPage, TablePage, table_pages
 from gpudash.tui.keymap import FLEET_KEYS

@@ -9,10 +9,11 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from zstandard import ZstdCompressor, ZstdDecompressor
 
+from gpudash.feed.protocol import Feed
 from gpudash.fleet.columns import (
     GPU_COLUMNS,
     HOST_COLUMNS,
@@ -64,6 +65,21 @@ METRICS = (
 """What is charted, in the order in which a key goes through it."""
 SPANS = (3600.0, 86400.0, 7 * 86400.0)
 """How far a chart may reach back."""
+
+
+class Requests(Protocol):
+    """A collector that takes requests."""
+
+    def ask(self, request: bytes) -> None:
+        """Send it a line, which replaces the last."""
+
+
+class FleetFeed(Feed[FleetSnapshot], Protocol):
+    """Snapshots of many hosts."""
+
+    @property
+    def collector(self) -> Requests | None:
+        """What can be asked for other instants and charts, None for a recording."""
 
 
 class Charted(NamedTuple):
