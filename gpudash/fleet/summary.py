@@ -228,6 +228,12 @@ def is_whole_and_free(row: HostRow) -> bool:
     )
 
 
+def age_of(host: FleetHost, device: FleetDevice | None) -> float | None:
+    """Return the seconds since the values of a device were taken, None if they never were."""
+    own = None if device is None else device.age_seconds
+    return host.age_seconds if own is None else own
+
+
 def ratio(part: float | None, whole: float | None) -> float | None:
     """Return a share from 0 to 1, None if it is not known."""
     return None if part is None or not whole else part / whole

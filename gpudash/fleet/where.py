@@ -22,7 +22,7 @@ from gpudash.analysis.filter.predicates import (
 )
 from gpudash.analysis.filter.terms import Term
 from gpudash.fleet.names import expand, short
-from gpudash.fleet.summary import Fits
+from gpudash.fleet.summary import Fits, age_of
 from gpudash.model import units
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost
@@ -100,8 +100,7 @@ def _index(row: Candidate) -> frozenset[str]:
 
 
 def _age(row: Candidate) -> float | None:
-    own = None if row.device is None else row.device.age_seconds
-    return row.host.age_seconds if own is None else own
+    return age_of(row.host, row.device)
 
 
 def searched(row: Candidate) -> Iterable[str]:

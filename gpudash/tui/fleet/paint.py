@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.fleet.summary import STATE_OF_WORD, HostRow, is_whole_and_free, ratio
-from gpudash.model.fleet import HOST_STATES, FleetDevice, HostState
+from gpudash.fleet.summary import STATE_OF_WORD, HostRow, age_of, is_whole_and_free, ratio
+from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, HostState
 from gpudash.model.state import (
     ASLEEP,
     FAILED,
@@ -177,48 +177,35 @@ class Painter:
         glyph = self._of_host(row)
         if glyph is not None:
             return glyph
-        key, theme = self._painting.key, self._theme
-        if key in ("held", "free"):
-            return self._number(row.count(HELD if key == "held" else FREE))
-        if key == "xid":
-            return self._xid(any(device.xid is not None for device in row.devices))
-        if key == "driver":
-            return self._named(row.host.driver_version or "?")
-        if key == "owner":
-            return self._owner(row.users)
-        if key == "utilization":
-            problem = row.problem
-            if problem is not None:
-                return self._state(problem)
+        if self._painting.key == "utilization":
+            if row.problem is not None:
+                return self._state(row.problem)
             if row.missing:
-                return self._letter(_MISSING, "GPUs missing", theme.critical)
-            if is_whole_and_free(row):
-                return self._letter(self._free, "all free", theme.ok)
-            if not row.gpus or row.count(UNKNOWN) == row.gpus:
+                return self._letter(_MISSING, "GPUs missing", self._theme.critical)
+            if row.count(UNKNOWN) == row.gpus:
                 return self._state(UNKNOWN)
-            if 2 * row.count(HELD) >= row.gpus:
-                return self._state(HELD)
-        return self._block(self._value(row), marked=key == "utilization" and row.count(HELD) > 0)
+        return self._several([row])
 
     def _several(self, rows: Sequence[HostRow]) -> Glyph:
+        """Return how hosts that answer are painted together."""
         key = self._painting.key
         if key in ("held", "free"):
             return self._number(sum(row.count(HELD if key == "held" else FREE) for row in rows))
         if key == "xid":
             return self._xid(any(d.xid is not None for row in rows for d in row.devices))
         if key == "driver":
-            return self._owner(tuple({row.host.driver_version or "?" for row in rows}))
+            return self._one_of({row.host.driver_version or "?" for row in rows})
         if key == "owner":
-            return self._owner(tuple({user for row in rows for user in row.users}))
+            return self._one_of({user for row in rows for user in row.users})
+        held = sum(row.count(HELD) for row in rows)
         if key == "utilization":
             if all(map(is_whole_and_free, rows)):
                 return self._letter(self._free, "all free", self._theme.ok)
-            if 2 * sum(row.count(HELD) for row in rows) >= sum(row.gpus for row in rows):
+            if 2 * held >= sum(row.gpus for row in rows) > 0:
                 return self._state(HELD)
         known = [value for row in rows if (value := self._value(row)) is not None]
         mean = sum(known) / len(known) if known else None
-        marked = key == "utilization" and any(row.count(HELD) for row in rows)
-        return self._block(mean, marked=marked)
+        return self._block(mean, marked=key == "utilization" and held > 0)
 
     def _gpu(self, row: HostRow, number: int) -> Glyph:
         glyph = self._of_host(row)
@@ -253,14 +240,13 @@ class Painter:
         if key == "driver":
             return self._named(row.host.driver_version or "?")
         if key == "owner":
-            return self._owner(tuple(device.users))
+            return self._one_of(device.users)
         if key == "utilization":
             if state is FREE:
                 return self._letter(self._free, state.word, self._theme.ok)
             if state.word in _LETTERS:
                 return self._state(state)
-        value = row.host.age_seconds if key == "age" else self._device_value(device)
-        return self._block(value / _OLD_SECONDS if key == "age" and value is not None else value)
+        return self._block(self._device_value(row.host, device))
 
     def _state(self, state: State) -> Glyph:
         letter = _LETTERS.get(state.word, "?")
@@ -281,12 +267,13 @@ class Painter:
         style = curves[_OWNERS.find(letter) % len(curves)]
         return self._letter(letter, word, style)
 
-    def _owner(self, users: Sequence[str]) -> Glyph:
-        if not users:
+    def _one_of(self, names: Collection[str]) -> Glyph:
+        """Return the letter of the only name."""
+        if not names:
             return self._free, self._theme.faint
-        if len(users) > 1:
+        if len(names) > 1:
             return self._letter(_MANY, "several", self._theme.dim)
-        return self._named(users[0])
+        return self._named(*names)
 
     def _block(self, share: float | None, *, marked: bool = False) -> Glyph:
         """Return a value from 0 to 1 as a height; one that is not known is no height."""
@@ -318,7 +305,7 @@ def _utilization(row: HostRow) -> float | None:
     return ratio(row.utilization, 100)
 
 
-def _device_utilization(device: FleetDevice) -> float | None:
+def _device_utilization(_host: FleetHost, device: FleetDevice) -> float | None:
     return ratio(device.gpu_utilization_percent, 100)
 
 
@@ -328,9 +315,9 @@ _VALUES: dict[str, Callable[[HostRow], float | None]] = {
     "temperature": lambda row: _degrees(row.temperature),
     "age": lambda row: ratio(row.host.age_seconds, _OLD_SECONDS),
 }
-_DEVICE_VALUES: dict[str, Callable[[FleetDevice], float | None]] = {
-    "memory": lambda device: ratio(device.memory_used_bytes, device.memory_total_bytes),
-    "power": lambda device: ratio(device.power_usage_mw, device.enforced_power_limit_mw),
-    "temperature": lambda device: _degrees(device.temperature_celsius),
-    "age": lambda device: device.age_seconds,
+_DEVICE_VALUES: dict[str, Callable[[FleetHost, FleetDevice], float | None]] = {
+    "memory": lambda _, device: ratio(device.memory_used_bytes, device.memory_total_bytes),
+    "power": lambda _, device: ratio(device.power_usage_mw, device.enforced_power_limit_mw),
+    "temperature": lambda _, device: _degrees(device.temperature_celsius),
+    "age": lambda host, device: ratio(age_of(host, device), _OLD_SECONDS),
 }

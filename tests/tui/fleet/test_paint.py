@@ -62,6 +62,11 @@ def test_heights_follow_the_value() -> None:
     assert heights == ["0", "3", "9"]
 
 
+def test_a_gpu_has_an_age_of_its_own() -> None:
+    one = host(0, devices=(device(0), device(1, age_seconds=120.0)), expected_devices=2)
+    assert [painted(one, "age", gpu) for gpu in (0, 1)] == ["0", "9"]
+
+
 @pytest.mark.parametrize(
     ("words", "letter"),
     [
