@@ -35,7 +35,7 @@ def _rounded(value: float | None) -> int | None:
     return None if value is None else round(value)
 
 
-DEVICE_COLUMNS: Mapping[str, Sequence[Column]] = {
+_DEVICE: Mapping[str, Sequence[Column]] = {
     "p": (
         Column("pwr", "W", lambda gpu: _scaled(gpu.power_usage_mw, 1000)),
         Column("gtemp", "C", lambda gpu: gpu.temperature_celsius),
@@ -72,15 +72,20 @@ DEVICE_COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("txpci", "MB/s", lambda gpu: _scaled(gpu.pcie_tx_bytes_per_second, _MB)),
     ),
 }
-"""The columns of dmon by the letters of -s."""
+DEVICE_LETTERS = "".join(_DEVICE)
+"""What -s of dmon takes."""
+GPM_IDS = (*GPM_PERCENTS, *GPM_RATES)
+"""The GPM metrics that have a column."""
+_BLANK = Column("", "", lambda _gpu: "", 0, 0)
 
 
-def gpm_ids() -> list[int]:
-    """Return the numbers of GPM metrics that have a column."""
-    return [*GPM_PERCENTS, *GPM_RATES]
+def device_columns(letters: str, gpm: Sequence[int] = ()) -> list[Column]:
+    """Return the columns of dmon: those of the letters of -s, then GPM metrics by their ids."""
+    columns = [column for letter in letters for column in _DEVICE[letter]]
+    return [*columns, _BLANK, *map(_gpm_column, gpm)]
 
 
-def gpm_column(number: int) -> Column:
+def _gpm_column(number: int) -> Column:
     """Return the column of a GPM metric: percent, or MiB/s."""
     name, divisor = GPM_PERCENTS.get(number, ""), 1
     if not name:
@@ -90,7 +95,7 @@ def gpm_column(number: int) -> Column:
         found = getattr(gpu, name)
         return None if found is None else f"{found / divisor:.2f}"
 
-    return Column(f"id={number}", "GPM", value, 10, 10)
+    return Column(f"id={number}", "GPM", value, 9, 9)
 
 
 _PROCESS = (
@@ -128,7 +133,7 @@ def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
     for column in columns:
         width = column.header_cells
         cells.append((f" {column.header:>{width}}", f" {column.unit:>{width}}"))
-    cells.append((f"    {last}", "    name") if last else (" ", " "))
+    cells.append((f"    {last}", "    name") if last else ("", ""))
     return "".join(f"#{''.join(parts)}\n" for parts in zip(*cells, strict=True))
 
 
@@ -137,7 +142,7 @@ def device_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> I
     for gpu in snapshot.devices:
         if not gpu.is_mig:
             cells = "".join(_cell(column.value(gpu), column) for column in columns)
-            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells} \n"
+            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells}\n"
 
 
 def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:

@@ -21,7 +21,9 @@ pytestmark = pytest.mark.e2e
     [
         ("dmon", "-c", "1", "-s", "pucmet", "-o", "DT"),
         ("dmon", "-c", "1", "-i", "1,0", "-s", "ev"),
+        ("dmon", "-c", "1", "-s", "p", "--gpm-metrics", "1,2,20"),
         ("pmon", "-c", "1", "-s", "um", "-o", "T"),
+        ("pmon", "-c", "1", "-s", "m"),
     ],
 )
 def test_the_lines_are_those_of_nvidia_smi(
@@ -30,12 +32,12 @@ def test_the_lines_are_those_of_nvidia_smi(
     if shutil.which("nvidia-smi") is None:
         pytest.skip("nvidia-smi is not installed")
     (holder,) = holders(1)
-    told = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
-    env = environment(fakenvml, **told)
+    settings = {"DEVICES": 2, "PROCS_PER_DEVICE": 1, "PIDS": holder.pid}
+    env = environment(fakenvml, **settings)
     theirs = subprocess.run(
         ["nvidia-smi", *words], env=env, capture_output=True, text=True, timeout=60
     ).stdout
-    ours = gpudash(*words, library=fakenvml, timeout=60, **told).text
+    ours = gpudash(*words, library=fakenvml, timeout=60, **settings).text
     assert ours.splitlines()[:2] == theirs.splitlines()[:2]
     # Values differ from instant to instant, but not where they stand.
     assert [len(line) for line in ours.splitlines()] == [len(line) for line in theirs.splitlines()]

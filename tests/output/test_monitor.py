@@ -6,11 +6,9 @@ from gpudash.model.fault import Fault
 from gpudash.model.process import Process
 from gpudash.model.text import clean
 from gpudash.output.monitor import (
-    DEVICE_COLUMNS,
-    Column,
+    GPM_IDS,
+    device_columns,
     device_lines,
-    gpm_column,
-    gpm_ids,
     headings,
     process_columns,
     process_lines,
@@ -26,15 +24,11 @@ CAPTURED = (
 """What nvidia-smi 535 prints above `dmon -s pucvmet -o DT`."""
 
 
-def columns(letters: str) -> list[Column]:
-    return [column for letter in letters for column in DEVICE_COLUMNS[letter]]
-
-
 def test_the_headings_are_those_of_nvidia_smi() -> None:
-    assert headings(columns("pucvmet"), "DT") == CAPTURED
-    assert headings(columns("e"), "").startswith("# gpu  sbecc  dbecc    pci \n# Idx   errs")
-    assert headings(columns("p"), "D").startswith("#Date        gpu    pwr")
-    assert headings(columns("p"), "T").startswith("#Time        gpu    pwr")
+    assert headings(device_columns("pucvmet"), "DT") == CAPTURED
+    assert headings(device_columns("e"), "").startswith("# gpu  sbecc  dbecc    pci \n# Idx   errs")
+    assert headings(device_columns("p"), "D").startswith("#Date        gpu    pwr")
+    assert headings(device_columns("p"), "T").startswith("#Time        gpu    pwr")
 
 
 @pytest.mark.parametrize(
@@ -60,21 +54,23 @@ def test_the_headings_of_processes_are_those_of_nvidia_smi(letters: str, shown: 
 @pytest.mark.parametrize("stamp", ["", "D", "T", "DT"])
 def test_values_stand_below_their_headings(letters: str, stamp: str) -> None:
     snapshot = make_snapshot(2)
-    shown = headings(columns(letters), stamp).splitlines()
-    shown += "".join(device_lines(snapshot, columns(letters), stamp)).splitlines()
+    shown = headings(device_columns(letters), stamp).splitlines()
+    shown += "".join(device_lines(snapshot, device_columns(letters), stamp)).splitlines()
     assert len({len(line) for line in shown}) == 1
 
 
 def test_a_line_of_a_gpu() -> None:
     device = make_device(protected_memory_used_bytes=3 << 20)
-    (line,) = device_lines(make_snapshot(devices=(device,)), columns("pm"), "")
+    (line,) = device_lines(make_snapshot(devices=(device,)), device_columns("pm"), "")
     assert line == "    0    412     62     70  40960      -      3 \n"
 
 
 def test_instances_have_no_line_of_their_own() -> None:
     gpu = make_device()
     instance = make_device(uuid="MIG-1", parent_uuid=gpu.uuid)
-    assert len([*device_lines(make_snapshot(devices=(gpu, instance)), columns("p"), "")]) == 1
+    assert (
+        len([*device_lines(make_snapshot(devices=(gpu, instance)), device_columns("p"), "")]) == 1
+    )
 
 
 def processes(*found: Process) -> list[str]:
@@ -108,6 +104,8 @@ def test_a_gpu_whose_processes_are_unknown_is_told_from_one_without() -> None:
 
 def test_what_performance_monitoring_measures_is_a_column_by_its_number() -> None:
     device = make_device(sm_active_percent=87.654, pcie_tx_bytes_per_second=3 << 20)
-    (line,) = device_lines(make_snapshot(devices=(device,)), [*map(gpm_column, (2, 20, 1))], "")
-    assert line == "    0      87.65       3.00          - \n"
-    assert all(gpm_column(number).header == f"id={number}" for number in gpm_ids())
+    (line,) = device_lines(make_snapshot(devices=(device,)), device_columns("p", (2, 20, 1)), "")
+    assert line == "    0    412     62     70      87.65      3.00         -\n"
+    shown = headings(device_columns("p", GPM_IDS), "").splitlines()
+    assert shown[0].split() == ["#", "gpu", "pwr", "gtemp", "mtemp", *(f"id={n}" for n in GPM_IDS)]
+    assert len(shown[0]) == len(shown[1])

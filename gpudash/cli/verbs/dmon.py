@@ -14,11 +14,11 @@ from gpudash.output import monitor
 
 def gpm_metrics(text: str) -> Sequence[int]:
     """Return the numbers of `1,2,20`."""
-    known = monitor.gpm_ids()
+    known = {str(number): number for number in monitor.GPM_IDS}
     words = [word.strip() for word in text.split(",")]
-    if not all(word in map(str, known) for word in words):
-        raise ArgumentTypeError(f"{text!r}: expected numbers of {', '.join(map(str, known))}")
-    return [int(word) for word in words]
+    if not known.keys() >= set(words):
+        raise ArgumentTypeError(f"{text!r}: expected numbers of {', '.join(known)}")
+    return [known[word] for word in words]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = (
         "p power and temperature, u utilization, c clocks, v violations, m memory, e errors, t PCIe"
     )
-    known = monitor.DEVICE_COLUMNS
-    select = letters("".join(known))
+    select = letters(monitor.DEVICE_LETTERS)
     parser.add_argument("-s", "--select", type=select, default="puc", metavar="LETTERS", help=text)
     text = "metrics of performance monitoring by their numbers: 1,2,5 (Hopper and newer)"
     parser.add_argument("--gpm-metrics", type=gpm_metrics, default=(), metavar="LIST", help=text)
@@ -36,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print lines until the count, or a signal, is reached."""
-    columns = [column for letter in options.select for column in monitor.DEVICE_COLUMNS[letter]]
-    columns += map(monitor.gpm_column, options.gpm_metrics)
+    columns = monitor.device_columns(options.select, options.gpm_metrics)
     # Without a counter, only the call that blocks has what was asked for.
     options.pcie_throughput = "t" in options.select
     stamp = options.stamp or ""
