@@ -83,6 +83,9 @@ class Device(Struct, frozen=True, kw_only=True):
         "Part number programmed into the board.", nvml="nvmlDeviceGetBoardPartNumber")] = None
     vbios_version: Annotated[SafeText | None, _identity(Unit.NONE,
         "Version of the VBIOS.", nvml="nvmlDeviceGetVbiosVersion", smi="vbios_version")] = None
+    gsp_firmware_version: Annotated[SafeText | None, _identity(Unit.NONE,
+        "Version of the firmware of the GPU's own processor, the GSP; null where it is not used.",
+        nvml="nvmlDeviceGetGspFirmwareVersion")] = None
     architecture: Annotated[str | None, _identity(Unit.NONE,
         "Chip architecture by name.", nvml="nvmlDeviceGetArchitecture")] = None
     compute_capability: Annotated[str | None, _identity(Unit.NONE,

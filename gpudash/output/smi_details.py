@@ -198,6 +198,7 @@ _PARTS = (
         Line(1, "GPU Operation Mode"),
         _metric(2, "Current", "gpu_operation_mode"),
         _metric(2, "Pending", "pending_gpu_operation_mode"),
+        _metric(1, "GSP Firmware Version", "gsp_firmware_version"),
     )),
     Part("RESET_STATUS", (
         Line(1, "GPU Reset Status"),

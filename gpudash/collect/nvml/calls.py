@@ -94,6 +94,7 @@ STATIC = (
     _call("Serial", serial=v.string),
     _call("BoardPartNumber", board_part_number=v.string),
     _call("VbiosVersion", vbios_version=v.string),
+    _call("GspFirmwareVersion", gsp_firmware_version=v.string),
     _call("Architecture", architecture=v.named(v.ARCHITECTURES)),
     _call("CudaComputeCapability", compute_capability=v.compute_capability),
     _call("NumGpuCores", core_count=v.small_count),
