@@ -198,7 +198,7 @@ class ScrapeSource:
                 picture.take_field(field, rows, at)
         picture.add_totals()
         users = (dialect.users[0] for dialect in dialects() if dialect.users is not None)
-        picture.take_users(_rows(_of(samples, users)))
+        picture.take_users(_rows(_of(samples, users)), at)
         failing = [page for page in self._pages if page.error is not None]
         picture.take_down((page.target, str(page.error)) for page in failing)
         read = [(page.target, page.read_at) for page in self._pages if page.samples]

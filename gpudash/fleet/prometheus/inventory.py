@@ -136,11 +136,6 @@ class Inventory:
         self._found: dict[bytes, Found] = {}
         self._learned: dict[bytes, tuple[Device, Person | None]] = {}
 
-    @property
-    def jobs(self) -> list[str]:
-        """The values of the label `job` of all exporters."""
-        return sorted({job for _, job, _ in self._targets if job})
-
     def devices(self) -> Iterator[Device]:
         """Yield all devices."""
         for host in self.hosts.values():
@@ -271,7 +266,10 @@ class Inventory:
         index = self._index(labels, dialect, host)
         if index is None:
             return None
-        self.hosts[host.key] = self._targets[_target(labels)] = host
+        target = _target(labels)
+        self.hosts[host.key] = self._targets[target] = host
+        if target[1] and target[1] not in self.layout.jobs:
+            self.layout = self.layout._replace(jobs=self.layout.jobs | {target[1]})
         instance = labels.get(INSTANCE_LABEL, "")
         device = host.devices.get((index, instance))
         if device is None:

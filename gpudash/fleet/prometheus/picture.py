@@ -115,7 +115,7 @@ class Picture:
             if device.values[_TOTAL] is None and used is not None and free is not None:
                 device.values[_TOTAL] = used + free + (device.values[_RESERVED] or 0)
 
-    def take_old_xids(self, rows: Iterable[Row]) -> None:
+    def take_old_xids(self, rows: Iterable[Row], _at: float) -> None:
         """Take the last XID errors as they were an hour ago: they stay for ever."""
         for device, code, _ in self._xids(rows):
             device.old_xid = code
@@ -153,7 +153,7 @@ class Picture:
         for device in self._devices_of(rows):
             device.held_at = since if device.held_at is None else min(device.held_at, since)
 
-    def take_users(self, rows: Iterable[Row]) -> None:
+    def take_users(self, rows: Iterable[Row], _at: float) -> None:
         """Take whose processes are on which device."""
         users: dict[Device, set[str]] = {}
         for row in rows:
@@ -176,7 +176,7 @@ class Picture:
         for host, value in newest.items():
             host.lag = max(0.0, at - value)
 
-    def take_frozen(self, rows: Iterable[Row]) -> None:
+    def take_frozen(self, rows: Iterable[Row], _at: float) -> None:
         """Take hosts whose exporters repeat themselves."""
         for row in rows:
             host = self.inventory.host_of(row.labels)

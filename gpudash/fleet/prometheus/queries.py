@@ -62,6 +62,8 @@ class Layout(NamedTuple):
     names: frozenset[str]
     choices: Mapping[str, LabelChoice] = {}
     """By dialect, of those of which there are series."""
+    jobs: frozenset[str] = frozenset()
+    """The values of the label `job` of all exporters."""
 
     @property
     def found(self) -> tuple[Dialect, ...]:
@@ -159,6 +161,10 @@ class Layout(NamedTuple):
             for dialect in self._chosen()
             for arm in self._main(dialect)
         )
+
+    def down(self) -> str | None:
+        """Ask for exporters that cannot be scraped."""
+        return f"up{{{matcher('job', sorted(self.jobs))}}} == 0" if self.jobs else None
 
     def users(self) -> str | None:
         """Ask who has processes on which device."""

@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpudash.fleet.prometheus.charts import Charts
 from gpudash.fleet.prometheus.client import Endpoint, PrometheusError, public_url
 from gpudash.fleet.prometheus.dialects import MEMORY, MEMORY_TOTAL, POWER, TEMPERATURE, known_series
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
-from gpudash.fleet.prometheus.queries import NAMES_SELECTOR, matcher
+from gpudash.fleet.prometheus.queries import NAMES_SELECTOR, Layout
 from gpudash.fleet.prometheus.workers import (
     IN_FLIGHT,
     MATRIX,
@@ -50,15 +50,98 @@ _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
 _WARNING_LENGTH = 300
-_RARE_FIELDS = ("tensor_active_percent", "dram_active_percent", "sm_active_percent", "sm_clock_mhz")
-_STATIC_FIELDS = (MEMORY_TOTAL, "enforced_power_limit_mw")
+
+
+class Query(NamedTuple):
+    """Something to ask for again and again, and what becomes of the answer."""
+
+    name: str
+    period: float
+    """Seconds, infinity for once."""
+    expression: Callable[[Layout], str | None] | None = None
+    """Returns it in PromQL, None if there is nothing to ask; without, the names are asked for."""
+    take: Callable[[Picture, list[Row], float], None] | None = None
+    """Takes the series of an instant; without, the source itself does."""
+    after: str = "main"
+    """What it builds on, which has to be answered before."""
+    is_core: bool = False
+    """Whether nothing is known of any host without it."""
+    seconds_back: float = 0.0
+
+
+def _field(name: str, period: float) -> Query:
+    return Query(
+        name,
+        period,
+        lambda layout: layout.field(name),
+        lambda picture, rows, at: picture.take_field(name, rows, at),
+    )
+
+
+def _idle(span: str, seconds: float, step: str = "") -> Query:
+    return Query(
+        f"idle {span}",
+        inf,
+        lambda layout: layout.idle(span, step),
+        lambda picture, rows, at: picture.take_idle(rows, at - seconds),
+    )
+
+
+def _held(span: str, seconds: float, step: str = "") -> Query:
+    return Query(
+        f"held {span}",
+        inf,
+        lambda layout: layout.held(span, step),
+        lambda picture, rows, at: picture.take_held(rows, at - seconds),
+    )
+
+
+def _learn(picture: Picture, rows: list[Row], _at: float) -> None:
+    picture.inventory.learn(rows)
+
+
+def _learn_past(picture: Picture, rows: list[Row], at: float) -> None:
+    picture.inventory.learn_past(rows, at)
+
+
+def _take_down(picture: Picture, rows: list[Row], _at: float) -> None:
+    picture.take_down((row.labels, None) for row in rows)
+
+
+QUERIES: tuple[Query, ...] = (
+    Query("names", 600, after="", is_core=True),
+    Query("identity", 120, Layout.identity, _learn, "names", is_core=True),
+    Query("main", INTERVAL_SECONDS, Layout.main, after="identity", is_core=True),
+    Query("past", inf, Layout.identity, _learn_past, seconds_back=_HOUR),
+    Query("old xids", inf, Layout.last_xids, Picture.take_old_xids, seconds_back=_HOUR),
+    Query("down", 30, Layout.down, _take_down, "past"),
+    _field(MEMORY, 60),
+    Query("xids", 60, Layout.recent_xids, Picture.take_xids, "old xids"),
+    _idle("5m", 300),
+    _held("5m", 300),
+    Query("ages", 60, Layout.ages, Picture.take_ages),
+    _field(TEMPERATURE, 60),
+    _field(POWER, 60),
+    _field("tensor_active_percent", 120),
+    _field("dram_active_percent", 120),
+    _field("sm_active_percent", 120),
+    _field("sm_clock_mhz", 120),
+    _field(MEMORY_TOTAL, 600)._replace(expression=Layout.total),
+    _field("enforced_power_limit_mw", 600),
+    Query("users", 60, Layout.users, Picture.take_users),
+    Query("frozen", inf, Layout.frozen, Picture.take_frozen),
+    _idle("1h", _HOUR, "5m"),
+    _held("1h", _HOUR, "5m"),
+)
+"""In the order in which they are asked for at the start: what is seen first comes first."""
 
 
 class _Task:
-    """Something to ask for: how often, and how it went."""
+    """A query of a view: when it is due, and how it went."""
 
-    def __init__(self, name: str, period: float, *, is_core: bool = False) -> None:
-        self.name, self.period, self.is_core = name, period, is_core
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.name, self.period, self.is_core = query.name, query.period, query.is_core
         self.due_at = 0.0
         self.is_in_flight = self.is_done = False
         self.took: deque[float] = deque(maxlen=_MEASURED)
@@ -74,7 +157,7 @@ class _Task:
 
 
 class _View:
-    """An instant that is looked at: now, or one in the past; `at` is that, None for now."""
+    """The present, or an instant in the past; `at` is that, None for the present."""
 
     def __init__(self, at: float | None, host_label: str | None) -> None:
         self.at = at
@@ -83,45 +166,12 @@ class _View:
         """Counts what there is to see."""
         self.answered_at = -inf
         """When the main query was answered, by the wall clock: others stop in sleep."""
-        once = inf
-        self.tasks = {
-            task.name: task
-            for task in (
-                _Task("names", 600, is_core=True),
-                _Task("identity", 120, is_core=True),
-                _Task("main", INTERVAL_SECONDS, is_core=True),
-                _Task("past", once),
-                _Task("old xids", once),
-                _Task("down", 30),
-                _Task(MEMORY, 60),
-                _Task("xids", 60),
-                _Task("idle 5m", once),
-                _Task("held 5m", once),
-                _Task("ages", 60),
-                _Task(TEMPERATURE, 60),
-                _Task(POWER, 60),
-                *(_Task(field, 120) for field in _RARE_FIELDS),
-                *(_Task(field, 600) for field in _STATIC_FIELDS),
-                _Task("users", 60),
-                _Task("frozen", once),
-                _Task("idle 1h", once),
-                _Task("held 1h", once),
-            )
-        }
+        self.tasks = {query.name: _Task(query) for query in QUERIES}
 
     def is_ready(self, task: _Task) -> bool:
-        """Whether what a task builds on has been answered."""
-        tasks = self.tasks
-        if task.name == "names":
-            return True
-        if task.name == "identity":
-            return tasks["names"].is_done
-        if task.name == "main":
-            return tasks["identity"].is_done
-        past = {"xids": "old xids", "down": "past"}.get(task.name)
-        if past is not None and not (tasks[past].is_done or tasks[past].failures):
-            return False
-        return tasks["main"].is_done
+        """Whether what a task builds on has been answered, or has failed where it may."""
+        before = self.tasks.get(task.query.after)
+        return before is None or before.is_done or (before.failures > 0 and not before.is_core)
 
     @property
     def is_whole(self) -> bool:
@@ -253,19 +303,19 @@ class PrometheusSource:
     def _start(self, task: _Task) -> None:
         view = self._view
         at = view.at
-        if task.name == "names":
+        if task.query.expression is None:
             end = time.time() if at is None else at
             span = [("start", f"{end - _NAMES_SPAN:.0f}"), ("end", f"{end:.0f}")]
             parameters = [*span, ("match[]", NAMES_SELECTOR)]
             self._ask((view, task), _NAMES_PATH, parameters, NAMES)
             task.is_in_flight = True
             return
-        expression = self._expression(view, task.name)
+        expression = task.query.expression(view.picture.inventory.layout)
         if expression is None:
             self._finish(view, task, 0.0)
             return
-        if task.name in ("past", "old xids"):
-            at = view.picture.now - _HOUR
+        if task.query.seconds_back:
+            at = view.picture.now - task.query.seconds_back
         parameters = [("query", expression)] + ([] if at is None else [("time", f"{at:.3f}")])
         self._ask((view, task), QUERY, parameters, VECTOR)
         task.is_in_flight = True
@@ -273,26 +323,6 @@ class PrometheusSource:
     def _ask(self, tag: Any, path: str, parameters: list[tuple[str, str]], decoder: Any) -> None:
         seconds = self._endpoint.timeout_seconds
         self._workers.ask(Question(tag, path, parameters, decoder, seconds))
-
-    def _expression(self, view: _View, name: str) -> str | None:
-        layout = view.picture.inventory.layout
-        made: dict[str, Callable[[], str | None]] = {
-            "identity": layout.identity,
-            MEMORY_TOTAL: layout.total,
-            "past": layout.identity,
-            "main": layout.main,
-            "old xids": layout.last_xids,
-            "xids": layout.recent_xids,
-            "ages": layout.ages,
-            "users": layout.users,
-            "frozen": layout.frozen,
-            "idle 5m": lambda: layout.idle("5m"),
-            "held 5m": lambda: layout.held("5m"),
-            "idle 1h": lambda: layout.idle("1h", "5m"),
-            "held 1h": lambda: layout.held("1h", "5m"),
-            "down": lambda: _down(view.picture.inventory.jobs),
-        }
-        return made[name]() if name in made else layout.field(name)
 
     def _take(self, outcome: Outcome) -> None:
         if isinstance(outcome.tag, tuple):
@@ -346,8 +376,8 @@ class PrometheusSource:
             self._hold_until = task.due_at
 
     def _answer(self, view: _View, task: _Task, outcome: Outcome) -> None:
-        picture, name = view.picture, task.name
-        if name == "names":
+        picture = view.picture
+        if task.query.expression is None:
             picture.inventory.set_names(outcome.data)
             if not picture.inventory.layout.found:
                 # The clocks may differ by more than the span that was asked for.
@@ -355,30 +385,10 @@ class PrometheusSource:
             return
         rows: list[Row] = outcome.data.result
         at = next((row.value[0] for row in rows if row.value), view.now())
-        if name == "identity":
-            picture.inventory.learn(rows)
-        elif name == "past":
-            picture.inventory.learn_past(rows, at)
-        elif name == "main":
+        if task.query.take is None:
             self._take_main(view, rows, at, is_partial=bool(outcome.warnings))
-        elif name == "old xids":
-            picture.take_old_xids(rows)
-        elif name == "xids":
-            picture.take_xids(rows, at)
-        elif name in ("idle 5m", "idle 1h"):
-            picture.take_idle(rows, at - (300 if name == "idle 5m" else _HOUR))
-        elif name in ("held 5m", "held 1h"):
-            picture.take_held(rows, at - (300 if name == "held 5m" else _HOUR))
-        elif name == "ages":
-            picture.take_ages(rows, at)
-        elif name == "users":
-            picture.take_users(rows)
-        elif name == "frozen":
-            picture.take_frozen(rows)
-        elif name == "down":
-            picture.take_down((row.labels, None) for row in rows)
         else:
-            picture.take_field(name, rows, at)
+            task.query.take(picture, rows, at)
 
     def _take_main(self, view: _View, rows: list[Row], at: float, *, is_partial: bool) -> None:
         now = time.time()
@@ -400,8 +410,3 @@ class PrometheusSource:
         if asked is not None:
             tag, parameters = asked
             self._ask(tag, RANGE, parameters, MATRIX)
-
-
-def _down(jobs: list[str]) -> str | None:
-    """Return the question for exporters that cannot be scraped, None if their jobs are unknown."""
-    return f"up{{{matcher('job', jobs)}}} == 0" if jobs else None

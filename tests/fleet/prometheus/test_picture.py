@@ -137,7 +137,7 @@ def test_an_xid_error_is_new_only_if_it_was_seen_to_come(watched: bool, xid: int
 def test_an_xid_error_of_before_the_last_hour_is_old() -> None:
     seen = picture({"a": [1, 1]})
     seen.inventory.learn_past(rows(UTIL, {"a": [1, 1]}), T - 3600)
-    seen.take_old_xids(rows(XID, {"a": [31]}))
+    seen.take_old_xids(rows(XID, {"a": [31]}), T)
     seen.take_xids(rows(XID, {"a": [31, 79]}), T)
     assert [each.xid for each in host(seen).devices] == [None, 79]
 
@@ -207,7 +207,7 @@ def test_any_series_are_understood_somehow(series: list[tuple[dict[str, str], st
     seen.take_field("power_usage_mw", some, T)
     seen.take_xids(some, T)
     seen.take_ages(some, T)
-    seen.take_users(some)
+    seen.take_users(some, T)
     seen.take_down((each.labels, None) for each in some)
     for found in seen.hosts(T):
         assert json.decode(json.encode(found), type=FleetHost) == found
