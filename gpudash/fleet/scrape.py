@@ -6,13 +6,9 @@ known to be missing.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from math import inf
-from queue import SimpleQueue
-from threading import Thread
 from urllib.parse import urlsplit
 
 from msgspec import Raw, json
@@ -32,9 +28,10 @@ from gpudash.fleet.prometheus.dialects import (
 )
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import Picture
+from gpudash.fleet.prometheus.workers import Workers
 from gpudash.fleet.source import Reading
 from gpudash.model.errors import GpudashError, UsageError
-from gpudash.model.fleet import FleetHost, FleetRequest, FleetSource
+from gpudash.model.fleet import FleetRequest, FleetSource
 from gpudash.model.text import clean
 
 MAX_EXPORTERS = 64
@@ -84,20 +81,11 @@ class ScrapeSource:
         self._picture = Picture(host_label)
         self._began_at = self._applied_at = -inf
         self._has_new = False
-        self._built: tuple[FleetHost, ...] | None = None
-        self._descriptor, self._wake = os.pipe()
-        os.set_blocking(self._descriptor, False)
-        os.set_blocking(self._wake, False)
-        self._arrived: SimpleQueue[tuple[_Page, _Samples | PrometheusError]] = SimpleQueue()
-        self._queues: list[SimpleQueue[bool]] = [SimpleQueue() for _ in self._pages]
-        pairs = zip(self._pages, self._queues, strict=True)
-        self._threads = [Thread(target=self._run, args=pair, daemon=True) for pair in pairs]
-        for thread in self._threads:
-            thread.start()
+        self._workers = Workers([_read] * len(self._pages))
 
     def descriptors(self) -> Iterable[int]:
         """Return what can be read when there is something to do."""
-        return (self._descriptor,)
+        return (self._workers.descriptor,)
 
     def due_in(self) -> float:
         """Return after how many seconds `advance` has something to do, infinity for never."""
@@ -113,25 +101,22 @@ class ScrapeSource:
     def advance(self) -> None:
         """Read what has arrived, start what is due."""
         now = time.monotonic()
-        with suppress(BlockingIOError):
-            os.read(self._descriptor, 1 << 12)
-        while not self._arrived.empty():
-            page, result = self._arrived.get()
+        for page, result in self._workers.take():
             page.is_pending = False
             page.error = result if isinstance(result, PrometheusError) else None
             page.samples = {} if isinstance(result, PrometheusError) else result
             page.read_at = time.time()
             self._has_new = True
-        are_all_there = not any(page.is_pending for page in self._pages)
+        are_all_there = not self._workers.pending
         is_time = now - max(self._began_at, self._applied_at) >= _PATIENCE
         if self._has_new and (are_all_there or is_time):
             self._apply()
         if now - self._began_at >= _SECONDS:
             self._began_at = now
-            for page, queue in zip(self._pages, self._queues, strict=True):
+            for page in self._pages:
                 if not page.is_pending:
                     page.is_pending = True
-                    queue.put(True)
+                    self._workers.ask(page)
 
     def read(self) -> Reading:
         """Return what is known now; never waits."""
@@ -160,21 +145,7 @@ class ScrapeSource:
 
     def close(self, wait_seconds: float = 0.0) -> None:
         """End the threads; waits so long at most."""
-        for queue in self._queues:
-            queue.put(False)
-        deadline = time.monotonic() + wait_seconds
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        if not any(thread.is_alive() for thread in self._threads):
-            os.close(self._descriptor)
-            os.close(self._wake)
-
-    def _run(self, page: _Page, queue: SimpleQueue[bool]) -> None:
-        while queue.get():
-            self._arrived.put((page, _read(page)))
-            with suppress(BlockingIOError):
-                os.write(self._wake, b"x")
-        page.client.close()
+        self._workers.close(wait_seconds, [page.client for page in self._pages])
 
     def _apply(self) -> None:
         """Make a picture of all pages; one that is late is there with what it had before."""
@@ -205,8 +176,8 @@ class ScrapeSource:
         picture.take_ages(_rows(read), at)
 
 
-def _read(page: _Page) -> _Samples | PrometheusError:
-    """Return what an exporter has of GPUs, by the name of the metric."""
+def _read(page: _Page) -> tuple[_Page, _Samples | PrometheusError]:
+    """Return an exporter and what it has of GPUs, by the name of the metric."""
     from prometheus_client.parser import text_string_to_metric_families
 
     wanted = {each for dialect in dialects() for each in (dialect.identity, *(dialect.users or ()))}
@@ -220,13 +191,13 @@ def _read(page: _Page) -> _Samples | PrometheusError:
                     labels = {**sample.labels, **page.target, "__name__": sample.name}
                     samples.setdefault(sample.name, []).append((labels, sample.value))
     except PrometheusError as error:
-        return error
+        return page, error
     except GpudashError as error:
-        return PrometheusError(str(error))
+        return page, PrometheusError(str(error))
     except (ValueError, KeyError, IndexError) as error:
         # What the parser raises for text of another format.
-        return PrometheusError(f"does not answer in Prometheus' text format: {error}")
-    return samples
+        return page, PrometheusError(f"does not answer in Prometheus' text format: {error}")
+    return page, samples
 
 
 def _main(dialect: Dialect, samples: _Samples) -> list[_Sample]:

@@ -11,11 +11,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
 from gpudash.fleet.prometheus.charts import Charts
-from gpudash.fleet.prometheus.client import Endpoint, PrometheusError, public_url
+from gpudash.fleet.prometheus.client import Client, Endpoint, PrometheusError, public_url
 from gpudash.fleet.prometheus.dialects import MEMORY, MEMORY_TOTAL, POWER, TEMPERATURE, known_series
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
@@ -28,6 +29,7 @@ from gpudash.fleet.prometheus.workers import (
     Outcome,
     Question,
     Workers,
+    outcome_of,
 )
 from gpudash.fleet.source import Reading
 from gpudash.model.fleet import FleetHost, FleetRequest, FleetSource
@@ -194,7 +196,8 @@ class PrometheusSource:
     def __init__(self, endpoint: Endpoint, interval_seconds: float = INTERVAL_SECONDS) -> None:
         self._endpoint = endpoint
         self._pace = interval_seconds / INTERVAL_SECONDS
-        self._workers = Workers(endpoint)
+        self._clients = [Client(endpoint) for _ in range(IN_FLIGHT)]
+        self._workers = Workers([partial(outcome_of, client) for client in self._clients])
         self._live = self._view = _View(None, endpoint.host_label)
         self._charts = Charts()
         self._hold_until = 0.0
@@ -248,7 +251,7 @@ class PrometheusSource:
 
     def close(self, wait_seconds: float = 0.0) -> None:
         """End the threads; waits so long at most."""
-        self._workers.close(wait_seconds)
+        self._workers.close(wait_seconds, self._clients)
 
     def _hosts(self, view: _View) -> tuple[FleetHost, ...]:
         built, now = self._built, time.monotonic()

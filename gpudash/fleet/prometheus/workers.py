@@ -1,11 +1,11 @@
-"""Threads that ask a Prometheus, two queries at a time, and say by a pipe that one is answered."""
+"""Threads that ask servers and report by a pipe that one has answered; queries of a Prometheus."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import DecodeError, Struct, json
 
-from gpudash.fleet.prometheus.client import Client, Endpoint, PrometheusError
+from gpudash.fleet.prometheus.client import Client, PrometheusError
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.model.errors import GpudashError
 
@@ -24,6 +24,8 @@ _SERVER_SHARE = 0.8
 """Of our deadline that the server may take."""
 
 _Data = TypeVar("_Data")
+_Question = TypeVar("_Question")
+_Answer = TypeVar("_Answer")
 
 
 class VectorData(Struct):
@@ -79,40 +81,45 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-class Workers:
-    """Asks in threads of its own; `descriptor` can be read when there are outcomes."""
+class Workers(Generic[_Question, _Answer]):
+    """Threads that answer questions; `descriptor` can be read when there are answers."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, functions: Iterable[Callable[[_Question], _Answer]]) -> None:
+        """Answer as many questions at once as there are functions, each by the next that is free.
+
+        They raise nothing.
+        """
         self.pending = 0
         """Questions that are not answered."""
         self.descriptor, self._wake = os.pipe()
         os.set_blocking(self.descriptor, False)
         os.set_blocking(self._wake, False)
-        self._questions: SimpleQueue[Question | None] = SimpleQueue()
-        self._outcomes: deque[Outcome] = deque()
-        clients = [Client(endpoint) for _ in range(IN_FLIGHT)]
+        self._questions: SimpleQueue[_Question | None] = SimpleQueue()
+        self._answers: deque[_Answer] = deque()
         self._threads = [
-            Thread(target=self._run, args=(client,), name="prometheus", daemon=True)
-            for client in clients
+            Thread(target=self._run, args=(function,), daemon=True) for function in functions
         ]
         for thread in self._threads:
             thread.start()
 
-    def ask(self, question: Question) -> None:
-        """Send a question as soon as a thread is free."""
+    def ask(self, question: _Question) -> None:
+        """Have a question answered as soon as a thread is free."""
         self.pending += 1
         self._questions.put(question)
 
-    def take(self) -> Iterable[Outcome]:
+    def take(self) -> Iterator[_Answer]:
         """Yield what has been answered since the last call."""
         with suppress(BlockingIOError):
             os.read(self.descriptor, 1 << 12)
-        while self._outcomes:
+        while self._answers:
             self.pending -= 1
-            yield self._outcomes.popleft()
+            yield self._answers.popleft()
 
-    def close(self, wait_seconds: float = 0.0) -> None:
-        """End the threads; those that wait for an answer end with the process."""
+    def close(self, wait_seconds: float, clients: Iterable[Client]) -> None:
+        """End the threads, and then the connections of their clients.
+
+        Threads that wait for an answer for longer end with the process.
+        """
         for _ in self._threads:
             self._questions.put(None)
         deadline = time.monotonic() + wait_seconds
@@ -121,17 +128,19 @@ class Workers:
         if not any(thread.is_alive() for thread in self._threads):
             os.close(self.descriptor)
             os.close(self._wake)
+            for client in clients:
+                client.close()
 
-    def _run(self, client: Client) -> None:
+    def _run(self, function: Callable[[_Question], _Answer]) -> None:
         while (question := self._questions.get()) is not None:
-            self._outcomes.append(_outcome(client, question))
+            self._answers.append(function(question))
             # A full pipe has waked the reader already.
             with suppress(BlockingIOError):
                 os.write(self._wake, b"x")
-        client.close()
 
 
-def _outcome(client: Client, question: Question) -> Outcome:
+def outcome_of(client: Client, question: Question) -> Outcome:
+    """Return what a question brings, whatever goes wrong."""
     began = time.monotonic()
     limit = [("timeout", f"{_SERVER_SHARE * question.seconds:.0f}s")]
     try:
