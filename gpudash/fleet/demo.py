@@ -296,18 +296,12 @@ class DemoSource:
         uuid = self._uuids[host * self._gpus + gpu]
         if "lost" in flags:
             return FleetDevice(index=gpu, uuid=uuid, name=model.name, state="lost")
-        kind, level = work.kind, work.level
+        kind = work.kind
         tick = int(now // _TICK)
         noise = self._noise[(host * 131 + gpu * 17 + tick * 29) & 4095]
         wave = self._wave[(tick * 5 + host * 37 + gpu * 11) & 1023]
-        percent, share, tensor, dram = _LOADS[kind]
-        used, clock, limit, degrees = 0.0, model.clock_mhz, model.limit_mw, 0
-        if percent:
-            spread = 0 if kind == "kept-alive" else 4 * wave + 4 * noise
-            used = max(6.0, min(100.0, round(percent * level + spread)))
-            tensor, dram = tensor * level, dram * level
-        elif kind == "free":
-            clock = 345
+        used, share, tensor, dram = _load(work, 4 * wave + 4 * noise)
+        clock, limit, degrees = model.clock_mhz if kind != "free" else 345, model.limit_mw, 0
         power = model.idle_mw + (limit - model.idle_mw) * (0.2 + 1.1 * tensor) * used / 100
         if kind == "kept-alive":
             power = model.idle_mw + 0.16 * (limit - model.idle_mw)
@@ -395,6 +389,17 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def _running(work: _Work, now: float) -> FleetJob:
     assert work.job is not None
     return replace(work.job, elapsed_seconds=max(0.0, now - work.since))
+
+
+def _load(work: _Work, spread: float) -> tuple[float, float, float, float]:
+    """Return utilization in percent, and shares of memory, tensor cores and DRAM in use."""
+    percent, share, tensor, dram = _LOADS[work.kind]
+    if not percent:
+        return 0.0, share, tensor, dram
+    if work.kind == "kept-alive":
+        spread = 0
+    used = max(6.0, min(100.0, round(percent * work.level + spread)))
+    return used, share, tensor * work.level, dram * work.level
 
 
 _MESSAGES = {

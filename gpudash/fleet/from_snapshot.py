@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gpudash.analysis.health.engine import findings_by_device
 from gpudash.analysis.health.rules import RULES_BY_ID
@@ -16,6 +17,12 @@ from gpudash.model.text import NAME_BYTES, SafeText, bound
 
 _XID_SECONDS = 3600.0
 _MAX_USERS = 64
+_SAME = tuple(
+    name
+    for name in FleetDevice.__struct_fields__
+    if name in Device.__struct_fields__ and name != "name"
+)
+"""Fields that a device of many hosts has as they are."""
 
 
 class HostReader:
@@ -46,24 +53,12 @@ class HostReader:
         for device in snapshot.devices:
             held = _held_seconds(findings.get(device.key, ()))
             job = jobs.get(device.uuid, ())
+            same: dict[str, Any] = {name: getattr(device, name) for name in _SAME}
             devices.append(
                 FleetDevice(
-                    index=device.index,
-                    uuid=device.uuid,
-                    parent_uuid=device.parent_uuid,
+                    **same,
                     name=device.name and bound(device.name, NAME_BYTES),
-                    state=device.state,
                     status=states[device.key].word,
-                    gpu_utilization_percent=device.gpu_utilization_percent,
-                    sm_active_percent=device.sm_active_percent,
-                    tensor_active_percent=device.tensor_active_percent,
-                    dram_active_percent=device.dram_active_percent,
-                    memory_used_bytes=device.memory_used_bytes,
-                    memory_total_bytes=device.memory_total_bytes,
-                    temperature_celsius=device.temperature_celsius,
-                    power_usage_mw=device.power_usage_mw,
-                    enforced_power_limit_mw=device.enforced_power_limit_mw,
-                    sm_clock_mhz=device.sm_clock_mhz,
                     xid=_recent_xid(device, snapshot),
                     users=tuple(sorted(users.get(device.uuid, ()))[:_MAX_USERS]),
                     job=next(iter(job)) if len(job) == 1 else None,

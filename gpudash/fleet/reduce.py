@@ -41,6 +41,37 @@ class _Idle(NamedTuple):
     is_held: bool
 
 
+class _Activity:
+    """When GPUs have computed, and since when they have not, from one snapshot to the next."""
+
+    def __init__(self) -> None:
+        self._idle: dict[str, _Idle] = {}
+        self._busy_at: dict[str, float] = {}
+        self._idle_before, self._busy_before = self._idle, self._busy_at
+
+    def begin(self) -> None:
+        """Begin with another snapshot: what is not in it is forgotten."""
+        self._idle_before, self._busy_before = self._idle, self._busy_at
+        self._idle, self._busy_at = {}, {}
+
+    def compute(self, key: str, now: float) -> None:
+        """Note that a GPU computes."""
+        self._busy_at[key] = now
+
+    def rest(self, key: str, now: float, *, is_held: bool) -> tuple[float, bool]:
+        """Return how long a GPU has not computed, and whether that is only a pause."""
+        busy_at = self._busy_before.get(key)
+        if busy_at is not None and now - busy_at > _HELD_SECONDS:
+            busy_at = None
+        if busy_at is not None:
+            self._busy_at[key] = busy_at
+        known = self._idle_before.get(key)
+        if known is None or known.is_held != is_held:
+            known = _Idle(now, is_held)
+        self._idle[key] = known
+        return now - known.since, is_held and busy_at is not None
+
+
 class Reducer:
     """Adds to snapshots, one after the other, what follows from them and from those before."""
 
@@ -52,19 +83,17 @@ class Reducer:
         self._price_of: dict[str | None, float | None] = {}
         self._rules = Rules()
         self._taken_at = 0.0
-        self._idle: dict[str, _Idle] = {}
-        self._busy_at: dict[str, float] = {}
+        self._activity = _Activity()
 
     def reduce(self, snapshot: FleetSnapshot) -> FleetSnapshot:
         """Return a snapshot with status, users, jobs and findings."""
         now = snapshot.taken_at.timestamp()
         if not 0 <= now - self._taken_at <= _MAX_GAP_SECONDS:
-            self._idle, self._busy_at = {}, {}
+            self._activity = _Activity()
             self._rules.forget()
         self._taken_at = now
-        idle, busy_at = self._idle, self._busy_at
-        self._idle, self._busy_at = {}, {}
-        hosts = tuple([self._host(host, now, idle, busy_at) for host in snapshot.hosts])
+        self._activity.begin()
+        hosts = tuple([self._host(host, now) for host in snapshot.hosts])
         survey = Survey(replace(snapshot, hosts=hosts), self.price)
         return replace(
             snapshot,
@@ -84,14 +113,11 @@ class Reducer:
 
     # What a GPU does
 
-    def _host(
-        self, host: FleetHost, now: float, idle: dict[str, _Idle], busy_at: dict[str, float]
-    ) -> FleetHost:
+    def _host(self, host: FleetHost, now: float) -> FleetHost:
         devices: list[FleetDevice] = []
         parents: dict[str | None, list[str]] = {}
-        is_now = host.state == "ok"
         for device in host.devices:
-            word, seconds = self._status(host, device, now, idle, busy_at, is_now=is_now)
+            word, seconds = self._status(host, device, now)
             if device.parent_uuid is not None:
                 parents.setdefault(device.parent_uuid, []).append(word)
             if word != device.status or seconds != device.idle_seconds:
@@ -102,54 +128,26 @@ class Reducer:
             devices = [_with_instances(device, parents) for device in devices]
         return replace(host, devices=tuple(devices))
 
-    def _status(
-        self,
-        host: FleetHost,
-        device: FleetDevice,
-        now: float,
-        idle: dict[str, _Idle],
-        busy_at: dict[str, float],
-        *,
-        is_now: bool,
-    ) -> tuple[str, float | None]:
+    def _status(self, host: FleetHost, device: FleetDevice, now: float) -> tuple[str, float | None]:
         """Return the word for what a device does, and how long it has not computed."""
         if device.state != "ok":
             return _BY_WIRE.get(device.state, FAILED.word), None
         if (device.age_seconds or 0.0) > _MAX_AGE_SECONDS:
             return _UNKNOWN, None
-        percent, used = device.gpu_utilization_percent, device.memory_used_bytes
-        seconds = device.idle_seconds
-        is_held = (used or 0) > HELD_BYTES or device.job is not None or bool(device.users)
-        was_busy = False
-        if is_now and percent is not None:
-            key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
-            if percent >= BUSY_PERCENT:
-                self._busy_at[key] = now
-                return device.status if device.status != _UNKNOWN else _BUSY, None
-            last = busy_at.get(key)
-            if last is not None and now - last <= _HELD_SECONDS:
-                self._busy_at[key] = last
-                was_busy = is_held
-            known = idle.get(key)
-            if known is None or known.is_held != is_held:
-                known = _Idle(now, is_held)
-            self._idle[key] = known
-            if seconds is None:
-                seconds = now - known.since
-        elif percent is not None and percent >= BUSY_PERCENT:
+        percent, seconds = device.gpu_utilization_percent, device.idle_seconds
+        key = device.uuid or f"{host.cluster}/{host.name}/{device.index}"
+        is_now = host.state == "ok" and percent is not None
+        if percent is not None and percent >= BUSY_PERCENT:
+            if is_now:
+                self._activity.compute(key, now)
             return device.status if device.status != _UNKNOWN else _BUSY, None
-        if device.status not in (_UNKNOWN, _IN_USE):
-            return device.status, seconds
-        if was_busy:
-            return _BUSY, seconds
-        if is_held:
-            is_idle = percent is not None and (seconds or 0.0) > _HELD_SECONDS
-            return _HELD if is_idle else _IN_USE, seconds
-        if device.status != _UNKNOWN or used is None:
-            return device.status, seconds
-        # The driver never reports a utilization of MIG instances.
-        is_free = percent is not None or device.parent_uuid is not None
-        return _FREE if is_free else _UNKNOWN, seconds
+        used = device.memory_used_bytes or 0
+        is_held = used > HELD_BYTES or device.job is not None or bool(device.users)
+        pauses = False
+        if is_now:
+            idle, pauses = self._activity.rest(key, now, is_held=is_held)
+            seconds = idle if seconds is None else seconds
+        return _word(device, seconds, is_held=is_held, pauses=pauses), seconds
 
     # Users and jobs
 
@@ -178,6 +176,23 @@ class Reducer:
                 totals[job.user].jobs.add(job.id)
         users = [user.total() for user in totals.values()]
         return tuple(sorted(users, key=lambda user: (-user.held_idle, -user.devices, user.name)))
+
+
+def _word(device: FleetDevice, idle_seconds: float | None, *, is_held: bool, pauses: bool) -> str:
+    """Return the word for what a device does that does not compute in this sample."""
+    if device.status not in (_UNKNOWN, _IN_USE):
+        return device.status
+    if pauses:
+        return _BUSY
+    percent = device.gpu_utilization_percent
+    if is_held:
+        is_idle = percent is not None and (idle_seconds or 0.0) > _HELD_SECONDS
+        return _HELD if is_idle else _IN_USE
+    if device.status != _UNKNOWN or device.memory_used_bytes is None:
+        return device.status
+    # The driver never reports a utilization of MIG instances.
+    is_free = percent is not None or device.parent_uuid is not None
+    return _FREE if is_free else _UNKNOWN
 
 
 def _with_instances(device: FleetDevice, parents: Mapping[str | None, list[str]]) -> FleetDevice:

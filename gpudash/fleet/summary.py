@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot
 from gpudash.model.state import FREE, HELD, STATES, UNKNOWN, Level, State
-from gpudash.model.units import ABSENT, sum_known
+from gpudash.model.units import ABSENT, Number, sum_known
 
 STATE_OF_WORD: Mapping[str, State] = {state.word: state for state in STATES}
 """The states of devices by the word that a document has for them."""
@@ -129,62 +129,35 @@ def host_rows(snapshot: FleetSnapshot, fits: Fits | None = None) -> list[HostRow
 
 def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
     """Add the GPUs of a host up; called for each host at each refresh."""
+    gpus = [each for each in devices if each.parent_uuid is None]
     counts: dict[str, int] = {}
-    gpus = busy_known = 0
-    utilization = 0.0
-    used = total = power = limit = 0
-    has_used = has_total = has_power = has_limit = False
-    hottest: int | None = None
-    jobs: list[str] = []
-    users: list[str] = []
-    for device in devices:
-        for user in device.users:
-            if user not in users:
-                users.append(user)
-        job = device.job
-        if job is not None and job not in jobs:
-            jobs.append(job)
-        if device.parent_uuid is not None:
-            continue
-        gpus += 1
-        word = device.status
-        counts[word] = counts.get(word, 0) + 1
-        value = device.gpu_utilization_percent
-        if value is not None:
-            utilization, busy_known = utilization + value, busy_known + 1
-        amount = device.memory_used_bytes
-        if amount is not None:
-            used, has_used = used + amount, True
-        amount = device.memory_total_bytes
-        if amount is not None:
-            total, has_total = total + amount, True
-        amount = device.power_usage_mw
-        if amount is not None:
-            power, has_power = power + amount, True
-        amount = device.enforced_power_limit_mw
-        if amount is not None:
-            limit, has_limit = limit + amount, True
-        degrees = device.temperature_celsius
-        if degrees is not None and (hottest is None or degrees > hottest):
-            hottest = degrees
+    for each in gpus:
+        counts[each.status] = counts.get(each.status, 0) + 1
+    percents = _known([each.gpu_utilization_percent for each in gpus])
     problems = PROBLEMS.intersection(counts)
-    whole = sum(1 for each in host.devices if each.parent_uuid is None)
+    whole = len(gpus)
+    if devices is not host.devices:
+        whole = sum(each.parent_uuid is None for each in host.devices)
     return HostRow(
         host,
         devices,
         counts,
-        gpus,
-        utilization / busy_known if busy_known else None,
-        used if has_used else None,
-        total if has_total else None,
-        power if has_power else None,
-        limit if has_limit else None,
-        hottest,
-        tuple(jobs),
-        tuple(users),
+        len(gpus),
+        sum(percents) / len(percents) if percents else None,
+        sum_known([each.memory_used_bytes for each in gpus]),
+        sum_known([each.memory_total_bytes for each in gpus]),
+        sum_known([each.power_usage_mw for each in gpus]),
+        sum_known([each.enforced_power_limit_mw for each in gpus]),
+        max(_known([each.temperature_celsius for each in gpus]), default=None),
+        tuple(dict.fromkeys([each.job for each in devices if each.job is not None])),
+        tuple(dict.fromkeys([user for each in devices for user in each.users])),
         max(0, (host.expected_devices or 0) - whole),
         STATE_OF_WORD[min(problems, key=RANK_OF_WORD.__getitem__)] if problems else None,
     )
+
+
+def _known(values: list[Number | None]) -> list[Number]:
+    return [value for value in values if value is not None]
 
 
 def totals(rows: Iterable[HostRow]) -> Totals:
