@@ -29,9 +29,10 @@ from gpudash.tui.draw.header import footer, has_room_beside
 from gpudash.tui.fleet.cluster import ClusterPage
 from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment, narrow
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
-from gpudash.tui.fleet.model import EMPTY, FleetFeed, FleetModel, host_key
+from gpudash.tui.fleet.model import FleetFeed, FleetModel, host_key
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.fleet.tables import FindingsPage, TablePage, table_pages
+from gpudash.tui.fleet.timeline import EMPTY
 from gpudash.tui.keymap import FLEET_KEYS
 from gpudash.tui.preferences import Preferences
 from gpudash.tui.theme import faded
@@ -146,7 +147,7 @@ class FleetApp(BaseApp):
         """Start to listen to the feed and to the signals that end a program."""
         self.obey_signals()
         self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
-        if self.feed.latest is not None and self.feed.latest is not self.dashboard.latest:
+        if self.feed.latest is not None and self.feed.latest is not self.dashboard.time.latest:
             self.dashboard.receive(self.feed.latest, self.feed.latest_line)
         self.feed.attach(asyncio.get_running_loop(), self._receive, self._tick)
 
@@ -234,7 +235,7 @@ class FleetApp(BaseApp):
         model = self.dashboard
         if model.snapshot is EMPTY:
             return []
-        stale = self.feed.state in _MARKS and model.moment is None
+        stale = self.feed.state in _MARKS and model.time.moment is None
         theme = faded(model.theme) if stale else model.theme
         top = [fleet_line(model.totals, theme, cells), *filter_line(model, theme, cells)]
         below = source_lines(model, theme, cells)
@@ -286,14 +287,10 @@ class FleetApp(BaseApp):
     @property
     def _marks(self) -> list[str]:
         """What the header says of the time that is shown."""
-        model = self.dashboard
-        marks = []
-        if model.moment is not None:
-            ago = (model.latest.taken_at - model.moment).total_seconds()
-            marks.append(f"{duration(ago)} AGO" if ago > 0 else "PAUSED")
-        elif self.feed.state in _MARKS:
-            marks.append(f"{_MARKS[self.feed.state]} {duration(self.feed.age)}")
-        return marks
+        if mark := self.dashboard.time.mark:
+            return [mark]
+        state = self.feed.state
+        return [f"{_MARKS[state]} {duration(self.feed.age)}"] if state in _MARKS else []
 
     # Keys: the screen
 
@@ -326,7 +323,7 @@ class FleetApp(BaseApp):
     def action_pause(self) -> None:
         """Freeze the screen, or show the present again."""
         model = self.dashboard
-        model.pause() if model.moment is None else model.go_live()
+        model.pause() if model.time.moment is None else model.go_live()
 
     def action_step(self, samples: int) -> None:
         """Show an earlier or later sample."""

@@ -65,7 +65,7 @@ def host_chart(model: FleetModel, theme: Theme, cells: int, height: int) -> list
     known = [value for line in lines for value in line.values if value is not None]
     is_percent = unit is Unit.PERCENT
     scale = scaled(0, 100, unit, _TICKS) if is_percent else tight(known, unit, _TICKS)
-    now = "now" if model.moment is None else clock(found.end)
+    now = "now" if model.time.moment is None else clock(found.end)
     figure = Chart(curves, scale, found.span_seconds, now, is_memory=unit is Unit.BYTE)
     return [
         spread(left, keys, cells, theme.base),

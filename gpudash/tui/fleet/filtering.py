@@ -127,7 +127,7 @@ class SoughtMoment:
 
     def apply(self, text: str) -> FilterError | None:
         """Understand a time; nothing is shown before it is kept."""
-        now = self._model.latest.taken_at
+        now = self._model.time.latest.taken_at
         self._found = moment_of(text, now)
         if self._found is None and text:
             return FilterError("expected a time: 02:14, 11-23 02:14, -3h", 0, len(text))

@@ -14,7 +14,8 @@ from gpudash.model.state import FREE, UNKNOWN, Level
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, duration, hours, kilowatts, percent
 from gpudash.tui.draw.line import Line, cells_of, spread
-from gpudash.tui.fleet.model import EMPTY, FleetModel
+from gpudash.tui.fleet.model import FleetModel
+from gpudash.tui.fleet.timeline import EMPTY
 from gpudash.tui.theme import Theme
 
 _BETWEEN = "   "
@@ -52,7 +53,9 @@ def header(model: FleetModel, marks: Sequence[str], pace: str, cells: int) -> Li
     right: Line = []
     for mark in marks:
         right += [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)]
-    right.append(Segment(clock(snapshot.taken_at, dated=model.moment is not None), theme.header))
+    right.append(
+        Segment(clock(snapshot.taken_at, dated=model.time.moment is not None), theme.header)
+    )
     expected = sum(source.expected_hosts or 0 for source in snapshot.sources)
     hosts = f"{part_of(sums.answering, max(expected, sums.hosts))} {_plural(sums.hosts, 'host')}"
     gpus = f"{part_of(sums.gpus, sums.expected_gpus)} {_plural(sums.gpus, 'GPU')}"

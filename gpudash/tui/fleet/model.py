@@ -5,13 +5,9 @@ What is shown of a feed: a snapshot, how it is filtered, ordered and painted, an
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import NamedTuple, Protocol
-
-from zstandard import ZstdCompressor, ZstdDecompressor
 
 from gpudash.feed.protocol import Feed
 from gpudash.fleet.columns import (
@@ -31,24 +27,17 @@ from gpudash.model.fleet import (
     FleetSnapshot,
     FleetSource,
     FleetUser,
-    decode,
 )
 from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
+from gpudash.tui.fleet.timeline import EMPTY, Timeline
 from gpudash.tui.keymap import FLEET_KEYS, Key
 from gpudash.tui.listing import Ranking
 from gpudash.tui.status import StatusMessage
 from gpudash.tui.theme import PLAIN, Theme
 
-EMPTY = FleetSnapshot(taken_at=datetime.fromtimestamp(0, timezone.utc))
-"""What is shown before anything is known."""
-
 HostKey = tuple[str | None, str]
 _WITH_PAST = frozenset({"prometheus", "demo"})
-_STEP_SECONDS = 60.0
-"""How far apart instants are that are asked for."""
-_SAME_SECONDS = 1.0
-_MAX_HISTORY, _MAX_HISTORY_BYTES = 360, 24 << 20
 
 
 def host_key(host: FleetHost) -> HostKey:
@@ -99,36 +88,6 @@ class Charted(NamedTuple):
         return self._replace(span_seconds=SPANS[index])
 
 
-class _Past(NamedTuple):
-    taken_at: datetime
-    packed: bytes
-
-
-class FleetHistory:
-    """The lines that arrived lately, compressed."""
-
-    def __init__(self) -> None:
-        self._kept: deque[_Past] = deque()
-        self._bytes = 0
-
-    def push(self, snapshot: FleetSnapshot, line: bytes) -> None:
-        """Add a snapshot and its line, and drop the oldest where there are too many."""
-        packed = ZstdCompressor(level=1).compress(line)
-        self._kept.append(_Past(snapshot.taken_at, packed))
-        self._bytes += len(packed)
-        while len(self._kept) > _MAX_HISTORY or self._bytes > _MAX_HISTORY_BYTES:
-            self._bytes -= len(self._kept.popleft().packed)
-
-    @property
-    def times(self) -> list[datetime]:
-        """The instants of all, the oldest first."""
-        return [past.taken_at for past in self._kept]
-
-    def at(self, index: int) -> FleetSnapshot:
-        """Return one by its position in `times`."""
-        return decode(ZstdDecompressor().decompress(self._kept[index].packed))
-
-
 class FleetModel:
     """What is shown of many hosts."""
 
@@ -138,13 +97,7 @@ class FleetModel:
         self.snapshot = EMPTY
         self.revision = 0
         """Counts what was shown."""
-        self.latest = EMPTY
-        """The newest that arrived; another one is shown while time stands still."""
-        self.history = FleetHistory()
-        self.moment: datetime | None = None
-        """The instant of the past that is shown, None for the present."""
-        self.asked: datetime | None = None
-        """The one that the collector was asked for, None if it is none."""
+        self.time = Timeline()
         self.asked_last = FleetRequest()
         """What the collector was sent last."""
         self.retries = 0
@@ -157,9 +110,7 @@ class FleetModel:
         self.filter_text = ""
         self.status_message = StatusMessage()
         self.theme: Theme = PLAIN
-        """That of the app."""
         self.keys: tuple[Key, ...] = FLEET_KEYS
-        """The keys that work."""
         self.in_force: Callable[[Iterable[Key]], tuple[Key, ...]] = tuple
         """Returns, of some keys, those that work."""
         self.rows: list[HostRow] = []
@@ -189,74 +140,27 @@ class FleetModel:
 
     def receive(self, snapshot: FleetSnapshot, line: bytes) -> bool:
         """Take the next snapshot of the feed; return whether it is to be shown."""
-        if self.asked is not None:
-            # What was on its way when another instant was asked for is not that.
-            if abs((snapshot.taken_at - self.asked).total_seconds()) >= _SAME_SECONDS:
-                return False
-            self.moment = snapshot.taken_at
+        is_shown = self.time.receive(snapshot, line)
+        if is_shown:
             self._show(snapshot)
-            return True
-        if self._is_past(snapshot):
-            return False
-        self.latest = snapshot
-        self.history.push(snapshot, line)
-        if self.moment is not None:
-            return False
-        self._show(snapshot)
-        return True
-
-    def _is_past(self, snapshot: FleetSnapshot) -> bool:
-        """Whether it is an instant that was asked for, which comes late."""
-        return self.latest is not EMPTY and snapshot.taken_at < self.latest.taken_at
+        return is_shown
 
     def step(self, samples: int) -> None:
-        """Show an earlier or later sample; the one after the last is the present.
+        """Show an earlier or later sample; the one after the last is the present."""
+        self._show(self.time.step(samples, has_past=self.has_past) or self.snapshot)
 
-        What is older than the samples that are kept is asked for, where a source has a past.
-        """
-        times = self.history.times
-        if not times:
-            return
-        now = self.moment or times[-1]
-        index = bisect_left(times, now) + samples
-        if now < times[0]:
-            self.go_to(now, samples * _STEP_SECONDS)
-        elif index < 0:
-            self.go_to(times[0], index * _STEP_SECONDS)
-        elif index >= len(times) - 1:
-            self.go_live()
-        else:
-            self._show_kept(index)
-
-    def go_to(self, moment: datetime, seconds: float = 0.0) -> bool:
-        """Show an instant, or so many seconds later; return whether it can be known."""
-        wanted, times = moment + timedelta(seconds=seconds), self.history.times
-        if times and wanted >= times[0]:
-            index = bisect_right(times, wanted) - 1
-            if index >= len(times) - 1:
-                self.go_live()
-            else:
-                self._show_kept(index)
-            return True
-        if not self.has_past:
-            if times:
-                self._show_kept(0)
-            return False
-        self.asked = self.moment = wanted
-        return True
-
-    def _show_kept(self, index: int) -> None:
-        self.asked, self.moment = None, self.history.times[index]
-        self._show(self.history.at(index))
+    def go_to(self, moment: datetime) -> bool:
+        """Show an instant, or the first that is known; return whether it can be known."""
+        self._show(self.time.go_to(moment, has_past=self.has_past) or self.snapshot)
+        return self.has_past or self.time.reaches(moment)
 
     def pause(self) -> None:
         """Stay at what is shown."""
-        self.moment = self.snapshot.taken_at
+        self.time.moment = self.snapshot.taken_at
 
     def go_live(self) -> None:
         """Show the present again."""
-        self.asked = self.moment = None
-        self._show(self.latest)
+        self._show(self.time.go_live())
 
     @property
     def has_past(self) -> bool:
@@ -280,7 +184,7 @@ class FleetModel:
                     by_device=True,
                 ),
             )
-        return FleetRequest(at=self.asked, charts=charts, retries=self.retries)
+        return FleetRequest(at=self.time.asked, charts=charts, retries=self.retries)
 
     def _show(self, snapshot: FleetSnapshot) -> None:
         self.snapshot = snapshot
@@ -399,7 +303,7 @@ class FleetModel:
 
     def back(self) -> None:
         """Go back to the present; from there to the page before, to the map, and to no filter."""
-        if self.moment is not None:
+        if self.time.moment is not None:
             self.go_live()
         elif self._came_from:
             self.page, self.host = self._came_from.pop()

@@ -173,12 +173,12 @@ async def test_time_can_be_stepped_back_and_the_present_goes_on_meanwhile() -> N
         assert isinstance(feed, HandFleetFeed)
         feed.give(fleet(some_hosts(4), seconds=10))
         await pilot.press("left_square_bracket")
-        assert (app.dashboard.moment, app.dashboard.totals.hosts) == (INSTANT, 3)
+        assert (app.dashboard.time.moment, app.dashboard.totals.hosts) == (INSTANT, 3)
         assert "AGO" in screen_lines(app)[0]
         feed.give(fleet(some_hosts(5), seconds=20))
         assert app.dashboard.totals.hosts == 3
         await pilot.press("escape")
-        assert (app.dashboard.moment, app.dashboard.totals.hosts) == (None, 5)
+        assert (app.dashboard.time.moment, app.dashboard.totals.hosts) == (None, 5)
 
 
 async def test_a_collector_that_is_silent_makes_it_stale() -> None:
@@ -299,7 +299,7 @@ async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> 
         feed.give(fleet(some_hosts(5), seconds=-7200))
         assert (model.totals.hosts, model.snapshot.taken_at) == (5, wanted)
         await pilot.press("escape")
-        assert (model.moment, feed.asked[-1].at) == (None, None)
+        assert (model.time.moment, feed.asked[-1].at) == (None, None)
         # Of what was asked for the rest comes late.
         feed.give(fleet(some_hosts(6), seconds=-7200))
         feed.give(fleet(some_hosts(7), seconds=20))
