@@ -374,6 +374,26 @@ class Device(Struct, frozen=True, kw_only=True):
     throttled_board_limit_percent: Annotated[Amount | None, _clocks(Unit.PERCENT,
         "Share of the last seconds in which a limit of the board reduced the clocks.",
         nvml="NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT")] = None
+    sw_power_cap_seconds: Annotated[Amount | None, _clocks(Unit.SECOND,
+        "How long the power limit has reduced the clocks since the driver was loaded.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP", counter=True,
+        smi="clocks_event_reasons_counters.sw_power_cap")] = None
+    sync_boost_seconds: Annotated[Amount | None, _clocks(Unit.SECOND,
+        "How long the slowest GPU of its group has reduced the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST", counter=True,
+        smi="clocks_event_reasons_counters.sync_boost")] = None
+    sw_thermal_slowdown_seconds: Annotated[Amount | None, _clocks(Unit.SECOND,
+        "How long software has reduced the clocks because of heat.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN", counter=True,
+        smi="clocks_event_reasons_counters.sw_thermal_slowdown")] = None
+    hw_thermal_slowdown_seconds: Annotated[Amount | None, _clocks(Unit.SECOND,
+        "How long hardware has reduced the clocks because of heat.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN", counter=True,
+        smi="clocks_event_reasons_counters.hw_thermal_slowdown")] = None
+    hw_power_brake_seconds: Annotated[Amount | None, _clocks(Unit.SECOND,
+        "How long the power brake of the server has reduced the clocks.",
+        nvml="NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN", counter=True,
+        smi="clocks_event_reasons_counters.hw_power_brake_slowdown")] = None
 
     pcie_link_generation: Annotated[Index | None, _pcie(Unit.NONE,
         "Current PCIe generation; drops at idle to save power.",

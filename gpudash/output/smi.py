@@ -39,64 +39,24 @@ _REASON_BITS = {
 }
 
 
-NOT_TOLD = (
-    "vgpu_driver_capability.heterogenous_multivGPU",
-    "vgpu_device_capability.fractional_multiVgpu",
-    "vgpu_device_capability.heterogeneous_timeSlice_profile",
-    "vgpu_device_capability.heterogeneous_timeSlice_sizes",
-    "vgpu_device_capability.homogeneous_placements",
-    "vgpu_device_capability.mig_timeSlicing",
-    "vgpu_device_capability.mig_timeSlicing_mode",
-    "pci.baseClass",
-    "pci.subClass",
-    "inforom.checksum_validation",
-    *(
-        f"clocks_event_reasons_counters.{reason}"
-        for reason in (
-            "sw_power_cap",
-            "sync_boost",
-            "sw_thermal_slowdown",
-            "hw_thermal_slowdown",
-            "hw_power_brake_slowdown",
-        )
-    ),
-    "dramEncryption.mode.current",
-    "dramEncryption.mode.pending",
-    *(
-        f"module.{name}"
-        for name in (
-            "power.draw.average",
-            "power.draw.instant",
-            "power.limit",
-            "enforced.power.limit",
-            "power.default_limit",
-            "power.min_limit",
-            "power.max_limit",
-        )
-    ),
-    "edpp_multiplier",
-    *(
-        f"fabric.health.{name}"
-        for name in (
-            "summary",
-            "route_recovery_in_progress",
-            "route_unhealthy",
-            "access_timeout_recovery",
-            "incorrect_configuration",
-        )
-    ),
-    *(
-        f"platform.{name}"
-        for name in (
-            "chassis_serial_number",
-            "slot_number",
-            "tray_index",
-            "host_id",
-            "peer_type",
-            "module_id",
-            "gpu_fabric_guid",
-        )
-    ),
+NOT_READ = tuple(
+    f"{section}.{name}".removeprefix(".")
+    for section, names in {
+        "vgpu_driver_capability": "heterogenous_multivGPU",
+        "vgpu_device_capability": "fractional_multiVgpu heterogeneous_timeSlice_profile "
+        "heterogeneous_timeSlice_sizes homogeneous_placements mig_timeSlicing mig_timeSlicing_mode",
+        "pci": "baseClass subClass",
+        "inforom": "checksum_validation",
+        "dramEncryption": "mode.current mode.pending",
+        "module": "power.draw.average power.draw.instant power.limit enforced.power.limit "
+        "power.default_limit power.min_limit power.max_limit",
+        "": "edpp_multiplier",
+        "fabric.health": "summary route_recovery_in_progress route_unhealthy "
+        "access_timeout_recovery incorrect_configuration",
+        "platform": "chassis_serial_number slot_number tray_index host_id peer_type module_id "
+        "gpu_fabric_guid",
+    }.items()
+    for name in names.split()
 )
 """Fields of nvidia-smi, the latest of driver 590, that are always `[N/A]` here.
 
@@ -193,11 +153,18 @@ _RECOVERY_ACTIONS: Mapping[str, str] = {
     "drain-p2p": "Drain P2P",
     "drain-and-reset": "Drain and Reset",
 }
-_UNITS = {Unit.BYTE: "MiB", Unit.MILLIWATT: "W", Unit.PERCENT: "%", Unit.MEGAHERTZ: "MHz"}
+_UNITS = {
+    Unit.BYTE: "MiB",
+    Unit.MILLIWATT: "W",
+    Unit.PERCENT: "%",
+    Unit.MEGAHERTZ: "MHz",
+    Unit.SECOND: "us",
+}
 """Units as nvidia-smi writes them; a temperature has none there."""
 _BY_UNIT: Mapping[Unit, Callable[[Any], str | None]] = {
     Unit.BYTE: mebibytes,
     Unit.MILLIWATT: lambda value: f"{_FLOAT.unpack(_FLOAT.pack(value / 1000))[0]:.2f}",
+    Unit.SECOND: lambda value: f"{value * 1e6:.0f}",
 }
 _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "performance_state": lambda value: None if value == _UNKNOWN_STATE else f"P{value}",
@@ -341,9 +308,9 @@ _SRAM_ERRORS = {
 def _sram(name: str, counter: str) -> Field[Device]:
     def text(_snapshot: Snapshot, device: Device) -> str | None:
         value = getattr(device.sram_errors, counter, None)
-        return (
-            _yes_or_no(value) if isinstance(value, bool) else None if value is None else str(value)
-        )
+        if isinstance(value, bool):
+            return _yes_or_no(value)
+        return None if value is None else str(value)
 
     return Field(f"ecc.errors.uncorrected.{name}", text, reads=("sram_errors",))
 
@@ -381,10 +348,6 @@ def _fabric_state(_snapshot: Snapshot, device: Device) -> str | None:
     return None if state is None else _capitalized(" ")(state)
 
 
-def _not_told(_snapshot: Snapshot, _device: Device) -> None:
-    """Return what NVML does not tell."""
-
-
 _GPU: tuple[Field[Device], ...] = (
     Field("timestamp", lambda s, d: moment(s.taken_at)),
     Field("driver_version", lambda s, d: s.host.driver_version and clean(s.host.driver_version)),
@@ -417,7 +380,7 @@ _GPU: tuple[Field[Device], ...] = (
     Field("fabric.health.bandwidth", _bandwidth, reads=("fabric_bandwidth_degraded",)),
     Field("fabric.state", _fabric_state, reads=("fabric_state",)),
     Field("fabric.status", _fabric_status, reads=("fabric_status_code",)),
-    *(Field(name, _not_told) for name in NOT_TOLD),
+    *(Field(name, lambda _snapshot, _device: None) for name in NOT_READ),
 )
 
 GPU_FIELDS: Mapping[str, Field[Device]] = {

@@ -11,7 +11,7 @@ from gpudash.model.fault import Fault
 from gpudash.model.records import AccountedProcess, EccLocation, RetiredPage, SramErrors
 from gpudash.model.snapshot import Snapshot
 from gpudash.output.queries import QUERIES, query
-from gpudash.output.smi import GPU_FIELDS, NOT_TOLD, listing
+from gpudash.output.smi import GPU_FIELDS, NOT_READ, listing
 from tests.factories import make_device, make_process, make_process_device, make_snapshot
 from tests.strategies import snapshots
 
@@ -99,6 +99,11 @@ def test_units_may_be_left_out() -> None:
         ("gpu_recovery_action", {"recovery_action": "none"}, "None"),
         ("display_attached", {"display_attached": True}, "Yes"),
         ("module.power.limit", {}, "[N/A]"),
+        (
+            "clocks_event_reasons_counters.sw_power_cap",
+            {"sw_power_cap_seconds": 711320.123456},
+            "711320123456 us",
+        ),
         ("name", {"name": "evil\x1b[2J\nGPU"}, "evil\\x1b[2J\\nGPU"),
         ("name", {"name": "GPU, 4242"}, r"GPU\x2c 4242"),
     ],
@@ -227,7 +232,7 @@ def test_a_metric_has_its_names_at_its_declaration_alone() -> None:
         "fabric.health.bandwidth",
         "display_attached",
         "hostname",
-        *(name for name in NOT_TOLD if not name.startswith("pci.")),
+        *(name for name in NOT_READ if not name.startswith("pci.")),
     }
 
 

@@ -210,13 +210,13 @@ def _environment() -> Iterator[Section]:
 
 def _queries() -> Iterator[Section]:
     from gpudash.output.queries import QUERIES
-    from gpudash.output.smi import NOT_TOLD
+    from gpudash.output.smi import NOT_READ
     from gpudash.output.smi_details import SECTIONS
 
     for query, kind in QUERIES.items():
-        told = {name: field for name, field in kind.fields.items() if name not in NOT_TOLD}
-        yield Section(f"--query-{query}", _query_rows(told))
-    yield Section("Always [N/A]", [(name, "") for name in NOT_TOLD])
+        read = {name: field for name, field in kind.fields.items() if name not in NOT_READ}
+        yield Section(f"--query-{query}", _query_rows(read))
+    yield Section("Always [N/A]", [(name, "") for name in NOT_READ])
     yield Section("Sections of -q for -d", [(name, "") for name in SECTIONS])
 
 

@@ -249,6 +249,8 @@ RARE = (
 
 FIELD_VALUES = (
     FieldValue(82, "memory_temperature_celsius", v.celsius, FAST_SECONDS),
+    FieldValue(74, "sw_power_cap_seconds", v.nanoseconds, STEADY_SECONDS),
+    FieldValue(76, "sync_boost_seconds", v.nanoseconds, STEADY_SECONDS),
     FieldValue(83, "total_energy_mj", v.count, FAST_SECONDS),
     FieldValue(185, "power_average_mw", v.milliwatts, FAST_SECONDS),
     FieldValue(186, "power_instant_mw", v.milliwatts, FAST_SECONDS),
@@ -259,6 +261,9 @@ FIELD_VALUES = (
     FieldValue(226, "reset_required", v.flag, SLOW_SECONDS),
     FieldValue(227, "drain_and_reset_recommended", v.flag, SLOW_SECONDS),
     FieldValue(230, "recovery_action", v.named(v.RECOVERY_ACTIONS), SLOW_SECONDS),
+    FieldValue(269, "sw_thermal_slowdown_seconds", v.nanoseconds, STEADY_SECONDS),
+    FieldValue(270, "hw_thermal_slowdown_seconds", v.nanoseconds, STEADY_SECONDS),
+    FieldValue(271, "hw_power_brake_seconds", v.nanoseconds, STEADY_SECONDS),
 )
 
 BRIEF_POLL_GROUPS = (

@@ -205,7 +205,8 @@ class FieldBatch:
 
     def read(self, now: float) -> dict[str, Any]:
         """Return the fields that were due; raises DeviceLost when the device is gone."""
-        batch = [scope for part in self._parts for scope in part.wanted(now)]
+        # Two parts may read one counter: as it stands, and its rate.
+        batch = list(dict.fromkeys(scope for part in self._parts for scope in part.wanted(now)))
         answers = _NO_ANSWERS
         if batch and self._is_supported:
             answers = self._library.fields(self._handle, batch)

@@ -89,6 +89,12 @@ def seconds(value: float) -> float | None:
     return float(value) if 0 < value <= _MAX_SECONDS else None
 
 
+def nanoseconds(value: int) -> float | None:
+    """Return the seconds of a counter of nanoseconds, to the microsecond."""
+    known = count(value)
+    return None if known is None else round(known / 1e9, 6)
+
+
 def page_count(addresses: Sized) -> int | None:
     """Return how many pages are retired; a GPU can do without a few hundred at most."""
     number = len(addresses)

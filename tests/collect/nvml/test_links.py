@@ -125,7 +125,7 @@ def test_a_one_shot_does_not_ask() -> None:
 
     machine.driver.replaced[FIELDS] = answer
     assert machine.read().devices[0].nvlink_crc_error_count is None
-    assert not {74, 271, *ERRORS} & set(asked)
+    assert not {*ERRORS} & set(asked)
     assert "nvmlEventSetCreate" not in machine.driver.asked
 
 
