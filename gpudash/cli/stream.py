@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
             return _relay(options, interval, observe)
     controller = os.getppid() if collector.is_controlled(os.environ) else None
     with alerts(options) as observe:
-        return collect(options, lambda: interval, controller=controller, observe=observe)
+        return collect(options, interval, controller=controller, observe=observe)
 
 
 def _relay(
@@ -83,7 +83,7 @@ def alerts(options: argparse.Namespace) -> Iterator[Callable[[Snapshot], None] |
 
 def collect(
     options: argparse.Namespace,
-    interval: Callable[[], float],
+    interval: float,
     *,
     controller: int | None,
     brief_first: bool = False,
@@ -91,11 +91,11 @@ def collect(
 ) -> NoReturn:
     """Print a snapshot every `interval` seconds; ends by ReaderGoneError or a signal.
 
-    `interval` is called after the first one, which does not wait for it. `controller` is the PID
-    of the gpudash that started this one, if any: lines on stdin then change the interval, and its
-    end is the end of this process. With `brief_first` there is a brief snapshot before the first.
-    `observe` is called with each one. SIGUSR1 releases the GPUs until the next SIGUSR1, so
-    that they can be reset. Raises DriverError when the driver cannot be opened or released.
+    `controller` is the PID of the gpudash that started this one, if any: lines on stdin then change
+    the interval, and its end is the end of this process. With `brief_first` there is a brief
+    snapshot before the first. `observe` is called with each one. SIGUSR1 releases the GPUs until
+    the next SIGUSR1, so that they can be reset. Raises DriverError when the driver cannot be opened
+    or released.
     """
     exit_on_ctrl_c()
     terminal.keep_for_ourselves()
@@ -110,7 +110,7 @@ def collect(
     if brief_first:
         samples.print(brief=True)
     samples.print()
-    reader = collector.IntervalReader(interval(), None if controller is None else 0)
+    reader = collector.IntervalReader(interval, None if controller is None else 0)
     gc.freeze()
     gc.enable()
     # Rates are those between two samples: the second comes soon, however slow the interval.

@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpudash.cli import exit_with, remote, stream
-from gpudash.cli.options import collector_command, overrides
+from gpudash.cli.options import DEFAULT_INTERVAL, collector_command, overrides
 from gpudash.cli.preframe import (
     first_frame,
     quiet_terminal,
@@ -49,11 +50,10 @@ def run(options: argparse.Namespace) -> int:
         )
     argv, parent = collector_command(options), os.getpid()
 
-    def interval() -> float:
-        return _interval(config, for_this_run)
-
     def collect() -> NoReturn:
-        exit_with(lambda: stream.collect(options, interval, controller=parent, brief_first=True))
+        # The feed knows the interval of the settings, which are read meanwhile.
+        run = partial(stream.collect, options, DEFAULT_INTERVAL, controller=parent)
+        exit_with(partial(run, brief_first=True))
 
     def start_collecting() -> Callable[[float], SnapshotFeed]:
         # The first collector is forked, which saves it the start of an interpreter.
@@ -128,16 +128,6 @@ def _forked(collect: Callable[[], NoReturn]) -> ForkedProcess | None:
         return ForkedProcess(collect)
     except OSError:
         return None
-
-
-def _interval(config: bool, for_this_run: dict[str, Any]) -> float:
-    """Return the interval alone, for the collector, which imports no more of the settings."""
-    from gpudash.config.file import load, path
-    from gpudash.config.settings import Choices, Settings
-
-    file = path()
-    found = load(file, Choices())[0] if config and os.path.lexists(file) else Settings()
-    return float(for_this_run.get("interval", found.interval))
 
 
 def preferences_of(config: bool, for_this_run: dict[str, Any]) -> Preferences:

@@ -141,6 +141,8 @@ class Supervisor(Generic[D]):
         forked, self._forked = self._forked, None
         try:
             self._process = CollectorProcess(forked) if forked else self._spawn()
+            if forked:
+                self._process.send(interval_message(self.interval))
             self._process.send(self._request)
         except OSError as error:
             self.failure, self.exit_status = _not_started(error), None

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from typing import Any, NoReturn
-
-from gpudash.cli import main, stream
+from gpudash.cli import main
+from gpudash.feed import supervisor
 
 TIMES = 10
 
-_collect = stream.collect
+_message = supervisor.interval_message
 
 
-def _collect_fast(
-    options: argparse.Namespace, interval: Callable[[], float], **how: Any
-) -> NoReturn:
-    _collect(options, lambda: interval() / TIMES, **how)
+def _fast_message(seconds: float) -> bytes:
+    return _message(seconds / TIMES)
 
 
 if __name__ == "__main__":
-    # The screen's first collector is forked from its own process, and so finds this one.
-    stream.collect = _collect_fast
+    supervisor.interval_message = _fast_message
     main()

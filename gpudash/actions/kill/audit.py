@@ -68,7 +68,8 @@ class AuditTrail:
 def path(environ: Mapping[str, str] = os.environ) -> str:
     """Return the file: gpudash/audit.jsonl in $XDG_STATE_HOME, by default ~/.local/state.
 
-    `sudo` may keep the home of another user, where root's record does not belong.
+    Not by platformdirs: `sudo` may keep the home of another user, where root's record does not
+    belong.
     """
     folder = environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(folder):
