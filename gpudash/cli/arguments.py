@@ -26,6 +26,15 @@ _DEFAULT_DEMO = "dgx-h100"
 _DEFAULT_LOOP_SECONDS = 5.0
 _OPTIONAL_VALUES = {"--demo": _DEFAULT_DEMO, "--json": "native", "--prometheus": "", "--scrape": ""}
 
+_SETTINGS = (
+    "-pm --persistence-mode -e --ecc-config -p --reset-ecc-errors -c --compute-mode --gom "
+    "-r --gpu-reset -lgc --lock-gpu-clocks -rgc --reset-gpu-clocks -lmc --lock-memory-clocks "
+    "-rmc --reset-memory-clocks -ac --applications-clocks -rac --reset-applications-clocks "
+    "-pl --power-limit -am --accounting-mode -caa --clear-accounted-apps "
+    "-mig --multi-instance-gpu"
+)
+"""The options by which nvidia-smi changes a GPU."""
+
 _SHARED: dict[str, dict[str, Any]] = {
     "json": {"action": "store_true", "help": "print one JSON document"},
     "ascii": {"action": "store_true", "help": "draw with ASCII only"},
@@ -108,6 +117,7 @@ def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> No
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line, among them `run`; raises UsageError."""
+    _refuse_settings(argv)
     parser = main_parser()
     try:
         options: argparse.Namespace = parser.parse_args(_with_optional_values(argv))
@@ -128,6 +138,19 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
                 raise UsageError(f"{option} does not go with {mode.name}{hint}")
         options.run = mode.run
     return options
+
+
+def _refuse_settings(argv: Sequence[str]) -> None:
+    """Raise UsageError for what changes a GPU, with the command that does."""
+    commands, settings = verbs.names(), _SETTINGS.split()
+    for word in argv:
+        if word in commands:
+            return
+        if word.partition("=")[0] in settings:
+            import shlex
+
+            words = shlex.join(argv)
+            raise UsageError(f"{word}: gpudash sets nothing; run `command nvidia-smi {words}`")
 
 
 def _take_environment(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

@@ -138,6 +138,8 @@ def test_ascii_where_the_locale_is_not_utf_8() -> None:
         (["--query-gpu=index", "--format=csv", "--fail-on", "warn"], "--fail-on does not go with"),
         (["-L", "--json"], "--json does not go with -L"),
         (["-q", "-L"], "-L does not go with -q\n"),
+        (["-i", "0", "-pl", "300"], "sets nothing; run `command nvidia-smi -i 0 -pl 300`"),
+        (["-ac=877,1530"], "-ac=877,1530: gpudash sets nothing"),
         (["-L", "-d", "ECC"], "-d does not go with -L, only with -q"),
         (["-q", "-d", "SUPPORTED_CLOCKS", "-l", "1"], "--loop does not go with supported clocks"),
         (["--json", "--format", "csv"], "--json does not go with --format"),
