@@ -225,7 +225,7 @@ def _print_lines(
             terminal.write(fleet.encode(view.of(readings)) + b"\n")
             printed_at, has_news = now, False
             continue
-        has_news |= _work(collector, max(due - now, _EAGER_INTERVAL), control)
+        has_news |= _advance(collector, max(due - now, _EAGER_INTERVAL), control)
         if control is None:
             continue
         for request in control.requests():
@@ -234,7 +234,7 @@ def _print_lines(
         seconds = control.seconds or seconds
 
 
-def _work(collector: Collector, seconds: float, control: _Control | None = None) -> bool:
+def _advance(collector: Collector, seconds: float, control: _Control | None = None) -> bool:
     """Let a collector work for some time; return whether something has arrived before."""
     descriptors = collector.descriptors()
     if control is not None:
@@ -363,7 +363,7 @@ def _collect(options: argparse.Namespace, collector: Collector, found: list[Flee
         left = deadline - time.monotonic()
         if left <= 0:
             break
-        _work(collector, left)
+        _advance(collector, left)
     found.append(View(options).of(readings))
     return ExitStatus.OK
 

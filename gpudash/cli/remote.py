@@ -104,7 +104,7 @@ class RemoteSource:
         )
 
     def sample(self) -> Snapshot:
-        """Return the host as it is; raises GpudashError with what ssh said where it fails."""
+        """Return the host as it is; raises GpudashError with the message of ssh where it fails."""
         try:
             self._sampler.next_sample()
             return self._sampler.samples[-1]

@@ -35,7 +35,7 @@ _KEPT = frozenset({"source", "state", "message", "age_seconds", "devices"})
 
 
 class Collector:
-    """Sources as one: what `Source` says of each of its methods holds here."""
+    """Sources as one; its methods are those of `Source`."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = tuple(sources)

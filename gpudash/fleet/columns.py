@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from gpudash.analysis.table import Column, number
-from gpudash.fleet.summary import RANK_OF_WORD, STATE_OF_WORD, HostRow, brief, ratio
-from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetJob, FleetUser
-from gpudash.model.state import BUSY, FREE, HELD, UNKNOWN, Level, State
+from gpudash.fleet.summary import RANK_OF_WORD, GpuRow, HostRow, brief, ratio
+from gpudash.model.fleet import FleetJob, FleetUser
+from gpudash.model.state import BUSY, FREE, HELD, Level, State
 from gpudash.model.units import (
     ABSENT,
     celsius,
@@ -21,33 +21,6 @@ from gpudash.model.units import (
 )
 
 _HOT_CELSIUS, _VERY_OLD_SECONDS = 85, 60.0
-
-
-class GpuRow(NamedTuple):
-    """A GPU or MIG instance with its host."""
-
-    host: FleetHost
-    device: FleetDevice
-
-    @property
-    def is_known(self) -> bool:
-        """Whether its values are of now, as far as its age goes."""
-        return self.host.state == "ok"
-
-    @property
-    def state(self) -> State:
-        """What it does, as last known."""
-        return STATE_OF_WORD.get(self.device.status, UNKNOWN)
-
-    @property
-    def state_text(self) -> str:
-        """What it does, or what its host is where that does not answer."""
-        return self.state.word if self.is_known else HOST_STATES[self.host.state].word
-
-    @property
-    def level(self) -> Level:
-        """How bad that is."""
-        return self.state.level if self.is_known else HOST_STATES[self.host.state].level
 
 
 Row = TypeVar("Row")

@@ -81,7 +81,7 @@ _NONE = _Work(None, "free", 0.0, 0.0)
 
 
 class DemoSource:
-    """A `Source` of simulated hosts; `events` says what goes wrong in it, a calm one has none."""
+    """A `Source` of simulated hosts; `events` is what goes wrong in it, a calm one has none."""
 
     def __init__(
         self,

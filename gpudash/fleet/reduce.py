@@ -14,16 +14,17 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.fleet.health import Rules
-from gpudash.fleet.health.survey import Spot, Survey
+from gpudash.fleet.health.survey import Survey
 from gpudash.fleet.names import short
 from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
+from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetUser
 from gpudash.model.state import BUSY, FAILED, FREE, HELD, IN_USE, STATES, UNKNOWN
 from gpudash.model.text import SafeText
 
 _HELD_SECONDS = 300.0
 _MAX_AGE_SECONDS = 300.0
-"""Age from which values say nothing about what a GPU does."""
+"""Age from which values do not show what a GPU does."""
 _MAX_GAP_SECONDS = 300.0
 """Between two snapshots; after a longer one, nothing is known of the time between them."""
 
@@ -264,27 +265,27 @@ def _jobs(survey: Survey) -> tuple[FleetJob, ...]:
         for job in survey.jobs.values()
         if job.id in survey.by_job or not job.hosts or not names.isdisjoint(job.hosts)
     ]
-    for name, spots in survey.by_job.items():
+    for name, rows in survey.by_job.items():
         if name not in survey.jobs:
-            users = {user for spot in spots for user in spot.device.users}
+            users = {user for row in rows for user in row.device.users}
             job = FleetJob(
                 id=name,
                 kind="kubernetes" if "/" in name else "slurm",
                 user=users.pop() if len(users) == 1 else None,
-                devices=len(spots),
+                devices=len(rows),
             )
-            jobs.append(_job(job, spots))
+            jobs.append(_job(job, rows))
     return tuple(sorted(jobs, key=lambda job: (-job.devices, job.id)))
 
 
-def _job(job: FleetJob, spots: Sequence[Spot]) -> FleetJob:
+def _job(job: FleetJob, rows: Sequence[GpuRow]) -> FleetJob:
     """Return a job with the mean and the least busy of its GPUs on hosts that answer."""
-    if not spots:
+    if not rows:
         return job
-    hosts = job.hosts or tuple(dict.fromkeys(host.name for host, _ in spots))
+    hosts = job.hosts or tuple(dict.fromkeys(host.name for host, _ in rows))
     percents = [
         percent
-        for _, device in spots
+        for _, device in rows
         if (percent := device.gpu_utilization_percent) is not None and device.state == "ok"
     ]
     if not percents:
@@ -292,7 +293,7 @@ def _job(job: FleetJob, spots: Sequence[Spot]) -> FleetJob:
     return replace(
         job,
         hosts=hosts,
-        busy=sum([device.status == _BUSY for _, device in spots]),
+        busy=sum([device.status == _BUSY for _, device in rows]),
         gpu_utilization_percent=round(sum(percents) / len(percents), 1),
         min_gpu_utilization_percent=min(percents),
     )

@@ -1,7 +1,6 @@
 """Exporters read by ourselves, where there is no Prometheus: a connection each, every ten seconds.
 
-What an exporter does not have, nobody has: no past, so that GPUs lost before the start are not
-known to be missing.
+Exporters have no past: GPUs that were lost before the start are not known to be missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What Slurm knows: which job of whom has which GPUs of which node, and which nodes are drained.
 
-`squeue` tells whose jobs run, `scontrol` the GPUs by index and the nodes. Names of jobs come from
+`squeue` lists whose jobs run, `scontrol` the GPUs by index and the nodes. Names of jobs come from
 their users, so no other field is read from behind one; a line that cannot be read costs no other.
 """
 
@@ -256,7 +256,7 @@ class SlurmSource:
     def advance(self) -> None:
         """Read what has arrived, start what is due."""
         if self._process is not None:
-            self._work(self._process)
+            self._watch(self._process)
         elif self._clock() >= self._due:
             self._left, self._lines, self._size = list(self._commands), {}, 0
             self._start()
@@ -303,7 +303,7 @@ class SlurmSource:
         except OSError as error:
             self._fail(f"{self._commands[name][0]} cannot be started: {error.strerror}")
 
-    def _work(self, process: CollectorProcess) -> None:
+    def _watch(self, process: CollectorProcess) -> None:
         now = self._clock()
         if self._ended_at is None:
             lines, has_ended = process.read()

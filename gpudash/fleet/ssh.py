@@ -62,7 +62,7 @@ def ssh_command(
 
 
 def config_command(host: str, *, config: str | None = None) -> list[str]:
-    """Return the command that prints what ssh's configuration says of a host."""
+    """Return the command that prints what ssh's configuration has for a host."""
     return _to_host(host, ("-G",), config)
 
 

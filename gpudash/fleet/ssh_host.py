@@ -51,7 +51,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     stale: float = 6.0
     """Without a document before it is stale; three intervals if that is longer."""
     hung: float = 30.0
-    """Of silence before it is connected anew; six intervals if that is longer."""
+    """Of silence before it is connected again; six intervals if that is longer."""
     retry: float = 5.0
     """Before the next attempt; twice as long each time, up to `max_retry`."""
     max_retry: float = 300.0

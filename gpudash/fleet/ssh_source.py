@@ -92,7 +92,7 @@ class SshSource:
         self._is_blocked = False
         self._retries = 0
         self._lookups: dict[SshHost, tuple[CollectorProcess, float, list[bytes]]] = {}
-        # Nobody waits at a jump host that few hosts are behind.
+        # So few handshakes are not too many for one jump host.
         few = len(self._hosts) <= self._pacing.per_jump
         self._looked_up: set[SshHost] = set(self._hosts) if few else set()
         names = ", ".join(list(hosts)[:3]) + (", ..." if len(hosts) > 3 else "")
@@ -129,16 +129,16 @@ class SshSource:
         """Read what has arrived, start what is due."""
         ready = _readable(self.descriptors())
         self._advance_lookups()
-        still = []
+        running = []
         for host in self._running:
             host.advance(is_ready=host.descriptor in ready)
             if self._is_swept and host.documents >= _SWEPT_DOCUMENTS:
                 host.disconnect(host.started_at + self._pacing.sweep_seconds)
             if host.is_running:
-                still.append(host)
+                running.append(host)
             else:
                 self._wait_for(host)
-        self._running = still
+        self._running = running
         self._start_due()
 
     def read(self) -> Reading:

@@ -94,6 +94,33 @@ class HostRow(NamedTuple):
 _SEVERITY: Mapping[Level, int] = {"ok": 0, "unknown": 1, "warn": 2, "critical": 3}
 
 
+class GpuRow(NamedTuple):
+    """A GPU or MIG instance with its host."""
+
+    host: FleetHost
+    device: FleetDevice
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its values are of now, as far as its age goes."""
+        return self.host.state == "ok"
+
+    @property
+    def state(self) -> State:
+        """What it does, as last known."""
+        return STATE_OF_WORD.get(self.device.status, UNKNOWN)
+
+    @property
+    def state_text(self) -> str:
+        """What it does, or what its host is where that does not answer."""
+        return self.state.word if self.is_known else HOST_STATES[self.host.state].word
+
+    @property
+    def level(self) -> Level:
+        """How bad that is."""
+        return self.state.level if self.is_known else HOST_STATES[self.host.state].level
+
+
 class Totals(NamedTuple):
     """All hosts added up, those that do not answer as not known."""
 

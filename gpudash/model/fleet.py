@@ -79,7 +79,7 @@ class FleetDevice(Struct, frozen=True, kw_only=True, gc=False):
     xid: Annotated[Index | None, _gpu(Unit.NONE,
         "The last XID error that is known to be recent, null for none.")] = None
     users: Annotated[tuple[SafeText, ...], _use(Unit.NONE,
-        "Whose processes or job it has; empty if nobody's are known.")] = ()
+        "Whose processes or job it has; empty if none are known.")] = ()
     job: Annotated[SafeText | None, _use(Unit.NONE,
         "Id of the job that it is allocated to, as in `jobs`.")] = None
     idle_seconds: Annotated[Seconds | None, _use(Unit.SECOND,
@@ -93,15 +93,15 @@ class FleetHost(Struct, frozen=True, kw_only=True):
     """One of many hosts."""
 
     # fmt: off
-    name: Annotated[SafeText, _host(Unit.NONE, "Name, as the source tells it.")]
+    name: Annotated[SafeText, _host(Unit.NONE, "Name, as the source has it.")]
     cluster: Annotated[SafeText | None, _host(Unit.NONE,
-        "What tells hosts of one name apart: the cluster label, null for none.")] = None
+        "Distinguishes hosts of one name: the cluster label, null for none.")] = None
     group: Annotated[SafeText | None, _host(Unit.NONE,
         "Rack, partition or group that it stands in.")] = None
     source: Annotated[Index, _host(Unit.NONE, "Where it is known from: position in `sources`.")] = 0
     state: Annotated[HostState, _host(Unit.NONE, "Whether it answers, and if not, why.")] = "ok"
     message: Annotated[SafeText | None, _host(Unit.NONE,
-        "The reason in one line: what ssh, a scrape or Slurm said; null for none.")] = None
+        "The reason in one line: that of ssh, a scrape or Slurm; null for none.")] = None
     age_seconds: Annotated[Seconds | None, _host(Unit.SECOND,
         "Age of what is known of it, null if nothing is.")] = None
     expected_devices: Annotated[Natural | None, _host(Unit.COUNT,
@@ -119,7 +119,7 @@ class FleetHost(Struct, frozen=True, kw_only=True):
 
 
 class FleetUser(Struct, frozen=True, kw_only=True):
-    """Somebody who uses or holds GPUs, over all hosts."""
+    """A user who computes on GPUs or holds them, over all hosts."""
 
     # fmt: off
     name: Annotated[SafeText, _use(Unit.NONE, "User, or namespace in Kubernetes.")]
@@ -132,7 +132,7 @@ class FleetUser(Struct, frozen=True, kw_only=True):
     idle_cost: Annotated[Amount | None, _use(Unit.NONE,
         "What these hours cost by the prices of the settings, null without.")] = None
     memory_used_bytes: Annotated[Natural | None, _use(Unit.BYTE,
-        "Memory in use on GPUs that nobody else uses.")] = None
+        "Memory in use on GPUs that no other user has.")] = None
     jobs: Annotated[Natural, _use(Unit.COUNT, "Jobs with GPUs.")] = 0
     # fmt: on
 
@@ -197,7 +197,7 @@ class FleetSource(Struct, frozen=True, kw_only=True):
     expected_hosts: Annotated[Natural | None, _document(Unit.COUNT,
         "Hosts that were asked for, or known an hour ago; null if not known.")] = None
     warnings: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 10), _document(Unit.NONE,
-        "What it says about its own answer, such as a partial response.")] = ()
+        "Its own warnings about its answer, such as a partial response.")] = ()
     # fmt: on
 
 
@@ -277,7 +277,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     hosts: Annotated[tuple[FleetHost, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
         "All hosts, by name.")] = ()
     users: Annotated[tuple[FleetUser, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
-        "Everybody with GPUs, the most GPUs held idle first, then the most GPUs.")] = ()
+        "Users with GPUs, the most GPUs held idle first, then the most GPUs.")] = ()
     jobs: Annotated[tuple[FleetJob, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
         "Jobs with GPUs, the largest first.")] = ()
     findings: Annotated[tuple[FleetFinding, ...], Meta(max_length=1 << 14), _document(Unit.NONE,
@@ -288,7 +288,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
 
 
 class HostWords(Struct, frozen=True):
-    """What is said of a host in one state."""
+    """The words for a host in one state."""
 
     word: str
     """On the screen; loud if a person is needed."""

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
+from msgspec.structs import replace
+
 from gpudash.fleet.collector import has_answer, is_settled, merge, narrowed
 from gpudash.fleet.source import Reading
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSource, FleetUser
@@ -95,8 +97,6 @@ def test_a_filter_keeps_the_sources_and_what_the_gpus_left_concern() -> None:
     device = FleetDevice(index=0, uuid=clean("a"), users=(clean("eve"),))
     snapshot = merge([ssh(host("gpu01", devices=(device,)), host("gpu02", "b"))])
     users = tuple(FleetUser(name=clean(name)) for name in ("eve", "bob"))
-    from msgspec.structs import replace
-
     left = narrowed(
         replace(snapshot, users=users), lambda _host, gpu: gpu is not None and gpu.uuid == "a"
     )

@@ -8,7 +8,6 @@ from statistics import median
 from gpudash.analysis.health.rule import number
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health.survey import (
-    Spot,
     Survey,
     count,
     drain,
@@ -16,7 +15,7 @@ from gpudash.fleet.health.survey import (
     finding,
     where,
 )
-from gpudash.fleet.summary import STATE_OF_WORD
+from gpudash.fleet.summary import STATE_OF_WORD, GpuRow
 from gpudash.model.fleet import FleetFinding, FleetHost
 from gpudash.model.state import BUSY, HOT, LOST
 
@@ -30,19 +29,19 @@ _SLOW_SHARE, _LOW_LIMIT_SHARE, _HOTTER_CELSIUS = 0.85, 0.95, 12
 
 def lost(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs that hosts should have, and that are gone or cannot be read."""
-    for word, spots in survey.problems.items():
+    for word, rows in survey.problems.items():
         if word == HOT.word:
             continue
         state = STATE_OF_WORD[word]
-        verb = state.sentence if len(spots) == 1 else state.plural
-        hosts = list({spot.host.name: spot.host for spot in spots}.values())
+        verb = state.sentence if len(rows) == 1 else state.plural
+        hosts = list({row.host.name: row.host for row in rows}.values())
         rule = "gpus-lost" if state is LOST else f"gpus-{state.wire}"
         yield finding(
             rule,
             "critical",
-            f"{count(len(spots), 'GPU')} on {count(len(hosts), 'host')} {verb}: {where(spots)}",
+            f"{count(len(rows), 'GPU')} on {count(len(hosts), 'host')} {verb}: {where(rows)}",
             f"{drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
-            spots,
+            rows,
         )
     missing = [(host, n) for host in survey.hosts if (n := _missing(host)) > 0]
     if missing:
@@ -70,16 +69,16 @@ def _missing(host: FleetHost) -> int:
 
 def xids(survey: Survey) -> Iterator[FleetFinding]:
     """Recent XID errors: critical ones, and the same one on several hosts of a group."""
-    for code, spots in survey.xids.items():
+    for code, rows in survey.xids.items():
         what = meaning(code)
         by_group: dict[str | None, set[str]] = {}
-        for host, _ in spots:
+        for host, _ in rows:
             by_group.setdefault(host.group, set()).add(host.name)
         group = max(by_group, key=lambda each: len(by_group[each]))
         is_burst = len(by_group[group]) >= _BURST_HOSTS
         if not is_burst and what.level != "critical":
             continue
-        hosts = {spot.host.name: spot.host for spot in spots}
+        hosts = {row.host.name: row.host for row in rows}
         on = f"{count(len(hosts), 'host')}"
         if is_burst and group is not None:
             on = f"{count(len(by_group[group]), 'host')} of {group}"
@@ -90,9 +89,9 @@ def xids(survey: Survey) -> Iterator[FleetFinding]:
         yield finding(
             "xid-burst" if is_burst else "xid-critical",
             "critical" if what.level == "critical" else "warn",
-            f"XID {code} on {count(len(spots), 'GPU')} of {on}: {what.text}: {where(spots)}",
+            f"XID {code} on {count(len(rows), 'GPU')} of {on}: {what.text}: {where(rows)}",
             advice,
-            spots,
+            rows,
             fields=["xid"],
         )
 
@@ -101,20 +100,20 @@ def hot(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs much hotter than others of their model, or so hot that they slow down."""
     found = list(survey.problems.get(HOT.word, ()))
     usual: list[float] = []
-    for spots in survey.computing.values():
-        known = [s.device.temperature_celsius for s in spots]
+    for rows in survey.computing.values():
+        known = [s.device.temperature_celsius for s in rows]
         degrees = [each for each in known if each is not None]
         if len(degrees) < _MIN_PEERS:
             continue
         middle = median(degrees)
         spread = median([abs(each - middle) for each in degrees])
         limit = max(middle + max(_HOT_DEVIATIONS * spread, _MIN_HOT_STEP), _HOT_CELSIUS)
-        outliers = [s for s in spots if (s.device.temperature_celsius or 0) >= limit]
+        outliers = [s for s in rows if (s.device.temperature_celsius or 0) >= limit]
         found += outliers
         usual += [middle] * len(outliers)
     if not found:
         return
-    found.sort(key=lambda spot: -(spot.device.temperature_celsius or 0))
+    found.sort(key=lambda row: -(row.device.temperature_celsius or 0))
     first = found[0]
     against = f", others of the model {median(usual):.0f} C" if usual else ""
     warmest = first.device.temperature_celsius
@@ -134,13 +133,13 @@ def hot(survey: Survey) -> Iterator[FleetFinding]:
 
 def stragglers(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs slower than the others of their job, which wait for them, and why they are."""
-    for name, spots in survey.by_job.items():
-        if len(spots) < _MIN_JOB:
+    for name, rows in survey.by_job.items():
+        if len(rows) < _MIN_JOB:
             continue
-        busy = [s for s in spots if s.device.sm_clock_mhz and s.device.status == BUSY.word]
-        if len(busy) < _MIN_JOB or len({spot.device.name for spot in busy}) > 1:
+        busy = [s for s in rows if s.device.sm_clock_mhz and s.device.status == BUSY.word]
+        if len(busy) < _MIN_JOB or len({row.device.name for row in busy}) > 1:
             continue
-        usual = median([spot.device.sm_clock_mhz or 0 for spot in busy])
+        usual = median([row.device.sm_clock_mhz or 0 for row in busy])
         slow = [s for s in busy if (s.device.sm_clock_mhz or 0) < _SLOW_SHARE * usual]
         if not slow or len(slow) * 4 > len(busy):
             continue
@@ -151,7 +150,7 @@ def stragglers(survey: Survey) -> Iterator[FleetFinding]:
             "straggler",
             "warn",
             f"{where(slow)} runs at {share:.0f} % of the clock of the other "
-            f"{len(spots) - len(slow)} GPUs of job {name}{owner}, which wait for it"
+            f"{len(rows) - len(slow)} GPUs of job {name}{owner}, which wait for it"
             f"{_reason(slow[0], busy)}",
             f"See why: {enter(slow[0].host)}; to keep the next job away: "
             f"{drain([slow[0].host], 'slow GPU')}",
@@ -161,9 +160,9 @@ def stragglers(survey: Survey) -> Iterator[FleetFinding]:
         )
 
 
-def _reason(spot: Spot, peers: Sequence[Spot]) -> str:
+def _reason(row: GpuRow, peers: Sequence[GpuRow]) -> str:
     """Return what is different on a slow GPU, empty if nothing that is known is."""
-    device = spot.device
+    device = row.device
     limits = [s.device.enforced_power_limit_mw for s in peers if s.device.enforced_power_limit_mw]
     degrees = [s.device.temperature_celsius for s in peers if s.device.temperature_celsius]
     usual = median(limits) if limits else 0

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from gpudash.analysis.health.rule import bounded, number
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.names import check_host
-from gpudash.fleet.summary import PROBLEMS
+from gpudash.fleet.summary import PROBLEMS, GpuRow
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import FleetDevice, FleetFinding, FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.fleet import FleetFinding, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import BUSY, FREE, HELD
 from gpudash.model.text import SafeText, clean
@@ -22,13 +21,6 @@ _MAX_SENTENCE = 400
 _MAX_NODES = 16
 _SLURM_JOB = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _POD = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*")
-
-
-class Spot(NamedTuple):
-    """A device and its host."""
-
-    host: FleetHost
-    device: FleetDevice
 
 
 class Survey:
@@ -42,19 +34,19 @@ class Survey:
         """Returns the price of an hour of a GPU by its name, None if none is configured."""
         self.jobs: dict[str, FleetJob] = {job.id: job for job in snapshot.jobs}
         self.hosts = [host for host in snapshot.hosts if host.state == "ok"]
-        self.problems: dict[str, list[Spot]] = {}
+        self.problems: dict[str, list[GpuRow]] = {}
         """Devices that are broken or too hot, by the word of their state."""
-        self.xids: dict[int, list[Spot]] = {}
-        self.held: list[Spot] = []
-        self.by_job: dict[SafeText, list[Spot]] = {}
-        self.computing: dict[str | None, list[Spot]] = {}
+        self.xids: dict[int, list[GpuRow]] = {}
+        self.held: list[GpuRow] = []
+        self.by_job: dict[SafeText, list[GpuRow]] = {}
+        self.computing: dict[str | None, list[GpuRow]] = {}
         """Busy GPUs by their name."""
         self.free: list[tuple[FleetHost, int, int]] = []
         """Free GPUs and all GPUs of hosts that have a free one and take jobs."""
         for host in self.hosts:
-            self._look_at(host)
+            self._add(host)
 
-    def _look_at(self, host: FleetHost) -> None:
+    def _add(self, host: FleetHost) -> None:
         """Sort the devices of a host; called for each host at each refresh."""
         free = gpus = 0
         by_job, computing = self.by_job, self.computing
@@ -66,18 +58,18 @@ class Survey:
                 free += is_gpu
                 if job is None and device.xid is None:
                     continue
-            spot = Spot(host, device)
+            row = GpuRow(host, device)
             if status == _BUSY:
                 if is_gpu:
-                    computing.setdefault(device.name, []).append(spot)
+                    computing.setdefault(device.name, []).append(row)
             elif status == _HELD:
-                self.held.append(spot)
+                self.held.append(row)
             elif status in PROBLEMS and is_gpu:
-                self.problems.setdefault(status, []).append(spot)
+                self.problems.setdefault(status, []).append(row)
             if device.xid is not None and is_gpu:
-                self.xids.setdefault(device.xid, []).append(spot)
+                self.xids.setdefault(device.xid, []).append(row)
             if job is not None:
-                by_job.setdefault(job, []).append(spot)
+                by_job.setdefault(job, []).append(row)
         if free and host.drain_reason is None:
             whole = free if gpus >= (host.expected_devices or 0) else min(free, gpus - 1)
             self.free.append((host, whole, gpus))
@@ -91,7 +83,7 @@ def finding(
     level: FindingLevel,
     sentence: str,
     advice: str,
-    spots: Sequence[Spot] = (),
+    rows: Sequence[GpuRow] = (),
     *,
     hosts: Iterable[FleetHost] = (),
     fields: Sequence[str] = (),
@@ -99,9 +91,9 @@ def finding(
     held_seconds: float | None = None,
 ) -> FleetFinding:
     """Return a finding about some GPUs or hosts; `fields` of the GPUs are added as evidence."""
-    names = dict.fromkeys([*(spot.host.name for spot in spots), *(host.name for host in hosts)])
-    proofs = [_proof(spot, fields) for spot in spots if fields]
-    uuids = [spot.device.uuid for spot in spots if spot.device.uuid is not None]
+    names = dict.fromkeys([*(row.host.name for row in rows), *(host.name for host in hosts)])
+    proofs = [_proof(row, fields) for row in rows if fields]
+    uuids = [row.device.uuid for row in rows if row.device.uuid is not None]
     return FleetFinding(
         rule=rule,
         level=level,
@@ -114,16 +106,16 @@ def finding(
     )
 
 
-def _proof(spot: Spot, fields: Sequence[str]) -> list[Evidence]:
-    of = f"{spot.host.name} GPU {spot.device.index}"
-    values = ((name, getattr(spot.device, name)) for name in fields)
+def _proof(row: GpuRow, fields: Sequence[str]) -> list[Evidence]:
+    of = f"{row.host.name} GPU {row.device.index}"
+    values = ((name, getattr(row.device, name)) for name in fields)
     return [number(name, value, of) for name, value in values if value is not None]
 
 
-def where(spots: Iterable[Spot]) -> str:
+def where(rows: Iterable[GpuRow]) -> str:
     """Return GPUs by host: `gpu01 GPU 0-3, gpu02 GPU 7 and 3 more hosts`."""
     by_host: dict[str, set[int]] = {}
-    for host, device in spots:
+    for host, device in rows:
         by_host.setdefault(host.name, set()).add(device.index)
     return listed([f"{name} GPU {index_ranges(found)}" for name, found in by_host.items()], "hosts")
 

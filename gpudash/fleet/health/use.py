@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from gpudash.analysis.health.rule import number, rough_duration
 from gpudash.fleet.health.survey import (
-    Spot,
     Survey,
     count,
     end_job,
@@ -16,6 +15,7 @@ from gpudash.fleet.health.survey import (
     where,
 )
 from gpudash.fleet.source import HELD_BYTES
+from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetFinding
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
@@ -29,31 +29,29 @@ _KEPT_PERCENT, _KEPT_TENSOR, _KEPT_DRAM, _KEPT_POWER = 90.0, 1.0, 2.0, 0.4
 
 def held_idle(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs whose memory is held and that have not computed for an hour, by user."""
-    spots = [
-        spot for spot in survey.held if _idle(spot) >= _WASTED_SECONDS and not _is_unopened(spot)
-    ]
-    if not spots:
+    rows = [row for row in survey.held if _idle(row) >= _WASTED_SECONDS and not _is_unopened(row)]
+    if not rows:
         return
-    spots.sort(key=_idle, reverse=True)
-    by_user: dict[str | None, list[Spot]] = {}
-    for spot in spots:
-        for user in spot.device.users or (None,):
-            by_user.setdefault(user, []).append(spot)
+    rows.sort(key=_idle, reverse=True)
+    by_user: dict[str | None, list[GpuRow]] = {}
+    for row in rows:
+        for user in row.device.users or (None,):
+            by_user.setdefault(user, []).append(row)
     ranked = sorted(by_user.items(), key=lambda each: -_hours(each[1]))
     people = [f"{user or 'unknown'} {len(held)}" for user, held in ranked]
     known = len(by_user) - (None in by_user)
     by = f" by {count(known, 'user')}" if known else ""
-    first = spots[0]
+    first = rows[0]
     end = end_job(first.device.job)
     yield finding(
         "held-idle",
         "warn",
-        f"{count(len(spots), 'GPU')} held idle for more than an hour{by}, "
-        f"{_hours(spots):,.0f} GPU-hours so far{_money(survey, spots)}: "
+        f"{count(len(rows), 'GPU')} held idle for more than an hour{by}, "
+        f"{_hours(rows):,.0f} GPU-hours so far{_money(survey, rows)}: "
         f"{listed(people, 'users')}",
         f"The longest is on {first.host.name}: see what holds it with {enter(first.host)}"
         + ("" if end is None else f", or end its job: {end}"),
-        spots,
+        rows,
         evidence=[
             number("idle_gpu_hours", round(_hours(held), 1), user or "unknown")
             for user, held in ranked[:16]
@@ -62,77 +60,77 @@ def held_idle(survey: Survey) -> Iterator[FleetFinding]:
     )
 
 
-def _idle(spot: Spot) -> float:
-    return spot.device.idle_seconds or 0.0
+def _idle(row: GpuRow) -> float:
+    return row.device.idle_seconds or 0.0
 
 
-def _hours(spots: Sequence[Spot]) -> float:
-    return sum(map(_idle, spots)) / 3600
+def _hours(rows: Sequence[GpuRow]) -> float:
+    return sum(map(_idle, rows)) / 3600
 
 
-def _is_unopened(spot: Spot) -> bool:
+def _is_unopened(row: GpuRow) -> bool:
     """Whether a device is allocated to a job, and has no memory in use."""
-    device = spot.device
+    device = row.device
     used = device.memory_used_bytes
     return device.job is not None and used is not None and used <= HELD_BYTES
 
 
-def _money(survey: Survey, spots: Sequence[Spot]) -> str:
+def _money(survey: Survey, rows: Sequence[GpuRow]) -> str:
     """Return what idle time has cost by the configured prices, empty without."""
     costs = [
-        price * _idle(spot) / 3600
-        for spot in spots
-        if (price := survey.price(spot.device.name)) is not None
+        price * _idle(row) / 3600
+        for row in rows
+        if (price := survey.price(row.device.name)) is not None
     ]
     return f", {sum(costs):,.0f} at the configured prices" if costs else ""
 
 
 def allocated_unused(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs that a job was given and that nothing uses: no memory, no utilization."""
-    by_job: dict[SafeText, list[Spot]] = {}
-    for spot in survey.held:
-        job = spot.device.job
-        if job is not None and _is_unopened(spot) and _idle(spot) >= _UNUSED_SECONDS:
-            by_job.setdefault(job, []).append(spot)
-    for job, spots in sorted(by_job.items(), key=lambda each: -_hours(each[1])):
-        users = spots[0].device.users
+    by_job: dict[SafeText, list[GpuRow]] = {}
+    for row in survey.held:
+        job = row.device.job
+        if job is not None and _is_unopened(row) and _idle(row) >= _UNUSED_SECONDS:
+            by_job.setdefault(job, []).append(row)
+    for job, rows in sorted(by_job.items(), key=lambda each: -_hours(each[1])):
+        users = rows[0].device.users
         owner = f" of {users[0]}" if users else ""
-        longest = max(map(_idle, spots))
+        longest = max(map(_idle, rows))
         end = end_job(job)
-        given = len(survey.by_job.get(job, spots))
+        given = len(survey.by_job.get(job, rows))
         yield finding(
             "allocated-unused",
             "warn",
-            f"{len(spots)} of {count(given, 'GPU')} of job {job}{owner} have not been used for "
-            f"{rough_duration(longest)}: no memory, no utilization: {where(spots)}"
-            f"{_money(survey, spots)}",
-            f"See whether it still works on them: {enter(spots[0].host)}"
+            f"{len(rows)} of {count(given, 'GPU')} of job {job}{owner} have not been used for "
+            f"{rough_duration(longest)}: no memory, no utilization: {where(rows)}"
+            f"{_money(survey, rows)}",
+            f"See whether it still works on them: {enter(rows[0].host)}"
             + ("" if end is None else f"; to end it: {end}"),
-            spots,
-            evidence=[number("idle_gpu_hours", round(_hours(spots), 1), f"job {job}")],
+            rows,
+            evidence=[number("idle_gpu_hours", round(_hours(rows), 1), f"job {job}")],
             held_seconds=longest,
         )
 
 
 def imbalanced(survey: Survey) -> Iterator[FleetFinding]:
     """Jobs that compute on some of their GPUs, and have left half of them or more idle."""
-    for job, spots in survey.by_job.items():
-        if len(spots) < _MIN_JOB:
+    for job, rows in survey.by_job.items():
+        if len(rows) < _MIN_JOB:
             continue
-        busy = [spot for spot in spots if spot.device.status == BUSY.word]
+        busy = [row for row in rows if row.device.status == BUSY.word]
         idle = [
-            spot
-            for spot in spots
-            if spot.device.status == HELD.word and _idle(spot) >= _IMBALANCED_SECONDS
+            row
+            for row in rows
+            if row.device.status == HELD.word and _idle(row) >= _IMBALANCED_SECONDS
         ]
-        if not busy or 2 * len(idle) < len(spots):
+        if not busy or 2 * len(idle) < len(rows):
             continue
         users = busy[0].device.users
         owner = f" of {users[0]}" if users else ""
         yield finding(
             "imbalanced-job",
             "info",
-            f"Job {job}{owner} computes on {len(busy)} of its {len(spots)} GPUs; idle for "
+            f"Job {job}{owner} computes on {len(busy)} of its {len(rows)} GPUs; idle for "
             f"{rough_duration(min(map(_idle, idle)))} or more: {where(idle)}",
             f"See whether it was started for fewer GPUs than it asked for: {enter(busy[0].host)}",
             idle,
@@ -146,12 +144,12 @@ def kept_alive(survey: Survey) -> Iterator[FleetFinding]:
 
     One sample cannot prove it, so the words are careful.
     """
-    by_user: dict[str, list[Spot]] = {}
-    for spots in survey.computing.values():
-        for spot in spots:
-            tensor = spot.device.tensor_active_percent
-            if tensor is not None and tensor < _KEPT_TENSOR and _looks_kept(spot):
-                by_user.setdefault(", ".join(spot.device.users), []).append(spot)
+    by_user: dict[str, list[GpuRow]] = {}
+    for rows in survey.computing.values():
+        for row in rows:
+            tensor = row.device.tensor_active_percent
+            if tensor is not None and tensor < _KEPT_TENSOR and _looks_kept(row):
+                by_user.setdefault(", ".join(row.device.users), []).append(row)
     for user, found in by_user.items():
         yield finding(
             "kept-alive",
@@ -166,8 +164,8 @@ def kept_alive(survey: Survey) -> Iterator[FleetFinding]:
         )
 
 
-def _looks_kept(spot: Spot) -> bool:
-    device = spot.device
+def _looks_kept(row: GpuRow) -> bool:
+    device = row.device
     dram, power = device.dram_active_percent, device.power_usage_mw
     limit, percent = device.enforced_power_limit_mw, device.gpu_utilization_percent
     return (

@@ -128,10 +128,10 @@ def _line(row: RangeRow, chart: _Chart, picture: Picture) -> FleetLine:
     values: list[float | None] = [None] * points
     start = chart.end - chart.step * (points - 1)
     for at, text in row.values:
-        place = round((at - start) / chart.step)
+        index = round((at - start) / chart.step)
         value = _finite(text)
-        if 0 <= place < points and value is not None:
-            values[place] = value
+        if 0 <= index < points and value is not None:
+            values[index] = value
     inventory = picture.inventory
     device = inventory.device_of(row.metric) if chart.request.by_device else None
     host = inventory.host_of(row.metric)

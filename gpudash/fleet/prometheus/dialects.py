@@ -80,10 +80,10 @@ class Dialect(NamedTuple):
     series: tuple[Series, ...]
     """By field, the preferred name first."""
     device_label: str
-    """Tells the GPUs of a host apart: an index or a UUID."""
+    """Distinguishes the GPUs of a host: an index or a UUID."""
     uuid_label: str = "UUID"
     uuid_prefix: str = ""
-    """What its UUIDs lack."""
+    """What its UUIDs are written without."""
     model_label: str = "modelName"
     driver_labels: tuple[str, ...] = ()
     identity: str | None = None
@@ -204,7 +204,7 @@ class LabelChoice(NamedTuple):
         return next(((label, name) for label, name in named if name is not None), None)
 
     def person(self, labels: Labels) -> Person | None:
-        """Return who has the GPU, None for nobody or if the labels are those of the exporter."""
+        """Return who has the GPU, None for no one or if the labels are those of the exporter."""
         job = labels.get("hpc_job")
         if job:
             return Person(None, job, "slurm")
@@ -247,7 +247,7 @@ def named_by(label: str, labels: Labels) -> str | None:
 
 
 def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
-    """Whether a label tells hosts apart: one value for several targets does not."""
+    """Whether a label distinguishes hosts: one value for several targets does not."""
     having = [row for row in rows if named_by(label, row)]
     values = {row[label] for row in having}
     return len(values) > 1 or (

@@ -1,6 +1,6 @@
 """What is known of all hosts at one instant, put together from the answers as they arrive.
 
-A series says nothing about what is missing: a GPU that is lost and a host that is down have none.
+No series shows what is missing: a GPU that is lost and a host that is down have none.
 So each device is remembered for an hour after its last sample, as are the times since when it has
 not computed, has held memory and has had its last XID error.
 """
@@ -54,12 +54,13 @@ _RATIO_LIMIT = 1.001
 """A ratio above it is a percentage: DCGM 4.6 has one under the name of a ratio."""
 
 _NO_XID: tuple[int | None, float | None] = None, None
-_PLACES = {name: place for place, name in enumerate(FIELDS)}
-_UTILIZATION, _ENGINE = _PLACES[UTILIZATION], _PLACES[ENGINE]
-_MEMORY, _POWER, _TOTAL = _PLACES[MEMORY], _PLACES[POWER], _PLACES[MEMORY_TOTAL]
-_FREE, _RESERVED = (_PLACES[name] for name in MEMORY_REST)
+_COLUMNS = {name: column for column, name in enumerate(FIELDS)}
+"""Where the value of a field is in `Device.values`."""
+_UTILIZATION, _ENGINE = _COLUMNS[UTILIZATION], _COLUMNS[ENGINE]
+_MEMORY, _POWER, _TOTAL = _COLUMNS[MEMORY], _COLUMNS[POWER], _COLUMNS[MEMORY_TOTAL]
+_FREE, _RESERVED = (_COLUMNS[name] for name in MEMORY_REST)
 _STATIC = frozenset(
-    _PLACES[name] for name in (MEMORY_TOTAL, *MEMORY_REST, "enforced_power_limit_mw")
+    _COLUMNS[name] for name in (MEMORY_TOTAL, *MEMORY_REST, "enforced_power_limit_mw")
 )
 """What hardly ever changes is not dropped for its age."""
 _USERS = frozenset(dialect.users[1] for dialect in dialects() if dialect.users)
@@ -98,11 +99,11 @@ class Picture:
 
     def take_field(self, field: str, rows: list[Row], at: float) -> None:
         """Take one field of all devices."""
-        place = _PLACES[field]
-        self._clear(place)
+        column = _COLUMNS[field]
+        self._clear(column)
         for device, _, value in self._scaled(rows, Series("", field, 1)):
-            device.values[place] = value
-        self._field_at[place] = at
+            device.values[column] = value
+        self._field_at[column] = at
         if field == MEMORY:
             self._take_held(at)
         elif field == POWER:
@@ -356,16 +357,16 @@ class Picture:
             if code is not None and 0 < code < _MAX_XID:
                 yield device, code, value if series is None else None
 
-    def _clear(self, place: int) -> None:
+    def _clear(self, column: int) -> None:
         for device in self.inventory.devices():
-            device.values[place] = None
+            device.values[column] = None
 
     def _forget(self) -> None:
         """Drop values that are too old, and what has been missing for long or was repartitioned."""
-        for place, at in list(self._field_at.items()):
-            if self.now - at > _FIELD_SECONDS and place not in _STATIC:
-                del self._field_at[place]
-                self._clear(place)
+        for column, at in list(self._field_at.items()):
+            if self.now - at > _FIELD_SECONDS and column not in _STATIC:
+                del self._field_at[column]
+                self._clear(column)
         oldest = self.now - MEMORY_SECONDS
         if self._began_at > oldest:
             return
@@ -442,8 +443,8 @@ def _parent(instances: list[Device]) -> FleetDevice:
     """
     first = instances[0]
 
-    def known(place: int) -> list[Any]:
-        return [each.values[place] for each in instances if each.values[place] is not None]
+    def known(column: int) -> list[Any]:
+        return [each.values[column] for each in instances if each.values[column] is not None]
 
     return FleetDevice(
         index=first.index,
@@ -451,8 +452,8 @@ def _parent(instances: list[Device]) -> FleetDevice:
         name=first.name,
         memory_used_bytes=sum(known(_MEMORY)) if known(_MEMORY) else None,
         memory_total_bytes=sum(known(_TOTAL)) or None,
-        temperature_celsius=max(known(_PLACES["temperature_celsius"]), default=None),
+        temperature_celsius=max(known(_COLUMNS["temperature_celsius"]), default=None),
         power_usage_mw=max(known(_POWER), default=None),
-        enforced_power_limit_mw=max(known(_PLACES["enforced_power_limit_mw"]), default=None),
-        sm_clock_mhz=max(known(_PLACES["sm_clock_mhz"]), default=None),
+        enforced_power_limit_mw=max(known(_COLUMNS["enforced_power_limit_mw"]), default=None),
+        sm_clock_mhz=max(known(_COLUMNS["sm_clock_mhz"]), default=None),
     )

@@ -139,10 +139,10 @@ class Layout(NamedTuple):
             )
             for series in dialect.of(MEMORY):
                 if idle is not None and series.name in self.names:
-                    least = f"> {HELD_BYTES / series.factor:g}"
+                    above = f"> {HELD_BYTES / series.factor:g}"
                     over = self._over("min", dialect, series.name, span, step)
                     past = self._past(dialect, series.name, span)
-                    arms.append(f"({over} {least} and ({idle}) and {past} {least})")
+                    arms.append(f"({over} {above} and ({idle}) and {past} {above})")
         return _or(arms)
 
     def frozen(self) -> str | None:
@@ -232,7 +232,7 @@ class Layout(NamedTuple):
         return f"{function} by ({by}) ({function}_over_time({selector}[{span}]))"
 
     def _past(self, dialect: Dialect, selector: str, span: str) -> str:
-        """Return a series at the start of a span: a shorter one says nothing about all of it."""
+        """Return a series at the start of a span: a shorter one proves nothing about all of it."""
         return _max(self._by(dialect, with_name=False), f"{selector} offset {span}")
 
     def _by(self, dialect: Dialect, *, with_name: bool = True) -> str:

@@ -46,7 +46,7 @@ _NAMES_SPAN = 600.0
 
 _MAIN_SHARE, _SHARE = 0.01, 0.005
 """How much of the time the server may work for the main query, and for all others together."""
-_MAX_MAIN_SECONDS, _MOST_STRETCHED = 60.0, 4.0
+_MAX_MAIN_SECONDS, _MAX_STRETCH = 60.0, 4.0
 _MEASURED = 4
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 _REBUILD_SECONDS = 10.0
@@ -357,7 +357,7 @@ class PrometheusSource:
                 period = min(period, INTERVAL_SECONDS)
             others = (each for each in view.tasks.values() if each.name != "main")
             load = sum(each.cost / each.period for each in others)
-            period *= min(_MOST_STRETCHED, max(1.0, load / _SHARE))
+            period *= min(_MAX_STRETCH, max(1.0, load / _SHARE))
         task.due_at = now + period * self._pace
         # The rest becomes visible with the next values, once all is there.
         if task.name == "main" or view.at is not None or not was_whole:

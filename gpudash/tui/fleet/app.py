@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from gpudash.feed.protocol import FeedState
-from gpudash.fleet.columns import GpuRow
+from gpudash.fleet.summary import GpuRow
 from gpudash.fleet.where import TERMS
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetHost, FleetSnapshot, encode_request
@@ -286,7 +286,7 @@ class FleetApp(BaseApp):
 
     @property
     def _marks(self) -> list[str]:
-        """What the header says of the time that is shown."""
+        """What the header shows of time: how far back it is, or that nothing arrives."""
         if mark := self.dashboard.time.mark:
             return [mark]
         state = self.feed.state

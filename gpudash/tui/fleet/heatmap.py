@@ -64,7 +64,7 @@ class Arrangement(NamedTuple):
         return None
 
     def spots(self) -> Iterator[tuple[int, int, Cell]]:
-        """Return the first cell of each host or hosts with its place, in the order of the map."""
+        """Return the first cell of each host or hosts with its x and y, in the order of the map."""
         for y, line in enumerate(self.lines):
             for piece in line:
                 before: tuple[int, ...] = ()

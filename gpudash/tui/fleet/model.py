@@ -15,9 +15,8 @@ from gpudash.fleet.columns import (
     HOST_COLUMNS,
     JOB_COLUMNS,
     USER_COLUMNS,
-    GpuRow,
 )
-from gpudash.fleet.summary import Fits, HostRow, Totals, host_rows, totals
+from gpudash.fleet.summary import Fits, GpuRow, HostRow, Totals, host_rows, totals
 from gpudash.model.fleet import (
     ChartRequest,
     FleetFinding,

@@ -104,7 +104,7 @@ class Painter:
         self._gpus_of: HostRow | None = None
         self._gpus: list[FleetDevice] = []
         """The GPUs of that host, whose cells are painted one after another."""
-        self._looks: dict[tuple[str, int | None], Glyph] = {}
+        self._glyphs: dict[tuple[str, int | None], Glyph] = {}
         self._names: dict[str, tuple[str, str]] = {}
         if painting.key == "driver":
             self._name(Counter(row.host.driver_version or "?" for row in rows if row.is_known))
@@ -116,7 +116,7 @@ class Painter:
         self._device_value = _DEVICE_VALUES.get(painting.key, _device_utilization)
 
     def line(self, cells: Sequence[Cell | None]) -> Line:
-        """Return a run of cells; neighbours that look alike are one segment."""
+        """Return a run of cells; neighbours of one style are one segment."""
         base = self._theme.base
         glyphs = [(" ", base) if cell is None else self.glyph(cell) for cell in cells]
         return [
@@ -220,12 +220,12 @@ class Painter:
         device, key = gpus[number], self._painting.key
         if key != "utilization":
             return self._device(row, device)
-        # Most GPUs look like many others.
+        # Most GPUs are painted like many others.
         share = device.gpu_utilization_percent
-        look = device.status, None if share is None else int(share)
-        known = self._looks.get(look)
+        key_of = device.status, None if share is None else int(share)
+        known = self._glyphs.get(key_of)
         if known is None:
-            known = self._looks[look] = self._device(row, device)
+            known = self._glyphs[key_of] = self._device(row, device)
         return known
 
     def _device(self, row: HostRow, device: FleetDevice) -> Glyph:

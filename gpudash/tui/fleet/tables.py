@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from rich.segment import Segment
 
 from gpudash.analysis.table import Column
-from gpudash.fleet.columns import GPU_COLUMNS, HOST_COLUMNS, JOB_COLUMNS, USER_COLUMNS, GpuRow
-from gpudash.fleet.summary import brief
+from gpudash.fleet.columns import GPU_COLUMNS, HOST_COLUMNS, JOB_COLUMNS, USER_COLUMNS
+from gpudash.fleet.summary import GpuRow, brief
 from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, highlighted, joined

@@ -189,10 +189,10 @@ def _dcgm(host: Host, gpu: Gpu, at: float, now: float) -> Iterator[Sample]:
 
 
 def _instances(name: str, labels: Labels, value: float, gpu: Gpu, key: str) -> Iterator[Sample]:
-    for place, instance in enumerate(gpu.mig):
+    for number, instance in enumerate(gpu.mig):
         own = {**labels, "GPU_I_ID": str(instance), "GPU_I_PROFILE": "1g.10gb"}
         is_shared = key in ("watts", "degrees", "mhz")
-        yield name, own, value if is_shared or place == 0 else 0.0
+        yield name, own, value if is_shared or number == 0 else 0.0
 
 
 def _smi(host: Host, gpu: Gpu, at: float, now: float) -> Iterator[Sample]:

@@ -170,10 +170,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _drip(self, text: bytes, state: Faulty) -> None:
         self.close_connection = True
-        for place in range(len(text)):
+        for index in range(len(text)):
             if state.is_ended.is_set():
                 return
-            self.wfile.write(text[place : place + 1])
+            self.wfile.write(text[index : index + 1])
             time.sleep(_PAUSE)
 
 
@@ -182,8 +182,8 @@ def _spoil(fault: str, document: dict[str, object]) -> dict[str, object]:
     result = data.get("result") if isinstance(data, dict) else None
     if isinstance(result, list):
         if fault == "numbers":
-            for place, row in enumerate(result):
-                row["value"][1] = ("NaN", "+Inf", "-1", "1e400", "none")[place % 5]
+            for index, row in enumerate(result):
+                row["value"][1] = ("NaN", "+Inf", "-1", "1e400", "none")[index % 5]
         elif fault == "partial":
             document["warnings"] = ["store-7 is unavailable"]
             del result[::2]

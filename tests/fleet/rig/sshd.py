@@ -106,7 +106,7 @@ class SshRig:
 
 @contextmanager
 def running_sshd(folder: Path) -> Iterator[SshRig]:
-    """Run an sshd, on another port if somebody has taken the first."""
+    """Run an sshd, on another port if another program has taken the first."""
     assert SSHD is not None
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
@@ -121,7 +121,7 @@ def running_sshd(folder: Path) -> Iterator[SshRig]:
 
 
 def _start(rig: SshRig, sshd: str) -> subprocess.Popen[bytes] | None:
-    """Start the server on some free port; None if somebody else has taken that meanwhile."""
+    """Start the server on some free port; None if another program has taken that meanwhile."""
     rig.port = _free_port()
     command = [sshd, "-D", "-e", "-p", str(rig.port), "-f", str(rig.folder / "sshd_config")]
     with (rig.folder / "sshd.log").open("w") as log:
@@ -156,7 +156,7 @@ def silent_port() -> Iterator[int]:
 
 @contextmanager
 def refusing_port() -> Iterator[int]:
-    """Give a port that is taken, and on which nobody listens."""
+    """Give a port that is taken, and on which no program listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield int(taken.getsockname()[1])

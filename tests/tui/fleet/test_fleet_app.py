@@ -121,7 +121,7 @@ async def test_a_host_that_may_be_entered_ends_the_app() -> None:
         await pilot.press("2", "enter")
         assert app.entered is not None
         assert app.return_code == 0
-    # Whoever comes back finds the screen as it was.
+    # The user who comes back finds the screen as it was.
     async with shown(fleet(some_hosts(40)), model=model) as (app, _pilot):
         assert app.dashboard.page == "hosts"
         assert app.dashboard.hosts.rows
