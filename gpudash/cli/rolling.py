@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
 from contextlib import closing
 
@@ -11,7 +10,7 @@ from gpudash.cli.arguments import add_shared
 from gpudash.cli.oneshot import exit_status
 from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
 from gpudash.cli.signals import exit_on_ctrl_c
-from gpudash.cli.values import count, seconds
+from gpudash.cli.values import count, letters, seconds
 from gpudash.feed.sampler import LineStream
 from gpudash.model import wire
 from gpudash.model.snapshot import EMPTY, Snapshot
@@ -19,17 +18,6 @@ from gpudash.system import terminal
 
 _WAIT_SECONDS = 1.0
 _MAX_COUNT = 999_999
-
-
-def letters(known: str) -> Callable[[str], str]:
-    """Return the type of an argument that is some of these letters, in any order."""
-
-    def some(text: str) -> str:
-        if not text or not set(text) <= set(known):
-            raise ArgumentTypeError(f"{text!r}: expected letters of {known}")
-        return "".join(dict.fromkeys(text))
-
-    return some
 
 
 def add_rolling(parser: argparse.ArgumentParser) -> None:

@@ -42,6 +42,17 @@ def count(maximum: int) -> Callable[[str], int]:
     return whole_number
 
 
+def letters(known: str) -> Callable[[str], str]:
+    """Return the type of some of these letters, in any order."""
+
+    def some(text: str) -> str:
+        if not text or not set(text) <= set(known):
+            raise ArgumentTypeError(f"{text[:40]!r}: expected letters of {known}")
+        return "".join(dict.fromkeys(text))
+
+    return some
+
+
 def size(text: str) -> int:
     """Return the bytes of `20GiB`."""
     from gpudash.model import units

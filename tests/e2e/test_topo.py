@@ -90,3 +90,13 @@ def test_nvlink_and_pcie_are_asked_on_request_alone(fakenvml: Path) -> None:
         return run.stderr.count("nvmlDeviceGetP2PStatus")
 
     assert (asked(), asked("-m"), asked("-p2p", "n")) == (6, 6, 10)
+
+
+def test_of_several_letters_the_first_counts(fakenvml: Path) -> None:
+    settings = {"DEVICES": 2, "MODEL": "geforce"}
+    spelled = [("-p2p", "n"), ("-p2p", "nrw"), ("--p2pstatus", "nr")]
+    found = {gpudash("topo", *words, library=fakenvml, **settings).text for words in spelled}
+    assert len(found) == 1
+    assert "NS" in found.pop()
+    wrong = gpudash("topo", "-p2p", "x", library=fakenvml)
+    assert (wrong.status, wrong.stderr.count("\n")) == (2, 1)

@@ -7,7 +7,8 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from functools import partial
 
-from gpudash.cli.rolling import add_rolling, letters, roll
+from gpudash.cli.rolling import add_rolling, roll
+from gpudash.cli.values import letters
 from gpudash.cli.verbs import Verb
 from gpudash.output import monitor
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from gpudash.cli.rolling import add_rolling, letters, roll
+from gpudash.cli.rolling import add_rolling, roll
+from gpudash.cli.values import letters
 from gpudash.cli.verbs import Verb
 from gpudash.output import monitor
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpudash.cli.arguments import add_shared
 from gpudash.cli.oneshot import everything, exit_status, sample, with_source, write_json
 from gpudash.cli.options import gpu_selectors, has_color
+from gpudash.cli.values import letters
 from gpudash.cli.verbs import Verb
 from gpudash.system import terminal
 
@@ -27,9 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-p2p",
         "--p2pstatus",
         dest="capability",
-        choices=tuple(_CAPABILITIES),
+        type=letters("".join(_CAPABILITIES)),
         metavar="r|w|n|a|p",
-        help=f"show alone whether pairs can: {', '.join(_CAPABILITIES.values())}",
+        help=f"show alone whether pairs can: {', '.join(_CAPABILITIES.values())}; of several "
+        "letters the first",
     )
     text = "read a recording instead"
     add_shared(parser, "json", "gpu", "timeout", "demo", "replay", "at", replay=text)
@@ -38,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the matrix with its legend, or as JSON; raises DriverError where a GPU is silent."""
     wanted = None
+    # As nvidia-smi reads -p2p rwn.
+    options.capability = options.capability and options.capability[0]
     if options.capability in ("n", "p"):
         wanted = lambda: everything() | {"p2p_nvlink"}  # noqa: E731
     return with_source(_print_topology, options, whole=True, wanted=wanted)
