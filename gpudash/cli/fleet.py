@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
 from gpudash.cli.options import collector_words, has_color, is_ascii
-from gpudash.feed.collector import is_controlled
+from gpudash.feed.collector import ControlReader, is_controlled
 from gpudash.model.errors import ExitStatus, UsageError, WireError
 from gpudash.system import terminal
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpudash.fleet.prometheus.client import Endpoint
     from gpudash.fleet.source import Reading, Source
     from gpudash.fleet.summary import Fits
-    from gpudash.model.fleet import FleetRequest, FleetSnapshot
+    from gpudash.model.fleet import FleetSnapshot
     from gpudash.model.snapshot import FindingLevel
 
 _URLS, _SCRAPED = "GPUDASH_PROMETHEUS", "GPUDASH_SCRAPE"
@@ -36,7 +36,6 @@ _DEMO_HOSTS, _DEMO_GPUS = 1000, 8
 _DEATH_SECONDS = 0.2
 """For what the sources started to end."""
 _WAIT_SECONDS = 1.0
-_REQUEST_BYTES = 1 << 20
 _M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 1 << 17
 """glibc's name for the size from which memory is the system's again as soon as it is freed."""
 
@@ -205,42 +204,41 @@ def stream(options: argparse.Namespace) -> int:
     """
     terminal.keep_for_ourselves()
     give_back_documents()
-    control = _Control() if is_controlled(os.environ) else None
+    control = ControlReader(interval(options), 0 if is_controlled(os.environ) else None)
     return _until_signal(options, lambda collector: _print_lines(options, collector, control))
 
 
 def _print_lines(
-    options: argparse.Namespace, collector: Collector, control: _Control | None
+    options: argparse.Namespace, collector: Collector, control: ControlReader
 ) -> NoReturn:
     from gpudash.fleet.collector import has_answer
     from gpudash.model import fleet
 
-    view, seconds = View(options), interval(options)
+    view, has_starter = View(options), control.descriptor is not None
     printed_at, eager_until, has_news = -inf, time.monotonic() + _EAGER_SECONDS, False
     while True:
         now = time.monotonic()
         is_eager = has_news and now < eager_until
-        due = printed_at + (min(_EAGER_INTERVAL, seconds) if is_eager else seconds)
+        due = printed_at + (min(_EAGER_INTERVAL, control.seconds) if is_eager else control.seconds)
         if now >= due and has_answer(readings := collector.read()):
             terminal.write(fleet.encode(view.of(readings)) + b"\n")
             printed_at, has_news = now, False
             continue
-        has_news |= _advance(collector, max(due - now, _EAGER_INTERVAL), control)
-        if control is None:
-            continue
-        for request in control.requests():
-            collector.ask(request)
-            eager_until = time.monotonic() + _EAGER_SECONDS
-        seconds = control.seconds or seconds
+        has_news |= _advance(collector, max(due - now, _EAGER_INTERVAL), control.descriptor)
+        control.read()
+        if has_starter and control.descriptor is None:
+            raise terminal.ReaderGoneError
+        while control.requests:
+            with suppress(WireError):
+                collector.ask(fleet.decode_request(control.requests.pop(0)))
+                eager_until = time.monotonic() + _EAGER_SECONDS
 
 
-def _advance(collector: Collector, seconds: float, control: _Control | None = None) -> bool:
+def _advance(collector: Collector, seconds: float, control: int | None = None) -> bool:
     """Let a collector work for some time; return whether something has arrived before."""
-    descriptors = collector.descriptors()
-    if control is not None:
-        descriptors.append(control.descriptor)
-    until = time.monotonic() + min(seconds, _WAIT_SECONDS)
-    terminal.wait(max(min(until - time.monotonic(), collector.due_in()), 0.0), *descriptors)
+    seconds = min(seconds, _WAIT_SECONDS)
+    until = time.monotonic() + seconds
+    terminal.wait(min(seconds, collector.due_in()), *collector.descriptors(), control)
     has_arrived = time.monotonic() < until
     collector.advance()
     return has_arrived
@@ -297,39 +295,6 @@ def fits(options: argparse.Namespace) -> Fits | None:
     from gpudash.fleet.where import where
 
     return where(options.where)
-
-
-class _Control:
-    """What the starter of a collector writes: another interval, or a request; its end is ours."""
-
-    def __init__(self) -> None:
-        self.descriptor = 0
-        self.seconds = 0.0
-        self._rest = b""
-        os.set_blocking(self.descriptor, False)
-
-    def requests(self) -> Sequence[FleetRequest]:
-        """Return the requests that have arrived."""
-        from gpudash.model import fleet
-
-        with suppress(BlockingIOError):
-            chunk = os.read(self.descriptor, _REQUEST_BYTES)
-            if not chunk:
-                raise terminal.ReaderGoneError
-            self._rest += chunk
-        *lines, self._rest = self._rest.split(b"\n")
-        self._rest = self._rest[:_REQUEST_BYTES]
-        found = []
-        for line in lines:
-            if line.startswith(b"{"):
-                with suppress(WireError):
-                    found.append(fleet.decode_request(line))
-            else:
-                with suppress(ValueError):
-                    seconds = float(line)
-                    if 0 < seconds < inf:
-                        self.seconds = seconds
-        return found
 
 
 # Once

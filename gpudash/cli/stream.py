@@ -110,7 +110,7 @@ def collect(
     if brief_first:
         samples.print(brief=True)
     samples.print()
-    reader = collector.IntervalReader(interval, None if controller is None else 0)
+    reader = collector.ControlReader(interval, None if controller is None else 0)
     gc.freeze()
     gc.enable()
     # Rates are those between two samples: the second comes soon, however slow the interval.
@@ -160,7 +160,7 @@ class _Samples:
 
 
 def _wait(
-    last: float, interval: collector.IntervalReader, release: SignalToggle, longest: float
+    last: float, interval: collector.ControlReader, release: SignalToggle, longest: float
 ) -> float:
     """Wait until a sample is due, or the GPUs are to be released; return when it is due.
 

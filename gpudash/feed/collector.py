@@ -31,7 +31,7 @@ CONTROLLED: Mapping[str, str] = {_VARIABLE: "1"}
 LINE_LIMIT = 16 * 1024 * 1024
 """Bytes of one line before it is dropped: 64 GPUs and 10,000 processes stay below it."""
 
-_INTERVAL_BYTES = 1 << 12
+_CONTROL_BYTES = 1 << 20
 _CHUNK = 1 << 16
 _WIDE_PIPE = 1 << 20
 """The most that an unprivileged process may ask for by default."""
@@ -54,12 +54,18 @@ def interval_message(seconds: float) -> bytes:
     return b"%r\n" % seconds
 
 
-class IntervalReader:
-    """Seconds between two samples; lines from a descriptor, if there is one, change them."""
+class ControlReader:
+    """Seconds between two samples; lines from a descriptor, if there is one, change them.
+
+    Lines of JSON are kept as requests.
+    """
 
     def __init__(self, seconds: float, descriptor: int | None = None) -> None:
         self.seconds = seconds
         self.descriptor = descriptor
+        """None once its writer has gone."""
+        self.requests: list[bytes] = []
+        """Those that have arrived, for the caller to take out."""
         self._rest = b""
         if descriptor is not None:
             os.set_blocking(descriptor, False)
@@ -69,14 +75,17 @@ class IntervalReader:
         before = self.seconds
         if self.descriptor is not None:
             with suppress(BlockingIOError):
-                self._take(os.read(self.descriptor, _INTERVAL_BYTES))
+                self._take(os.read(self.descriptor, _CONTROL_BYTES))
         return self.seconds != before
 
     def _take(self, chunk: bytes) -> None:
         if not chunk:
             self.descriptor = None
-        *lines, self._rest = (self._rest + chunk)[-_INTERVAL_BYTES:].split(b"\n")
+        *lines, self._rest = (self._rest + chunk)[-_CONTROL_BYTES:].split(b"\n")
         for line in lines:
+            if line.startswith(b"{"):
+                self.requests.append(line)
+                continue
             with suppress(ValueError):
                 seconds = float(line)
                 if 0 < seconds < inf:

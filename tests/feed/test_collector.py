@@ -7,7 +7,7 @@ import pytest
 from gpudash.feed.collector import (
     CONTROLLED,
     CollectorProcess,
-    IntervalReader,
+    ControlReader,
     interval_message,
     is_controlled,
 )
@@ -24,7 +24,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 def test_the_last_interval_counts(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
-    reader = IntervalReader(1.0, reading)
+    reader = ControlReader(1.0, reading)
     assert not reader.read()
     os.write(writing, interval_message(0.5) + interval_message(0.1))
     assert reader.read()
@@ -34,7 +34,7 @@ def test_the_last_interval_counts(pipe: tuple[int, int]) -> None:
 
 def test_half_a_line_is_waited_for(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
-    reader = IntervalReader(1.0, reading)
+    reader = ControlReader(1.0, reading)
     line = interval_message(12.5)
     os.write(writing, line[:2])
     assert not reader.read()
@@ -46,15 +46,23 @@ def test_half_a_line_is_waited_for(pipe: tuple[int, int]) -> None:
 @pytest.mark.parametrize("text", [b"\n", b"fast\n", b"0\n", b"-1\n", b"nan\n", b"inf\n", b"\xff\n"])
 def test_what_is_no_interval_changes_nothing(pipe: tuple[int, int], text: bytes) -> None:
     reading, writing = pipe
-    reader = IntervalReader(1.0, reading)
+    reader = ControlReader(1.0, reading)
     os.write(writing, text)
     assert not reader.read()
     assert reader.seconds == 1.0
 
 
+def test_requests_are_kept_for_the_caller(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    reader = ControlReader(1.0, reading)
+    os.write(writing, b'{"at":1}\n2.5\n{"ch')
+    assert reader.read()
+    assert (reader.seconds, reader.requests) == (2.5, [b'{"at":1}'])
+
+
 def test_an_ended_writer_is_let_go() -> None:
     reading, writing = os.pipe()
-    reader = IntervalReader(1.0, reading)
+    reader = ControlReader(1.0, reading)
     os.close(writing)
     assert not reader.read()
     assert reader.descriptor is None
@@ -63,7 +71,7 @@ def test_an_ended_writer_is_let_go() -> None:
 
 
 def test_it_reads_nothing_without_a_descriptor() -> None:
-    assert not IntervalReader(1.0).read()
+    assert not ControlReader(1.0).read()
     assert is_controlled({**os.environ, **CONTROLLED})
     assert not is_controlled({})
 
