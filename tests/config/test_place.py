@@ -9,25 +9,22 @@ import pytest
 from gpudash.config.file import path
 
 
-@pytest.fixture(autouse=True)
-def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GPUDASH_CONFIG", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def test_the_file_is_where_the_platform_keeps_settings() -> None:
+def test_the_file_is_where_the_platform_keeps_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     folder = platformdirs.user_config_dir("gpudash", appauthor=False)
-    assert path() == os.path.join(folder, "config.toml")
+    assert path({}) == os.path.join(folder, "config.toml")
 
 
-def test_xdg_config_home_moves_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert path() == str(tmp_path / "gpudash" / "config.toml")
+def test_xdg_config_home_moves_it(tmp_path: Path) -> None:
+    assert path({"XDG_CONFIG_HOME": str(tmp_path)}) == str(tmp_path / "gpudash" / "config.toml")
 
 
-def test_gpudash_config_names_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", "/elsewhere")
-    monkeypatch.setenv("GPUDASH_CONFIG", str(tmp_path / "my.toml"))
-    assert path() == str(tmp_path / "my.toml")
-    monkeypatch.setenv("GPUDASH_CONFIG", "~/my.toml")
-    assert path() == os.path.expanduser("~/my.toml")
+@pytest.mark.parametrize("folder", ["", "relative"])
+def test_xdg_config_home_must_be_absolute(folder: str) -> None:
+    assert path({"XDG_CONFIG_HOME": folder}) == path({})
+
+
+def test_gpudash_config_names_the_file(tmp_path: Path) -> None:
+    environ = {"GPUDASH_CONFIG": str(tmp_path / "my.toml"), "XDG_CONFIG_HOME": "/elsewhere"}
+    assert path(environ) == str(tmp_path / "my.toml")
+    assert path({"GPUDASH_CONFIG": "~/my.toml"}) == os.path.expanduser("~/my.toml")
