@@ -131,13 +131,19 @@ def _sources(options: argparse.Namespace, known: FleetSettings) -> Iterator[Sour
 
 
 def _ssh(options: argparse.Namespace, known: FleetSettings) -> Source:
-    from gpudash.fleet.names import expand
     from gpudash.fleet.ssh_source import SshSource
 
-    files = () if options.hosts_file is None else (options.hosts_file,)
-    hosts = expand(options.host or (), files=files, groups=known.groups)
+    hosts = hosts_of(options, known)
     seconds = options.interval or _SSH_INTERVAL
     return SshSource(hosts, interval=seconds, config=options.ssh_config, gpudash=known.remote)
+
+
+def hosts_of(options: argparse.Namespace, known: FleetSettings) -> dict[str, str | None]:
+    """Return the hosts that are named, each with its group; raises UsageError."""
+    from gpudash.fleet.names import expand
+
+    files = () if options.hosts_file is None else (options.hosts_file,)
+    return expand(options.host or (), files=files, groups=known.groups)
 
 
 def _demo(name: str) -> Source:

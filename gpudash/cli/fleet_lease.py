@@ -17,17 +17,14 @@ from typing import NamedTuple
 
 from gpudash.actions.lease.choose import choose
 from gpudash.actions.lease.request import GpuRequest, filter_candidates
-from gpudash.cli.fleet import settings
+from gpudash.cli.fleet import hosts_of, settings
 from gpudash.feed.supervisor import Limits, Supervisor
-from gpudash.fleet.names import expand
-from gpudash.fleet.ssh import decode_line, gpudash_command, stream_command
+from gpudash.fleet import ssh
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus
 from gpudash.model.snapshot import Snapshot
 from gpudash.system import terminal
 
-_HANDSHAKES = 8
-"""Connections being made at once: a server refuses the eleventh, and jump hosts see all."""
 _ANSWER_SECONDS = 15.0
 _COUNT, _MIN_INTERVAL = 9, 0.1
 _NOTHING: Mapping[str, str] = {}
@@ -87,7 +84,7 @@ def run_there(
     is_terminal = os.isatty(0) and os.isatty(1)
     path = settings(options).remote
     for offer in offers(options, request):
-        argv = gpudash_command(
+        argv = ssh.gpudash_command(
             offer.host,
             *("run", *words, "--", "sh", "-c", _ONCE, "sh", *command),
             config=options.ssh_config,
@@ -133,21 +130,20 @@ class _Asked:
 def _ask(options: argparse.Namespace) -> Iterator[_Asked]:
     """Yield every host with its samples, or why there are none, in the order named."""
     known = settings(options)
-    files = () if options.hosts_file is None else (options.hosts_file,)
-    hosts = expand(options.host or (), files=files, groups=known.groups)
+    hosts = hosts_of(options, known)
     interval = options.window / (_COUNT - 1)
     is_short = interval < _MIN_INTERVAL
     interval, keep = (_MIN_INTERVAL, 1) if is_short else (interval, _COUNT)
     asked = []
     for host in hosts:
-        argv = stream_command(host, config=options.ssh_config, gpudash=known.remote)
+        argv = ssh.stream_command(host, config=options.ssh_config, gpudash=known.remote)
         limits = Limits(retry=_ANSWER_SECONDS)
-        asked.append(_Asked(host, Supervisor(argv, interval, decode_line, limits=limits), keep))
+        asked.append(_Asked(host, Supervisor(argv, interval, ssh.decode_line, limits=limits), keep))
     try:
         while waiting := [each for each in asked if not each.is_over]:
             connecting = [e for e in waiting if e.started_at is not None and not e.samples]
             new = [each for each in waiting if each.started_at is None]
-            for each in new[: _HANDSHAKES - len(connecting)]:
+            for each in new[: ssh.HANDSHAKES - len(connecting)]:
                 each.start()
             _wait(each for each in waiting if each.started_at is not None)
             for each in waiting:

@@ -68,8 +68,8 @@ class Event(NamedTuple):
     user: str = ""
 
 
-class _Work(NamedTuple):
-    """What a GPU has to do."""
+class _Task(NamedTuple):
+    """What a GPU does: `kind` is that of its load, of which `level` is the share."""
 
     job: FleetJob | None
     kind: str
@@ -77,7 +77,7 @@ class _Work(NamedTuple):
     since: float
 
 
-_NONE = _Work(None, "free", 0.0, 0.0)
+_NONE = _Task(None, "free", 0.0, 0.0)
 
 
 class DemoSource:
@@ -103,7 +103,7 @@ class DemoSource:
         for event in self.events:
             for host in _block(event.hosts[0]) if event.kind == "straggler" else event.hosts:
                 self._by_host.setdefault(host, []).append(event)
-        self._work = lru_cache(4 * hosts + 64)(self._work_of)
+        self._planned = lru_cache(4 * hosts + 64)(self._plan)
         self._job = lru_cache(4 * hosts + 64)(self._job_of)
         digits = max(2, len(str(hosts)))
         self._names = [SafeText(f"gpu{host + 1:0{digits}d}") for host in range(hosts)]
@@ -134,8 +134,8 @@ class DemoSource:
         at = self._request.at
         now = self._clock() if at is None else at.timestamp()
         hosts = tuple([self._host(host, now) for host in range(self._count)])
-        jobs = {work.job.id: work for h in range(self._count) for work in self._works(h, now)
-                if work.job is not None}  # fmt: skip
+        jobs = {task.job.id: task for h in range(self._count) for task in self._tasks(h, now)
+                if task.job is not None}  # fmt: skip
         report = FleetSource(
             kind="demo",
             name=SafeText(f"simulated, {self._count} x {self._gpus}"),
@@ -146,12 +146,12 @@ class DemoSource:
         return Reading(
             report=report,
             hosts=hosts,
-            jobs=tuple([_running(work, now) for work in jobs.values()]),
+            jobs=tuple([_running(task, now) for task in jobs.values()]),
             at=at,
             charts=tuple(self._chart(request, now) for request in self._request.charts),
         )
 
-    # Who works on what
+    # Who tasks on what
 
     def _uuid(self, text: str) -> SafeText:
         digest = blake2b(f"{self._seed}/{text}".encode(), digest_size=16).hexdigest()
@@ -173,16 +173,16 @@ class DemoSource:
             limit_seconds=48 * _HOUR,
         )
 
-    def _works(self, host: int, now: float) -> Sequence[_Work]:
+    def _tasks(self, host: int, now: float) -> Sequence[_Task]:
         block = host // _BLOCK
         phase = (block * 7919 % 97) / 97 * _SLOT
         slot = int((now + phase) // _SLOT)
         live = sum(self._start + event.at <= now for event in self._by_host.get(host, ()))
-        return self._work(host, slot, slot * _SLOT - phase, live)
+        return self._planned(host, slot, slot * _SLOT - phase, live)
 
-    def _work_of(self, host: int, slot: int, since: float, _live: int) -> Sequence[_Work]:
+    def _plan(self, host: int, slot: int, since: float, _live: int) -> Sequence[_Task]:
         """Return what each GPU of a host does in a slot; `_live` changes when an event begins."""
-        work = self._planned(host, slot, since)
+        tasks = self._usual(host, slot, since)
         for event in self._by_host.get(host, ())[:_live]:
             at = self._start + event.at
             if event.kind in ("held", "unused", "kept-alive"):
@@ -190,49 +190,49 @@ class DemoSource:
                 one = range(host, host + 1)
                 job = self._job(key, event.kind, one, len(event.gpus), event.user)
                 for gpu in event.gpus:
-                    work[gpu] = _Work(job, event.kind, 1.0, at)
+                    tasks[gpu] = _Task(job, event.kind, 1.0, at)
             elif event.kind == "straggler":
                 hosts = _block(event.hosts[0])
                 job = self._job("straggler", "train", hosts, len(hosts) * self._gpus, "")
-                work = [_Work(job, "train", 0.97, at)] * self._gpus
+                tasks = [_Task(job, "train", 0.97, at)] * self._gpus
             elif event.kind == "hot":
                 # Of one GPU each: no other waits for it.
                 one = range(host, host + 1)
                 jobs = [self._job(f"hot/{host}/{g}", "train", one, 1, "") for g in event.gpus]
                 for gpu, job in zip(event.gpus, jobs, strict=True):
-                    work[gpu] = _Work(job, "train", 0.97, at)
+                    tasks[gpu] = _Task(job, "train", 0.97, at)
             elif event.kind == "fragmented":
-                work[: self._gpus // 2] = [_NONE._replace(since=at)] * (self._gpus // 2)
+                tasks[: self._gpus // 2] = [_NONE._replace(since=at)] * (self._gpus // 2)
             elif event.kind == "draining":
-                work = [_NONE._replace(since=at)] * self._gpus
-        return work
+                tasks = [_NONE._replace(since=at)] * self._gpus
+        return tasks
 
-    def _planned(self, host: int, slot: int, since: float) -> list[_Work]:
+    def _usual(self, host: int, slot: int, since: float) -> list[_Task]:
         block, first = host // _BLOCK, host // _BLOCK * _BLOCK
         dice = Random(f"{self._seed}/{block}/{slot}")
         mode, level = dice.random(), 0.86 + dice.random() / 10
         if mode < 0.4 and first + _BLOCK <= self._count:
             hosts = range(first, first + _BLOCK)
             job = self._job(f"b{block}/{slot}", "train", hosts, _BLOCK * self._gpus, "")
-            return [_Work(job, "train", level, since)] * self._gpus
+            return [_Task(job, "train", level, since)] * self._gpus
         own = Random(f"{self._seed}/{host}/{slot}/h")
         if mode < 0.75 or self._is_calm:
             if own.random() < 0.04:
                 return [_NONE._replace(since=since)] * self._gpus
             kind = "infer" if own.random() < 0.33 else "train"
             job = self._job(f"h{host}/{slot}", kind, range(host, host + 1), self._gpus, "")
-            return [_Work(job, kind, 0.6 + own.random() / 3, since)] * self._gpus
-        work: list[_Work] = []
-        while len(work) < self._gpus:
-            width = min(own.choice((1, 2)), self._gpus - len(work))
+            return [_Task(job, kind, 0.6 + own.random() / 3, since)] * self._gpus
+        tasks: list[_Task] = []
+        while len(tasks) < self._gpus:
+            width = min(own.choice((1, 2)), self._gpus - len(tasks))
             if own.random() < 0.15:
-                work += [_NONE._replace(since=since)] * width
+                tasks += [_NONE._replace(since=since)] * width
                 continue
             kind = own.choice(("train", "infer", "dev"))
-            key = f"g{host}/{slot}/{len(work)}"
+            key = f"g{host}/{slot}/{len(tasks)}"
             job = self._job(key, kind, range(host, host + 1), width, "")
-            work += [_Work(job, kind, 0.5 + own.random() / 2, since)] * width
-        return work
+            tasks += [_Task(job, kind, 0.5 + own.random() / 2, since)] * width
+        return tasks
 
     # Numbers
 
@@ -259,13 +259,13 @@ class DemoSource:
         )
 
     def _devices(self, host: int, now: float, events: Sequence[Event]) -> list[FleetDevice]:
-        works = self._works(host, now)
+        tasks = self._tasks(host, now)
         if not events and host % 50 != 17:
-            return [self._device(host, g, now, works[g], ()) for g in range(self._gpus)]
+            return [self._device(host, g, now, tasks[g], ()) for g in range(self._gpus)]
         devices = []
-        for gpu, work in enumerate(works):
+        for gpu, task in enumerate(tasks):
             flags = [e.kind for e in events if gpu in e.gpus and host in e.hosts]
-            device = self._device(host, gpu, now, work, flags)
+            device = self._device(host, gpu, now, task, flags)
             devices += self._divided(device) if not events and not gpu else [device]
         return devices
 
@@ -290,17 +290,17 @@ class DemoSource:
         return [replace(gpu, gpu_utilization_percent=None, idle_seconds=None), *halves]
 
     def _device(
-        self, host: int, gpu: int, now: float, work: _Work, flags: Sequence[str]
+        self, host: int, gpu: int, now: float, task: _Task, flags: Sequence[str]
     ) -> FleetDevice:
         model = _MODELS[(0, 0, 0, 1, 0, 2)[host // _RACK % 6]]
         uuid = self._uuids[host * self._gpus + gpu]
         if "lost" in flags:
             return FleetDevice(index=gpu, uuid=uuid, name=model.name, state="lost")
-        kind = work.kind
+        kind = task.kind
         tick = int(now // _TICK)
         noise = self._noise[(host * 131 + gpu * 17 + tick * 29) & 4095]
         wave = self._wave[(tick * 5 + host * 37 + gpu * 11) & 1023]
-        used, share, tensor, dram = _load(work, 4 * wave + 4 * noise)
+        used, share, tensor, dram = _load(task, 4 * wave + 4 * noise)
         clock, limit, degrees = model.clock_mhz if kind != "free" else 345, model.limit_mw, 0
         power = model.idle_mw + (limit - model.idle_mw) * (0.2 + 1.1 * tensor) * used / 100
         if kind == "kept-alive":
@@ -310,7 +310,7 @@ class DemoSource:
         if "hot" in flags:
             clock, degrees, power = clock * 62 // 100, 34, power * 0.8
         power = min(power + 900 * noise, limit)
-        job = work.job
+        job = task.job
         return FleetDevice(
             index=gpu,
             uuid=uuid,
@@ -328,7 +328,7 @@ class DemoSource:
             xid=74 if "xid" in flags else None,
             users=() if job is None or job.user is None else (job.user,),
             job=None if job is None else job.id,
-            idle_seconds=None if used else max(0.0, now - work.since),
+            idle_seconds=None if used else max(0.0, now - task.since),
         )
 
     # The past
@@ -386,20 +386,20 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _running(work: _Work, now: float) -> FleetJob:
-    assert work.job is not None
-    return replace(work.job, elapsed_seconds=max(0.0, now - work.since))
+def _running(task: _Task, now: float) -> FleetJob:
+    assert task.job is not None
+    return replace(task.job, elapsed_seconds=max(0.0, now - task.since))
 
 
-def _load(work: _Work, spread: float) -> tuple[float, float, float, float]:
+def _load(task: _Task, spread: float) -> tuple[float, float, float, float]:
     """Return utilization in percent, and shares of memory, tensor cores and DRAM in use."""
-    percent, share, tensor, dram = _LOADS[work.kind]
+    percent, share, tensor, dram = _LOADS[task.kind]
     if not percent:
         return 0.0, share, tensor, dram
-    if work.kind == "kept-alive":
+    if task.kind == "kept-alive":
         spread = 0
-    used = max(6.0, min(100.0, round(percent * work.level + spread)))
-    return used, share, tensor * work.level, dram * work.level
+    used = max(6.0, min(100.0, round(percent * task.level + spread)))
+    return used, share, tensor * task.level, dram * task.level
 
 
 _MESSAGES = {

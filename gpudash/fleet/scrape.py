@@ -13,7 +13,13 @@ from urllib.parse import urlsplit
 from msgspec import Raw, json
 from msgspec.structs import replace
 
-from gpudash.fleet.prometheus.client import Client, Endpoint, PrometheusError, public_url
+from gpudash.fleet.prometheus.client import (
+    MESSAGE_LENGTH,
+    Client,
+    Endpoint,
+    PrometheusError,
+    public_url,
+)
 from gpudash.fleet.prometheus.dialects import (
     ENGINE,
     FIELDS,
@@ -131,7 +137,7 @@ class ScrapeSource:
         return Reading(
             report=FleetSource(
                 kind="scrape",
-                name=clean(self._name, 300),
+                name=clean(self._name, MESSAGE_LENGTH),
                 state="failed" if message else "ok" if answered else "starting",
                 message=None if message is None else clean(message),
                 age_seconds=None if age is None else max(0.0, age),

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Literal, NamedTuple
 
@@ -21,7 +21,7 @@ from gpudash.fleet.names import expand
 from gpudash.fleet.source import Reading
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetRequest, FleetSource
-from gpudash.model.text import SafeText, clean
+from gpudash.model.text import NAME_BYTES, SafeText, clean
 
 _FIELDS = "%A|%i|%u|%a|%P|%T|%M|%l|%N|%j"
 """Job, job as shown, user, account, partition, state, time, its limit, nodes; the name is last."""
@@ -38,7 +38,6 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 _INTERVAL, _DEADLINE, _EXIT_SECONDS = 60.0, 20.0, 1.0
 _MAX_BYTES = 64 << 20
 _MAX_NODE_LINE = 1 << 14
-_NAME = 255
 _MAX_INDEX = 1 << 10
 
 _NODES = re.compile(r"[A-Za-z0-9_.,\[\]-]{1,65536}")
@@ -125,8 +124,8 @@ def _job(line: bytes) -> tuple[str, FleetJob | None, frozenset[str]]:
         part.strip() for part in parts
     )
     job = FleetJob(
-        id=clean(shown, _NAME),
-        name=clean(name, _NAME),
+        id=clean(shown, NAME_BYTES),
+        name=clean(name, NAME_BYTES),
         user=_known(user),
         account=_known(account),
         partition=_known(partition),
@@ -159,12 +158,16 @@ def _node(line: bytes) -> FleetHost | None:
     states = re.split(r"[+*~#!%$@^-]", _field(text, "State") or "")
     closed = [word for word in states if word.startswith(_CLOSED)]
     reason = _REASON.search(text)
-    why = clean(reason[1].strip() if reason is not None else closed[0], _NAME) if closed else None
+    why = (
+        clean(reason[1].strip() if reason is not None else closed[0], NAME_BYTES)
+        if closed
+        else None
+    )
     is_divided = any(_MIG.search(kind) for kind, _ in counts)
     partitions = _field(text, "Partitions")
     return FleetHost(
-        name=clean(name[1], _NAME),
-        group=None if partitions is None else clean(partitions.partition(",")[0], _NAME),
+        name=clean(name[1], NAME_BYTES),
+        group=None if partitions is None else clean(partitions.partition(",")[0], NAME_BYTES),
         expected_devices=None if is_divided else sum(int(count) for _, count in counts),
         drain_reason=why,
     )
@@ -176,7 +179,7 @@ def _field(text: str, name: str) -> str | None:
 
 
 def _known(text: str) -> SafeText | None:
-    return None if text in ("", "(null)", "N/A", "n/a") else clean(text, _NAME)
+    return None if text in ("", "(null)", "N/A", "n/a") else clean(text, NAME_BYTES)
 
 
 def _indices(gres: str) -> list[int]:
@@ -221,10 +224,9 @@ class SlurmSource:
         commands: Mapping[str, Sequence[str]] = COMMANDS,
         *,
         deadline: float = _DEADLINE,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._commands, self._deadline, self._clock = commands, deadline, clock
-        self._due = clock()
+        self._commands, self._deadline = commands, deadline
+        self._due = time.monotonic()
         self._process: CollectorProcess | None = None
         self._started_at = 0.0
         self._ended_at: float | None = None
@@ -239,15 +241,19 @@ class SlurmSource:
 
     def descriptors(self) -> Iterable[int]:
         """Return what can be read when there is something to do."""
-        return () if self._process is None or self._ended_at else (self._process.descriptor,)
+        return (
+            ()
+            if self._process is None or self._ended_at is not None
+            else (self._process.descriptor,)
+        )
 
     def due_in(self) -> float:
         """Return after how many seconds `advance` has something to do."""
         if self._process is None:
-            return max(0.0, self._due - self._clock())
+            return max(0.0, self._due - time.monotonic())
         if self._ended_at is not None:
             return 0.02
-        return max(0.0, self._started_at + self._deadline - self._clock())
+        return max(0.0, self._started_at + self._deadline - time.monotonic())
 
     def ask(self, request: FleetRequest) -> None:
         """Note whether the present is shown: nothing is known of the past."""
@@ -257,13 +263,13 @@ class SlurmSource:
         """Read what has arrived, start what is due."""
         if self._process is not None:
             self._watch(self._process)
-        elif self._clock() >= self._due:
+        elif time.monotonic() >= self._due:
             self._left, self._lines, self._size = list(self._commands), {}, 0
             self._start()
 
     def read(self) -> Reading:
         """Return what is known now; never waits."""
-        age = None if self._read_at is None else self._clock() - self._read_at
+        age = None if self._read_at is None else time.monotonic() - self._read_at
         report = FleetSource(
             kind="slurm",
             name=SafeText("scontrol"),
@@ -297,14 +303,14 @@ class SlurmSource:
     def _start(self) -> None:
         """Start the next command; a shell's locale changes nothing in what it prints."""
         name = self._left[0]
-        self._started_at, self._ended_at = self._clock(), None
+        self._started_at, self._ended_at = time.monotonic(), None
         try:
             self._process = spawn(self._commands[name], {"LC_ALL": "C"})
         except OSError as error:
             self._fail(f"{self._commands[name][0]} cannot be started: {error.strerror}")
 
     def _watch(self, process: CollectorProcess) -> None:
-        now = self._clock()
+        now = time.monotonic()
         if self._ended_at is None:
             lines, has_ended = process.read()
             self._lines.setdefault(self._left[0], []).extend(lines)
@@ -335,8 +341,8 @@ class SlurmSource:
         lines = [self._lines.get(name, []) for name in ("queue", "jobs", "nodes")]
         self._hosts, self._jobs = parse(*lines)
         self._lines = {}
-        self._read_at, self._message = self._clock(), None
-        self._due = self._clock() + _INTERVAL
+        self._read_at, self._message = time.monotonic(), None
+        self._due = time.monotonic() + _INTERVAL
 
     def _fail(self, message: str) -> None:
         process, self._process = self._process, None
@@ -344,4 +350,4 @@ class SlurmSource:
             process.abandon()
         self._message = clean(message)
         self._lines = {}
-        self._due = self._clock() + _INTERVAL
+        self._due = time.monotonic() + _INTERVAL

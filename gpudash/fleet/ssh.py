@@ -21,6 +21,8 @@ from gpudash.model.fleet import HostState
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 
+HANDSHAKES = 8
+"""Connections being made at once: a server refuses the eleventh, and jump hosts see all."""
 HELLO = b"gpudash-link"
 """The first line of ours from the far end: what is before it is a banner."""
 

@@ -41,8 +41,7 @@ class Pacing(Struct, frozen=True, kw_only=True):
     """Connections at once where there are more."""
     sweep_seconds: float = 30.0
     """Between two connections to a host that is swept."""
-    handshakes: int = 8
-    """Connections being made at once."""
+    handshakes: int = ssh.HANDSHAKES
     per_jump: int = 4
     """Of these through the same jump host."""
     handshake_seconds: float = 1.0

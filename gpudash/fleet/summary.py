@@ -162,9 +162,6 @@ def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
         counts[each.status] = counts.get(each.status, 0) + 1
     percents = _known([each.gpu_utilization_percent for each in gpus])
     problems = PROBLEMS.intersection(counts)
-    whole = len(gpus)
-    if devices is not host.devices:
-        whole = sum(each.parent_uuid is None for each in host.devices)
     return HostRow(
         host,
         devices,
@@ -178,9 +175,15 @@ def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
         max(_known([each.temperature_celsius for each in gpus]), default=None),
         tuple(dict.fromkeys([each.job for each in devices if each.job is not None])),
         tuple(dict.fromkeys([user for each in devices for user in each.users])),
-        max(0, (host.expected_devices or 0) - whole),
+        missing_gpus(host),
         STATE_OF_WORD[min(problems, key=RANK_OF_WORD.__getitem__)] if problems else None,
     )
+
+
+def missing_gpus(host: FleetHost) -> int:
+    """Return how many GPUs a host should have and has not."""
+    there = sum([each.parent_uuid is None for each in host.devices])
+    return max(0, (host.expected_devices or 0) - there)
 
 
 def _known(values: list[Number | None]) -> list[Number]:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from gpudash.fleet.summary import brief, host_rows, is_whole_and_free, totals
 from gpudash.model.fleet import HOST_STATES, HostState
 from gpudash.model.state import BUSY, FREE, HELD, LOST, UNKNOWN
-from tests.tui.fleet.many import device, fleet, host
+from tests.fleet.many import device, fleet, host
 
 
 def test_gpus_are_counted_by_what_they_do() -> None:

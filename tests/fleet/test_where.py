@@ -10,7 +10,7 @@ from gpudash.fleet.summary import host_rows
 from gpudash.fleet.where import TERMS, Candidate, where
 from gpudash.model.errors import FilterError
 from gpudash.model.text import SafeText
-from tests.tui.fleet.many import device, fleet, host
+from tests.fleet.many import device, fleet, host
 
 HOSTS = (
     host(1, "busy", "held idle", "free"),

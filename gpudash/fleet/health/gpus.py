@@ -15,8 +15,8 @@ from gpudash.fleet.health.survey import (
     finding,
     where,
 )
-from gpudash.fleet.summary import STATE_OF_WORD, GpuRow
-from gpudash.model.fleet import FleetFinding, FleetHost
+from gpudash.fleet.summary import STATE_OF_WORD, GpuRow, missing_gpus
+from gpudash.model.fleet import FleetFinding
 from gpudash.model.state import BUSY, HOT, LOST
 
 _BURST_HOSTS = 3
@@ -43,7 +43,7 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
             f"{drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
             rows,
         )
-    missing = [(host, n) for host in survey.hosts if (n := _missing(host)) > 0]
+    missing = [(host, n) for host in survey.hosts if (n := missing_gpus(host))]
     if missing:
         hosts = [host for host, _ in missing]
         first, n = missing[0]
@@ -60,11 +60,6 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
             hosts=hosts,
             evidence=[number("missing_count", n, host.name) for host, n in missing[:16]],
         )
-
-
-def _missing(host: FleetHost) -> int:
-    there = sum(device.parent_uuid is None for device in host.devices)
-    return (host.expected_devices or 0) - there
 
 
 def xids(survey: Survey) -> Iterator[FleetFinding]:

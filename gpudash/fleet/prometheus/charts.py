@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from math import inf, isfinite
 
-from gpudash.fleet.prometheus.client import PrometheusError
+from gpudash.fleet.prometheus.client import MESSAGE_LENGTH, PrometheusError
 from gpudash.fleet.prometheus.inventory import Host
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import HostMatcher
@@ -19,7 +19,6 @@ _MIN_STEP = 15.0
 _MIN_PERIOD, _MAX_PERIOD = 30.0, 600.0
 _RETRY_SECONDS = 30.0
 _MAX_LINES = 1 << 10
-_MESSAGE_LENGTH = 300
 
 
 class _Chart:
@@ -103,7 +102,7 @@ class Charts:
             end=datetime.fromtimestamp(chart.end, timezone.utc),
             step_seconds=chart.step,
             lines=lines,
-            message=None if message is None else clean(message, _MESSAGE_LENGTH),
+            message=None if message is None else clean(message, MESSAGE_LENGTH),
         )
 
 

@@ -25,6 +25,8 @@ from msgspec import Struct
 from gpudash.model.errors import GpudashError, UsageError
 from gpudash.model.text import SafeText, clean
 
+MESSAGE_LENGTH = 300
+"""Of what is wrong, in one line."""
 MAX_BYTES = 64 << 20
 """Of one answer, unpacked: 8,000 GPUs with all their labels take 3 MB."""
 
@@ -35,7 +37,6 @@ _TOKEN_SECONDS = 45 * 60
 """How long what a command prints is used: tokens of clouds live for an hour."""
 _COMMAND_SECONDS = 30.0
 _IDLE_SECONDS = 90.0
-_MESSAGE_LENGTH = 300
 _TOKEN_VARIABLE = "GPUDASH_PROM_TOKEN"
 _MASK = "***"
 
@@ -110,7 +111,7 @@ class Client:
             return self._request(path, parameters, deadline)
         except PrometheusError as error:
             self.close()
-            message = clean(self._masked(str(error)), _MESSAGE_LENGTH)
+            message = clean(self._masked(str(error)), MESSAGE_LENGTH)
             raise PrometheusError(message, status=error.status, is_busy=error.is_busy) from None
 
     def close(self) -> None:

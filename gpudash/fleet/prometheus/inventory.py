@@ -21,9 +21,8 @@ from gpudash.fleet.prometheus.dialects import (
     named_by,
 )
 from gpudash.fleet.prometheus.queries import Layout
-from gpudash.model.text import SafeText, clean
+from gpudash.model.text import NAME_BYTES, SafeText, clean
 
-NAME_LENGTH = 256
 _MAX_CACHED = 1 << 18
 _LARGEST = 1e18
 _MAX_DIGITS = 5
@@ -90,7 +89,7 @@ class Device:
         """Its own UUID; of a MIG instance after that of its GPU, as CUDA can name it."""
         if not self.instance or self.uuid is None:
             return self.uuid
-        return clean(f"MIG-{self.uuid}/{self.instance}", NAME_LENGTH)
+        return clean(f"MIG-{self.uuid}/{self.instance}", NAME_BYTES)
 
 
 class Host:
@@ -98,8 +97,8 @@ class Host:
 
     def __init__(self, cluster: str | None, label: tuple[str, str], name: str) -> None:
         self.key = (cluster, name)
-        self.name = clean(name, NAME_LENGTH)
-        self.cluster = None if cluster is None else clean(cluster, NAME_LENGTH)
+        self.name = clean(name, NAME_BYTES)
+        self.cluster = None if cluster is None else clean(cluster, NAME_BYTES)
         self.label = label
         """The label, and its value, that its series have."""
         self.group: SafeText | None = None
@@ -164,11 +163,9 @@ class Inventory:
             if device.people != persons:
                 device.people = frozenset(persons)
                 device.job = (
-                    clean(min(each.job for each in persons), NAME_LENGTH) if persons else None
+                    clean(min(each.job for each in persons), NAME_BYTES) if persons else None
                 )
-                device.users = tuple(
-                    sorted({clean(p.user, NAME_LENGTH) for p in persons if p.user})
-                )
+                device.users = tuple(sorted({clean(p.user, NAME_BYTES) for p in persons if p.user}))
 
     def learn_past(self, rows: list[Row], at: float) -> None:
         """Take devices that there were at an instant, so that they are missed if they are gone."""
@@ -277,13 +274,13 @@ class Inventory:
         uuid, model = labels.get(dialect.uuid_label), labels.get(dialect.model_label)
         if uuid and not uuid.startswith(dialect.uuid_prefix):
             uuid = dialect.uuid_prefix + uuid
-        device.uuid = clean(uuid, NAME_LENGTH) if uuid else device.uuid
-        device.name = clean(model, NAME_LENGTH) if model else device.name
+        device.uuid = clean(uuid, NAME_BYTES) if uuid else device.uuid
+        device.name = clean(model, NAME_BYTES) if model else device.name
         device.profile = labels.get("GPU_I_PROFILE", "")
         group = labels.get(choice.group) if choice.group else None
         driver = next((labels[each] for each in dialect.driver_labels if labels.get(each)), None)
-        host.group = clean(group, NAME_LENGTH) if group else host.group
-        host.driver = clean(driver, NAME_LENGTH) if driver else host.driver
+        host.group = clean(group, NAME_BYTES) if group else host.group
+        host.driver = clean(driver, NAME_BYTES) if driver else host.driver
         return device
 
     def _index(self, labels: Labels, dialect: Dialect, host: Host) -> int | None:

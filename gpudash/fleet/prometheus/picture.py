@@ -25,7 +25,6 @@ from gpudash.fleet.prometheus.dialects import (
     host_name,
 )
 from gpudash.fleet.prometheus.inventory import (
-    NAME_LENGTH,
     Device,
     Host,
     Inventory,
@@ -35,7 +34,7 @@ from gpudash.fleet.prometheus.inventory import (
 from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
 from gpudash.model.device import DeviceState
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, HostState
-from gpudash.model.text import clean
+from gpudash.model.text import NAME_BYTES, clean
 
 MEMORY_SECONDS = 3600.0
 """How long what has vanished is still expected."""
@@ -165,7 +164,7 @@ class Picture:
         for device in self.inventory.devices():
             if not device.people:
                 names_of = sorted(users.get(device, ()))
-                device.users = tuple(clean(name, NAME_LENGTH) for name in names_of)
+                device.users = tuple(clean(name, NAME_BYTES) for name in names_of)
 
     def take_ages(self, rows: Iterable[Row], at: float) -> None:
         """Take the time of each host's newest sample."""
@@ -206,8 +205,8 @@ class Picture:
         known = [self._host(host, now) for host in self.inventory.hosts.values()]
         known += [
             FleetHost(
-                name=clean(name, NAME_LENGTH),
-                cluster=None if cluster is None else clean(cluster, NAME_LENGTH),
+                name=clean(name, NAME_BYTES),
+                cluster=None if cluster is None else clean(cluster, NAME_BYTES),
                 state="down",
                 message=clean(message),
             )
@@ -225,10 +224,10 @@ class Picture:
                     found.setdefault((person.job, person.user, person.kind), []).append(device)
         jobs = [
             FleetJob(
-                id=clean(job, NAME_LENGTH),
+                id=clean(job, NAME_BYTES),
                 kind="slurm" if kind == "slurm" else "kubernetes",
-                name=clean(job.rpartition("/")[2], NAME_LENGTH) if kind != "slurm" else None,
-                user=None if user is None else clean(user, NAME_LENGTH),
+                name=clean(job.rpartition("/")[2], NAME_BYTES) if kind != "slurm" else None,
+                user=None if user is None else clean(user, NAME_BYTES),
                 hosts=tuple(sorted({each.host.name for each in devices})),
                 devices=len(devices),
             )

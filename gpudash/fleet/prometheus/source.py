@@ -16,7 +16,13 @@ from math import inf
 from typing import Any, NamedTuple
 
 from gpudash.fleet.prometheus.charts import Charts
-from gpudash.fleet.prometheus.client import Client, Endpoint, PrometheusError, public_url
+from gpudash.fleet.prometheus.client import (
+    MESSAGE_LENGTH,
+    Client,
+    Endpoint,
+    PrometheusError,
+    public_url,
+)
 from gpudash.fleet.prometheus.dialects import MEMORY, MEMORY_TOTAL, POWER, TEMPERATURE, known_series
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
@@ -51,7 +57,6 @@ _MEASURED = 4
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 _REBUILD_SECONDS = 10.0
 _MAX_WARNINGS = 20
-_WARNING_LENGTH = 300
 
 
 class Query(NamedTuple):
@@ -279,7 +284,7 @@ class PrometheusSource:
             kind="prometheus",
             name=public_url(self._endpoint.url),
             state=state,  # type: ignore[arg-type]
-            message=None if message is None else clean(message, _WARNING_LENGTH),
+            message=None if message is None else clean(message, MESSAGE_LENGTH),
             age_seconds=age,
             answering_hosts=sum(host.state == "ok" for host in hosts),
             expected_hosts=len(hosts) if view.tasks["past"].is_done else None,
@@ -293,7 +298,7 @@ class PrometheusSource:
                 texts.append(f"{task.name}: {task.error}")
         if view.picture.wrong_values:
             texts.append(f"{view.picture.wrong_values} values are no possible numbers")
-        unique = dict.fromkeys(clean(text, _WARNING_LENGTH) for text in texts)
+        unique = dict.fromkeys(clean(text, MESSAGE_LENGTH) for text in texts)
         return tuple(unique)[:_MAX_WARNINGS]
 
     def _startable(self) -> list[_Task]:

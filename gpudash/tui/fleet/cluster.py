@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
+from gpudash.fleet.summary import HostRow
 from gpudash.model.text import width
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
@@ -43,7 +44,7 @@ class ClusterPage:
             findings, room = [], height - len(top) - 2
         self._arrange(model, cells - 2, max(0, room))
         selected = model.selected_host
-        index = next((n for n, row in enumerate(model.rows) if row is selected), -1)
+        index = _index_of(selected, model)
         drawn = self._map(model, index, theme)
         left = room - len(drawn)
         above = min(1, left // 2)
@@ -81,9 +82,7 @@ class ClusterPage:
         return index if 0 <= index < self._shown_findings else None
 
     def _go(self, model: FleetModel, across: int, down: int) -> None:
-        selected = model.selected_host
-        index = next((n for n, row in enumerate(model.rows) if row is selected), -1)
-        cell = self._arrangement.beside(index, across, down)
+        cell = self._arrangement.beside(_index_of(model.selected_host, model), across, down)
         if cell is not None:
             self._put(model, cell)
 
@@ -140,6 +139,11 @@ class ClusterPage:
         ]
         legend = self._painter.legend(cells - cells_of(left) - 3)
         return spread(left, [*legend, Segment(" ", theme.base)], cells, theme.base)
+
+
+def _index_of(wanted: HostRow | None, model: FleetModel) -> int:
+    """Return where a host is in the order of the map, -1 for none."""
+    return next((n for n, row in enumerate(model.rows) if row is wanted), -1)
 
 
 def _has(piece: Piece, index: int) -> bool:

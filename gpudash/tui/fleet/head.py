@@ -26,7 +26,7 @@ def _plural(count: int, noun: str) -> str:
     return noun if count == 1 else f"{noun}s"
 
 
-def fits_or_cut(texts: Sequence[Text], cells: int, theme: Theme) -> Line:
+def _fits_or_cut(texts: Sequence[Text], cells: int, theme: Theme) -> Line:
     """Return texts side by side, as many as fit whole; the first is cut if it must be."""
     line: Line = []
     room = cells
@@ -98,7 +98,7 @@ def fleet_line(sums: Totals, theme: Theme, cells: int) -> Line:
         (each for each in _amounts(sums, theme) if _cells(texts) + _cells(each) <= cells), []
     )
     return spread(
-        fits_or_cut(texts, cells, theme), [Segment(*text) for text in right], cells, theme.base
+        _fits_or_cut(texts, cells, theme), [Segment(*text) for text in right], cells, theme.base
     )
 
 
@@ -153,7 +153,7 @@ def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
         (f"   {part_of(sums.gpus, model.everything.gpus)} GPUs", theme.base),
         (f" on {part_of(sums.hosts, model.everything.hosts)} hosts", theme.base),
     ]
-    return [fits_or_cut(texts, cells, theme)]
+    return [_fits_or_cut(texts, cells, theme)]
 
 
 def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
@@ -232,7 +232,7 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
         texts.append((f" drained: {host.drain_reason} ", theme.warn))
     age = "never answered" if host.age_seconds is None else f"{duration(host.age_seconds)} old"
     texts.append((f" {age}", theme.dim))
-    return fits_or_cut(texts, cells, theme)
+    return _fits_or_cut(texts, cells, theme)
 
 
 def source_lines(model: FleetModel, theme: Theme, cells: int) -> list[Line]:

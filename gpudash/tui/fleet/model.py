@@ -228,10 +228,9 @@ class FleetModel:
     @property
     def selected_host(self) -> HostRow | None:
         """The host under the cursor of the map, the first while none was chosen."""
-        found = (row for row in self.rows if host_key(row.host) == self.cursor)
-        return next(found, self.rows[0] if self.rows else None)
+        return self.row_of(self.cursor) or (self.rows[0] if self.rows else None)
 
-    def row_of(self, key: HostKey) -> HostRow | None:
+    def row_of(self, key: HostKey | None) -> HostRow | None:
         """Return a host that is shown, None if it is not."""
         return next((row for row in self.rows if host_key(row.host) == key), None)
 

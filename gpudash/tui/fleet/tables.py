@@ -38,13 +38,13 @@ class TablePage(Generic[Row]):
         empty: str,
     ) -> None:
         self._grid = Grid(columns, roles, bar=6)
-        self._ranking, self._empty = ranking, empty
+        self.ranking, self._empty = ranking, empty
         self._top, self._page = 0, 1
         self._shown = 0
 
     def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return the headings and the rows in view."""
-        ranking = self._ranking(model)
+        ranking = self.ranking(model)
         if not ranking.rows:
             return [[], [Segment(" " * MARGIN + self.empty_text(model), theme.dim)]]
         self._page = max(1, height - 1)
@@ -66,7 +66,7 @@ class TablePage(Generic[Row]):
 
     def position(self, model: FleetModel) -> str:
         """Return which rows are in view, empty where all are: `1-20 of 1,000`."""
-        count = len(self._ranking(model).rows)
+        count = len(self.ranking(model).rows)
         if self._shown >= count:
             return ""
         return f"{self._top + 1}-{self._top + self._shown} of {count:,}"
@@ -77,15 +77,11 @@ class TablePage(Generic[Row]):
 
     def move(self, model: FleetModel, rows: int) -> None:
         """Move the cursor by rows, at most to an end."""
-        self._ranking(model).move(rows)
+        self.ranking(model).move(rows)
 
     def page(self, model: FleetModel, pages: int) -> None:
         """Move the cursor by what is in view."""
         self.move(model, pages * self._page)
-
-    def ranking(self, model: FleetModel) -> Ranking[Row]:
-        """Return the rows in the order asked for."""
-        return self._ranking(model)
 
     @property
     def sortable(self) -> list[Column[Row]]:
@@ -94,7 +90,7 @@ class TablePage(Generic[Row]):
 
     def clicked(self, model: FleetModel, x: int, y: int) -> bool:
         """Sort by a heading, or select a row; return whether it was selected before."""
-        ranking = self._ranking(model)
+        ranking = self.ranking(model)
         if y == 0:
             key = self._grid.column_at(x)
             if key is not None:
@@ -119,9 +115,9 @@ class GpuPage(TablePage[GpuRow]):
 
     def lines(self, model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
         """Return a line on the host, then the table."""
-        row = model.row_of(model.host) if model.host else None
+        row = model.row_of(model.host)
         self._grid = self._of_host if model.host else self._of_all
-        if model.host is None or row is None:
+        if row is None:
             return super().lines(model, theme, cells, height)
         host = row.host
         parts = [

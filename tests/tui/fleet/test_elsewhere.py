@@ -28,7 +28,7 @@ for name in ("open", "stat", "lstat", "listdir", "scandir", "readlink", "access"
 
 from gpudash.tui.fleet.app import FleetApp
 from gpudash.tui.fleet.model import FleetModel
-from tests.tui.fleet.many import HandFleetFeed, fleet, some_hosts
+from tests.fleet.many import HandFleetFeed, fleet, some_hosts
 
 async def main():
     feed = HandFleetFeed()

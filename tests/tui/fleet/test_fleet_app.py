@@ -18,7 +18,7 @@ from gpudash.tui.fleet.filtering import moment_of
 from gpudash.tui.fleet.model import METRICS, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.preferences import Preferences
-from tests.tui.fleet.many import INSTANT, HandFleetFeed, fleet, host, some_hosts
+from tests.fleet.many import INSTANT, HandFleetFeed, fleet, host, some_hosts
 from tests.tui.stage import screen_lines, text_of
 
 NOON = datetime(2026, 11, 23, 12).astimezone()

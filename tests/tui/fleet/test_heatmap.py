@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gpudash.fleet.summary import HostRow, host_rows
 from gpudash.model.text import SafeText
 from gpudash.tui.fleet.heatmap import Arrangement, arrange, ordered
-from tests.tui.fleet.many import fleet, host, some_hosts
+from tests.fleet.many import fleet, host, some_hosts
 
 
 def rows_of(count: int) -> list[HostRow]:

@@ -8,7 +8,7 @@ from gpudash.model.state import STATES
 from gpudash.tui.fleet.heatmap import Cell
 from gpudash.tui.fleet.paint import PAINTINGS, Painter
 from gpudash.tui.theme import ASCII, PLAIN
-from tests.tui.fleet.many import device, fleet, host
+from tests.fleet.many import device, fleet, host
 
 IN_ASCII = PLAIN._replace(glyphs=ASCII)
 
