@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpudash.analysis.usage import is_unlisted
+from gpudash.analysis.usage import is_unlisted, whole_gpus
 from gpudash.model.device import GPM_PERCENTS, GPM_RATES, Device
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
@@ -24,7 +24,8 @@ class Column(NamedTuple):
     unit: str
     value: Callable[[Any], object]
     cells: int = 6
-    header_cells: int = 6
+    header_shift: int = 0
+    """How many cells to the right of the values the heading ends."""
 
 
 def _scaled(value: float | None, divisor: float) -> int | None:
@@ -76,7 +77,7 @@ DEVICE_LETTERS = "".join(_DEVICE)
 """What -s of dmon takes."""
 GPM_IDS = (*GPM_PERCENTS, *GPM_RATES)
 """The GPM metrics that have a column."""
-_BLANK = Column("", "", lambda _gpu: "", 0, 0)
+_BLANK = Column("", "", lambda _gpu: "", 0)
 
 
 def device_columns(letters: str, gpm: Sequence[int] = ()) -> list[Column]:
@@ -95,12 +96,12 @@ def _gpm_column(number: int) -> Column:
         found = getattr(gpu, name)
         return None if found is None else f"{found / divisor:.2f}"
 
-    return Column(f"id={number}", "GPM", value, 9, 9)
+    return Column(f"id={number}", "GPM", value, 9)
 
 
 _PROCESS = (
-    Column("pid", "#", lambda use: use.process.pid, 10, 11),
-    Column("type", "C/G", lambda use: use.share.type, 5, 5),
+    Column("pid", "#", lambda use: use.process.pid, 10, 1),
+    Column("type", "C/G", lambda use: use.share.type, 5),
 )
 _USES: Mapping[str, Sequence[Column]] = {
     "u": (
@@ -122,8 +123,8 @@ PROCESS_LETTERS = "".join(_USES)
 def process_columns(letters: str) -> list[Column]:
     """Return the columns of pmon: PID and type, then those of the letters of -s."""
     first, *others = (column for letter in letters for column in _USES[letter])
-    # nvidia-smi's headings of PID and type stand one cell to the right of their values.
-    return [*_PROCESS, first._replace(header_cells=first.cells - 1), *others]
+    # In nvidia-smi the headings of PID and type stand further right than their values.
+    return [*_PROCESS, first._replace(header_shift=-1), *others]
 
 
 def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
@@ -131,7 +132,7 @@ def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
     cells = [(f"{word:<11}", f"{form:<11}") for key, word, form in _STAMPS if key in stamp]
     cells.append((" gpu", " Idx"))
     for column in columns:
-        width = column.header_cells
+        width = column.cells + column.header_shift
         cells.append((f" {column.header:>{width}}", f" {column.unit:>{width}}"))
     cells.append((f"    {last}", "    name") if last else ("", ""))
     return "".join(f"#{''.join(parts)}\n" for parts in zip(*cells, strict=True))
@@ -139,10 +140,9 @@ def headings(columns: Sequence[Column], stamp: str, last: str = "") -> str:
 
 def device_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
     """Yield a line for each GPU that is not divided further."""
-    for gpu in snapshot.devices:
-        if not gpu.is_mig:
-            cells = "".join(_cell(column.value(gpu), column) for column in columns)
-            yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells}\n"
+    for gpu in whole_gpus(snapshot):
+        cells = "".join(_cell(column.value(gpu), column) for column in columns)
+        yield f"{_stamped(snapshot, stamp)}{gpu.index:>5}{cells}\n"
 
 
 def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> Iterator[str]:
@@ -150,9 +150,7 @@ def process_lines(snapshot: Snapshot, columns: Sequence[Column], stamp: str) -> 
 
     `?` for PID and name means that the processes of a GPU are not known.
     """
-    for gpu in snapshot.devices:
-        if gpu.is_mig:
-            continue
+    for gpu in whole_gpus(snapshot):
         rows = [
             ([column.value(use) for column in columns], use.process.name or "-")
             for use in snapshot.uses_of(gpu)

@@ -35,6 +35,13 @@ class Item(NamedTuple):
     """A process and its share, a page, ...; None where the GPU has no list of it."""
 
 
+class Retired(NamedTuple):
+    """Why pages are retired, and one of them."""
+
+    cause: str
+    page: RetiredPage | None
+
+
 class Clocks(NamedTuple):
     """A pair of clocks that can be set, in MHz."""
 
@@ -129,10 +136,10 @@ def _uses(snapshot: Snapshot, device: Device) -> Iterator[Item]:
 
 
 def _pages(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
-    """Yield the retired pages; where there are none, a row for each cause says so."""
-    for cause in ("single-bit", "double-bit"):
+    """Yield the retired pages by cause; a cause without any has a row that says so."""
+    for cause, name in (("single-bit", "Single Bit ECC"), ("double-bit", "Double Bit ECC")):
         pages = [page for page in device.retired_pages or () if page.cause == cause]
-        yield from (Item(device, page) for page in pages or (cause,))
+        yield from (Item(device, Retired(name, page)) for page in pages or (None,))
 
 
 def _clocks(_snapshot: Snapshot, device: Device) -> Iterator[Item]:
@@ -197,18 +204,14 @@ def _number(value: float | None) -> str | None:
     return None if value is None else f"{value:.0f}"
 
 
-def _retired_at(page: RetiredPage) -> str | None:
+def _address(retired: Retired) -> str | None:
+    return None if retired.page is None else f"0x{retired.page.address:016x}"
+
+
+def _retired_at(retired: Retired) -> str | None:
     """Return local time: `Tue Oct 13 10:53:41 2026`."""
-    return None if page.retired_at is None else time.ctime(page.retired_at)
-
-
-def _cause(page: RetiredPage | str) -> str:
-    cause = page if isinstance(page, str) else page.cause
-    return "Single Bit ECC" if cause == "single-bit" else "Double Bit ECC"
-
-
-def _page_text(write: Callable[[RetiredPage], str | None]) -> Callable[[Any], str | None]:
-    return lambda page: None if isinstance(page, str) else write(page)
+    page = retired.page
+    return None if page is None or page.retired_at is None else time.ctime(page.retired_at)
 
 
 def _milliseconds(process: AccountedProcess) -> str:
@@ -262,9 +265,9 @@ QUERIES: Mapping[str, Kind] = {
     "retired-pages": Kind(
         fields=_named(
             *_on_gpu(),
-            Field("retired_pages.address", _of(_page_text(lambda page: f"0x{page.address:016x}"))),
-            Field("retired_pages.timestamp", _of(_page_text(_retired_at))),
-            Field("retired_pages.cause", _of(_cause)),
+            Field("retired_pages.address", _of(_address)),
+            Field("retired_pages.timestamp", _of(_retired_at)),
+            Field("retired_pages.cause", _of(lambda retired: retired.cause)),
         ),
         rows=_pages,
         reads=frozenset({"retired_pages"}),
