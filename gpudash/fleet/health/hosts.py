@@ -40,7 +40,6 @@ def silent_hosts(survey: Survey) -> Iterator[FleetFinding]:
             sentence,
             _ADVICE[state].replace("SSH", enter(first, "true")).replace("HOST", plain(first)),
             hosts=hosts,
-            evidence=[number("age_seconds", max(ages), first.name)] if ages else (),
             held_seconds=max(ages, default=None),
         )
 

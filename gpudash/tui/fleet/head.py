@@ -9,7 +9,6 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, is_whole_and_free, part_of
-from gpudash.model.fleet import HOST_STATES
 from gpudash.model.state import FREE, UNKNOWN, Level
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, duration, hours, kilowatts, percent
@@ -247,12 +246,3 @@ def source_lines(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     style = theme.critical if first.state == "failed" else theme.warn
     text = f"{first.name}: {why}{age}{more}"
     return [[Segment(f" {cut(text, max(0, cells - 2), mark=theme.glyphs.ellipsis)}", style)]]
-
-
-def state_sentence(row: HostRow) -> str:
-    """Return what is wrong with a host in a sentence, empty for nothing."""
-    host = row.host
-    if host.state == "ok":
-        return ""
-    words = HOST_STATES[host.state]
-    return f"{host.name} {words.sentence}" + (f": {host.message}" if host.message else "")

@@ -10,11 +10,12 @@ from rich.segment import Segment
 from gpudash.analysis.table import Column
 from gpudash.fleet.columns import GPU_COLUMNS, HOST_COLUMNS, JOB_COLUMNS, USER_COLUMNS
 from gpudash.fleet.summary import GpuRow, brief
+from gpudash.model.fleet import HOST_STATES, FleetHost
+from gpudash.model.text import cut, width
 from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, highlighted, joined
 from gpudash.tui.fleet.chart import host_chart
-from gpudash.tui.fleet.head import state_sentence
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
@@ -23,6 +24,8 @@ Row = TypeVar("Row")
 
 _MIN_CHART = 5
 """Lines of a chart with its heading."""
+_IN_SENTENCE = 3
+"""Hosts that the sentence of a finding names."""
 _MEASURED = 400
 """Rows by which columns are made as wide as they need; others may widen them later."""
 
@@ -119,17 +122,7 @@ class GpuPage(TablePage[GpuRow]):
         self._grid = self._of_host if model.host else self._of_all
         if row is None:
             return super().lines(model, theme, cells, height)
-        host = row.host
-        parts = [
-            *([host.group] if host.group else []),
-            *([f"driver {host.driver_version}"] if host.driver_version else []),
-            *([f"drained: {host.drain_reason}"] if host.drain_reason is not None else []),
-            state_sentence(row) or ("" if model.may_enter(host) else "no processes: no ssh"),
-        ]
-        top = [
-            Segment(f" {host.name}  ", theme.strong),
-            Segment("   ".join(filter(None, map(str, parts))), theme.dim),
-        ]
+        top = _about(row.host, model, theme, cells)
         room = height - 1
         table = super().lines(model, theme, cells, min(room, len(row.devices) + 1))
         left = room - len(table) - 1
@@ -143,6 +136,22 @@ class GpuPage(TablePage[GpuRow]):
     def empty_text(self, model: FleetModel) -> str:
         """Return why there are no rows."""
         return "nothing is known of its GPUs" if model.host else super().empty_text(model)
+
+
+def _about(host: FleetHost, model: FleetModel, theme: Theme, cells: int) -> Line:
+    """Return the name of a host and what is known of it as a whole, first what is wrong."""
+    words = HOST_STATES[host.state]
+    parts = (
+        "" if host.state == "ok" else ": ".join(filter(None, (words.sentence, host.message))),
+        "" if host.state != "ok" or model.may_enter(host) else "no processes: no ssh",
+        "" if host.drain_reason is None else f"drained: {host.drain_reason}",
+        host.group,
+        host.driver_version and f"driver {host.driver_version}",
+    )
+    name = f" {host.name}  "
+    room = max(0, cells - width(name) - 1)
+    about = cut("   ".join(filter(None, parts)), room, mark=theme.glyphs.ellipsis)
+    return [Segment(name, theme.strong), Segment(about, theme.dim)]
 
 
 class FindingsPage:
@@ -161,7 +170,7 @@ class FindingsPage:
         lines: list[Line] = []
         self._starts = []
         for number, finding in enumerate(model.findings):
-            where = f"on {brief(finding.hosts, 6)}" if finding.hosts else ""
+            where = f"on {brief(finding.hosts, 6)}" if len(finding.hosts) > _IN_SENTENCE else ""
             under_cursor = number == model.finding
             self._starts.append(len(lines))
             lines += [*whole(finding, theme, cells, under_cursor=under_cursor, where=where), []]

@@ -139,6 +139,15 @@ async def test_a_key_asks_to_connect_again_where_ssh_failed() -> None:
         assert not app.feed.asked
 
 
+async def test_the_page_of_a_host_begins_with_what_is_wrong_with_it() -> None:
+    reason = "ssh: connect to host gpu0000 port 22: Connection refused"
+    async with shown(fleet((host(0, state="down", message=reason),))) as (app, pilot):
+        await pilot.press("2", "enter")
+        lines = screen_lines(app)
+        assert lines[2].startswith(f" gpu0000  cannot be reached: {reason}"[:70])
+        assert "…" in lines[2]
+
+
 async def test_the_worst_host_comes_first() -> None:
     hosts = (host(0), host(1, "busy", "LOST"), host(2, state="down"), host(3, "held idle"))
     async with shown(fleet(hosts)) as (app, pilot):
