@@ -39,6 +39,7 @@ class HostRow(NamedTuple):
     memory_total_bytes: int | None
     power_mw: int | None
     limit_mw: int | None
+    """Of the GPUs that report their power, None unless all of them report their limit too."""
     temperature: int | None
     """Of the hottest."""
     jobs: tuple[str, ...]
@@ -133,6 +134,7 @@ class Totals(NamedTuple):
     utilization: float | None
     power_mw: int | None
     limit_mw: int | None
+    """As that of a host."""
     temperature: int | None
     oldest_seconds: float | None
     """Age of the oldest values that count as known."""
@@ -171,7 +173,7 @@ def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
         sum_known([each.memory_used_bytes for each in gpus]),
         sum_known([each.memory_total_bytes for each in gpus]),
         sum_known([each.power_usage_mw for each in gpus]),
-        sum_known([each.enforced_power_limit_mw for each in gpus]),
+        _sum_all([e.enforced_power_limit_mw for e in gpus if e.power_usage_mw is not None]),
         max(_known([each.temperature_celsius for each in gpus]), default=None),
         tuple(dict.fromkeys([each.job for each in devices if each.job is not None])),
         tuple(dict.fromkeys([user for each in devices for user in each.users])),
@@ -188,6 +190,11 @@ def missing_gpus(host: FleetHost) -> int:
 
 def _known(values: list[Number | None]) -> list[Number]:
     return [value for value in values if value is not None]
+
+
+def _sum_all(values: list[int | None]) -> int | None:
+    """Return the sum, None if one is not known: that of some would pass for that of all."""
+    return None if None in values else sum_known(values)
 
 
 def totals(rows: Iterable[HostRow]) -> Totals:
@@ -212,7 +219,7 @@ def totals(rows: Iterable[HostRow]) -> Totals:
         counts={state.word: counts[state.word] for state in STATES if state.word in counts},
         utilization=sum(share * count for share, count in weighed) / gpus if gpus else None,
         power_mw=sum_known(row.power_mw for row in known),
-        limit_mw=sum_known(row.limit_mw for row in known),
+        limit_mw=_sum_all([row.limit_mw for row in known if row.power_mw is not None]),
         temperature=max((t for row in known if (t := row.temperature) is not None), default=None),
         oldest_seconds=max(
             (age for row in known if (age := row.host.age_seconds) is not None), default=None

@@ -44,6 +44,15 @@ def test_a_value_that_no_gpu_reports_is_unknown() -> None:
     assert (row.utilization, row.memory_used_bytes, row.power_mw, row.temperature) == (None,) * 4
 
 
+def test_power_has_a_limit_only_if_that_of_all_gpus_is_known() -> None:
+    whole, partly = host(0), host(1, devices=(device(0), device(1, enforced_power_limit_mw=None)))
+    silent = host(2, devices=(device(0, power_usage_mw=None, enforced_power_limit_mw=None),))
+    assert totals(host_rows(fleet((whole, silent)))).limit_mw == 8 * 700_000
+    rows = host_rows(fleet((whole, partly)))
+    assert [row.limit_mw for row in rows] == [8 * 700_000, None]
+    assert totals(rows).limit_mw is None
+
+
 def test_missing_gpus_count_as_expected() -> None:
     rows = host_rows(fleet((host(0, "free", "free"),)))
     assert rows[0].missing == 6
