@@ -14,6 +14,7 @@ from gpudash.model.fleet import (
     FleetSource,
     FleetUser,
 )
+from gpudash.model.text import width as cells_of
 from gpudash.model.units import celsius, duration, kilowatts, percent
 from gpudash.output import csv
 from gpudash.output.table import (
@@ -80,7 +81,11 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
         power += f" of {kilowatts(sums.limit_mw)}"
     amounts = f"mean {percent(sums.utilization)}  {power}  hottest {celsius(sums.temperature)}"
     lines = [spread(left, [(local_time(snapshot.taken_at), "dim")], room)]
-    return [*lines, spread(counts, [(amounts, "dim")], room)] if sums.gpus else lines
+    if not sums.gpus:
+        return lines
+    if sum(cells_of(part) for part, _ in counts) + 2 + cells_of(amounts) > room:
+        return [*lines, counts, [(amounts, "dim")]]
+    return [*lines, spread(counts, [(amounts, "dim")], room)]
 
 
 def _sources(sources: Sequence[FleetSource], room: int, ascii: bool) -> list[Line]:

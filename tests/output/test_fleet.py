@@ -81,6 +81,15 @@ def test_the_worst_hosts_come_first_with_how_many_answer() -> None:
     assert named == ["gpu02", "gpu03", "gpu01"]
 
 
+def test_the_sums_are_there_where_the_states_fill_a_line() -> None:
+    words = ("LOST", "busy", "held idle", "in use", "free", "unknown", "leased")
+    host = FleetHost(
+        name=clean("gpu01"), devices=tuple(device(n, word) for n, word in enumerate(words))
+    )
+    lines = render(FleetSnapshot(taken_at=SNAPSHOT.taken_at, hosts=(host,)), width=80).splitlines()
+    assert lines[2] == "mean 50%  2.1kW  hottest -"
+
+
 def test_what_fails_is_named_with_its_reason() -> None:
     text = render(SNAPSHOT, width=100)
     assert "! prometheus http://prom: stale, 42s old: does not answer" in text
