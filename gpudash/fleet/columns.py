@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from gpudash.analysis.table import Column, number
 from gpudash.fleet.summary import RANK_OF_WORD, GpuRow, HostRow, brief, ratio
 from gpudash.model.fleet import FleetJob, FleetUser
-from gpudash.model.state import BUSY, FREE, HELD, Level, State
+from gpudash.model.state import BUSY, FREE, HELD, IN_USE, Level, State
 from gpudash.model.units import (
     ABSENT,
     celsius,
@@ -77,7 +77,11 @@ def _amount(
 
 
 def _whole(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:.0f}"
+    return ABSENT if value is None else f"{value:,.0f}"
+
+
+def _price(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:,.2f}"
 
 
 def _known(
@@ -98,21 +102,22 @@ def _waste(value: float | None) -> Level:
 # Hosts
 
 
-def _counted(state: State, level: Callable[[HostRow], Level]) -> Column[HostRow]:
+def _counted(state: State, level: Callable[[HostRow], Level], **more: Any) -> Column[HostRow]:
     """Return how many GPUs are in a state, `?` on a host of which only the past is known."""
 
     def text(row: HostRow) -> str:
         return ("?" if not row.is_known else str(row.count(state))) if row.gpus else ABSENT
 
-    key = state.word.partition(" ")[0]
+    key = "in_use" if state is IN_USE else state.word.partition(" ")[0]
     return Column(
         key=key,
-        header=key.upper(),
+        header=key.replace("_", " ").upper(),
         text=text,
         sort_key=lambda row: row.count(state) if row.is_known else -1,
         width=4,
         align=">",
         level=_known(level),
+        **more,
     )
 
 
@@ -130,7 +135,8 @@ def _gpus_text(row: HostRow) -> str:
 
 
 HOST_COLUMNS: tuple[Column[HostRow], ...] = (
-    _word("host", "HOST", lambda row: row.host.name, 24, grows=True),
+    _word("host", "HOST", lambda row: row.host.name, 40),
+    _word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
     Column(
         key="state",
         header="STATE",
@@ -150,6 +156,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         level=_known(lambda row: "critical" if row.missing else "ok"),
     ),
     _counted(BUSY, lambda _row: "ok"),
+    _counted(IN_USE, lambda _row: "ok", priority=4, worth=lambda row: row.count(IN_USE) > 0),
     _counted(HELD, lambda row: _waste(row.count(HELD))),
     _counted(FREE, lambda row: "ok" if row.count(FREE) else "unknown"),
     _amount(
@@ -184,7 +191,6 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
     _amount(
         "jobs", "JOBS", lambda row: len(row.jobs) or None, _whole, 4, priority=7, level=_known()
     ),
-    _words("users", "USERS", lambda row: row.users, priority=3, level=_known()),
     _amount(
         "age",
         "AGE",
@@ -195,6 +201,7 @@ HOST_COLUMNS: tuple[Column[HostRow], ...] = (
         level=_age_level,
         ticks=True,
     ),
+    _words("users", "USERS", lambda row: row.users, priority=3, level=_known(), grows=True),
 )
 """Hosts; the column `state` ascends from the worst."""
 
@@ -219,7 +226,8 @@ def _memory_share(row: GpuRow) -> float | None:
 
 
 GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
-    _word("host", "HOST", lambda row: row.host.name, 24, grows=True),
+    _word("host", "HOST", lambda row: row.host.name, 40),
+    _word("cluster", "CLUSTER", lambda row: row.host.cluster, 16, priority=1),
     Column(
         key="gpu",
         header="GPU",
@@ -294,7 +302,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     ),
     _words("users", "USERS", lambda row: row.device.users, priority=1, level=_known()),
     _word("job", "JOB", lambda row: row.device.job, 24, priority=5, level=_known()),
-    _word("name", "MODEL", lambda row: row.device.name, 28, priority=8, level=_known()),
+    _word("name", "MODEL", lambda row: row.device.name, 28, priority=8, level=_known(), grows=True),
 )
 """GPUs; the column `state` ascends from the worst."""
 
@@ -303,7 +311,7 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
 
 
 USER_COLUMNS: tuple[Column[FleetUser], ...] = (
-    _word("user", "USER", lambda user: user.name, 24, grows=True),
+    _word("user", "USER", lambda user: user.name, 40),
     _amount("gpus", "GPUS", lambda user: user.devices, _whole, 5),
     _amount(
         "busy",
@@ -328,6 +336,15 @@ USER_COLUMNS: tuple[Column[FleetUser], ...] = (
         hours,
         14,
         level=lambda user: _waste(user.idle_gpu_hours),
+    ),
+    _amount(
+        "idle_cost",
+        "COST IDLE",
+        lambda user: user.idle_cost,
+        _price,
+        9,
+        priority=1,
+        level=lambda user: _waste(user.idle_cost),
     ),
     _amount("memory", "MEM", lambda user: user.memory_used_bytes, short_size, 5, priority=2),
     _amount("jobs", "JOBS", lambda user: user.jobs or None, _whole, 5, priority=3),
@@ -355,7 +372,7 @@ def _slowest_level(job: FleetJob) -> Level:
 JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
     _word("job", "JOB", lambda job: job.id, 28),
     _word("user", "USER", lambda job: job.user, 16),
-    _word("name", "NAME", lambda job: job.name, 24, priority=3, grows=True),
+    _word("name", "NAME", lambda job: job.name, 24, priority=3),
     _word("state", "STATE", lambda job: job.state, 10, priority=7),
     _amount("gpus", "GPUS", lambda job: job.devices, _whole, 5),
     _amount(
@@ -385,5 +402,5 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
     ),
     _amount("elapsed", "TIME", lambda job: job.elapsed_seconds, duration, 6, priority=4),
     _amount("left", "LEFT", _left_seconds, duration, 6, priority=2),
-    _words("hosts", "HOSTS", lambda job: job.hosts, priority=8),
+    _words("hosts", "HOSTS", lambda job: job.hosts, priority=8, grows=True),
 )
