@@ -176,7 +176,12 @@ class Reducer:
             if job.user is not None and job.user in totals:
                 totals[job.user].jobs.add(job.id)
         users = [user.total() for user in totals.values()]
-        return tuple(sorted(users, key=lambda user: (-user.held_idle, -user.devices, user.name)))
+        return tuple(sorted(users, key=_waste))
+
+
+def _waste(user: FleetUser) -> tuple[float, int, int, str]:
+    """Return what the user who wastes most has least of."""
+    return -(user.idle_gpu_hours or 0.0), -user.held_idle, -user.devices, user.name
 
 
 def _word(device: FleetDevice, idle_seconds: float | None, *, is_held: bool, pauses: bool) -> str:

@@ -277,7 +277,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     hosts: Annotated[tuple[FleetHost, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
         "All hosts, by name.")] = ()
     users: Annotated[tuple[FleetUser, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
-        "Users with GPUs, the most GPUs held idle first, then the most GPUs.")] = ()
+        "Users with GPUs, the most GPU-hours idle first, then the most GPUs.")] = ()
     jobs: Annotated[tuple[FleetJob, ...], Meta(max_length=1 << 16), _document(Unit.NONE,
         "Jobs with GPUs, the largest first.")] = ()
     findings: Annotated[tuple[FleetFinding, ...], Meta(max_length=1 << 14), _document(Unit.NONE,

@@ -25,7 +25,7 @@ from gpudash.tui.base import BaseApp
 from gpudash.tui.bindings import bindings, keys_in_force, remap
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.draw import chart
-from gpudash.tui.draw.header import footer, has_room_beside
+from gpudash.tui.draw.header import footer
 from gpudash.tui.fleet.cluster import ClusterPage
 from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment, narrow
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
@@ -213,7 +213,7 @@ class FleetApp(BaseApp):
         model, theme = self.dashboard, self.dashboard.theme
         lines = self._page_lines(cells, height)
         keys = self._keys_here()
-        notice = self._notice(keys, cells)
+        notice = self._notice()
         bottom = footer(keys, notice, theme, cells)
         if len(bottom) != self._footer_lines:
             self._footer.styles.height = self._footer_lines = len(bottom)
@@ -237,12 +237,12 @@ class FleetApp(BaseApp):
             return []
         stale = self.feed.state in _MARKS and model.time.moment is None
         theme = faded(model.theme) if stale else model.theme
-        top = [fleet_line(model.totals, theme, cells), *filter_line(model, theme, cells)]
-        below = source_lines(model, theme, cells)
-        self._body_top = len(top)
-        room = height - len(top) - len(below)
+        filtered, below = filter_line(model, theme, cells), source_lines(model, theme, cells)
+        self._body_top = 1 + len(filtered)
+        room = max(0, height - self._body_top - len(below))
         page = self._page.lines(model, theme, cells, room)[:room]
-        return [*top, *page, *[[]] * (room - len(page)), *below]
+        sums = fleet_line(model.totals, theme, cells, position=self._page.position(model))
+        return [sums, *filtered, *page, *[[]] * (room - len(page)), *below]
 
     @property
     def _page(self) -> ClusterPage | FindingsPage | TablePage[Any]:
@@ -272,17 +272,13 @@ class FleetApp(BaseApp):
         has_ssh = any(source.kind == "ssh" for source in model.snapshot.sources)
         return refused if has_ssh and self.feed.collector is not None else refused | _OF_SSH
 
-    def _notice(self, keys: tuple[Any, ...], cells: int) -> str:
-        """Return the text of the last line: the result of an action, an error, what is in view."""
+    def _notice(self) -> str:
+        """Return the text of the last line: the result of an action, or an error."""
         if text := self.dashboard.message:
             return text
         if self.feed.error is not None:
             return self.feed.error
-        if self.dashboard.snapshot is EMPTY:
-            return "asking hosts"
-        table = self._tables.get(self.dashboard.page)
-        text = table.position(self.dashboard) if table is not None else ""
-        return text if has_room_beside(keys, text, cells) else ""
+        return "asking hosts" if self.dashboard.snapshot is EMPTY else ""
 
     @property
     def _marks(self) -> list[str]:

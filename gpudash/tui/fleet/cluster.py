@@ -55,6 +55,10 @@ class ClusterPage:
         self._findings_top, self._shown_findings = len(lines), len(findings)
         return [*lines, *findings]
 
+    def position(self, _model: FleetModel) -> str:
+        """Return nothing: the map shows all hosts."""
+        return ""
+
     def move(self, model: FleetModel, rows: int) -> None:
         """Move the cursor by lines of the map."""
         self._go(model, 0, rows)

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, is_whole_and_free, part_of
-from gpudash.model.state import FREE, UNKNOWN, Level
+from gpudash.model.state import FREE, HELD, UNKNOWN, Level
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, duration, hours, kilowatts, percent
 from gpudash.tui.draw.line import Line, cells_of, spread
@@ -87,17 +87,25 @@ def clock(moment: datetime, *, dated: bool = False) -> str:
     return moment.astimezone().strftime("%m-%d %H:%M:%S" if dated else "%H:%M:%S")
 
 
-def fleet_line(sums: Totals, theme: Theme, cells: int) -> Line:
-    """Return the GPUs by what they do, their mean utilization, power and hottest."""
+def fleet_line(sums: Totals, theme: Theme, cells: int, *, position: str = "") -> Line:
+    """Return the GPUs by what they do, their mean utilization, power and hottest.
+
+    `position` is which rows are in view, and stands at the end whatever else fits.
+    """
     texts: list[Text] = []
     for word, count in sums.counts.items():
         style = _count_style(STATE_OF_WORD[word].level, theme)
         texts += [(f" {count:,}", style), (f" {word} ", theme.dim if count else theme.faint)]
+    end: list[Text] = [(f"   {position} ", theme.dim)] if position else []
+    room = max(0, cells - _cells(end))
     right = next(
-        (each for each in _amounts(sums, theme) if _cells(texts) + _cells(each) <= cells), []
+        (each for each in _amounts(sums, theme) if _cells(texts) + _cells(each) <= room), []
     )
     return spread(
-        _fits_or_cut(texts, cells, theme), [Segment(*text) for text in right], cells, theme.base
+        _fits_or_cut(texts, room, theme),
+        [Segment(*text) for text in (*right, *end)],
+        cells,
+        theme.base,
     )
 
 
@@ -107,26 +115,12 @@ def _amounts(sums: Totals, theme: Theme) -> list[list[Text]]:
         return []
     strong, base, dim = theme.strong, theme.base, theme.dim
     mean = percent(sums.utilization)
-    power, limit, hottest = (
-        kilowatts(sums.power_mw),
-        kilowatts(sums.limit_mw),
-        celsius(sums.temperature),
-    )
-    long = [
-        ("mean ", dim),
-        (mean, strong),
-        ("   power ", dim),
-        (power, base),
-        (f" of {limit}", dim),
-    ]
+    power, hottest = kilowatts(sums.power_mw), celsius(sums.temperature)
+    limit = "" if sums.limit_mw is None else f" of {kilowatts(sums.limit_mw)}"
+    long = [("mean ", dim), (mean, strong), ("   power ", dim), (power, base), (limit, dim)]
     return [
         [*long, ("   hottest ", dim), (f"{hottest} ", base)],
-        [
-            (f" {mean}", strong),
-            (f"  {power}", base),
-            (f" of {limit}", dim),
-            (f"  {hottest} ", base),
-        ],
+        [(f" {mean}", strong), (f"  {power}", base), (limit, dim), (f"  {hottest} ", base)],
         [(f" {mean}", strong), (f"  {power}", base), (f"  {hottest} ", base)],
         [(f" {mean}", strong), (f"  {power} ", base)],
         [(f" {mean} ", strong)],
@@ -157,16 +151,27 @@ def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
 
 def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     """Return who holds GPUs idle, the most first."""
-    users = sorted(model.ranked_users().rows, key=lambda user: -user.held_idle)
-    users = [user for user in users if user.held_idle]
-    if not users:
-        return [Segment(" held idle  ", theme.dim), Segment("none", theme.dim)]
+    users = [user for user in model.shown_users if user.held_idle]
     texts: list[Text] = [(" held idle  ", theme.dim)]
+    if not users:
+        return _held_hosts(model, texts, theme, cells)
     for user in users:
         lasting = f" ({hours(user.idle_gpu_hours)})" if user.idle_gpu_hours else ""
         texts += [(f"{user.name} ", theme.owner), (f"{user.held_idle}", theme.warn)]
         texts.append((f"{lasting}   ", theme.dim))
     return _whole(texts, 3, cells, theme)
+
+
+def _held_hosts(model: FleetModel, texts: list[Text], theme: Theme, cells: int) -> Line:
+    """Return where GPUs are held idle, the most first, for want of a user's name."""
+    rows = sorted(model.rows, key=lambda row: -row.count(HELD))
+    rows = [row for row in rows if row.is_known and row.count(HELD)]
+    if not rows:
+        return [Segment(*text) for text in (*texts, ("none", theme.dim))]
+    texts.append(("by unknown users on: ", theme.base))
+    for row in rows:
+        texts += [(f"{row.host.name} ", theme.base), (f"{row.count(HELD)}   ", theme.warn)]
+    return [*_whole(texts[:1], 2, cells, theme), *_whole(texts[1:], 2, cells - 12, theme)]
 
 
 def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:

@@ -126,7 +126,7 @@ class FleetModel:
         self.gpus = Ranking(GPU_COLUMNS, _gpu_key, "state")
         # Their states ascend from the worst.
         self.hosts.descending = self.gpus.descending = False
-        self.users = Ranking(USER_COLUMNS, lambda user: user.name, "held")
+        self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self.finding = 0
         """The finding under the cursor."""
@@ -254,10 +254,14 @@ class FleetModel:
     def ranked_users(self) -> Ranking[FleetUser]:
         """Return the users of the GPUs that are shown."""
         if self._is_due("users"):
-            names = self._names("users")
-            users = self.snapshot.users
-            self.users.fill([user for user in users if names is None or user.name in names])
+            self.users.fill(self.shown_users)
         return self.users
+
+    @property
+    def shown_users(self) -> list[FleetUser]:
+        """The users of the GPUs that are shown, who wastes most first."""
+        names, users = self._names("users"), self.snapshot.users
+        return [user for user in users if names is None or user.name in names]
 
     def ranked_jobs(self) -> Ranking[FleetJob]:
         """Return the jobs of the GPUs that are shown."""

@@ -69,10 +69,7 @@ class TablePage(Generic[Row]):
 
     def position(self, model: FleetModel) -> str:
         """Return which rows are in view, empty where all are: `1-20 of 1,000`."""
-        count = len(self.ranking(model).rows)
-        if self._shown >= count:
-            return ""
-        return f"{self._top + 1}-{self._top + self._shown} of {count:,}"
+        return _position(self._top, self._shown, len(self.ranking(model).rows))
 
     def empty_text(self, model: FleetModel) -> str:
         """Return why there are no rows."""
@@ -105,6 +102,15 @@ class TablePage(Generic[Row]):
         was_selected = ranking.cursor == index
         ranking.move_to(index)
         return was_selected
+
+
+def _position(first: int, shown: int, count: int) -> str:
+    """Return which of so many are in view, empty where all are."""
+    if shown >= count:
+        return ""
+    last = first + shown
+    which = f"{last:,}" if shown == 1 else f"{first + 1:,}-{last:,}"
+    return f"{which} of {count:,}"
 
 
 class GpuPage(TablePage[GpuRow]):
@@ -158,7 +164,8 @@ class FindingsPage:
     """Findings one below the other, the worst first, a cursor on one."""
 
     def __init__(self) -> None:
-        self._first = 0
+        self._first = self._end = 0
+        """The lines in view."""
         self._starts: list[int] = []
         """The line of each finding, as they were drawn."""
         self._page = 1
@@ -180,7 +187,15 @@ class FindingsPage:
         )
         self._first = min(max(self._first, end - height), start, max(0, len(lines) - height))
         self._page = max(1, height // max(1, len(lines) // len(self._starts)))
-        return lines[self._first : self._first + height]
+        self._end = self._first + height
+        return lines[self._first : self._end]
+
+    def position(self, model: FleetModel) -> str:
+        """Return which findings are in view, empty where all are: `1-3 of 11`."""
+        if not model.findings:
+            return ""
+        seen = [n for n, start in enumerate(self._starts) if self._first <= start < self._end]
+        return _position(seen[0], len(seen), len(model.findings)) if seen else ""
 
     def move(self, model: FleetModel, rows: int) -> None:
         """Move the cursor by findings."""

@@ -11,7 +11,14 @@ import pytest
 from textual.pilot import Pilot
 
 from gpudash.feed.protocol import FeedState
-from gpudash.model.fleet import FleetChart, FleetFinding, FleetLine, FleetSnapshot, FleetSource
+from gpudash.model.fleet import (
+    FleetChart,
+    FleetFinding,
+    FleetLine,
+    FleetSnapshot,
+    FleetSource,
+    FleetUser,
+)
 from gpudash.model.text import SafeText
 from gpudash.tui.fleet.app import FleetApp
 from gpudash.tui.fleet.filtering import moment_of
@@ -380,3 +387,49 @@ async def test_a_wrong_word_of_the_filter_is_named_and_the_others_hold() -> None
         assert app.prompt.is_open
         await pilot.press("escape")
         assert (app.prompt.is_open, app.dashboard.totals.hosts) == (False, 40)
+
+
+@pytest.mark.parametrize("page", ["hosts", "gpus", "findings"])
+async def test_a_list_longer_than_the_window_shows_which_part_is_in_view(page: str) -> None:
+    model = FleetModel()
+    model.page = page
+    found = tuple(
+        FleetFinding(rule=f"r{n}", level="warn", sentence=SafeText("is wrong")) for n in range(1000)
+    )
+    async with shown(fleet(some_hosts(1000), findings=found), model=model) as (app, pilot):
+        count = "8,000" if page == "gpus" else "1,000"
+        line = screen_lines(app)[1].rstrip()
+        assert line.endswith(f" of {count}")
+        assert line.split()[-3].startswith("1-")
+        await pilot.press("end")
+        await pilot.pause()
+        assert screen_lines(app)[1].rstrip().endswith(f"-{count} of {count}")
+
+
+async def test_who_wastes_most_gpu_hours_comes_first() -> None:
+    users = (
+        FleetUser(name=SafeText("walter"), devices=8, held_idle=8, idle_gpu_hours=64.0),
+        FleetUser(name=SafeText("alice"), devices=9, held_idle=9, idle_gpu_hours=16.0),
+    )
+    async with shown(fleet(some_hosts(40), users=users)) as (app, pilot):
+        line = next(line for line in screen_lines(app) if line.startswith(" held idle"))
+        assert line.split()[2:] == ["walter", "8", "(64.0h)", "alice", "9", "(16.0h)"]
+        await pilot.press("4")
+        await pilot.pause()
+        text = "\n".join(screen_lines(app))
+        assert text.index("walter") < text.index("alice")
+
+
+async def test_gpus_held_idle_by_unknown_users_are_named_by_their_hosts() -> None:
+    async with shown(fleet((host(1, *["held idle"] * 8), host(2)), users=())) as (app, _pilot):
+        line = next(line for line in screen_lines(app) if line.startswith(" held idle"))
+    assert line.rstrip() == " held idle  by unknown users on: gpu0001 8"
+
+
+async def test_the_same_name_in_two_clusters_shows_both_clusters() -> None:
+    hosts = (host(1, cluster="east"), host(1, cluster="west"))
+    async with shown(fleet(hosts)) as (app, pilot):
+        await pilot.press("2")
+        await pilot.pause()
+        rows = [line.split()[:2] for line in screen_lines(app) if line.startswith(" gpu0001")]
+    assert sorted(rows) == [["gpu0001", "east"], ["gpu0001", "west"]]
