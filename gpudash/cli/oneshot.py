@@ -227,8 +227,15 @@ def _format(options: argparse.Namespace) -> str:
 def sample(source: Source) -> Snapshot:
     """Return the host as it is; raises DriverError where the driver cannot even be opened."""
     snapshot = source.sample()
-    _refuse_silence(snapshot, "nvml")
+    refuse_silence(snapshot, "nvml")
     return snapshot
+
+
+def refuse_silence(snapshot: Snapshot, source: str) -> None:
+    """Raise DriverError if the driver was silent to what `source` names."""
+    for fault in snapshot.errors:
+        if fault.source == source and fault.code == ExitStatus.NO_ANSWER:
+            raise _unanswered(fault.message)
 
 
 def exit_status(snapshot: Snapshot, *, with_topology: bool = True) -> int:
@@ -248,7 +255,7 @@ def exit_status(snapshot: Snapshot, *, with_topology: bool = True) -> int:
         reason = silent[0].fault.message if silent[0].fault else ""
         raise _unanswered(f"{gpus}{reason}")
     if with_topology:
-        _refuse_silence(snapshot, "topology")
+        refuse_silence(snapshot, "topology")
     states = {device.state for device in snapshot.devices}
     if "lost" in states:
         return ExitStatus.GPU_IS_LOST
@@ -272,13 +279,6 @@ def _judgement(snapshot: Snapshot, fail_on: FindingLevel | None) -> int:
     failing = {"critical"} if fail_on == "critical" else {"critical", "warn"}
     is_failed = fail_on and any(finding.level in failing for finding in snapshot.findings or ())
     return ExitStatus.FAILURE if is_failed else ExitStatus.OK
-
-
-def _refuse_silence(snapshot: Snapshot, source: str) -> None:
-    """Raise DriverError if the driver was silent to what `source` names."""
-    for fault in snapshot.errors:
-        if fault.source == source and fault.code == ExitStatus.NO_ANSWER:
-            raise _unanswered(fault.message)
 
 
 def _unanswered(what: str) -> DriverError:

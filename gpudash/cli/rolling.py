@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Callable, Iterable
 from contextlib import closing
 
+from gpudash.analysis.selection import select_existing
 from gpudash.cli.arguments import add_shared
-from gpudash.cli.oneshot import exit_status
+from gpudash.cli.oneshot import exit_status, refuse_silence
 from gpudash.cli.options import DEFAULT_INTERVAL, collector_command
 from gpudash.cli.signals import exit_on_ctrl_c
 from gpudash.cli.values import count, letters, seconds
@@ -41,8 +42,8 @@ def roll(
 ) -> int:
     """Print headings once and the lines of each sample; return the status of the last.
 
-    The first sample is not printed: its rates are not known. Raises DriverError where a GPU is
-    silent at the end.
+    The first sample is not printed: its rates are not known. Raises GpudashError for one without
+    GPUs, and DriverError where a GPU is silent at the end.
     """
     exit_on_ctrl_c()
     printed, problem, latest = -1, "", EMPTY
@@ -52,10 +53,11 @@ def roll(
             for sample in stream.take():
                 if printed == options.count:
                     break
+                refuse_silence(sample.snapshot, "nvml")
+                latest = select_existing(sample.snapshot, ())
                 if printed == 0:
                     terminal.write(headings.encode())
                 if printed >= 0:
-                    latest = sample.snapshot
                     text = "".join(lines(latest))
                     terminal.write(text.encode("utf-8", "backslashreplace"))
                 printed += 1

@@ -63,6 +63,18 @@ def test_a_lost_gpu_keeps_its_row_and_is_in_the_status(
     assert " ".join(run.text.splitlines()[-1].split()).startswith(line)
 
 
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [({"DEVICES": 0}, 6), ({"HANG": "nvmlInitWithFlags:*:inf"}, 10), ({"INIT_ERR": 9}, 9)],
+)
+def test_without_gpus_there_is_one_line_and_their_status(
+    fakenvml: Path, settings: dict[str, object], status: int
+) -> None:
+    run = gpudash("dmon", "-d", "0.1", "-c", "1", library=fakenvml, timeout=60, **settings)
+    assert (run.status, run.stdout) == (status, b"")
+    assert run.stderr.startswith("gpudash: ")
+
+
 def test_pcie_rates_are_read_where_there_is_no_counter(fakenvml: Path) -> None:
     words = ("dmon", "-s", "t", "-d", "0.5", "-c", "1")
     run = gpudash(*words, library=fakenvml, DEVICES=1, FAIL="nvmlDeviceGetFieldValues:*:3")
