@@ -20,7 +20,7 @@ from gpudash.analysis.filter.predicates import (
     of_set,
     of_text,
 )
-from gpudash.analysis.filter.terms import Term
+from gpudash.analysis.filter.terms import NAMES, SHARE, SIZE, SPAN, Term
 from gpudash.fleet.names import expand, short
 from gpudash.fleet.summary import Fits, age_of
 from gpudash.model import units
@@ -160,10 +160,6 @@ def _milliwatts(device: FleetDevice) -> float | None:
     return None if device.power_usage_mw is None else device.power_usage_mw / 1000
 
 
-_NAMES = "a name, or several such as alice,bob"
-_SHARE, _SIZE, _SPAN = "a percentage", "a size such as 10G", "a time such as 10m or 2h"
-
-
 def _words(
     names: tuple[str, ...],
     example: str,
@@ -174,7 +170,7 @@ def _words(
         names=names,
         example=example,
         help=help,
-        values=_NAMES,
+        values=NAMES,
         operators=WORD_OPERATORS,
         test=of_text(read, several=True),
     )
@@ -214,7 +210,7 @@ TERMS: tuple[Term[Candidate], ...] = (
         ("idle",),
         "idle>1h",
         "time since it last computed",
-        _SPAN,
+        SPAN,
         lambda device: device.idle_seconds,
         units.parse_span,
     ),
@@ -222,7 +218,7 @@ TERMS: tuple[Term[Candidate], ...] = (
         ("mem", "memory"),
         "mem>10G",
         "memory in use",
-        _SIZE,
+        SIZE,
         lambda device: device.memory_used_bytes,
         units.parse_size,
     ),
@@ -230,7 +226,7 @@ TERMS: tuple[Term[Candidate], ...] = (
         ("util", "utilization"),
         "util<5",
         "utilization in percent",
-        _SHARE,
+        SHARE,
         lambda device: device.gpu_utilization_percent,
         units.parse_percentage,
     ),
@@ -258,7 +254,7 @@ TERMS: tuple[Term[Candidate], ...] = (
         names=("age",),
         example="age>1m",
         help="age of what is known of it",
-        values=_SPAN,
+        values=SPAN,
         operators=NUMBER_OPERATORS,
         test=of_number(_age, units.parse_span),
     ),

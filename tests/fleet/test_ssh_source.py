@@ -219,18 +219,16 @@ def test_a_host_without_gpudash_is_read_by_nvidia_smi(sshd: SshRig) -> None:
 
 
 def test_more_hosts_than_can_be_streamed_are_swept(sshd: SshRig) -> None:
-    names = [sshd.host(f"swept{index}") for index in range(3)]
+    rounds = "echo x >>$HOME/rounds-{0}; exec gpudash"
+    names = [sshd.host(name, rounds.format(name)) for name in ("swept0", "swept1", "swept2")]
     pacing = Pacing(streams=2, swept=2, sweep_seconds=0.5)
     with closing(open_source(sshd, *names, pacing=pacing)) as source:
         pump(source, are("ok", *names))
-        seen: dict[str, set[float]] = {name: set() for name in names}
 
-        def both_rounds(reading: Reading) -> bool:
-            assert len(source._running) <= 2
-            for host in source._hosts:
-                if host.received_at is not None:
-                    seen[host.name].add(host.started_at)
-            return all(len(times) >= 2 for times in seen.values())
+        def both_rounds(_reading: Reading) -> bool:
+            assert len(list(source.descriptors())) <= 2
+            logs = (sshd.home / f"rounds-{name}" for name in names)
+            return all(log.read_text().count("x") >= 2 for log in logs)
 
         pump(source, both_rounds)
 
@@ -250,6 +248,14 @@ def held_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
+def started(log: Path) -> int:
+    return log.read_text().count("x")
+
+
+def descriptors(source: SshSource) -> int:
+    return len(list(source.descriptors()))
+
+
 @pytest.mark.parametrize(("jump", "count"), [("none", 8), ("bastion", 4)])
 def test_handshakes_at_once_are_few_and_fewer_through_a_jump_host(
     held_ssh: Path, monkeypatch: pytest.MonkeyPatch, jump: str, count: int
@@ -257,10 +263,11 @@ def test_handshakes_at_once_are_few_and_fewer_through_a_jump_host(
     monkeypatch.setenv("JUMP", jump)
     pacing = Pacing(handshake_seconds=3600.0)
     with closing(SshSource(expand(["gpu[01-20]"]), limits=PATIENT, pacing=pacing)) as source:
-        pump(source, lambda _: len(held_ssh.read_text()) == 2 * count and not source._lookups)
+        pump(source, lambda _: (started(held_ssh), descriptors(source)) == (count, count))
         for _ in range(20):
             source.advance()
-        assert len(source._running) == count
+        pump(source, lambda _: descriptors(source) == count)
+        assert started(held_ssh) == count
 
 
 def test_a_silent_handshake_does_not_hold_others_up_for_long(
@@ -269,7 +276,7 @@ def test_a_silent_handshake_does_not_hold_others_up_for_long(
     monkeypatch.setenv("JUMP", "none")
     pacing = Pacing(handshake_seconds=0.05)
     with closing(SshSource(expand(["gpu[01-20]"]), limits=PATIENT, pacing=pacing)) as source:
-        pump(source, lambda _: len(source._running) == 20)
+        pump(source, lambda _: (started(held_ssh), descriptors(source)) == (20, 20))
 
 
 def test_closing_leaves_no_ssh_behind(sshd: SshRig) -> None:

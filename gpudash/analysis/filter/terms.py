@@ -69,15 +69,16 @@ def searched(row: ProcessRow) -> Iterable[str]:
     return (str(row.process.pid), *_user(row), *_command(row), *_job(row))
 
 
-_SIZE, _SPAN, _SHARE = "a size such as 10G or 512M", "a time such as 10m or 2h", "a percentage"
-_NAMES = "a name, or several such as alice,bob"
+SIZE, SPAN, SHARE = "a size such as 10G or 512M", "a time such as 10m or 2h", "a percentage"
+NAMES = "a name, or several such as alice,bob"
+"""What may follow the operators of terms."""
 
 TERMS: tuple[Term[ProcessRow], ...] = (
     Term(
         names=("user", "owner"),
         example="user:alice",
         help="owner or a part of the name, or several: alice,bob; user=alice is the whole name",
-        values=_NAMES,
+        values=NAMES,
         operators=WORD_OPERATORS,
         test=of_text(_user, several=True),
     ),
@@ -93,7 +94,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         names=("mem", "memory", "gpu_mem", "gpu_memory"),
         example="mem>10G",
         help="GPU memory over all its GPUs",
-        values=_SIZE,
+        values=SIZE,
         operators=NUMBER_OPERATORS,
         test=of_number(lambda row: row.process.used_gpu_memory_bytes, units.parse_size),
     ),
@@ -101,7 +102,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         names=("sm",),
         example="sm<5",
         help="SM utilization in percent over all its GPUs",
-        values=_SHARE,
+        values=SHARE,
         operators=NUMBER_OPERATORS,
         test=of_number(lambda row: row.process.sm_utilization_percent, units.parse_percentage),
     ),
@@ -125,7 +126,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         names=("job",),
         example="job:slurm",
         help="container, pod, Slurm job or unit: kind, name or id, or several",
-        values=_NAMES,
+        values=NAMES,
         operators=WORD_OPERATORS,
         test=of_text(_job, several=True),
     ),
@@ -141,7 +142,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         names=("cpu",),
         example="cpu>50",
         help="CPU time in percent, 100 is a core",
-        values=_SHARE,
+        values=SHARE,
         operators=NUMBER_OPERATORS,
         test=of_number(lambda row: row.process.cpu_percent, units.parse_percentage),
     ),
@@ -149,7 +150,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         names=("rss", "resident_memory"),
         example="rss>1G",
         help="host memory",
-        values=_SIZE,
+        values=SIZE,
         operators=NUMBER_OPERATORS,
         test=of_number(lambda row: row.process.resident_memory_bytes, units.parse_size),
     ),
@@ -157,7 +158,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         names=("age", "time"),
         example="age>2h",
         help="time since it started",
-        values=_SPAN,
+        values=SPAN,
         operators=NUMBER_OPERATORS,
         test=of_number(lambda row: row.age_seconds, units.parse_span),
     ),
@@ -165,7 +166,7 @@ TERMS: tuple[Term[ProcessRow], ...] = (
         names=("idle",),
         example="idle>10m",
         help="time since it last used a GPU",
-        values=_SPAN,
+        values=SPAN,
         operators=NUMBER_OPERATORS,
         test=of_number(lambda row: row.idle_seconds, units.parse_span),
     ),
