@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from gpudash.analysis.health.engine import findings_by_device
+from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.labels import device_labels, gpu_ranges, mig_labels
 from gpudash.analysis.usage import device_states
 from gpudash.model.device import Device

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from gpudash.analysis.health.engine import findings_by_device
+from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.health.levels import notable, temperature_level, works_on_cpu
 from gpudash.analysis.health.rules import RULES_BY_ID
 from gpudash.analysis.labels import gpu_ranges, index_ranges, mig_labels

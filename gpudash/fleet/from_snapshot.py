@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpudash.analysis.health.engine import findings_by_device
+from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.health.rules import RULES_BY_ID
 from gpudash.analysis.usage import device_states
 from gpudash.model.device import Device

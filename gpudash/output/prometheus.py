@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from gpudash.analysis.health.engine import findings
+from gpudash.analysis.health.findings import findings
 from gpudash.analysis.labels import short_name
 from gpudash.analysis.usage import users
 from gpudash.model.dcgm import XID, Generation, dcgm_metric

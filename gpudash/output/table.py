@@ -11,7 +11,7 @@ from gpudash.analysis.columns.devices import DEVICE_COLUMNS, status, status_leve
 from gpudash.analysis.columns.leases import LEASE_COLUMNS, lease_rows
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.forest import in_ascii
-from gpudash.analysis.health.engine import findings
+from gpudash.analysis.health.findings import findings
 from gpudash.analysis.table import (
     GAP,
     BarGlyphs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from gpudash.analysis.filter import EVERYTHING
-from gpudash.analysis.health.engine import ReportedIdle, findings, reported_idle
+from gpudash.analysis.health.findings import ReportedIdle, findings, reported_idle
 from gpudash.analysis.history import History
 from gpudash.analysis.table import process_rows
 from gpudash.feed.protocol import FeedState, SnapshotFeed

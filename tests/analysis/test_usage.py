@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from gpudash.analysis.columns import devices as columns
 from gpudash.analysis.columns.users import USER_COLUMNS
-from gpudash.analysis.health.engine import Diagnosis, findings_by_device
+from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.table import device_rows, fit
 from gpudash.analysis.usage import (
     User,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.health.engine import Diagnosis, findings
+from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.health.findings import findings
 from gpudash.collect.local import LocalSource, explain_memory, open_simulated
 from gpudash.collect.simulated import SimulatedHost
 from gpudash.collect.source import Holders

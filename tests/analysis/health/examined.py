@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gpudash.analysis.health.engine import Diagnosis, findings
+from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.health.findings import findings
 from gpudash.model.snapshot import Finding, Snapshot
 from tests.factories import make_device, make_snapshot
 

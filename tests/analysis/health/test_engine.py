@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gpudash.analysis.health.engine import Diagnosis, findings
+from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.health.findings import findings
 from gpudash.analysis.table import device_rows
 from gpudash.model.device import Device
 from gpudash.model.process import Lease, Process, ProcessDevice

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.health.engine import Diagnosis, findings_by_device
+from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.health.findings import findings_by_device
 from gpudash.analysis.health.rule import rough_duration
 from gpudash.analysis.usage import device_states, status
 from gpudash.model import state as states

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpudash.analysis.health.engine import findings
+from gpudash.analysis.health.findings import findings
 from gpudash.analysis.health.rule import Rule
 from gpudash.analysis.health.rules import FAMILIES, RULES
 from gpudash.model.fault import Fault, XidEvent
