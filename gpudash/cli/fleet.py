@@ -342,10 +342,9 @@ def _collect(options: argparse.Namespace, collector: Collector, found: list[Flee
 def _recorded(options: argparse.Namespace) -> FleetSnapshot:
     """Return the last sample of a recording, or the one of --at."""
     from gpudash.feed.recording.reader import Recording
-    from gpudash.feed.recording.samples import parse_instant
+    from gpudash.feed.recording.samples import sample_at
 
-    recording, at = Recording(options.replay), options.at
-    sample = recording.last if at is None else recording.at(parse_instant(at, recording))
+    sample = sample_at(Recording(options.replay), options.at)
     if not sample.is_fleet:
         raise UsageError(f"{options.replay} is a recording of one host: --where is for many")
     return sample.fleet()

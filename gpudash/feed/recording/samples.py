@@ -183,7 +183,9 @@ def open_recorded(path: str, at: str | None) -> RecordedSource:
 
     Raises UsageError for a time that is not in it, WireError where nothing can be replayed.
     """
-    recording = Recording(path)
-    return RecordedSource(
-        recording.last if at is None else recording.at(parse_instant(at, recording))
-    )
+    return RecordedSource(sample_at(Recording(path), at))
+
+
+def sample_at(recording: Recording, at: str | None) -> Sample:
+    """Return the last sample, or the one at a time in it; raises UsageError for another time."""
+    return recording.last if at is None else recording.at(parse_instant(at, recording))

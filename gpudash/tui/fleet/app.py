@@ -220,7 +220,7 @@ class FleetApp(BaseApp):
             self.call_after_refresh(self.redraw)
             return
         with self.one_frame():
-            top = header(model, self._marks, f"every {self.feed.interval:g}s", cells)
+            top = header(model, self._mark, f"every {self.feed.interval:g}s", cells)
             self._header.show([top], theme.header)
             self._body.show(lines, theme.base)
             self._footer.take_keys(keys, notice)
@@ -281,12 +281,11 @@ class FleetApp(BaseApp):
         return "asking hosts" if self.dashboard.snapshot is EMPTY else ""
 
     @property
-    def _marks(self) -> list[str]:
+    def _mark(self) -> str:
         """What the header shows of time: how far back it is, or that nothing arrives."""
-        if mark := self.dashboard.time.mark:
-            return [mark]
         state = self.feed.state
-        return [f"{_MARKS[state]} {duration(self.feed.age)}"] if state in _MARKS else []
+        silent = f"{_MARKS[state]} {duration(self.feed.age)}" if state in _MARKS else ""
+        return self.dashboard.time.mark or silent
 
     # Keys: the screen
 

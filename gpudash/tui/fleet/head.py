@@ -39,7 +39,7 @@ def _fits_or_cut(texts: Sequence[Text], cells: int, theme: Theme) -> Line:
     return line
 
 
-def header(model: FleetModel, marks: Sequence[str], pace: str, cells: int) -> Line:
+def header(model: FleetModel, mark: str, pace: str, cells: int) -> Line:
     """Return what is watched and how much of it answers; the time, the oldest age, the pace."""
     theme, snapshot, sums = model.theme, model.snapshot, model.everything
     if snapshot is EMPTY:
@@ -49,12 +49,9 @@ def header(model: FleetModel, marks: Sequence[str], pace: str, cells: int) -> Li
             cells,
             theme.header,
         )
-    right: Line = []
-    for mark in marks:
-        right += [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)]
-    right.append(
-        Segment(clock(snapshot.taken_at, dated=model.time.moment is not None), theme.header)
-    )
+    now = clock(snapshot.taken_at, dated=model.time.moment is not None)
+    right: Line = [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)] if mark else []
+    right.append(Segment(now, theme.header))
     expected = sum(source.expected_hosts or 0 for source in snapshot.sources)
     hosts = f"{part_of(sums.answering, max(expected, sums.hosts))} {_plural(sums.hosts, 'host')}"
     gpus = f"{part_of(sums.gpus, sums.expected_gpus)} {_plural(sums.gpus, 'GPU')}"
