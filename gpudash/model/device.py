@@ -497,6 +497,15 @@ class Device(Struct, frozen=True, kw_only=True):
     fabric_bandwidth_degraded: Annotated[bool | None, _nvlink(Unit.NONE,
         "Whether its bandwidth within the fabric is degraded.",
         nvml="nvmlDeviceGetGpuFabricInfoV")] = None
+    fabric_route_recovering: Annotated[bool | None, _nvlink(Unit.NONE,
+        "Whether the fabric is recovering its routes.",
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.health.route_recovery_in_progress")] = None
+    fabric_route_unhealthy: Annotated[bool | None, _nvlink(Unit.NONE,
+        "Whether its routes in the fabric are unhealthy.",
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.health.route_unhealthy")] = None
+    fabric_access_timeout_recovering: Annotated[bool | None, _nvlink(Unit.NONE,
+        "Whether it recovers from an access that timed out.",
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.health.access_timeout_recovery")] = None
     fabric_cluster_uuid: Annotated[str | None, _nvlink(Unit.NONE,
         "NVLink domain that it belongs to, the same on all hosts of the domain.",
         nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.clusterUuid")] = None

@@ -51,8 +51,7 @@ NOT_READ = tuple(
         "module": "power.draw.average power.draw.instant power.limit enforced.power.limit "
         "power.default_limit power.min_limit power.max_limit",
         "": "edpp_multiplier",
-        "fabric.health": "summary route_recovery_in_progress route_unhealthy "
-        "access_timeout_recovery incorrect_configuration",
+        "fabric.health": "summary incorrect_configuration",
         "platform": "chassis_serial_number slot_number tray_index host_id peer_type module_id "
         "gpu_fabric_guid",
     }.items()
@@ -178,6 +177,9 @@ _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "recovery_action": lambda value: _RECOVERY_ACTIONS.get(value) or _capitalized(" ")(value),
     "reset_required": _yes_or_no,
     "drain_and_reset_recommended": _yes_or_no,
+    "fabric_route_recovering": str,
+    "fabric_route_unhealthy": str,
+    "fabric_access_timeout_recovering": str,
 }
 _ABSENT = {
     "memory_temperature_celsius": "N/A",

@@ -99,6 +99,7 @@ def test_units_may_be_left_out() -> None:
         ("gpu_recovery_action", {"recovery_action": "none"}, "None"),
         ("display_attached", {"display_attached": True}, "Yes"),
         ("module.power.limit", {}, "[N/A]"),
+        ("fabric.health.route_unhealthy", {"fabric_route_unhealthy": False}, "False"),
         (
             "clocks_event_reasons_counters.sw_power_cap",
             {"sw_power_cap_seconds": 711320.123456},

@@ -106,15 +106,20 @@ def _states(library: Library, handle: Any) -> tuple[list[bool | None] | None, in
 
 _FABRIC_STATES = {1: "not-started", 2: "in-progress", 3: "completed"}
 _COMPLETED = 3
-_DEGRADED = {1: True, 2: False}
-_DEGRADED_MASK = 0x3
 FABRIC_FIELDS = (
     "fabric_state",
     "fabric_status_code",
-    "fabric_bandwidth_degraded",
     "fabric_cluster_uuid",
     "fabric_clique_id",
+    "fabric_bandwidth_degraded",
+    "fabric_route_recovering",
+    "fabric_route_unhealthy",
+    "fabric_access_timeout_recovering",
 )
+_HEALTH_SHIFTS = (0, 2, 4, 6)
+"""NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_* of the last four."""
+_HEALTH = {1: True, 2: False}
+_HEALTH_MASK = 0x3
 
 
 class Fabric:
@@ -147,9 +152,9 @@ def _membership(info: Any) -> dict[str, Any]:
     values = (
         _FABRIC_STATES[info.state],
         info.status if info.state == _COMPLETED else None,
-        _DEGRADED.get(health & _DEGRADED_MASK),
         _dashed(cluster) if is_named else None,
         info.cliqueId if is_named else None,
+        *(_HEALTH.get(health >> shift & _HEALTH_MASK) for shift in _HEALTH_SHIFTS),
     )
     return dict(zip(FABRIC_FIELDS, values, strict=True))
 

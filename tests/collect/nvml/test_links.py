@@ -45,6 +45,14 @@ def test_one_that_failed_to_join_says_how() -> None:
     assert device.fabric_bandwidth_degraded is True
 
 
+def test_what_the_fabric_says_of_its_routes() -> None:
+    device = machine_with(state=3, status=0, healthMask=0b01_10_00_10).read().devices[0]
+    assert device.fabric_bandwidth_degraded is False
+    assert device.fabric_route_recovering is None
+    assert device.fabric_route_unhealthy is False
+    assert device.fabric_access_timeout_recovering is True
+
+
 @pytest.mark.parametrize("code", [codes.NOT_SUPPORTED, codes.FUNCTION_NOT_FOUND])
 def test_one_outside_of_any_is_asked_once(code: int) -> None:
     machine = Machine("dgx-h100")
