@@ -57,10 +57,9 @@ def render(
         sections = [_wrapped(no_topology(snapshot), room)]
     elif capability is not None:
         matrix = p2p_matrix(topology, capability)
-        names = [f"GPU{index}" for index in topology.indices]
-        # A word of its own before the names, so that only its row begins with that of a GPU.
-        sections = [_grid("P2P", names, names, matrix, paint), _legend(matrix, paint)]
-        return _joined(sections)
+        names = _names(topology)
+        # A word before the names, so that only its row begins with that of a GPU.
+        return _joined([_grid("P2P", names, names, matrix, paint), _legend(matrix, paint)])
     else:
         sections = _links(topology, paint)
         if p2p:
@@ -86,8 +85,8 @@ def _wrapped(text: str, room: int | None) -> list[str]:
 
 def _links(topology: Topology, paint: Paint) -> list[list[str]]:
     matrix = link_matrix(topology)
-    count = len(topology.indices)
-    names = [f"GPU{index}" for index in topology.indices]
+    names = _names(topology)
+    count = len(names)
     beside = [_column("CPU Affinity", affinities(topology.cpu_affinity, count))]
     beside += [_column("NUMA Affinity", affinities(topology.numa_affinity, count))]
     grid = _grid("", names, names, matrix, paint)
@@ -96,8 +95,12 @@ def _links(topology: Topology, paint: Paint) -> list[list[str]]:
     return [lines, _legend(matrix, paint)]
 
 
+def _names(topology: Topology) -> list[str]:
+    return [f"GPU{index}" for index in topology.indices]
+
+
 def _peer_access(topology: Topology, paint: Paint) -> list[list[str]]:
-    names = [f"GPU{index}" for index in topology.indices]
+    names = _names(topology)
     matrices = p2p_matrices(topology)
     sections = [
         [paint(matrix.title, "bold"), *_grid("", names, names, matrix, paint)]

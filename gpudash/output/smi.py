@@ -360,6 +360,7 @@ _GPU: tuple[Field[Device], ...] = (
     Field("pci.device", _pci(slice(2, 3))),
     _reason_mask("active", "clocks_event_reasons"),
     _reason_mask("supported", "supported_clocks_event_reasons"),
+    # The last, display-clock-setting, has no name there.
     *(_reason(name) for name in list(_REASON_BITS)[:-1]),
     Field(
         "pcie.link.gen.gpucurrent",

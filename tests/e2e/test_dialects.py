@@ -41,7 +41,7 @@ def nvidia_smi() -> str:
 
 @pytest.mark.parametrize("model", ["sxm", "pcie", "geforce"])
 def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str) -> None:
-    told = {
+    settings = {
         "DEVICES": 2,
         "MODEL": model,
         "TIME": MOMENT,
@@ -62,19 +62,19 @@ def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str) 
         (f"--query-gpu={gpu}", "--format=csv,noheader,nounits", "-i", "1"),
         ("-L",),
     ):
-        env = environment(fakenvml, **told)
+        env = environment(fakenvml, **settings)
         theirs = subprocess.run([nvidia_smi, *words], env=env, capture_output=True, text=True)
-        mine = gpudash(*words, library=fakenvml, **told)
+        mine = gpudash(*words, library=fakenvml, **settings)
         assert mine.text == theirs.stdout
         assert mine.status == theirs.returncode
 
 
 def test_json_beside_gpustat(fakenvml: Path) -> None:
-    told = {"DEVICES": 3, "TIME": MOMENT, "PROCS_PER_DEVICE": 1, "PIDS": os.getpid()}
-    env = environment(fakenvml, **told)
+    settings = {"DEVICES": 3, "TIME": MOMENT, "PROCS_PER_DEVICE": 1, "PIDS": os.getpid()}
+    env = environment(fakenvml, **settings)
     command = [sys.executable, "-m", "gpustat", "--json"]
     theirs = json.loads(subprocess.run(command, env=env, capture_output=True, check=True).stdout)
-    mine = gpudash("--json=gpustat", library=fakenvml, **told).document
+    mine = gpudash("--json=gpustat", library=fakenvml, **settings).document
     for document in (theirs, mine):
         assert document.pop("query_time")
         for gpu in document["gpus"]:
@@ -86,20 +86,20 @@ def test_json_beside_gpustat(fakenvml: Path) -> None:
 
 
 def test_processes_that_are_not_listed_are_not_nobody(fakenvml: Path) -> None:
-    told = {"DEVICES": 2, "FAIL": "nvmlDeviceGetComputeRunningProcesses:0:4"}
+    settings = {"DEVICES": 2, "FAIL": "nvmlDeviceGetComputeRunningProcesses:0:4"}
     words = ("--query-compute-apps=pid", "--format=csv,noheader")
-    run = gpudash(*words, library=fakenvml, **told)
+    run = gpudash(*words, library=fakenvml, **settings)
     assert (run.status, run.text) == (4, "")
     assert run.stderr.startswith("gpudash: GPU 0: processes unknown: ")
     assert run.stderr.count("\n") == 1
-    other = gpudash(*words, "-i", "1", library=fakenvml, **told)
+    other = gpudash(*words, "-i", "1", library=fakenvml, **settings)
     assert (other.status, other.stderr) == (0, "")
 
 
 def test_gpus_of_one_reason_are_one_line(fakenvml: Path) -> None:
     words = ("--query-compute-apps=pid", "--format=csv")
-    told = {"DEVICES": 4, "FAIL": "nvmlDeviceGetComputeRunningProcesses:*:999"}
-    run = gpudash(*words, library=fakenvml, **told)
+    settings = {"DEVICES": 4, "FAIL": "nvmlDeviceGetComputeRunningProcesses:*:999"}
+    run = gpudash(*words, library=fakenvml, **settings)
     assert (run.status, run.stderr) == (
         231,
         "gpudash: GPU 0-3: processes unknown: unknown error\n",

@@ -94,7 +94,7 @@ def test_a_gpu_without_processes_has_a_line() -> None:
     assert line.split() == ["0", *["-"] * 9]
 
 
-def test_a_gpu_whose_processes_are_unknown_is_told_from_one_without() -> None:
+def test_a_gpu_whose_processes_are_unknown_is_not_one_without() -> None:
     fault = Fault(source="processes", message=clean("processes unknown"), uuid=gpu_uuid(0))
     snapshot = make_snapshot(2, processes=(), errors=(fault,))
     unknown, free = process_lines(snapshot, process_columns("u"), "")
