@@ -436,7 +436,7 @@ FLEET_KEYS: tuple[Key, ...] = (
     _SHARED["time.forward_far"],
     replace(_SHARED["time.seek"], only="", help="go to another time", label=""),
     *_under(
-        "Chart of a host",
+        "Chart",
         Key("fleet.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
         Key("fleet.zoom_out", "minus", "-", "zoom(1)", "chart a longer time"),
         Key("fleet.metric", "tab", "Tab", "metric(1)", "chart the next metric", "metric"),

@@ -17,6 +17,8 @@ from gpudash.model.text import clean
 
 _MIN_STEP = 15.0
 _MIN_PERIOD, _MAX_PERIOD = 30.0, 600.0
+_WHOLE_PERIOD = 300.0
+"""Of a chart of all GPUs, which is dear for the server."""
 _RETRY_SECONDS = 30.0
 _MAX_LINES = 1 << 10
 
@@ -93,7 +95,8 @@ class Charts:
         self._finish(chart, tuple(lines), None)
 
     def _finish(self, chart: _Chart, lines: tuple[FleetLine, ...], message: str | None) -> None:
-        period = min(_MAX_PERIOD, max(_MIN_PERIOD, chart.step))
+        min_period = _MIN_PERIOD if chart.request.hosts else _WHOLE_PERIOD
+        period = min(_MAX_PERIOD, max(min_period, chart.step))
         chart.due_at = time.monotonic() + period if chart.at is None else inf
         chart.answer = FleetChart(
             metric=chart.request.metric,

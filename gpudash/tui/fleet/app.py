@@ -209,9 +209,9 @@ class FleetApp(BaseApp):
         cells, height = self._body.size
         if not cells:
             return
-        self._ask()
         model, theme = self.dashboard, self.dashboard.theme
         lines = self._page_lines(cells, height)
+        self._ask()
         keys = self._keys_here()
         notice = self._notice()
         bottom = footer(keys, notice, theme, cells)

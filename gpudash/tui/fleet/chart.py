@@ -1,4 +1,4 @@
-"""The past of the GPUs of one host: a line each, over an hour, a day or a week."""
+"""The past over an hour, a day or a week: a line for each GPU of one host, or the mean of all."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _MAX_CURVES, _TICKS = 8, 4
 
 
 def answered(model: FleetModel) -> FleetChart | None:
-    """Return the chart that the page of a host asks for, None while there is none."""
-    if model.host is None:
-        return None
+    """Return the chart that the page asks for, None while there is none."""
+    host = None if model.host is None else model.host[1]
     fitting = (
         each
         for each in model.snapshot.charts
         if (each.metric, each.span_seconds) == (model.chart.metric, model.chart.span_seconds)
-        and each.by_device
-        and all(line.host in (None, model.host[1]) for line in each.lines)
+        and each.by_device == (host is not None)
+        and all(line.host in (None, host) for line in each.lines)
     )
     return next(fitting, None)
 
 
-def host_chart(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
+def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]:
     """Return a heading and the chart, nothing where no source has a past."""
     if not model.request.charts:
         return []
     found = answered(model)
     left = [
         Segment(f" {label(model.chart.metric)}", theme.title),
+        Segment("" if model.host else "  mean of all GPUs", theme.dim),
         Segment(f"  {_SPAN_WORDS[model.chart.span_seconds]}", theme.dim),
     ]
     keys = [Segment("Tab metric  + - time ", theme.dim)]
@@ -65,7 +65,8 @@ def host_chart(model: FleetModel, theme: Theme, cells: int, height: int) -> list
     known = [value for line in lines for value in line.values if value is not None]
     is_percent = unit is Unit.PERCENT
     scale = scaled(0, 100, unit, _TICKS) if is_percent else tight(known, unit, _TICKS)
-    now = "now" if model.time.moment is None else clock(found.end)
+    age = (model.snapshot.taken_at - found.end).total_seconds()
+    now = "now" if model.time.moment is None and age <= 2 * found.step_seconds else clock(found.end)
     figure = Chart(curves, scale, found.span_seconds, now, is_memory=unit is Unit.BYTE)
     return [
         spread(left, keys, cells, theme.base),

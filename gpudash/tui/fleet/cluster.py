@@ -10,6 +10,7 @@ from gpudash.fleet.summary import HostRow
 from gpudash.model.text import width
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
+from gpudash.tui.fleet.chart import past
 from gpudash.tui.fleet.head import free_line, held_line, host_line
 from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
 from gpudash.tui.fleet.model import FleetModel, host_key
@@ -17,6 +18,8 @@ from gpudash.tui.fleet.paint import PAINTINGS, Painter
 from gpudash.tui.theme import PLAIN, Theme
 
 _MAX_FINDINGS, _MIN_MAP = 3, 3
+_MIN_CHART, _MAX_CHART = 8, 16
+"""Lines of a chart with its heading."""
 _WIDE = 160
 """Cells in which two lines stand side by side."""
 
@@ -51,7 +54,12 @@ class ClusterPage:
         self._map_top = len(top) + above + 1
         title = self._title(model, theme, cells)
         host = host_line(selected, self._others(index), theme, cells)
-        lines = [*top, *[[]] * above, title, *drawn, *[[]] * (left - above), host]
+        rest = left - above
+        # A line above it and one below.
+        model.has_room = rest >= _MIN_CHART + 2
+        chart = past(model, theme, cells, min(rest - 2, _MAX_CHART)) if model.has_room else []
+        below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
+        lines = [*top, *[[]] * above, title, *drawn, *below, host]
         self._findings_top, self._shown_findings = len(lines), len(findings)
         return [*lines, *findings]
 

@@ -39,6 +39,10 @@ HostKey = tuple[str | None, str]
 _WITH_PAST = frozenset({"prometheus", "demo"})
 
 
+_POINTS = 60
+"""Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
+
+
 def host_key(host: FleetHost) -> HostKey:
     """Return what identifies a host: names are unique within a cluster only."""
     return host.cluster, host.name
@@ -102,6 +106,8 @@ class FleetModel:
         self.retries = 0
         """How often hosts that do not answer were to be connected at once."""
         self.chart = Charted()
+        self.has_room = False
+        """Whether the map leaves room for a chart of all GPUs."""
         self.page = "cluster"
         self.host: HostKey | None = None
         """The host whose GPUs the page of GPUs shows, None for those of all."""
@@ -183,6 +189,12 @@ class FleetModel:
                     by_device=True,
                 ),
             )
+        elif self.page == "cluster" and self.has_room and self.time.asked is None:
+            pasts = [source for source in self.snapshot.sources if source.kind in _WITH_PAST]
+            # The means of two servers are not the mean of all.
+            if len(pasts) == 1:
+                metric, span = self.chart
+                charts = (ChartRequest(metric=metric, span_seconds=span, points=_POINTS),)
         return FleetRequest(at=self.time.asked, charts=charts, retries=self.retries)
 
     def _show(self, snapshot: FleetSnapshot) -> None:

@@ -15,17 +15,17 @@ from gpudash.model.text import cut, width
 from gpudash.tui.draw.findings import whole
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, highlighted, joined
-from gpudash.tui.fleet.chart import host_chart
+from gpudash.tui.fleet.chart import past
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.listing import Ranking
 from gpudash.tui.theme import Theme
 
 Row = TypeVar("Row")
 
-_MIN_CHART = 5
-"""Lines of a chart with its heading."""
 _IN_SENTENCE = 3
 """Hosts that the sentence of a finding names."""
+_MIN_CHART = 5
+"""Lines of a chart with its heading."""
 _MEASURED = 400
 """Rows by which columns are made as wide as they need; others may widen them later."""
 
@@ -132,7 +132,7 @@ class GpuPage(TablePage[GpuRow]):
         room = height - 1
         table = super().lines(model, theme, cells, min(room, len(row.devices) + 1))
         left = room - len(table) - 1
-        drawn = host_chart(model, theme, cells, left) if left >= _MIN_CHART else []
+        drawn = past(model, theme, cells, left) if left >= _MIN_CHART else []
         return [top, *table, *([[]] if drawn else []), *drawn]
 
     def clicked(self, model: FleetModel, x: int, y: int) -> bool:

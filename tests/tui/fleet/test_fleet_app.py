@@ -143,7 +143,7 @@ async def test_a_key_asks_to_connect_again_where_ssh_failed() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
         assert isinstance(app.feed, HandFleetFeed)
         await pilot.press("R")
-        assert not app.feed.asked
+        assert not any(asked.retries for asked in app.feed.asked)
 
 
 async def test_the_page_of_a_host_begins_with_what_is_wrong_with_it() -> None:
@@ -433,3 +433,36 @@ async def test_the_same_name_in_two_clusters_shows_both_clusters() -> None:
         await pilot.pause()
         rows = [line.split()[:2] for line in screen_lines(app) if line.startswith(" gpu0001")]
     assert sorted(rows) == [["gpu0001", "east"], ["gpu0001", "west"]]
+
+
+async def test_the_map_is_followed_by_the_past_of_all_gpus_where_there_is_room() -> None:
+    async with shown(fleet(some_hosts(40)), (200, 60)) as (app, pilot):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        (asked,) = feed.asked[-1].charts
+        assert (asked.hosts, asked.by_device, asked.metric) == ((), False, METRICS[0])
+        answer = FleetChart(
+            metric=asked.metric,
+            span_seconds=asked.span_seconds,
+            end=INSTANT,
+            step_seconds=60.0,
+            lines=(FleetLine(values=(10.0, None, 20.0)),),
+        )
+        feed.give(fleet(some_hosts(40), seconds=10.0, charts=(answer,)))
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        text = text_of(app)
+        assert "mean of all GPUs" in text
+        assert "now" in text
+        await pilot.press("2")
+        await pilot.pause()
+        assert feed.asked[-1].charts == ()
+
+
+async def test_the_mean_of_one_of_two_servers_is_not_charted_as_that_of_all() -> None:
+    sources = tuple(FleetSource(kind="prometheus", name=SafeText(name)) for name in ("a", "b"))
+    async with shown(fleet(some_hosts(40), sources=sources), (200, 60)) as (app, _pilot):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        assert not feed.asked or feed.asked[-1].charts == ()
+        assert "mean of all GPUs" not in text_of(app)
