@@ -177,6 +177,7 @@ def _table_rows(table: Any) -> Iterator[tuple[str, str]]:
 
 def _findings() -> Iterator[Section]:
     from gpudash.analysis.health.rules import RULES
+    from gpudash.fleet.health import FINDINGS
     from gpudash.model.state import STATES
 
     rows = [
@@ -184,6 +185,7 @@ def _findings() -> Iterator[Section]:
         for rule in RULES
     ]
     yield Section("Findings, the most important first: word in STATUS, condition", rows)
+    yield Section("Findings on many hosts", list(FINDINGS.items()))
     yield Section("States of a GPU", [(state.word, state.sentence) for state in STATES])
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
 
 from gpudash.analysis.health.levels import FINDING_RANKS
 from gpudash.fleet.health import gpus, hosts, use
 from gpudash.fleet.health.survey import Survey
-from gpudash.model.fleet import FleetFinding
+from gpudash.model.fleet import HOST_STATES, FleetFinding
+from gpudash.model.state import STATES
 
 Rule = Callable[[Survey], Iterator[FleetFinding]]
 
@@ -29,6 +30,31 @@ RULES: tuple[Rule, ...] = (
     hosts.driver_skew,
 )
 """Every rule; among findings of one level those of an earlier rule come first."""
+
+
+FINDINGS: Mapping[str, str] = {
+    **{f"gpus-{s.wire}": f"GPUs that {s.plural}" for s in STATES if s.is_problem and s.wire},
+    "gpus-missing": "GPUs that a host had an hour ago, or should have, are gone",
+    "xid-critical": "recent XID errors that need a person",
+    "xid-burst": "the same XID error on several hosts of a group",
+    **{
+        f"host-{state}": f"a host {words.sentence}"
+        for state, words in HOST_STATES.items()
+        if state not in ("ok", "connecting")
+    },
+    "source-failed": "a Prometheus, exporters or Slurm do not answer",
+    "source-partial": "a Prometheus answers in part",
+    "straggler": "a GPU slower than the others of its job, which wait for it",
+    "hot-outlier": "GPUs far hotter than others of their model, or that slow down for heat",
+    "held-idle": "GPUs with memory in use that have not computed for an hour",
+    "allocated-unused": "GPUs that a job has and nothing uses for 15 minutes",
+    "values-old": "hosts that answer with values older than 5 minutes",
+    "kept-alive": "full utilization without work in cores, memory and power",
+    "imbalanced-job": "jobs that leave half of their GPUs or more idle",
+    "fragmented": "many free GPUs, but few hosts on which all are free",
+    "driver-skew": "hosts with another driver than most",
+}
+"""What each finding is about, by the name that it has in a document."""
 
 
 class Rules:

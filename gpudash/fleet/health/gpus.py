@@ -17,7 +17,7 @@ from gpudash.fleet.health.survey import (
 )
 from gpudash.fleet.summary import STATE_OF_WORD, GpuRow, missing_gpus
 from gpudash.model.fleet import FleetFinding
-from gpudash.model.state import BUSY, HOT, LOST
+from gpudash.model.state import BUSY, HOT
 
 _BURST_HOSTS = 3
 _MIN_PEERS = 16
@@ -35,9 +35,8 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
         state = STATE_OF_WORD[word]
         verb = state.sentence if len(rows) == 1 else state.plural
         hosts = list({row.host.name: row.host for row in rows}.values())
-        rule = "gpus-lost" if state is LOST else f"gpus-{state.wire}"
         yield finding(
-            rule,
+            f"gpus-{state.wire}",
             "critical",
             f"{count(len(rows), 'GPU')} on {count(len(hosts), 'host')} {verb}: {where(rows)}",
             f"{drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",

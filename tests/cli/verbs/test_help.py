@@ -14,6 +14,7 @@ from gpudash.analysis.health.rules import RULES
 from gpudash.cli import verbs
 from gpudash.cli.verbs.help import TOPICS
 from gpudash.config.settings import FleetSettings, declared
+from gpudash.fleet.health import FINDINGS
 from gpudash.fleet.where import TERMS as OF_GPUS
 from gpudash.model import fleet, wire
 from gpudash.model.errors import MEANINGS
@@ -50,7 +51,8 @@ def test_every_topic_has_what_the_code_declares() -> None:
     assert terms("filter") == {term.example for term in (*TERMS, *OF_GPUS)}
     of_fleet = set(FleetSettings.__struct_fields__)
     assert terms("settings") == set(declared()) - {"fleet"} | of_fleet
-    assert terms("findings") == {rule.id for rule in RULES} | {state.word for state in STATES}
+    states = {state.word for state in STATES}
+    assert terms("findings") == {rule.id for rule in RULES} | set(FINDINGS) | states
     assert terms("exit") == {str(status) for status in MEANINGS}
     assert terms("queries") == {
         *(field.name for kind in QUERIES.values() for field in kind.fields.values()),

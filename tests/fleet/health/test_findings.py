@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from gpudash.fleet.demo import DemoSource
+from gpudash.fleet.health import FINDINGS
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import (
     FleetDevice,
@@ -41,7 +42,12 @@ def findings_of(source: DemoSource, reducer: Reducer | None = None) -> tuple[Fle
     snapshot = FleetSnapshot(
         taken_at=START, sources=(reading.report,), hosts=reading.hosts, jobs=reading.jobs
     )
-    return (reducer or Reducer()).reduce(snapshot).findings
+    return documented((reducer or Reducer()).reduce(snapshot).findings)
+
+
+def documented(findings: tuple[FleetFinding, ...]) -> tuple[FleetFinding, ...]:
+    assert {each.rule for each in findings} <= set(FINDINGS)
+    return findings
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -94,7 +100,8 @@ def fleet(
 
 
 def rules_of(snapshot: FleetSnapshot) -> dict[str, FleetFinding]:
-    return {finding.rule: finding for finding in Reducer().reduce(snapshot).findings}
+    findings = documented(Reducer().reduce(snapshot).findings)
+    return {finding.rule: finding for finding in findings}
 
 
 def host(name: str, *devices: FleetDevice, **fields: object) -> FleetHost:
