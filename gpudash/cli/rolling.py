@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Callable, Iterable
 from contextlib import closing
 
@@ -19,6 +20,8 @@ from gpudash.system import terminal
 
 _WAIT_SECONDS = 1.0
 _MAX_COUNT = 999_999
+_LINES_BELOW_HEADINGS = 44
+"""After so many nvidia-smi repeats them."""
 
 
 def add_rolling(parser: argparse.ArgumentParser) -> None:
@@ -40,13 +43,13 @@ def add_rolling(parser: argparse.ArgumentParser) -> None:
 def roll(
     options: argparse.Namespace, headings: str, lines: Callable[[Snapshot], Iterable[str]]
 ) -> int:
-    """Print headings once and the lines of each sample; return the status of the last.
+    """Print headings and the lines of each sample; return the status of the last.
 
     The first sample is not printed: its rates are not known. Raises GpudashError for one without
     GPUs, and DriverError where a GPU is silent at the end.
     """
     exit_on_ctrl_c()
-    printed, problem, latest = -1, "", EMPTY
+    printed, numbers, problem, latest = -1, itertools.count(), "", EMPTY
     with closing(LineStream(collector_command(options), options.delay, wire.decode)) as stream:
         while options.count is None or printed < options.count:
             stream.wait(_WAIT_SECONDS)
@@ -55,10 +58,11 @@ def roll(
                     break
                 refuse_silence(sample.snapshot, "nvml")
                 latest = select_existing(sample.snapshot, ())
-                if printed == 0:
-                    terminal.write(headings.encode())
                 if printed >= 0:
-                    text = "".join(lines(latest))
+                    text = "".join(
+                        line if next(numbers) % _LINES_BELOW_HEADINGS else headings + line
+                        for line in lines(latest)
+                    )
                     terminal.write(text.encode("utf-8", "backslashreplace"))
                 printed += 1
             if stream.problem != problem:

@@ -54,6 +54,12 @@ def test_they_end_at_the_count_and_write_to_a_file(fakenvml: Path, tmp_path: Pat
     assert len(file.read_text().splitlines()) == 2 + 3 * 2
 
 
+def test_headings_are_repeated(fakenvml: Path) -> None:
+    run = gpudash("dmon", "-d", "0.1", "-c", "1", library=fakenvml, DEVICES=45)
+    numbers = [number for number, line in enumerate(run.text.splitlines()) if line[0] == "#"]
+    assert numbers == [0, 1, 46, 47]
+
+
 @pytest.mark.parametrize(("verb", "line"), [("dmon", "1 -"), ("pmon", "1 ?")])
 def test_a_lost_gpu_keeps_its_row_and_is_in_the_status(
     fakenvml: Path, verb: str, line: str
