@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.segment import Segment
 
+from gpudash.model.device import device_fields
 from gpudash.model.fields import label
 from gpudash.model.fleet import FleetChart
 from gpudash.model.text import cut
@@ -14,12 +15,6 @@ from gpudash.tui.fleet.head import clock
 from gpudash.tui.fleet.model import SPANS, FleetModel
 from gpudash.tui.theme import Theme
 
-_UNITS = {
-    "gpu_utilization_percent": Unit.PERCENT,
-    "memory_used_bytes": Unit.BYTE,
-    "power_usage_mw": Unit.MILLIWATT,
-    "temperature_celsius": Unit.CELSIUS,
-}
 _SPAN_WORDS = dict(zip(SPANS, ("last hour", "last day", "last week"), strict=True))
 _MAX_CURVES, _TICKS = 8, 4
 
@@ -56,8 +51,8 @@ def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]
             spread(left, keys, cells, theme.base),
             [Segment(f" {cut(text, max(0, cells - 2), mark=mark)}", theme.dim)],
         ]
-    unit = _UNITS[found.metric]
-    lines = found.lines[-_MAX_CURVES:] if len(found.lines) > _MAX_CURVES else found.lines
+    unit = device_fields()[found.metric].unit
+    lines = found.lines[-_MAX_CURVES:]
     curves = tuple(
         Curve(f"GPU {_name(line.index)}", line.values, theme.curves[number % len(theme.curves)])
         for number, line in enumerate(lines)

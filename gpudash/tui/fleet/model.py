@@ -102,7 +102,6 @@ class FleetModel:
         """Counts what was shown."""
         self.time = Timeline()
         self.asked_last = FleetRequest()
-        """What the collector was sent last."""
         self.retries = 0
         """How often hosts that do not answer were to be connected at once."""
         self.chart = Charted()
@@ -135,7 +134,6 @@ class FleetModel:
         self.users = Ranking(USER_COLUMNS, lambda user: user.name, "idle_hours")
         self.jobs = Ranking(JOB_COLUMNS, lambda job: (job.kind, job.id), "gpus")
         self.finding = 0
-        """The finding under the cursor."""
         self._came_from: list[tuple[str, HostKey | None]] = []
         self._filled: set[str] = set()
         """The rankings that are up to date."""
