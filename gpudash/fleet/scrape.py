@@ -129,10 +129,11 @@ class ScrapeSource:
         failing = [page for page in self._pages if page.error is not None]
         answered = [page for page in self._pages if page.read_at and page.error is None]
         message = None
-        if failing and not answered:
+        if len(failing) == len(self._pages):
             message = f"{failing[0].target['instance']} {failing[0].error}"
         elif answered and not hosts:
             message = "have no GPU metrics of an exporter that is known"
+        is_waiting = len(failing) + len(answered) < len(self._pages) or self._has_new
         age = min((time.time() - page.read_at for page in answered), default=None)
         return Reading(
             report=FleetSource(
@@ -146,6 +147,7 @@ class ScrapeSource:
             ),
             hosts=hosts,
             jobs=self._picture.jobs(),
+            is_whole=not is_waiting,
         )
 
     def close(self, wait_seconds: float = 0.0) -> None:

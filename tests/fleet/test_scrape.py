@@ -75,6 +75,20 @@ def test_one_that_does_not_answer_is_down_and_delays_no_other(exporters: list[Fa
     source.close(10)
 
 
+def test_one_that_fails_at_once_ends_no_waiting_for_the_others(exporters: list[Faulty]) -> None:
+    exporters[0].fault = "hang"
+    refusing = Endpoint(url="http://127.0.0.1:1")
+    source = ScrapeSource([refusing, Endpoint(url=exporters[0].url)])
+    first = wait(source, lambda reading: any(host.state == "down" for host in reading.hosts))
+    assert (first.report.state, first.is_whole) == ("starting", False)
+    exporters[0].is_ended.set()
+    source.close(10)
+    source = ScrapeSource([refusing, Endpoint(url=exporters[1].url)])
+    reading = wait(source, lambda reading: reading.is_whole)
+    assert (reading.report.state, reading.report.answering_hosts) == ("ok", 1)
+    source.close(10)
+
+
 def test_what_is_no_exporter_is_said_to_be_none() -> None:
     with faulty() as server:
         server.page = lambda path: b"Hello: this is not {a metric"
