@@ -47,7 +47,8 @@ def offers(options: argparse.Namespace, request: GpuRequest) -> list[Offer]:
     That keeps whole hosts for those who need them. Why the others have none is on stderr.
     """
     found: list[Offer] = []
-    for asked in _ask(options):
+    answers = list(_ask(options))
+    for asked in answers:
         now = asked.samples[-1] if asked.samples else None
         if now is None:
             why = asked.why
@@ -57,7 +58,8 @@ def offers(options: argparse.Namespace, request: GpuRequest) -> list[Offer]:
             if choice.devices:
                 found.append(Offer(asked.host, choice.devices, len(fitting) - request.count))
                 continue
-            why = choice.shortage
+            # Who holds each GPU would be a page for many hosts: ask one of them for it.
+            why = choice.shortage if len(answers) == 1 else choice.shortage.partition(": ")[0]
         terminal.write_message(f"gpudash: {asked.host}: {why}\n")
     return sorted(found, key=lambda offer: offer.left)
 

@@ -109,6 +109,8 @@ def test_pick_names_hosts_and_gpus(far: Far) -> None:
     assert "gpudash: down: ssh: connect to host down" in run.stderr
     none = far("pick", "--host", "gpu1", "-n", "9", "--for", "0.1s")
     assert (none.returncode, none.stdout) == (75, "")
+    few = far("pick", "--host", "gpu1,gpu2", "--min-free", "900GiB", "--for", "0.1s")
+    assert few.stderr.count("1 GPU wanted, 0 free\n") == 2
     assert far("pick", "--host", "gpu1", "--gpu", "0").returncode == 2
 
 
