@@ -220,7 +220,7 @@ class FleetApp(BaseApp):
             self.call_after_refresh(self.redraw)
             return
         with self.one_frame():
-            top = header(model, self._mark, f"every {self.feed.interval:g}s", cells)
+            top = header(model, self._mark, f"every {round(self.feed.interval, 1):g}s", cells)
             self._header.show([top], theme.header)
             self._body.show(lines, theme.base)
             self._footer.take_keys(keys, notice)
