@@ -26,12 +26,17 @@ def selectors(text: str) -> tuple[str, ...]:
     return words
 
 
+def selector_fields(selectors: Sequence[str]) -> frozenset[str]:
+    """Return the fields of devices, beyond those that are always read, that selectors need."""
+    return frozenset({"serial"} if any(map(_is_serial, selectors)) else ())
+
+
 def select(snapshot: Snapshot, selectors: Sequence[str]) -> Snapshot:
     """Return the snapshot with only the GPUs that a selector names, and what runs on them.
 
-    A selector is an index, a range of them, the beginning of a UUID, a PCI bus id, or the label
-    of a MIG instance (`0:1`), whose GPU is kept with it. Raises UsageError that names the
-    valid ones if it matches no GPU, or a UUID prefix matches several.
+    A selector is an index, a range of them, the beginning of a UUID, a PCI bus id, a serial number
+    or the label of a MIG instance (`0:1`), whose GPU is kept with it. Raises UsageError that names
+    the valid ones if it matches no GPU, or a UUID prefix matches several.
     """
     if not selectors:
         return snapshot
@@ -109,12 +114,19 @@ def _is_index(word: str) -> bool:
     return word.isdecimal() and len(word) < _MAX_DIGITS
 
 
+def _is_serial(word: str) -> bool:
+    return word.isdecimal() and not _is_index(word)
+
+
 def _is_called(device: Device, label: str, word: str) -> bool:
-    """Whether a word is the device's label, begins its UUID or is its PCI address."""
+    """Whether a word is the device's label, begins its UUID or is its serial or PCI address."""
     uuid = (device.uuid or "").lower()
     if word and (word == label or uuid.startswith(word) or uuid.startswith(f"gpu-{word}")):
         return True
-    return not device.is_mig and _address(device.pci_bus_id or "") == _address(word) != ""
+    if device.is_mig:
+        return False
+    is_address = _address(device.pci_bus_id or "") == _address(word) != ""
+    return is_address or (_is_serial(word) and word == device.serial)
 
 
 def _address(bus_id: str) -> str:

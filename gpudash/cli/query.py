@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from typing import NoReturn
 
 from gpudash.analysis.labels import index_ranges
-from gpudash.analysis.selection import select_existing
+from gpudash.analysis.selection import select_existing, selector_fields
 from gpudash.cli.oneshot import exit_status, refuse_loop, sample, with_source
 from gpudash.cli.options import QUERIES, gpu_selectors, query_name
 from gpudash.cli.remote import lines
@@ -33,7 +33,9 @@ def run(options: argparse.Namespace) -> int:
     if options.loop is not None:
         return _follow(options, query.reads, _Rows(query).print)
     return with_source(
-        lambda source, _: _print_once(source, query, gpus), options, wanted=lambda: query.reads
+        lambda source, _: _print_once(source, query, gpus),
+        options,
+        wanted=lambda: query.reads | selector_fields(gpus),
     )
 
 
@@ -58,7 +60,9 @@ def print_details(options: argparse.Namespace) -> int:
     reads = smi_details.reads(sections)
     if options.loop is not None:
         return _follow(options, reads, show)
-    return with_source(lambda source, _: run(source), options, wanted=lambda: reads)
+    return with_source(
+        lambda source, _: run(source), options, wanted=lambda: reads | selector_fields(gpus)
+    )
 
 
 def list_gpus(options: argparse.Namespace) -> int:
@@ -67,7 +71,7 @@ def list_gpus(options: argparse.Namespace) -> int:
     return with_source(
         lambda source, _: _print_list(source, gpus),
         options,
-        wanted=lambda: frozenset({"mig_mode"}),
+        wanted=lambda: {"mig_mode"} | selector_fields(gpus),
     )
 
 

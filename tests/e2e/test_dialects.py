@@ -240,3 +240,22 @@ def test_what_is_read_rarely_is_there_from_the_first_row_on(fakenvml: Path) -> N
     process.stdout.close()
     process.wait(LIMIT_SECONDS)
     assert first == "1410 MHz, 6.16\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--query-gpu=index", "--format=csv,noheader"),
+        ("-q", "-d", "COMPUTE"),
+        ("-L",),
+        ("nvlink", "-s"),
+    ],
+)
+def test_a_gpu_is_found_by_its_serial_number(fakenvml: Path, words: tuple[str, ...]) -> None:
+    by_index, by_serial = (
+        gpudash(*words, "-i", word, library=fakenvml, DEVICES=2, TIME=MOMENT)
+        for word in ("1", "1650523000001")
+    )
+    assert by_serial.status == 0
+    stamp = re.compile(r"Timestamp.*")
+    assert stamp.sub("", by_serial.text) == stamp.sub("", by_index.text)

@@ -39,7 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a line for each link or counter; raises DriverError where a GPU is silent."""
-    return with_source(_print_links, options, wanted=lambda: frozenset({"nvlinks"}))
+    return with_source(_print_links, options, wanted=lambda: _wanted(options))
+
+
+def _wanted(options: argparse.Namespace) -> frozenset[str]:
+    from gpudash.analysis.selection import selector_fields
+
+    return frozenset({"nvlinks"}) | selector_fields(gpu_selectors(options))
 
 
 def _print_links(source: Source, options: argparse.Namespace) -> int:
