@@ -166,6 +166,13 @@ class Picture:
                 names_of = sorted(users.get(device, ()))
                 device.users = tuple(clean(name, NAME_BYTES) for name in names_of)
 
+    def take_last_seen(self, rows: Iterable[Row], _at: float) -> None:
+        """Take the time of the newest sample of devices, which may have gone since then."""
+        for row in rows:
+            found, value = self.inventory.find(row), row.number
+            if found is not None and value is not None:
+                found[0].seen_at = max(found[0].seen_at, value)
+
     def take_ages(self, rows: Iterable[Row], at: float) -> None:
         """Take the time of each host's newest sample."""
         newest: dict[Host, float] = {}

@@ -154,6 +154,14 @@ class Layout(NamedTuple):
             for name in self._present(dialect, POWER)
         )
 
+    def last_seen(self, span: str, step: str) -> str | None:
+        """Ask for the time of the newest sample of each device in a span, looked at in steps."""
+        return _or(
+            self._over("max", dialect, f"timestamp({arm.selector})", span, step)
+            for dialect in self._chosen()
+            for arm in self._main(dialect)
+        )
+
     def ages(self) -> str | None:
         """Ask for the time of the newest sample of each host."""
         return _or(

@@ -136,6 +136,9 @@ QUERIES: tuple[Query, ...] = (
     _field(MEMORY_TOTAL, 600)._replace(expression=Layout.total),
     _field("enforced_power_limit_mw", 600),
     Query("users", 60, Layout.users, Picture.take_users),
+    Query(
+        "last seen", inf, lambda each: each.last_seen("1h", "5m"), Picture.take_last_seen, "past"
+    ),
     Query("frozen", inf, Layout.frozen, Picture.take_frozen),
     _idle("1h", _HOUR, "5m"),
     _held("1h", _HOUR, "5m"),

@@ -203,6 +203,8 @@ def test_does_what_the_exporters_say(whole: Reading, host: Host) -> None:
     found = host_of(whole, host)
     want = "down" if host.is_down else "stale" if host.is_frozen else "ok"
     assert found.state == want
+    # Not since the hour before, when it was missed first.
+    assert not host.is_down or DOWN_SECONDS <= (found.age_seconds or 0) < 3000
     assert found.expected_devices == len(host.gpus)
     assert found.group == f"r{len(host.name)}"
     for gpu in host.gpus:
