@@ -47,7 +47,7 @@ def held_idle(survey: Survey) -> Iterator[FleetFinding]:
         "held-idle",
         "warn",
         f"{count(len(rows), 'GPU')} held idle for more than an hour{by}, "
-        f"{_hours(rows):,.0f} GPU-hours so far{_money(survey, rows)}: "
+        f"at least {_hours(rows):,.0f} GPU-hours so far{_money(survey, rows)}: "
         f"{listed(people, 'users')}",
         f"The longest is on {first.host.name}: see what holds it with {enter(first.host)}"
         + ("" if end is None else f", or end its job: {end}"),
