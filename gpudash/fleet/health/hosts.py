@@ -34,14 +34,23 @@ def silent_hosts(survey: Survey) -> Iterator[FleetFinding]:
             sentence += f": {first.message}"
         ages = [host.age_seconds for host in hosts if host.age_seconds is not None]
         level: FindingLevel = "critical" if words.level == "critical" else "warn"
+        advice = _ADVICE[state]
+        if state == "stale" and _is_by_ssh(first, survey):
+            advice = _SILENT_BY_SSH
         yield finding(
             f"host-{state}",
             level,
             sentence,
-            _ADVICE[state].replace("SSH", enter(first, "true")).replace("HOST", plain(first)),
+            advice.replace("SSH", enter(first, "true")).replace("HOST", plain(first)),
             hosts=hosts,
             held_seconds=max(ages, default=None),
         )
+
+
+def _is_by_ssh(host: FleetHost, survey: Survey) -> bool:
+    """Whether ssh is what a host is known by, so that there is no exporter."""
+    sources = survey.snapshot.sources
+    return host.source < len(sources) and sources[host.source].kind == "ssh"
 
 
 _ADVICE: Mapping[HostState, str] = {
@@ -56,6 +65,7 @@ _ADVICE: Mapping[HostState, str] = {
     "no-gpus": "See whether its driver is loaded, on HOST: nvidia-smi",
     "garbled": "Something prints on login there, such as .bashrc. See it with: SSH",
 }
+_SILENT_BY_SSH = "The connection stands but brings nothing. See whether another one works: SSH"
 
 
 def sources(survey: Survey) -> Iterator[FleetFinding]:

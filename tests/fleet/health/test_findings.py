@@ -121,6 +121,17 @@ def test_finds_hosts_that_do_not_answer(state: HostState) -> None:
     assert found[f"host-{state}"].hosts == ("a", "b")
 
 
+def test_only_a_host_with_an_exporter_is_to_have_it_restarted() -> None:
+    advice = {}
+    for kind in ("ssh", "prometheus"):
+        source = FleetSource(kind=kind, name=SafeText("a"))  # type: ignore[arg-type]
+        found = rules_of(fleet(host("a", state="stale"), sources=(source,)))
+        advice[kind] = found["host-stale"].advice or ""
+    assert "exporter" in advice["prometheus"]
+    assert "exporter" not in advice["ssh"]
+    assert "ssh a true" in advice["ssh"]
+
+
 def test_several_silent_hosts_have_the_reason_of_the_first() -> None:
     messages = ("No route to host", "Connection refused")
     some = [host(name, state="down", message=m) for name, m in zip("ab", messages, strict=True)]
