@@ -56,7 +56,7 @@ class ClusterPage:
         host = host_line(selected, self._others(index), theme, cells)
         rest = left - above
         # A line above it and one below.
-        model.has_room = rest >= _MIN_CHART + 2
+        model.has_room = bool(drawn) and rest >= _MIN_CHART + 2
         chart = past(model, theme, cells, min(rest - 2, _MAX_CHART)) if model.has_room else []
         below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
         lines = [*top, *[[]] * above, title, *drawn, *below, host]

@@ -112,6 +112,8 @@ def _amounts(sums: Totals, theme: Theme) -> list[list[Text]]:
         return []
     strong, base, dim = theme.strong, theme.base, theme.dim
     mean = percent(sums.utilization)
+    if sums.power_mw is None and sums.temperature is None:
+        return [[("mean ", dim), (f"{mean} ", strong)], [(f" {mean} ", strong)]]
     power, hottest = kilowatts(sums.power_mw), celsius(sums.temperature)
     limit = "" if sums.limit_mw is None else f" of {kilowatts(sums.limit_mw)}"
     long = [("mean ", dim), (mean, strong), ("   power ", dim), (power, base), (limit, dim)]
@@ -150,6 +152,8 @@ def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     """Return who holds GPUs idle, the most first."""
     users = [user for user in model.shown_users if user.held_idle]
     texts: list[Text] = [(" held idle  ", theme.dim)]
+    if not model.totals.answering:
+        return [Segment(*text) for text in (*texts, ("not known", theme.dim))]
     if not users:
         return _held_hosts(model, texts, theme, cells)
     for user in users:
@@ -178,6 +182,8 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     if not whole:
         scattered = model.totals.counts.get(FREE.word, 0)
         text = f"no host with all its GPUs free; {scattered:,} free on others"
+        if not model.totals.answering:
+            text = "not known"
         return [Segment(" free       ", theme.dim), Segment(text, theme.dim)]
     size = whole[0].gpus
     count = sum(row.gpus == size for row in whole)

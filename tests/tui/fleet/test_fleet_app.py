@@ -466,3 +466,10 @@ async def test_the_mean_of_one_of_two_servers_is_not_charted_as_that_of_all() ->
         assert isinstance(feed, HandFleetFeed)
         assert not feed.asked or feed.asked[-1].charts == ()
         assert "mean of all GPUs" not in text_of(app)
+
+
+async def test_nothing_is_claimed_of_gpus_while_no_host_answers() -> None:
+    async with shown(fleet((host(0, *["free"] * 8, state="down"),), users=())) as (app, _pilot):
+        lines = [line.rstrip() for line in screen_lines(app)]
+    assert " held idle  not known" in lines
+    assert " free       not known" in lines
