@@ -74,6 +74,12 @@ class Device(Struct, frozen=True, kw_only=True):
     pci_subsystem_id: Annotated[str | None, _identity(Unit.NONE,
         "PCI ids of the board and its vendor.", nvml="nvmlDeviceGetPciInfo",
         smi="pci.sub_device_id")] = None
+    pci_base_class: Annotated[str | None, _identity(Unit.NONE,
+        "PCI base class: 0x3 for a display controller.", nvml="nvmlDeviceGetPciInfoExt",
+        smi="pci.baseClass")] = None
+    pci_sub_class: Annotated[str | None, _identity(Unit.NONE,
+        "PCI subclass: 0x0 with a display output, 0x2 without.", nvml="nvmlDeviceGetPciInfoExt",
+        smi="pci.subClass")] = None
     minor_number: Annotated[Index | None, _identity(Unit.NONE,
         "N of the device node /dev/nvidiaN.", nvml="nvmlDeviceGetMinorNumber")] = None
     serial: Annotated[SafeText | None, _identity(Unit.NONE,
@@ -298,6 +304,27 @@ class Device(Struct, frozen=True, kw_only=True):
         "The highest limit that can be set.",
         nvml="nvmlDeviceGetPowerManagementLimitConstraints",
         smi="power.max_limit gpu.power.max_limit")] = None
+    module_power_average_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
+        "Power of the whole module, GPU and Grace CPU, averaged over 1 s; null on other boards.",
+        nvml="NVML_FI_DEV_POWER_AVERAGE", smi="module.power.draw.average")] = None
+    module_power_instant_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
+        "Power of the module at this instant.",
+        nvml="NVML_FI_DEV_POWER_INSTANT", smi="module.power.draw.instant")] = None
+    module_enforced_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
+        "The module's limit in force.",
+        nvml="NVML_FI_DEV_POWER_CURRENT_LIMIT", smi="module.enforced.power.limit")] = None
+    module_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
+        "The module's limit that an administrator set.",
+        nvml="NVML_FI_DEV_POWER_REQUESTED_LIMIT", smi="module.power.limit")] = None
+    module_default_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
+        "The module's limit after a reboot.",
+        nvml="NVML_FI_DEV_POWER_DEFAULT_LIMIT", smi="module.power.default_limit")] = None
+    module_min_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
+        "The module's lowest limit that can be set.",
+        nvml="NVML_FI_DEV_POWER_MIN_LIMIT", smi="module.power.min_limit")] = None
+    module_max_power_limit_mw: Annotated[Natural | None, _power(Unit.MILLIWATT,
+        "The module's highest limit that can be set.",
+        nvml="NVML_FI_DEV_POWER_MAX_LIMIT", smi="module.power.max_limit")] = None
     total_energy_mj: Annotated[Natural | None, _power(Unit.MILLIJOULE,
         "Energy since the driver was loaded.", nvml="nvmlDeviceGetTotalEnergyConsumption",
         counter=True,
@@ -647,6 +674,12 @@ class Device(Struct, frozen=True, kw_only=True):
     default_gsp_mode: Annotated[bool | None, _settings(Unit.NONE,
         "Whether it does unless set otherwise.",
         nvml="nvmlDeviceGetGspFirmwareMode", smi="gsp.mode.default")] = None
+    dram_encryption_mode: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether the memory is encrypted.", nvml="nvmlDeviceGetDramEncryptionMode",
+        smi="dramEncryption.mode.current")] = None
+    pending_dram_encryption_mode: Annotated[bool | None, _settings(Unit.NONE,
+        "Whether it will be after a reboot.", nvml="nvmlDeviceGetDramEncryptionMode",
+        smi="dramEncryption.mode.pending")] = None
 
     mig_mode: Annotated[bool | None, _mig(Unit.NONE,
         "Whether the GPU is split into MIG instances.", nvml="nvmlDeviceGetMigMode",

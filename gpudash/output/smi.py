@@ -45,11 +45,7 @@ NOT_READ = tuple(
         "vgpu_driver_capability": "heterogenous_multivGPU",
         "vgpu_device_capability": "fractional_multiVgpu heterogeneous_timeSlice_profile "
         "heterogeneous_timeSlice_sizes homogeneous_placements mig_timeSlicing mig_timeSlicing_mode",
-        "pci": "baseClass subClass",
         "inforom": "checksum_validation",
-        "dramEncryption": "mode.current mode.pending",
-        "module": "power.draw.average power.draw.instant power.limit enforced.power.limit "
-        "power.default_limit power.min_limit power.max_limit",
         "": "edpp_multiplier",
         "fabric.health": "summary incorrect_configuration",
         "platform": "chassis_serial_number slot_number tray_index host_id peer_type module_id "
@@ -59,7 +55,7 @@ NOT_READ = tuple(
 )
 """Fields of nvidia-smi, the latest of driver 590, that are always `[N/A]` here.
 
-Virtual GPUs, power of modules, and places in a rack are not read.
+Virtual GPUs and places in a rack are not read.
 """
 
 

@@ -69,6 +69,46 @@ def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str) 
         assert mine.status == theirs.returncode
 
 
+GRACE = {
+    "pci.baseClass": "0x3",
+    "pci.subClass": "0x2",
+    "dramEncryption.mode.current": "Enabled",
+    "dramEncryption.mode.pending": "Disabled",
+    "module.power.draw.average": "488.29 W",
+    "module.power.draw.instant": "487.68 W",
+    "module.power.min_limit": "500.00 W",
+    "module.power.max_limit": "2900.00 W",
+    "module.power.default_limit": "2800.00 W",
+    "module.enforced.power.limit": "2600.00 W",
+    "module.power.limit": "2700.00 W",
+}
+
+
+def test_what_boards_with_a_grace_cpu_report(fakenvml: Path) -> None:
+    words = (f"--query-gpu={','.join(GRACE)}", "--format=csv,noheader")
+    run = gpudash(*words, library=fakenvml, DEVICES=1, GRACE=1)
+    assert run.text.rstrip("\n").split(", ") == list(GRACE.values())
+    other = gpudash(*words, library=fakenvml, DEVICES=1)
+    assert other.text.rstrip("\n").split(", ") == ["0x3", "0x2", *["[N/A]"] * 9]
+
+
+def test_the_power_of_a_module_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
+    env = environment(fakenvml, DEVICES=1, GRACE=1)
+    words = [nvidia_smi, "-q", "-d", "POWER"]
+    text = subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout
+    lines = text.partition("Module Power Readings")[2].splitlines()
+    theirs = {key.strip(): value.strip() for key, _, value in (x.partition(":") for x in lines)}
+    for label, name in {
+        "Power Draw": "power.draw.average",
+        "Current Power Limit": "enforced.power.limit",
+        "Requested Power Limit": "power.limit",
+        "Default Power Limit": "power.default_limit",
+        "Min Power Limit": "power.min_limit",
+        "Max Power Limit": "power.max_limit",
+    }.items():
+        assert theirs[label] == GRACE[f"module.{name}"]
+
+
 def test_json_beside_gpustat(fakenvml: Path) -> None:
     settings = {"DEVICES": 3, "TIME": MOMENT, "PROCS_PER_DEVICE": 1, "PIDS": os.getpid()}
     env = environment(fakenvml, **settings)

@@ -47,6 +47,7 @@
  *                         throttling, 161 to 163 errors of a link; 94 PCIe replays
  *   LINK_DOWN=dev:link,...   that NVLink is not up
  *   FABRIC=state[:status[:health]]  what nvmlDeviceGetGpuFabricInfoV tells; none without it
+ *   GRACE=1               what boards with a Grace CPU report: power of the module, encrypted DRAM
  *   ORPHANED=dev:MiB,...  memory in use that no process owns
  *   XID=dev:code,...      errors that are reported whenever the control file is read anew
  *   COUNT=PATH            live table of calls per function (mapped file; %p = pid)
@@ -369,6 +370,10 @@ API ret_t nvmlDeviceGetMemoryInfo_v2(void *h, mem2_t *m) {
 }
 API ret_t nvmlDeviceGetBAR1MemoryInfo(void *h, mem_t *m) { ANY(h); NEED(m); m->total = 128 * GIB; m->used = 4 * MIB; m->free = m->total - m->used; return OK; }
 API ret_t nvmlDeviceGetEccMode(void *h, u32 *a, u32 *b) { DEV(h); NEED(a); NEED(b); ONLY(C.model != GEFORCE); *a = *b = 1; return OK; }
+API ret_t nvmlDeviceGetDramEncryptionMode(void *h, u32 *a, u32 *b) {     /* a version and a state each */
+    DEV(h); NEED(a && b); ONLY(C.grace); if (*a != 0x1000008 || *b != 0x1000008) return BAD_VERSION;
+    a[1] = 1; b[1] = 0; return OK;
+}
 API ret_t nvmlDeviceGetDefaultEccMode(void *h, u32 *a) { DEV(h); NEED(a); ONLY(C.model != GEFORCE); *a = 1; return OK; }
 API ret_t nvmlDeviceGetTotalEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); *v = e == 0 && g->index % 8 == 3 ? 2 + c : 0; return OK; }
 API ret_t nvmlDeviceGetDetailedEccErrors(void *h, u32 e, u32 c, u64 *v) { DEV(h); NEED(v); ONLY(C.model != GEFORCE); (void)e; (void)c; memset(v, 0, 32); return OK; }
@@ -516,6 +521,11 @@ static u64 link_kib(gpu_t *g, int tx) {
     double t = now() - 1.7e9, w = 6.283185307 / 23, ph = g->index * 0.9;
     return (u64)((t * 0.5 - 0.5 / w * (wsin(t * w + ph + 1.570796) - 1)) * (tx ? 16e6 : 14e6));
 }
+/* Power of a Grace module, all numbers different: average, instant; lowest, highest, default, enforced and requested limit. */
+static u32 module_mw(u32 id) {
+    static const u32 mw[] = { 488290, 487680, 500000, 2900000, 2800000, 2600000, 0, 2700000 };
+    return mw[id - 185];
+}
 API ret_t nvmlDeviceGetFieldValues(void *h, int n, field_t *f) {
     DEV(h); NEED(f);
     for (int i = 0; i < n; i++) {
@@ -543,9 +553,9 @@ API ret_t nvmlDeviceGetFieldValues(void *h, int n, field_t *f) {
         case 164: islink = 1; x->type = 1; x->v.u = 25000; break;
         case 165: islink = 1; x->type = 1; x->v.u = peer(g, link) != -2; break;
         case 166: islink = 1; x->type = 1; x->v.u = 3; break;
-        case 185: case 186: x->type = 1; x->v.u = power_mw(g); break;
-        case 187: x->type = 1; x->v.u = 100000; break;
-        case 188: case 189: case 190: case 192: x->type = 1; x->v.u = MODELPOWER[C.model]; break;
+        case 185: case 186: case 187: case 188: case 189: case 190: case 192:
+            if (x->scope == 1) { x->type = 1; x->v.u = module_mw(x->id); if (!C.grace) x->ret = UNSUPPORTED; break; }
+            x->type = 1; x->v.u = x->id < 187 ? power_mw(g) : x->id == 187 ? 100000 : MODELPOWER[C.model]; break;
         case 193: x->type = 5; x->v.i = -7; break;
         case 194: x->type = 5; x->v.i = -4; break;
         case 196: x->type = 5; x->v.i = 0; break;

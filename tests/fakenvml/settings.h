@@ -37,7 +37,7 @@ typedef struct gpu {
 } gpu_t;
 
 static struct {
-    int devices, procs, gprocs, mig, spin, trace, gpm, worn;
+    int devices, procs, gprocs, mig, spin, trace, gpm, worn, grace;
     int fabric, fabric_status, fabric_health;
     enum model model;
     enum topo topo;
@@ -227,6 +227,7 @@ static void read_settings(void) {
     C.trace = (int)number("TRACE", 0);
     C.gpm = number("GPM", 0) != 0;
     C.worn = number("WORN", 0) != 0;
+    C.grace = number("GRACE", 0) != 0;
     snprintf(C.name, sizeof C.name, "%.95s", (s = setting("NAME")) ? s : "");
     C.latency_us = number("LATENCY_US", 0);
     C.pcie_ms = number("PCIE_MS", 0);

@@ -99,6 +99,10 @@ def test_units_may_be_left_out() -> None:
         ("gpu_recovery_action", {"recovery_action": "none"}, "None"),
         ("display_attached", {"display_attached": True}, "Yes"),
         ("module.power.limit", {}, "[N/A]"),
+        ("module.power.limit", {"module_power_limit_mw": 2_900_000}, "2900.00 W"),
+        ("pci.baseClass", {"pci_base_class": "0x3"}, "0x3"),
+        ("dramEncryption.mode.current", {"dram_encryption_mode": False}, "Disabled"),
+        ("edpp_multiplier", {}, "[N/A]"),
         ("fabric.health.route_unhealthy", {"fabric_route_unhealthy": False}, "False"),
         (
             "clocks_event_reasons_counters.sw_power_cap",

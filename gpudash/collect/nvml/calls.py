@@ -52,6 +52,9 @@ class Timer:
 _MEMORY_V2 = 0x02000028
 """Version word of nvmlMemory_v2_t."""
 
+_MODULE = 1
+"""NVML_POWER_SCOPE_MODULE."""
+
 
 class NvmlCall(Struct, frozen=True):
     """One NVML call, its arguments after the handle, and the fields that its answer fills."""
@@ -61,6 +64,8 @@ class NvmlCall(Struct, frozen=True):
     fields: tuple[tuple[str, v.Convert], ...]
     fallback: NvmlCall | None = None
     """Made instead when the driver lacks the call."""
+    structure: str | None = None
+    """The structure that it fills, by its name in `library.structure`, where pynvml makes none."""
 
 
 class FieldValue(Struct, frozen=True):
@@ -70,12 +75,17 @@ class FieldValue(Struct, frozen=True):
     field: str
     convert: v.Convert
     seconds: float
+    scope: int = 0
 
 
 def _call(
-    metric: str, *arguments: int, fallback: NvmlCall | None = None, **fields: v.Convert
+    metric: str,
+    *arguments: int,
+    fallback: NvmlCall | None = None,
+    structure: str | None = None,
+    **fields: v.Convert,
 ) -> NvmlCall:
-    return NvmlCall(f"nvmlDeviceGet{metric}", arguments, tuple(fields.items()), fallback)
+    return NvmlCall(f"nvmlDeviceGet{metric}", arguments, tuple(fields.items()), fallback, structure)
 
 
 IDENTITY = (
@@ -244,6 +254,17 @@ RARE = (
         gpu_operation_mode=v.item(0, v.named(v.OPERATION_MODES)),
         pending_gpu_operation_mode=v.item(1, v.named(v.OPERATION_MODES)),
     ),
+    _call(
+        "PciInfoExt",
+        structure="PciInfoExt_v1",
+        pci_base_class=v.attribute("baseClass", v.pci_class),
+        pci_sub_class=v.attribute("subClass", v.pci_class),
+    ),
+    _call(
+        "DramEncryptionMode",
+        dram_encryption_mode=v.item(0, v.flag),
+        pending_dram_encryption_mode=v.item(1, v.flag),
+    ),
 )
 """What few look at: read once a minute in a stream, and where it is asked for by name."""
 
@@ -264,6 +285,13 @@ FIELD_VALUES = (
     FieldValue(269, "sw_thermal_slowdown_seconds", v.nanoseconds, STEADY_SECONDS),
     FieldValue(270, "hw_thermal_slowdown_seconds", v.nanoseconds, STEADY_SECONDS),
     FieldValue(271, "hw_power_brake_seconds", v.nanoseconds, STEADY_SECONDS),
+    FieldValue(185, "module_power_average_mw", v.milliwatts, RARE_SECONDS, _MODULE),
+    FieldValue(186, "module_power_instant_mw", v.milliwatts, RARE_SECONDS, _MODULE),
+    FieldValue(187, "module_min_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
+    FieldValue(188, "module_max_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
+    FieldValue(189, "module_default_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
+    FieldValue(190, "module_enforced_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
+    FieldValue(192, "module_power_limit_mw", v.milliwatts, RARE_SECONDS, _MODULE),
 )
 
 BRIEF_POLL_GROUPS = (
@@ -363,7 +391,10 @@ def _make(
 ) -> tuple[NvmlCall | None, int]:
     """Make a call or the first of its fallbacks that is supported; return it and NVML's code."""
     while call is not None:
-        value, code = library.call(call.name, handle, *call.arguments)
+        if call.structure is None:
+            value, code = library.call(call.name, handle, *call.arguments)
+        else:
+            value, code = library.filled(call.name, handle, call.structure)
         if code in codes.DEAD:
             raise DeviceLost(code)
         for field, convert in call.fields:

@@ -13,6 +13,7 @@ from gpudash.collect.nvml.calls import (
     IDENTITY,
     OTHER_POLL_GROUPS,
     RARE_POLL_GROUP,
+    RARE_SECONDS,
     RETRY_SECONDS,
     SLOW_SECONDS,
     STATIC_SECONDS,
@@ -90,8 +91,7 @@ class DeviceSampler:
         for group in self._other_groups:
             if group.is_due(now):
                 self._read(group, now)
-        for_a_table = self._library.single_sample and self._library.wanted is None
-        if not for_a_table and self._rare_group.is_due(now):
+        if not self._library.is_for_a_table and self._rare_group.is_due(now):
             self._read_rare(now)
         self.values.update(memory_values(self.values))
         self.values.update(self._batch.read(now))
@@ -223,18 +223,23 @@ class _FieldValues:
     """The plain field values of the table, each at its interval until it is refused."""
 
     def __init__(self, library: Library) -> None:
-        self._due = {each: 0.0 for each in FIELD_VALUES if library.wants(each.field)}
+        self._due = {
+            each: 0.0
+            for each in FIELD_VALUES
+            if library.wants(each.field)
+            and not (each.seconds == RARE_SECONDS and library.is_for_a_table)
+        }
         self._wanted: list[FieldValue] = []
 
     def wanted(self, now: float) -> list[Scoped]:
         self._wanted = [field for field, due in self._due.items() if now >= due]
-        return [(field.id, 0) for field in self._wanted]
+        return [(field.id, field.scope) for field in self._wanted]
 
     def values(self, answers: FieldAnswers, now: float) -> dict[str, Any]:
         return {field.field: self._value(field, answers, now) for field in self._wanted}
 
     def _value(self, field: FieldValue, answers: FieldAnswers, now: float) -> Any:
-        scope = field.id, 0
+        scope = field.id, field.scope
         answer = answers.values.get(scope)
         if scope in answers.refused:
             del self._due[field]

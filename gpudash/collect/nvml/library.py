@@ -30,7 +30,6 @@ _MAX_GROWTHS = 6
 _MAX_ENTRIES = 1 << 17
 """More than a kernel has PIDs for on one GPU; a count above it is garbage."""
 _NO_INSTANCE = 0xFFFFFFFF
-_FABRIC_INFO_V2 = 0x02000024
 _VALUE_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 _UNKNOWN_FIELD = codes.PERMANENT | {codes.INVALID_ARGUMENT}
 """How a single field is refused: a driver that is older than the field calls it invalid."""
@@ -122,23 +121,28 @@ def wider(structure: Any) -> Any:
     return type("WideProcess", (structure,), {"_fields_": [("usedGpuCcMemory", c_ulonglong)]})
 
 
-@lru_cache(maxsize=2)
-def fabric_info(*, versioned: bool) -> Any:
-    """Return the structure of nvmlDeviceGetGpuFabricInfoV, or of the call before it.
+_STRUCTURES = {
+    "PciInfoExt_v1": "domain bus device pciDeviceId pciSubSystemId baseClass subClass busId:c32",
+    "GpuFabricInfo": "clusterUuid:b16 status cliqueId state:b",
+    "GpuFabricInfo_v2": "clusterUuid:b16 status cliqueId state:b healthMask",
+}
+"""The members of structures after the version as in nvml.h: words, :b bytes and :c characters.
 
-    Declared as in nvml.h: pynvml has had it under three names, and with a UUID of 80 bytes.
-    """
-    from ctypes import Structure, c_ubyte, c_uint
+pynvml has had that of the fabric under three names, and with a UUID of 80 bytes.
+"""
 
-    fields: list[tuple[str, Any]] = [
-        ("clusterUuid", c_ubyte * 16),
-        ("status", c_uint),
-        ("cliqueId", c_uint),
-        ("state", c_ubyte),
-    ]
-    if versioned:
-        fields = [("version", c_uint), *fields, ("healthMask", c_uint)]
-    return type("FabricInfo", (Structure,), {"_fields_": fields})
+
+@lru_cache(maxsize=8)
+def structure(name: str) -> Any:
+    """Return the ctypes structure of a name in `_STRUCTURES`."""
+    from ctypes import Structure, c_char, c_ubyte, c_uint
+
+    fields: list[tuple[str, Any]] = [("version", c_uint)] if "_v" in name else []
+    for each in _STRUCTURES[name].split():
+        member, _, kind = each.partition(":")
+        item: Any = {"": c_uint, "b": c_ubyte, "c": c_char}[kind[:1]]
+        fields.append((member, item * int(kind[1:]) if kind[1:] else item))
+    return type(name, (Structure,), {"_fields_": fields})
 
 
 class DeviceLost(Exception):  # noqa: N818
@@ -194,6 +198,11 @@ class Library:
         self._functions: dict[str, Callable[..., Any]] = {}
         self._raw = hasattr(module, "_nvmlGetFunctionPointer")
         self._wide_processes = False
+
+    @property
+    def is_for_a_table(self) -> bool:
+        """Whether one sample of no particular fields is taken, which leaves out what is rare."""
+        return self.single_sample and self.wanted is None
 
     def wants(self, *fields: str) -> bool:
         """Whether one of these fields is to be read."""
@@ -255,15 +264,17 @@ class Library:
                 refused.append((entry.fieldId, entry.scopeId))
         return FieldAnswers(values, frozenset(refused), code)
 
-    def fabric(self, handle: Any, *, versioned: bool) -> tuple[Any, int]:
-        """Return (the state of the NVLink fabric, 0) or (None, code).
+    def filled(self, name: str, handle: Any, kind: str) -> tuple[Any, int]:
+        """Return (what a call fills, 0) or (None, code); `kind` is a name in `_STRUCTURES`.
 
-        Only the `versioned` call has its health. Raises DeviceLost when the device is gone.
+        Raises DeviceLost when the device is gone.
         """
-        name = f"nvmlDeviceGetGpuFabricInfo{'V' if versioned else ''}"
-        info = fabric_info(versioned=versioned)()
-        if versioned:
-            info.version = _FABRIC_INFO_V2
+        from ctypes import sizeof
+
+        info = structure(kind)()
+        _, _, version = kind.partition("_v")
+        if version:
+            info.version = sizeof(info) | int(version) << 24
         if self._raw:
             code = self._fill(name, handle, info)
         else:

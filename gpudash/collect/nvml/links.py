@@ -116,6 +116,11 @@ FABRIC_FIELDS = (
     "fabric_route_unhealthy",
     "fabric_access_timeout_recovering",
 )
+_FABRIC_CALLS = {
+    "nvmlDeviceGetGpuFabricInfoV": "GpuFabricInfo_v2",
+    "nvmlDeviceGetGpuFabricInfo": "GpuFabricInfo",
+}
+"""The calls that report it and what each fills; only the first has its health."""
 _HEALTH_SHIFTS = (0, 2, 4, 6)
 """NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_* of the last four."""
 _HEALTH = {1: True, 2: False}
@@ -128,19 +133,20 @@ class Fabric:
     def __init__(self, library: Library, handle: Any) -> None:
         self._library = library
         self._handle = handle
-        self._versioned = [True, False]
+        self._calls = list(_FABRIC_CALLS)
         """The calls that the driver may have."""
 
     def values(self) -> dict[str, Any]:
         """Return the fields of FABRIC_FIELDS; raises DeviceLost when the GPU is gone."""
-        while self._versioned:
-            info, code = self._library.fabric(self._handle, versioned=self._versioned[0])
+        while self._calls:
+            name = self._calls[0]
+            info, code = self._library.filled(name, self._handle, _FABRIC_CALLS[name])
             if not code and info.state not in _FABRIC_STATES:
-                self._versioned.clear()
+                self._calls.clear()
             elif code not in codes.PERMANENT:
                 return dict.fromkeys(FABRIC_FIELDS) if code else _membership(info)
             else:
-                self._versioned.pop(0)
+                self._calls.pop(0)
         return dict.fromkeys(FABRIC_FIELDS)
 
 

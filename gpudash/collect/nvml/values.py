@@ -13,6 +13,7 @@ from gpudash.model.text import NAME_BYTES, bound, clean, clean_bytes
 
 Convert = Callable[[Any], Any]
 
+_UNKNOWN_8 = 0xFF
 _UNKNOWN_32 = 0xFFFFFFFF
 _UNKNOWN_64 = 0xFFFFFFFFFFFFFFFF
 _MAX_POWER_MW = 5_000_000
@@ -122,6 +123,11 @@ def string(value: Any) -> str | None:
 def identifier(number: int) -> str | None:
     """Return a pair of PCI ids as they are written: `0x20B210DE`."""
     return f"0x{number:08X}" if 0 <= number <= _UNKNOWN_32 else None
+
+
+def pci_class(number: int) -> str | None:
+    """Return a PCI class or subclass as it is written: `0x3`."""
+    return f"0x{number:X}" if 0 <= number < _UNKNOWN_8 else None
 
 
 def attribute(name: str, convert: Convert) -> Convert:
