@@ -533,6 +533,14 @@ class Device(Struct, frozen=True, kw_only=True):
     fabric_access_timeout_recovering: Annotated[bool | None, _nvlink(Unit.NONE,
         "Whether it recovers from an access that timed out.",
         nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.health.access_timeout_recovery")] = None
+    fabric_incorrect_configuration: Annotated[str | None, _nvlink(Unit.NONE,
+        "What is wrong with its configuration in the fabric: none, incorrect-sysguid, "
+        "incorrect-chassis-sn, no-partition, insufficient-nvlinks, incompatible-gpu-fw, "
+        "invalid-location or gpu-state-invalid.",
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.health.incorrect_configuration")] = None
+    fabric_health: Annotated[str | None, _nvlink(Unit.NONE,
+        "All of that in a word: healthy, limited-capacity or unhealthy.",
+        nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.health.summary")] = None
     fabric_cluster_uuid: Annotated[str | None, _nvlink(Unit.NONE,
         "NVLink domain that it belongs to, the same on all hosts of the domain.",
         nvml="nvmlDeviceGetGpuFabricInfoV", smi="fabric.clusterUuid")] = None

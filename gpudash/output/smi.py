@@ -47,7 +47,6 @@ NOT_READ = tuple(
         "heterogeneous_timeSlice_sizes homogeneous_placements mig_timeSlicing mig_timeSlicing_mode",
         "inforom": "checksum_validation",
         "": "edpp_multiplier",
-        "fabric.health": "summary incorrect_configuration",
         "platform": "chassis_serial_number slot_number tray_index host_id peer_type module_id "
         "gpu_fabric_guid",
     }.items()
@@ -176,6 +175,8 @@ _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "fabric_route_recovering": str,
     "fabric_route_unhealthy": str,
     "fabric_access_timeout_recovering": str,
+    "fabric_incorrect_configuration": _capitalized(" "),
+    "fabric_health": _capitalized(" "),
 }
 _ABSENT = {
     "memory_temperature_celsius": "N/A",

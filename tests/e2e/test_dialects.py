@@ -92,6 +92,17 @@ def test_what_boards_with_a_grace_cpu_report(fakenvml: Path) -> None:
     assert other.text.rstrip("\n").split(", ") == ["0x3", "0x2", *["[N/A]"] * 9]
 
 
+def test_the_health_of_the_fabric(fakenvml: Path) -> None:
+    names = ("summary", "bandwidth", "route_unhealthy", "incorrect_configuration")
+    query = f"--query-gpu={','.join(f'fabric.health.{name}' for name in names)}"
+    words = (query, "--format=csv,noheader")
+    # The mask of a tray of GB300, whose nvidia-smi wrote these words.
+    run = gpudash(*words, library=fakenvml, DEVICES=1, FABRIC=f"3:0:{0x1AA}:1")
+    assert run.text == "Healthy, Full, False, None\n"
+    other = gpudash(*words, library=fakenvml, DEVICES=1)
+    assert other.text == "[N/A], [N/A], [N/A], [N/A]\n"
+
+
 def test_the_power_of_a_module_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
     env = environment(fakenvml, DEVICES=1, GRACE=1)
     words = [nvidia_smi, "-q", "-d", "POWER"]

@@ -46,7 +46,7 @@
  *   RISE=dev:field[.link]:n,...  that field value counts n a second: 74 or 271 nanoseconds of
  *                         throttling, 161 to 163 errors of a link; 94 PCIe replays
  *   LINK_DOWN=dev:link,...   that NVLink is not up
- *   FABRIC=state[:status[:health]]  what nvmlDeviceGetGpuFabricInfoV tells; none without it
+ *   FABRIC=state[:status[:health[:summary]]]  what nvmlDeviceGetGpuFabricInfoV tells; none without it
  *   GRACE=1               what boards with a Grace CPU report: power of the module, encrypted DRAM
  *   ORPHANED=dev:MiB,...  memory in use that no process owns
  *   XID=dev:code,...      errors that are reported whenever the control file is read anew
@@ -586,7 +586,8 @@ API ret_t nvmlDeviceGetAttributes(void *h, attr_t *a) { return nvmlDeviceGetAttr
 /* ---- the NVSwitch fabric ---------------------------------------------------------- */
 API ret_t nvmlDeviceGetGpuFabricInfoV(void *h, fabric_t *f) {
     DEV(h); NEED(f); ONLY(C.fabric);
-    if (f->version != 0x02000024) return BAD_VERSION;
+    if (f->version != 0x02000024 && f->version != 0x03000028) return BAD_VERSION;
+    if (f->version == 0x03000028) f->summary = (unsigned char)C.fabric_summary;
     memset(f->cluster, 0xab, sizeof f->cluster);
     f->status = C.fabric_status; f->clique = 1; f->state = (u32)C.fabric; f->health = (u32)C.fabric_health;
     return OK;

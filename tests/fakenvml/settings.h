@@ -38,7 +38,7 @@ typedef struct gpu {
 
 static struct {
     int devices, procs, gprocs, mig, spin, trace, gpm, worn, grace;
-    int fabric, fabric_status, fabric_health;
+    int fabric, fabric_status, fabric_health, fabric_summary;
     enum model model;
     enum topo topo;
     enum load load;
@@ -195,8 +195,8 @@ static void take_down(const char *t) {
 
 static void read_troubles(void) {
     const char *s = setting("FABRIC");
-    C.fabric = C.fabric_status = C.fabric_health = 0;
-    if (s) sscanf(s, "%d:%d:%d", &C.fabric, &C.fabric_status, &C.fabric_health);
+    C.fabric = C.fabric_status = C.fabric_health = C.fabric_summary = 0;
+    if (s) sscanf(s, "%d:%d:%d:%d", &C.fabric, &C.fabric_status, &C.fabric_health, &C.fabric_summary);
     nxids = nrises = 0;
     each_word("REMOVED", take_removed);
     each_word("XID", take_xid);

@@ -103,6 +103,12 @@ def test_units_may_be_left_out() -> None:
         ("pci.baseClass", {"pci_base_class": "0x3"}, "0x3"),
         ("dramEncryption.mode.current", {"dram_encryption_mode": False}, "Disabled"),
         ("edpp_multiplier", {}, "[N/A]"),
+        ("fabric.health.summary", {"fabric_health": "limited-capacity"}, "Limited Capacity"),
+        (
+            "fabric.health.incorrect_configuration",
+            {"fabric_incorrect_configuration": "no-partition"},
+            "No Partition",
+        ),
         ("fabric.health.route_unhealthy", {"fabric_route_unhealthy": False}, "False"),
         (
             "clocks_event_reasons_counters.sw_power_cap",

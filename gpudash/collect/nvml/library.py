@@ -125,6 +125,7 @@ _STRUCTURES = {
     "PciInfoExt_v1": "domain bus device pciDeviceId pciSubSystemId baseClass subClass busId:c32",
     "GpuFabricInfo": "clusterUuid:b16 status cliqueId state:b",
     "GpuFabricInfo_v2": "clusterUuid:b16 status cliqueId state:b healthMask",
+    "GpuFabricInfo_v3": "clusterUuid:b16 status cliqueId state:b healthMask healthSummary:b",
 }
 """The members of structures after the version as in nvml.h: words, :b bytes and :c characters.
 

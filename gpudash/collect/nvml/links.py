@@ -115,16 +115,33 @@ FABRIC_FIELDS = (
     "fabric_route_recovering",
     "fabric_route_unhealthy",
     "fabric_access_timeout_recovering",
+    "fabric_incorrect_configuration",
+    "fabric_health",
 )
-_FABRIC_CALLS = {
-    "nvmlDeviceGetGpuFabricInfoV": "GpuFabricInfo_v2",
-    "nvmlDeviceGetGpuFabricInfo": "GpuFabricInfo",
-}
-"""The calls that report it and what each fills; only the first has its health."""
+_FABRIC_CALLS = (
+    ("nvmlDeviceGetGpuFabricInfoV", "GpuFabricInfo_v3"),
+    ("nvmlDeviceGetGpuFabricInfoV", "GpuFabricInfo_v2"),
+    ("nvmlDeviceGetGpuFabricInfo", "GpuFabricInfo"),
+)
+"""The calls that report it and what each fills; the last has none of its health."""
+_OTHER_VERSION = frozenset({codes.ARGUMENT_VERSION_MISMATCH, codes.INVALID_ARGUMENT})
 _HEALTH_SHIFTS = (0, 2, 4, 6)
-"""NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_* of the last four."""
+"""NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_* of four of them."""
 _HEALTH = {1: True, 2: False}
 _HEALTH_MASK = 0x3
+_CONFIGURATION_SHIFT = 8
+_CONFIGURATION_MASK = 0xF
+_CONFIGURATIONS = {
+    1: "none",
+    2: "incorrect-sysguid",
+    3: "incorrect-chassis-sn",
+    4: "no-partition",
+    5: "insufficient-nvlinks",
+    6: "incompatible-gpu-fw",
+    7: "invalid-location",
+    8: "gpu-state-invalid",
+}
+_HEALTH_SUMMARIES = {1: "healthy", 2: "unhealthy", 3: "limited-capacity"}
 
 
 class Fabric:
@@ -139,14 +156,16 @@ class Fabric:
     def values(self) -> dict[str, Any]:
         """Return the fields of FABRIC_FIELDS; raises DeviceLost when the GPU is gone."""
         while self._calls:
-            name = self._calls[0]
-            info, code = self._library.filled(name, self._handle, _FABRIC_CALLS[name])
+            name, structure = self._calls[0]
+            info, code = self._library.filled(name, self._handle, structure)
             if not code and info.state not in _FABRIC_STATES:
                 self._calls.clear()
-            elif code not in codes.PERMANENT:
-                return dict.fromkeys(FABRIC_FIELDS) if code else _membership(info)
-            else:
+            elif code in _OTHER_VERSION and len(self._calls) > 1:
                 self._calls.pop(0)
+            elif code in codes.PERMANENT:
+                self._calls = [each for each in self._calls if each[0] != name]
+            else:
+                return dict.fromkeys(FABRIC_FIELDS) if code else _membership(info)
         return dict.fromkeys(FABRIC_FIELDS)
 
 
@@ -161,6 +180,8 @@ def _membership(info: Any) -> dict[str, Any]:
         _dashed(cluster) if is_named else None,
         info.cliqueId if is_named else None,
         *(_HEALTH.get(health >> shift & _HEALTH_MASK) for shift in _HEALTH_SHIFTS),
+        _CONFIGURATIONS.get(health >> _CONFIGURATION_SHIFT & _CONFIGURATION_MASK),
+        _HEALTH_SUMMARIES.get(getattr(info, "healthSummary", 0)),
     )
     return dict(zip(FABRIC_FIELDS, values, strict=True))
 

@@ -175,6 +175,7 @@ _EVENT_CALLS: dict[str, Callable[..., Any]] = {
 
 
 _NOT_DEGRADED = 2
+_HEALTHY = 1
 
 
 def _fill(gpu: Gpu, now: float, info: Any) -> int | None:
@@ -185,6 +186,7 @@ def _fill(gpu: Gpu, now: float, info: Any) -> int | None:
     info.clusterUuid = type(info.clusterUuid)(*uuid)
     info.state = CONSTANTS["NVML_GPU_FABRIC_STATE_COMPLETED"]
     info.healthMask = _NOT_DEGRADED
+    info.healthSummary = _HEALTHY
     return 0
 
 

@@ -53,6 +53,31 @@ def test_what_the_fabric_says_of_its_routes() -> None:
     assert device.fabric_access_timeout_recovering is True
 
 
+@pytest.mark.parametrize(
+    ("configuration", "word"), [(0, None), (1, "none"), (4, "no-partition"), (15, None)]
+)
+def test_the_fabric_in_a_word(configuration: int, word: str | None) -> None:
+    machine = machine_with(state=3, status=0, healthMask=configuration << 8, healthSummary=2)
+    device = machine.read().devices[0]
+    assert (device.fabric_health, device.fabric_incorrect_configuration) == ("unhealthy", word)
+
+
+@pytest.mark.parametrize("code", [codes.ARGUMENT_VERSION_MISMATCH, codes.INVALID_ARGUMENT])
+def test_an_older_driver_reports_its_fabric_without_that_word(code: int) -> None:
+    machine = Machine("dgx-h100")
+    fail, genuine = machine.driver.error(code), machine.host.library.nvmlDeviceGetGpuFabricInfoV
+
+    def second_version(handle: Any, info: Any) -> Any:
+        return fail() if hasattr(info, "healthSummary") else genuine(handle, info)
+
+    machine.driver.replaced[FABRIC_CALL] = second_version
+    for _ in range(25):
+        device = machine.read().devices[0]
+    assert (device.fabric_state, device.fabric_bandwidth_degraded) == ("completed", False)
+    # Once for all of the eight GPUs, and then every ten seconds.
+    assert machine.driver.asked.count(FABRIC_CALL) == 8 * 4
+
+
 @pytest.mark.parametrize("code", [codes.NOT_SUPPORTED, codes.FUNCTION_NOT_FOUND])
 def test_one_outside_of_any_is_asked_once(code: int) -> None:
     machine = Machine("dgx-h100")
