@@ -80,6 +80,24 @@ class Device(Struct, frozen=True, kw_only=True):
     pci_sub_class: Annotated[str | None, _identity(Unit.NONE,
         "PCI subclass: 0x0 with a display output, 0x2 without.", nvml="nvmlDeviceGetPciInfoExt",
         smi="pci.subClass")] = None
+    module_id: Annotated[Index | None, _identity(Unit.NONE,
+        "Number of its module on the baseboard, not in PCI order.",
+        nvml="nvmlDeviceGetModuleId", smi="platform.module_id")] = None
+    chassis_serial: Annotated[SafeText | None, _identity(Unit.NONE,
+        "Serial number of the rack that it is in (Grace Blackwell and newer).",
+        nvml="nvmlDeviceGetPlatformInfo", smi="platform.chassis_serial_number")] = None
+    chassis_slot_number: Annotated[Index | None, _identity(Unit.NONE,
+        "Slot of the rack, switches counted.",
+        nvml="nvmlDeviceGetPlatformInfo", smi="platform.slot_number")] = None
+    chassis_tray_index: Annotated[Index | None, _identity(Unit.NONE,
+        "Compute tray of the rack, switches not counted.",
+        nvml="nvmlDeviceGetPlatformInfo", smi="platform.tray_index")] = None
+    chassis_host_id: Annotated[Index | None, _identity(Unit.NONE,
+        "Number of the host within the slot.",
+        nvml="nvmlDeviceGetPlatformInfo", smi="platform.host_id")] = None
+    chassis_peer_type: Annotated[str | None, _identity(Unit.NONE,
+        "How it reaches other GPUs over NVLink: direct-connected or switch-connected.",
+        nvml="nvmlDeviceGetPlatformInfo", smi="platform.peer_type")] = None
     minor_number: Annotated[Index | None, _identity(Unit.NONE,
         "N of the device node /dev/nvidiaN.", nvml="nvmlDeviceGetMinorNumber")] = None
     serial: Annotated[SafeText | None, _identity(Unit.NONE,

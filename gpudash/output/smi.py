@@ -47,14 +47,13 @@ NOT_READ = tuple(
         "heterogeneous_timeSlice_sizes homogeneous_placements mig_timeSlicing mig_timeSlicing_mode",
         "inforom": "checksum_validation",
         "": "edpp_multiplier",
-        "platform": "chassis_serial_number slot_number tray_index host_id peer_type module_id "
-        "gpu_fabric_guid",
+        "platform": "gpu_fabric_guid",
     }.items()
     for name in names.split()
 )
 """Fields of nvidia-smi, the latest of driver 590, that are always `[N/A]` here.
 
-Virtual GPUs and places in a rack are not read.
+Virtual GPUs are not read, nor what NVML does not document the source of.
 """
 
 
@@ -177,6 +176,7 @@ _WRITTEN: Mapping[str, Callable[[Any], str | None]] = {
     "fabric_access_timeout_recovering": str,
     "fabric_incorrect_configuration": _capitalized(" "),
     "fabric_health": _capitalized(" "),
+    "chassis_peer_type": _capitalized(" "),
 }
 _ABSENT = {
     "memory_temperature_celsius": "N/A",

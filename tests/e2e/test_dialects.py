@@ -81,6 +81,12 @@ GRACE = {
     "module.power.default_limit": "2800.00 W",
     "module.enforced.power.limit": "2600.00 W",
     "module.power.limit": "2700.00 W",
+    "platform.chassis_serial_number": "1820000000001",
+    "platform.slot_number": "25",
+    "platform.tray_index": "15",
+    "platform.host_id": "1",
+    "platform.peer_type": "Switch Connected",
+    "platform.module_id": "1",
 }
 
 
@@ -89,7 +95,10 @@ def test_what_boards_with_a_grace_cpu_report(fakenvml: Path) -> None:
     run = gpudash(*words, library=fakenvml, DEVICES=1, GRACE=1)
     assert run.text.rstrip("\n").split(", ") == list(GRACE.values())
     other = gpudash(*words, library=fakenvml, DEVICES=1)
-    assert other.text.rstrip("\n").split(", ") == ["0x3", "0x2", *["[N/A]"] * 9]
+    assert other.text.rstrip("\n").split(", ") == ["0x3", "0x2", *["[N/A]"] * 14, "1"]
+    platform = f"--query-gpu={','.join(name for name in GRACE if name.startswith('platform.'))}"
+    server = gpudash(platform, "--format=csv,noheader", library=fakenvml, DEVICES=1, GRACE=2)
+    assert server.text == "[N/A], [N/A], [N/A], 1, Switch Connected, 1\n"
 
 
 def test_the_health_of_the_fabric(fakenvml: Path) -> None:

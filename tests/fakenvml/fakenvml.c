@@ -47,7 +47,8 @@
  *                         throttling, 161 to 163 errors of a link; 94 PCIe replays
  *   LINK_DOWN=dev:link,...   that NVLink is not up
  *   FABRIC=state[:status[:health[:summary]]]  what nvmlDeviceGetGpuFabricInfoV tells; none without it
- *   GRACE=1               what boards with a Grace CPU report: power of the module, encrypted DRAM
+ *   GRACE=1               what boards with a Grace CPU report: power of the module, encrypted DRAM,
+ *                         position in a rack; 2 is a server without a rack
  *   ORPHANED=dev:MiB,...  memory in use that no process owns
  *   XID=dev:code,...      errors that are reported whenever the control file is read anew
  *   COUNT=PATH            live table of calls per function (mapped file; %p = pid)
@@ -268,6 +269,12 @@ API ret_t nvmlDeviceGetUUID(void *h, char *s, u32 n) { ANY(h); char b[96]; uuid(
 API ret_t nvmlDeviceGetSerial(void *h, char *s, u32 n) { DEV(h); ONLY(C.model != GEFORCE); return str(s, n, "%lld", 1650523000000LL + g->index); }
 API ret_t nvmlDeviceGetMinorNumber(void *h, u32 *v) { DEV(h); NEED(v); *v = (u32)g->index; return OK; }
 API ret_t nvmlDeviceGetModuleId(void *h, u32 *v) { DEV(h); NEED(v); *v = (u32)g->index + 1; return OK; }
+API ret_t nvmlDeviceGetPlatformInfo(void *h, platform_t *p) {
+    DEV(h); NEED(p); ONLY(C.grace); if (p->version != 0x200002c) return BAD_VERSION;
+    memset(p->guid, 0, sizeof p->guid); memset(p->chassis, 0, sizeof p->chassis);
+    if (C.grace == 1) strcpy(p->chassis, "1820000000001");
+    p->slot = C.grace == 1 ? 25 : 0; p->tray = C.grace == 1 ? 15 : 0; p->host = 1; p->peer = 1; p->module = (unsigned char)(g->index + 1); return OK;
+}
 API ret_t nvmlDeviceGetBoardId(void *h, u32 *v) { DEV(h); NEED(v); *v = 0x700u + (u32)g->index * 0x100; return OK; }
 API ret_t nvmlDeviceGetMultiGpuBoard(void *h, u32 *v) { DEV(h); NEED(v); *v = 0; return OK; }
 API ret_t nvmlDeviceGetBoardPartNumber(void *h, char *s, u32 n) { DEV(h); ONLY(C.model != GEFORCE); return str(s, n, "692-2G506-0210-002"); }

@@ -227,7 +227,7 @@ static void read_settings(void) {
     C.trace = (int)number("TRACE", 0);
     C.gpm = number("GPM", 0) != 0;
     C.worn = number("WORN", 0) != 0;
-    C.grace = number("GRACE", 0) != 0;
+    C.grace = (int)number("GRACE", 0);
     snprintf(C.name, sizeof C.name, "%.95s", (s = setting("NAME")) ? s : "");
     C.latency_us = number("LATENCY_US", 0);
     C.pcie_ms = number("PCIE_MS", 0);

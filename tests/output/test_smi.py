@@ -100,6 +100,7 @@ def test_units_may_be_left_out() -> None:
         ("display_attached", {"display_attached": True}, "Yes"),
         ("module.power.limit", {}, "[N/A]"),
         ("module.power.limit", {"module_power_limit_mw": 2_900_000}, "2900.00 W"),
+        ("platform.peer_type", {"chassis_peer_type": "direct-connected"}, "Direct Connected"),
         ("pci.baseClass", {"pci_base_class": "0x3"}, "0x3"),
         ("dramEncryption.mode.current", {"dram_encryption_mode": False}, "Disabled"),
         ("edpp_multiplier", {}, "[N/A]"),

@@ -265,6 +265,17 @@ RARE = (
         dram_encryption_mode=v.item(0, v.flag),
         pending_dram_encryption_mode=v.item(1, v.flag),
     ),
+    # pynvml keeps the number in one variable that all threads share.
+    _call("ModuleId", structure="ModuleId", module_id=v.attribute("number", v.small_count)),
+    _call(
+        "PlatformInfo",
+        structure="PlatformInfo_v2",
+        chassis_serial=v.attribute("chassisSerialNumber", v.string),
+        chassis_slot_number=v.in_chassis("slotNumber"),
+        chassis_tray_index=v.in_chassis("trayIndex"),
+        chassis_host_id=v.attribute("hostId", v.byte),
+        chassis_peer_type=v.attribute("peerType", v.named(v.PEER_TYPES)),
+    ),
 )
 """What few look at: read once a minute in a stream, and where it is asked for by name."""
 

@@ -39,6 +39,7 @@ ARCHITECTURES = {
 COMPUTE_MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 ADDRESSING_MODES = {0: "none", 1: "hmm", 2: "ats"}
 OPERATION_MODES = {0: "all-on", 1: "compute", 2: "low-double-precision"}
+PEER_TYPES = {0: "direct-connected", 1: "switch-connected"}
 DRIVER_MODELS = {0: "WDDM", 1: "TCC", 2: "MCDM"}
 
 RECOVERY_ACTIONS = {
@@ -80,6 +81,7 @@ milliwatts = within(0, _MAX_POWER_MW)
 megahertz = within(0, _MAX_CLOCK_MHZ)
 performance_state = within(0, 15)
 count = within(0, _UNKNOWN_64 >> 1)
+byte = within(0, _UNKNOWN_8 - 1)
 small_count = within(0, _UNKNOWN_32 - 1)
 size = within(0, _MAX_SIZE)
 positive = within(1, _MAX_SIZE)
@@ -133,6 +135,13 @@ def pci_class(number: int) -> str | None:
 def attribute(name: str, convert: Convert) -> Convert:
     """Return a conversion of one member of a structure."""
     return lambda structure: convert(getattr(structure, name))
+
+
+def in_chassis(name: str) -> Convert:
+    """Return a conversion of a position in a chassis, None for a server that is in none."""
+    return lambda platform: (
+        byte(getattr(platform, name)) if string(platform.chassisSerialNumber) else None
+    )
 
 
 def item(index: int, convert: Convert) -> Convert:
