@@ -16,6 +16,7 @@ from gpudash.cli.options import collector_words, has_color, is_ascii
 from gpudash.feed.collector import ControlReader, is_controlled
 from gpudash.model.errors import ExitStatus, UsageError, WireError
 from gpudash.system import terminal
+from gpudash.system.memory import give_back_large
 
 if TYPE_CHECKING:
     from gpudash.config.settings import FleetSettings
@@ -36,8 +37,6 @@ _DEMO_HOSTS, _DEMO_GPUS = 1000, 8
 _DEATH_SECONDS = 0.2
 """For what the sources started to end."""
 _WAIT_SECONDS = 1.0
-_M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 1 << 17
-"""glibc's name for the size from which memory is the system's again as soon as it is freed."""
 
 
 def settings(options: argparse.Namespace) -> FleetSettings:
@@ -191,17 +190,6 @@ def _endpoint(url: str, known: FleetSettings) -> Endpoint:
 # A line per interval
 
 
-def give_back_documents() -> None:
-    """Have the memory of documents of megabytes given back at once, where the C library can.
-
-    glibc keeps what it has seen freed once: 30 MB of a screen with 8,000 GPUs.
-    """
-    from ctypes import CDLL
-
-    with suppress(AttributeError, OSError):
-        CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
-
-
 def stream(options: argparse.Namespace) -> int:
     """Print a snapshot per interval, and at once what arrives first; ends by ReaderGoneError.
 
@@ -209,7 +197,7 @@ def stream(options: argparse.Namespace) -> int:
     it.
     """
     terminal.keep_for_ourselves()
-    give_back_documents()
+    give_back_large()
     control = ControlReader(interval(options), 0 if is_controlled(os.environ) else None)
     return _until_signal(options, lambda collector: _print_lines(options, collector, control))
 

@@ -20,6 +20,7 @@ from gpudash.feed.playback import Playback
 from gpudash.feed.recording.reader import Recording, Sample
 from gpudash.model.errors import UsageError
 from gpudash.system.imports import import_msgspec
+from gpudash.system.memory import give_back_large
 
 if TYPE_CHECKING:
     from gpudash.model.fleet import FleetHost
@@ -59,7 +60,7 @@ def play(options: argparse.Namespace, recording: Recording, start: Sample) -> in
 def show(options: argparse.Namespace, open_feed: Callable[[], FleetFeed]) -> int:
     """Show the snapshots of a feed and, between, the hosts that are entered."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    fleet.give_back_documents()
+    give_back_large()
     for_this_run = overrides(options)
     with quiet_terminal():
         size = os.get_terminal_size(1)

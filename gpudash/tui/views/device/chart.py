@@ -25,8 +25,8 @@ _POINTS = 120
 """Points from which the numbers beside the chart are taken."""
 _MAX_CURVES = 8
 """Curves that can be distinguished in one chart."""
-_MAX_POINTS = 120
-"""Points of each of several curves: plotext needs 20 us for one."""
+_MAX_POINTS = 480
+"""Points of all curves together: plotext takes up to 100 us for one."""
 _LINES_PER_TICK = 4
 _COOL_CELSIUS = 20
 _INSTEAD = ("gpu_utilization_percent", "memory_used_bytes")
@@ -139,7 +139,7 @@ class Charting:
         numbers = [self._numbers(key, field.name, time.until) for key in keys]
         scale = self._scale(field, shown, [each for each in numbers if each is not None], size[1])
         # A point a second at most, which is as close as samples are kept.
-        points = max(1, min(2 * size[0] if len(shown) == 1 else _MAX_POINTS, self.seconds))
+        points = max(1, min(2 * size[0], _MAX_POINTS // max(1, len(shown)), self.seconds))
         # One more, for the left end of the time axis.
         seconds = self.seconds * (points + 1) / points
         series = self._history.series
