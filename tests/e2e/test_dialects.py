@@ -69,6 +69,31 @@ def test_queries_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, model: str) 
         assert mine.status == theirs.returncode
 
 
+@pytest.mark.parametrize("words", ["-s", "-e", "-c", "-s -i 1", "-e -i 0 -l 3"])
+def test_links_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, words: str) -> None:
+    settings: dict[str, object] = {"DEVICES": 2, "LINK_DOWN": "1:3"}
+    argv = ["nvlink", *words.split()]
+    env = environment(fakenvml, **settings)
+    theirs = subprocess.run([nvidia_smi, *argv], env=env, capture_output=True, text=True)
+    assert gpudash(*argv, library=fakenvml, **settings).text == theirs.stdout
+
+
+def matrix(text: str, gpus: int) -> list[list[str]]:
+    """Return the rows of a matrix of GPUs: its name, and a cell for each GPU."""
+    lines = re.sub(r"\x1b\[\d*m", "", text).splitlines()
+    return [line.split()[: gpus + 1] for line in lines if re.match(r"\s*GPU\d+\s+(?!GPU)\S", line)]
+
+
+@pytest.mark.parametrize("words", ["-m", *(f"-p2p {capability}" for capability in "rwnap")])
+def test_topology_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path, words: str) -> None:
+    argv = ["topo", *words.split()]
+    env = environment(fakenvml, DEVICES=4)
+    theirs = subprocess.run([nvidia_smi, *argv], env=env, capture_output=True, text=True)
+    mine = matrix(gpudash(*argv, library=fakenvml, DEVICES=4).text, 4)
+    assert len(mine) == 4
+    assert mine == matrix(theirs.stdout, 4)
+
+
 GRACE = {
     "pci.baseClass": "0x3",
     "pci.subClass": "0x2",

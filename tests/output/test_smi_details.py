@@ -60,10 +60,13 @@ def compare(mine: str, theirs: str) -> None:
     assert [each for each in ours if each[0][-1] not in DIFFER and each not in left] == []
 
 
-@pytest.mark.parametrize(
+ASKED = pytest.mark.parametrize(
     ("model", "name", "words"),
     [("sxm", "whole", ()), ("geforce", "whole", ()), ("sxm", "sections", ("-d", LISTED))],
 )
+
+
+@ASKED
 def test_every_line_beside_what_nvidia_smi_printed(
     fakenvml: Path, model: str, name: str, words: tuple[str, ...]
 ) -> None:
@@ -72,15 +75,33 @@ def test_every_line_beside_what_nvidia_smi_printed(
     compare(run.text, (CAPTURED / f"details-{name}-{model}.txt").read_text())
 
 
-def test_every_line_beside_nvidia_smi(fakenvml: Path) -> None:
+@pytest.fixture
+def nvidia_smi() -> str:
     found = os.environ.get("NVIDIA_SMI") or shutil.which("nvidia-smi")
     if found is None:
         pytest.skip("nvidia-smi is not installed; NVIDIA_SMI may name one of the 535 releases")
+    return found
+
+
+def printed(*command: str, library: Path, **settings: object) -> str:
+    env = environment(library, **settings)
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+
+@ASKED
+def test_every_line_beside_nvidia_smi(
+    nvidia_smi: str, fakenvml: Path, model: str, name: str, words: tuple[str, ...]
+) -> None:
+    settings = {**SETTINGS, "MODEL": model}
+    theirs = printed(nvidia_smi, "-q", *words, library=fakenvml, **settings)
+    compare(gpudash("-q", *words, library=fakenvml, **settings).text, theirs)
+
+
+def test_processes_beside_nvidia_smi(nvidia_smi: str, fakenvml: Path) -> None:
     settings = {**SETTINGS, "PROCS_PER_DEVICE": 1, "PIDS": os.getpid()}
-    command = [found, "-q", "-i", "1", "-d", "MEMORY,PIDS,PERFORMANCE"]
-    env = environment(fakenvml, **settings)
-    theirs = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
-    mine = gpudash(*command[1:], library=fakenvml, **settings).text
+    words = "-q", "-i", "1", "-d", "MEMORY,PIDS,PERFORMANCE"
+    theirs = printed(nvidia_smi, *words, library=fakenvml, **settings)
+    mine = gpudash(*words, library=fakenvml, **settings).text
     # In its own table all processes are of every type, with the driver's name for them.
     kept = [line for line in theirs.splitlines() if "Type" not in line and "Name" not in line]
     ours = [line for line in mine.splitlines() if "Type" not in line and "Name" not in line]
