@@ -22,7 +22,7 @@ ENVIRON = {
 
 def report() -> str:
     holder = Holder(pid=7, username=clean("carol"), command_line=(clean("/opt/x/tool"),))
-    last = LastRead(age_seconds=3, processes=(LastProcess(pid=8, username=clean("erin")),))
+    last = LastRead(age_seconds=3, processes=(LastProcess(pid=8, username=clean("trudy")),))
     secret = "--data=/data/secret-project"
     snapshot = make_snapshot(
         1,
@@ -46,12 +46,12 @@ def report() -> str:
         findings=(Finding(rule="r", level="warn", sentence="alice and bob share node7, alices"),),
     )
     checks = f"PASS  GPUs  {gpu_uuid(0)} of node7"
-    settings = 'theme = "dark"\n# of erin\n# password = hunter2\n'
+    settings = 'theme = "dark"\n# of trudy\n# password = hunter2\n'
     return render(sections(Machine("/nonexistent", ENVIRON), checks, settings, snapshot))
 
 
 def test_no_name_of_a_person_host_or_board_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUDO_USER", "erin")
+    monkeypatch.setenv("SUDO_USER", "trudy")
     text = report()
     for name in (
         "node7",
@@ -59,13 +59,13 @@ def test_no_name_of_a_person_host_or_board_is_left(monkeypatch: pytest.MonkeyPat
         "bob",
         "carol",
         "dave",
-        "erin",
+        "trudy",
         "S123456",
         "job-991",
         gpu_uuid(0),
     ):
         assert name not in text
-    for name in ("6f9ac0de", "mallory", "erin"):
+    for name in ("6f9ac0de", "mallory", "trudy"):
         assert name not in text
     for secret in ("secret-project", "aws-secret", "my-token", "hunter2", "/opt/x", "unannounced"):
         assert secret not in text

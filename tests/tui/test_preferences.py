@@ -297,7 +297,7 @@ def test_each_removed_name_is_one_mistake_and_the_rest_counts(path: Path) -> Non
         "device.fit" = ["V"]
         "move.devices_up" = ["("]
         "move.devices_down" = [")"]
-        "sort.reverse" = ["R"]
+        "sort.reverse" = ["U"]
         """
     )
     preferences = Preferences(str(path))
@@ -305,7 +305,7 @@ def test_each_removed_name_is_one_mistake_and_the_rest_counts(path: Path) -> Non
     for name, mistake in zip(names, preferences.mistakes, strict=True):
         assert f'"{name}" is unknown' in mistake
         assert "\n" not in mistake
-    assert preferences.current == Settings(interval=2.0, keys={"sort.reverse": ("R",)})
+    assert preferences.current == Settings(interval=2.0, keys={"sort.reverse": ("U",)})
 
 
 def test_the_interval_steps_through_round_numbers() -> None:
