@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gpudash.cli.options import QUERIES, query_name
 from gpudash.system import terminal
+from gpudash.system.imports import import_msgspec
 
 _COLLECTS = frozenset({"gpu", "demo", "show_secrets", "pcie_throughput", "host", "ssh_config"})
 _ONE_SHOT = frozenset(
@@ -95,24 +96,28 @@ def _asks(query: str, options: Namespace) -> bool:
 
 
 def _query(options: Namespace) -> int:
+    import_msgspec()
     from gpudash.cli import query
 
     return query.run(options)
 
 
 def _details(options: Namespace) -> int:
+    import_msgspec()
     from gpudash.cli import query
 
     return query.print_details(options)
 
 
 def _fleet_once(options: Namespace) -> int:
+    import_msgspec()
     from gpudash.cli import fleet
 
     return fleet.print_once(options)
 
 
 def _fleet_stream(options: Namespace) -> int:
+    import_msgspec()
     from gpudash.cli import fleet
 
     return fleet.stream(options)
@@ -125,6 +130,7 @@ def _fleet_screen(options: Namespace) -> int:
 
 
 def _list_gpus(options: Namespace) -> int:
+    import_msgspec()
     from gpudash.cli import query
 
     return query.list_gpus(options)
@@ -137,6 +143,7 @@ def _once(options: Namespace) -> int:
 
 
 def _recorded_lines(options: Namespace) -> int:
+    import_msgspec()
     from gpudash.cli.verbs import replay
 
     return replay.print_lines(options)

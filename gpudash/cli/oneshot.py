@@ -112,10 +112,12 @@ def with_source(
     `wanted` returns the fields of devices that it needs; that and `whole` are as for `open_once`.
     """
     check_recording(options)
+    from gpudash.system.imports import import_msgspec
+
     if options.host or options.demo is not None or options.replay is not None:
+        import_msgspec()
         return command(_source(options, lambda: None, wanted, whole), options)
     from gpudash.system import fork
-    from gpudash.system.imports import import_msgspec
 
     def in_child(alive: Callable[[], None]) -> int:
         import_msgspec()

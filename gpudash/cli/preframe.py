@@ -27,7 +27,7 @@ _LEAVE = b"\x1b[?1049l\x1b[?25h"
 # wait for one before the piece, and its name. Most collectors have one by the end of the first
 # wait, in which no import takes time from them.
 _PIECES = (
-    (0.06, "asyncio"),
+    (0.1, "asyncio"),
     (0.0, "rich.console"),
     (0.0, "textual"),
     (0.0, "textual.css.stylesheet"),

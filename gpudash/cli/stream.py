@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
@@ -20,6 +21,7 @@ from gpudash.system import fork, terminal
 from gpudash.system.imports import import_msgspec
 
 if TYPE_CHECKING:
+    from gpudash.analysis.health.engine import Diagnosis
     from gpudash.model.snapshot import Snapshot
 
 _SECOND_SAMPLE_SECONDS = 1.0
@@ -133,13 +135,11 @@ class _Samples:
         self, options: argparse.Namespace, observe: Callable[[Snapshot], None] | None
     ) -> None:
         import_msgspec()
-        from gpudash.analysis.health.engine import Diagnosis
         from gpudash.collect.local import open_source
 
         self._gpus = gpu_selectors(options)
         self._observe = observe
         self._is_compact = options.compact
-        self._diagnosis = Diagnosis()
         self.source = open_source(
             options.demo,
             show_secrets=options.show_secrets,
@@ -151,12 +151,19 @@ class _Samples:
         from gpudash.analysis.selection import select
         from gpudash.model import wire
 
-        sample = self._diagnosis.examine(self.source.sample(brief=brief))
-        snapshot = select(sample, self._gpus)
+        sample = self.source.sample(brief=brief)
+        snapshot = select(sample if brief else self._diagnosis.examine(sample), self._gpus)
         encode = wire.encode_compact if self._is_compact else wire.encode
         terminal.write(encode(snapshot) + b"\n")
         if self._observe is not None:
             self._observe(snapshot)
+
+    @cached_property
+    def _diagnosis(self) -> Diagnosis:
+        # A brief sample is printed before the rules are imported.
+        from gpudash.analysis.health.engine import Diagnosis
+
+        return Diagnosis()
 
 
 def _wait(

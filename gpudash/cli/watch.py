@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gpudash.cli import exit_with, remote, stream
+from gpudash.cli import exit_with, stream
 from gpudash.cli.options import DEFAULT_INTERVAL, collector_command, overrides
 from gpudash.cli.preframe import (
     first_frame,
@@ -40,8 +40,10 @@ def run(options: argparse.Namespace) -> int:
         file = "FILE" if options.replay is None else shlex.quote(options.replay)
         raise UsageError(f"the screen of a recording is gpudash replay {file}{at}")
     config, for_this_run = not options.no_config, overrides(options)
-    host = remote.host_of(options)
-    if host is not None:
+    if options.host:
+        from gpudash.cli import remote
+
+        host = options.host[0]
         remote.of(options, host)
         return show(
             lambda: lambda interval: remote.open_feed(options, host, interval),

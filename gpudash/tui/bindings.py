@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpudash.tui.keymap import FLEET_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
@@ -31,7 +30,7 @@ def bindings(keys: Iterable[Key]) -> list[Binding]:
 def recorded_keys(keys: Iterable[Key]) -> list[Key]:
     """Return keys as they work on a recording, whose processes nothing can be sent to."""
     return [
-        replace(key, help=key.recorded_help or key.help, label=key.recorded_label or key.label)
+        key._replace(help=key.recorded_help or key.help, label=key.recorded_label or key.label)
         for key in keys
         if key.only != "live" and not key.signals
     ]
@@ -44,7 +43,7 @@ def live_keys(keys: Iterable[Key]) -> list[Key]:
 
 def signalling_keys(keys: Iterable[Key]) -> tuple[Key, ...]:
     """Return those that signal a process, for a view of one to show and the app to carry out."""
-    return tuple(replace(each, action=f"app.{each.action}") for each in keys if each.signals)
+    return tuple(each._replace(action=f"app.{each.action}") for each in keys if each.signals)
 
 
 _RENAMED = {
@@ -114,7 +113,7 @@ def keys_in_force(
         if given is None:
             found.append(_in_words(key) if ascii else key)
         elif given:
-            found.append(replace(key, keys=",".join(_names(given)), shown=_shown(given[0])))
+            found.append(key._replace(keys=",".join(_names(given)), shown=_shown(given[0])))
     return tuple(found)
 
 
@@ -145,7 +144,7 @@ def _in_words(key: Key) -> Key:
     """Return a key as ASCII shows it."""
     if key.shown.isascii():
         return key
-    return replace(key, shown="".join(_WORDS.get(char, char) for char in key.shown))
+    return key._replace(shown="".join(_WORDS.get(char, char) for char in key.shown))
 
 
 def _names(keys: Sequence[str]) -> list[str]:
@@ -241,11 +240,11 @@ def labelled(keys: Iterable[Key]) -> list[Key]:
 
 def keys_on_devices(keys: Iterable[Key]) -> tuple[Key, ...]:
     """Return the keys of a footer while the GPUs have the focus: nothing that needs a process."""
-    turned = (replace(each, label="processes") if each.id == "move.turn" else each for each in keys)
+    turned = (each._replace(label="processes") if each.id == "move.turn" else each for each in keys)
     return tuple(each for each in turned if not each.signals)
 
 
 def keys_while_stopped(keys: tuple[Key, ...]) -> tuple[Key, ...]:
     """Return the keys of a footer while time stands still, where one key lets it go on."""
     on = "play" if any(each.id == "time.seek" for each in keys) else _LIVE
-    return tuple(replace(each, label=on) if each.id == "time.pause" else each for each in keys)
+    return tuple(each._replace(label=on) if each.id == "time.pause" else each for each in keys)

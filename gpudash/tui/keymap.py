@@ -5,13 +5,12 @@ A key costs a line here and its action: `action_NAME` of the app, or of the view
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from typing import NamedTuple
 
 DIGITS = ",".join("0123456789")
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """An action with the keys that start it, the first of which is shown."""
 
     id: str
@@ -26,7 +25,6 @@ class Key:
     """One word for the footer, empty for a key that only the help screen names."""
     words: str = ""
     """Other words by which the palette finds it."""
-    _: KW_ONLY
     heading: str = ""
     """What it stands under on the help screen, empty for the first half of its id."""
     signals: bool = False
@@ -45,7 +43,7 @@ class Key:
 
 def _under(heading: str, *keys: Key) -> tuple[Key, ...]:
     """Return keys under another heading of the help screen."""
-    return tuple(replace(each, heading=heading) for each in keys)
+    return tuple(each._replace(heading=heading) for each in keys)
 
 
 OVERVIEW_KEYS: tuple[Key, ...] = (
@@ -402,7 +400,7 @@ PROCESS_KEYS: tuple[Key, ...] = (
 """The keys of the view of a process."""
 
 KILL_KEYS: tuple[Key, ...] = tuple(
-    replace(each, signals=True)
+    each._replace(signals=True)
     for each in (
         Key("kill.answer", "y", "y", "answer", "send the signal"),
         Key("kill.cancel", "escape,n,q,ctrl+c", "n", "cancel", "send nothing (also Esc, q)"),
@@ -430,11 +428,11 @@ FLEET_KEYS: tuple[Key, ...] = (
             *("screen.redraw", "screen.suspend", "time.pause"),
         )
     ),
-    replace(_SHARED["time.back"], help="show the cluster as it was one sample before"),
+    _SHARED["time.back"]._replace(help="show the cluster as it was one sample before"),
     _SHARED["time.forward"],
     _SHARED["time.back_far"],
     _SHARED["time.forward_far"],
-    replace(_SHARED["time.seek"], only="", help="go to another time", label=""),
+    _SHARED["time.seek"]._replace(only="", help="go to another time", label=""),
     *_under(
         "Chart",
         Key("fleet.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),
@@ -472,7 +470,7 @@ FLEET_KEYS: tuple[Key, ...] = (
     ),
     *(_SHARED[name] for name in ("move.down", "move.up", "move.page_down", "move.page_up")),
     *(_SHARED[name] for name in ("move.first", "move.last")),
-    replace(_SHARED["filter.open"], help="filter the GPUs (also f)"),
+    _SHARED["filter.open"]._replace(help="filter the GPUs (also f)"),
     *(_SHARED[name] for name in ("sort.choose", "sort.next", "sort.previous", "sort.reverse")),
 )
 """The keys of the screen of many hosts."""

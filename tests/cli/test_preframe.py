@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from gpudash.cli.preframe import skeleton
@@ -35,3 +38,9 @@ def test_looks_as_the_picture_that_follows(environ: dict[str, str]) -> None:
 
 def test_fits_a_narrow_terminal_in_ascii() -> None:
     assert skeleton(4, {"TERM": "vt100"}, ascii=True).split("\x1b[3;1H")[1] == " rea\x1b[0m"
+
+
+def test_the_first_pixels_wait_for_little() -> None:
+    code = "import sys, gpudash.cli.watch; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"msgspec", "gpudash.model.device", "textual", "rich"} & set(run.stdout.split())

@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CHECK = """
 import sys
 from gpudash.system.imports import import_msgspec
@@ -33,3 +35,26 @@ def test_a_handler_that_raises_waits_until_msgspec_is_imported() -> None:
 
 def test_what_was_left_out_can_be_imported_later() -> None:
     assert subprocess.run([sys.executable, "-c", CHECK]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--once",
+        "--once --demo",
+        "--query-gpu=name --format=csv --demo",
+        "-q --demo",
+        "-L --demo",
+        "pick --demo",
+        "topo --demo",
+        "kill 999999999",
+        "--once --demo=fleet-small",
+        "--prometheus http://127.0.0.1:9 --once",
+    ],
+)
+def test_no_command_imports_what_msgspec_brings_along(command: str) -> None:
+    argv = [sys.executable, "-X", "importtime", "-m", "gpudash", *command.split()]
+    run = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    imported = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines()}
+    assert "msgspec" in imported
+    assert "inspect" not in imported

@@ -15,9 +15,12 @@ _MAX_IDLE_SECONDS = 1e12
 
 
 def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
-    """Return the findings of a snapshot; one without any examination is examined by itself."""
-    if snapshot.findings is not None:
-        return snapshot.findings
+    """Return the findings of a snapshot; one without any examination is examined by itself.
+
+    A brief one has none: what is missing in it was only not read yet.
+    """
+    if snapshot.findings is not None or snapshot.brief:
+        return snapshot.findings or ()
     from gpudash.analysis.health.engine import Diagnosis
 
     return Diagnosis().examine(snapshot).findings or ()

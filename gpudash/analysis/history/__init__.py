@@ -72,9 +72,9 @@ class History:
         """Return a metric over the last `seconds` in `points` points, each the mean in its time.
 
         `field` is one of `device_metrics`, PROCESS_METRICS or HOST_METRICS, by the kind of the
-        key; ValueError for any other. None is a gap. The points stand still on the time axis from
-        call to call, so that only the last one changes. `until` is the instant of the last point,
-        else now.
+        key; ValueError for any other, where the key is known. None is a gap. The points stand still
+        on the time axis from call to call, so that only the last one changes. `until` is the
+        instant of the last point, else now.
         """
         return self._metrics.series(key, field, self._window(seconds, points, until))
 

@@ -10,7 +10,7 @@ from math import inf
 from operator import attrgetter
 from typing import TypeVar
 
-from gpudash.analysis.history.tracks import Axis, Extent, Row, Slot, Track, Window
+from gpudash.analysis.history.tracks import Axis, Extent, Row, Track, Window
 from gpudash.model.device import Device, device_fields
 from gpudash.model.fields import Field
 from gpudash.model.process import Process
@@ -159,15 +159,17 @@ class MetricStore:
         self, key: str | ProcessKey | None, field: str, window: Window
     ) -> list[float | None]:
         """Return the means of a metric; see History.series."""
-        track, column, slots = self._find(key, field, window)
-        return track.means(column, slots) if track else [None] * len(slots)
+        slots = self._axis.slots(window)
+        track = self._track(key)
+        return track.means(_column(key, field), slots) if track else [None] * len(slots)
 
     def extents(
         self, key: str | ProcessKey | None, field: str, window: Window
     ) -> list[Extent | None]:
         """Return lowest, mean and highest values of a metric; see History.extents."""
-        track, column, slots = self._find(key, field, window)
-        return track.extents(column, slots) if track else [None] * len(slots)
+        slots = self._axis.slots(window)
+        track = self._track(key)
+        return track.extents(_column(key, field), slots) if track else [None] * len(slots)
 
     def idle_seconds(self, key: ProcessKey, moment: float | None) -> float | None:
         """Return for how long a process has held memory idly; see History.idle_seconds."""
@@ -190,26 +192,28 @@ class MetricStore:
         track.idle.put(self._now, memory, sm)
         track.put(number, (memory, sm, process.cpu_percent))
 
-    def _find(
-        self, key: str | ProcessKey | None, field: str, window: Window
-    ) -> tuple[Track | None, int, list[Slot]]:
-        track: Track | None
-        metrics: tuple[str, ...]
+    def _track(self, key: str | ProcessKey | None) -> Track | None:
         if key is None:
-            track, metrics = self._host, HOST_METRICS
-        elif isinstance(key, str):
-            track, metrics = self._devices.get(key), device_metrics()
-        else:
-            track, metrics = self._processes.get(key), PROCESS_METRICS
-        if field not in metrics:
-            raise ValueError(f"no history is kept of {field}")
-        return track, metrics.index(field), self._axis.slots(window)
+            return self._host
+        return self._devices.get(key) if isinstance(key, str) else self._processes.get(key)
 
     def _trim(self) -> None:
         first = self._axis.first
         self._host.trim(first)
         for track in (*self._devices.values(), *self._processes.values()):
             track.trim(first)
+
+
+def _column(key: str | ProcessKey | None, field: str) -> int:
+    """Return where a metric is in the rows of a device, process or host; ValueError if nowhere."""
+    metrics: tuple[str, ...] = PROCESS_METRICS
+    if key is None:
+        metrics = HOST_METRICS
+    elif isinstance(key, str):
+        metrics = device_metrics()
+    if field not in metrics:
+        raise ValueError(f"no history is kept of {field}")
+    return metrics.index(field)
 
 
 def _forget(tracks: dict[AnyKey, AnyTrack], present: int) -> None:

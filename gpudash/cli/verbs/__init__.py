@@ -10,6 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpudash.system.imports import import_msgspec
+
 if TYPE_CHECKING:
     import argparse
 
@@ -33,5 +35,6 @@ def names() -> list[str]:
 
 def load(name: str) -> Verb:
     """Import a command."""
+    import_msgspec()
     verb: Verb = import_module(f"{__name__}.{name}").VERB
     return verb

@@ -11,6 +11,7 @@ from gpudash.analysis.history import History
 from gpudash.analysis.history.metrics import HOST_METRICS, PROCESS_METRICS, device_metrics
 from gpudash.model.snapshot import EMPTY, Snapshot
 from tests.analysis.history.samples import GPU, START, pushed, snapshot
+from tests.analysis.history.samples import process as process_of
 from tests.factories import make_host, received
 from tests.strategies import snapshots
 
@@ -25,10 +26,11 @@ def test_nothing_is_known_before_the_first_snapshot() -> None:
 
 @pytest.mark.parametrize(
     ("key", "metrics"),
-    [(GPU, device_metrics()), (None, HOST_METRICS), ((1, None), PROCESS_METRICS)],
+    [(GPU, device_metrics()), (None, HOST_METRICS), (process_of(50).key, PROCESS_METRICS)],
 )
 def test_every_metric_can_be_asked_for_and_no_other(key: Any, metrics: tuple[str, ...]) -> None:
-    history = pushed(1, 2)
+    history = History()
+    history.push(*received(snapshot(0.0, processes=(process_of(50),))))
     for metric in metrics:
         assert len(history.series(key, metric, 10, 5)) == 5
     with pytest.raises(ValueError, match="name"):
