@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
-from gpudash.fleet.summary import Fits, host_rows
+from gpudash.fleet.summary import Fits, fitting, host_rows
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -119,7 +119,7 @@ def narrowed(snapshot: FleetSnapshot, fits: Fits | None) -> FleetSnapshot:
     if fits is None:
         return snapshot
     hosts = []
-    for row in host_rows(snapshot, fits):
+    for row in fitting(host_rows(snapshot), fits):
         expected = None if row.host.expected_devices is None else row.gpus + row.missing
         hosts.append(replace(row.host, devices=row.devices, expected_devices=expected))
     names = {host.name for host in hosts}

@@ -140,20 +140,28 @@ class Totals(NamedTuple):
     """Age of the oldest values that count as known."""
 
 
-def host_rows(snapshot: FleetSnapshot, fits: Fits | None = None) -> list[HostRow]:
-    """Return the hosts with their GPUs, of these only those that pass a filter, where there is one.
+def host_rows(snapshot: FleetSnapshot) -> list[HostRow]:
+    """Return the hosts with their GPUs."""
+    return [_row(host, host.devices) for host in snapshot.hosts]
+
+
+def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
+    """Return hosts with only those of their GPUs that pass a filter, where there is one.
 
     A host none of whose GPUs pass is left out.
     """
-    rows = []
-    for host in snapshot.hosts:
-        devices = host.devices
-        if fits is not None:
-            devices = tuple([device for device in devices if fits(host, device)])
-            if not devices and (host.devices or not fits(host, None)):
-                continue
-        rows.append(_row(host, devices))
-    return rows
+    if fits is None:
+        return rows
+    found = []
+    for row in rows:
+        host = row.host
+        devices = tuple([device for device in row.devices if fits(host, device)])
+        if len(devices) == len(row.devices):
+            if devices or fits(host, None):
+                found.append(row)
+        elif devices:
+            found.append(_row(host, devices))
+    return found
 
 
 def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:

@@ -31,6 +31,10 @@ _PATIENCE_SECONDS = 3.0
 never gives it."""
 
 
+SEEN_PER_SECOND = 30.0
+"""Frames for a terminal whose answers tell what it has shown, so that none pile up."""
+
+
 class FrameLimiter:
     """Lets some frames through at once and the others at a steady rate, as a held key's."""
 
@@ -40,15 +44,16 @@ class FrameLimiter:
         per_second: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._burst, self._per_second, self._clock = burst, per_second, clock
+        self.per_second = per_second
+        self._burst, self._clock = burst, clock
         self._credit, self._since = burst, clock()
 
     def delay(self) -> float:
         """Return the seconds until a frame may be sent, 0 if it may be now."""
         now = self._clock()
-        self._credit = min(self._burst, self._credit + (now - self._since) * self._per_second)
+        self._credit = min(self._burst, self._credit + (now - self._since) * self.per_second)
         self._since = now
-        return max(0.0, 0.999 - self._credit) / self._per_second
+        return max(0.0, 0.999 - self._credit) / self.per_second
 
     def spend(self) -> None:
         """Count a frame that was sent."""

@@ -92,7 +92,8 @@ class Ranking(Generic[Row]):
 
     def _order(self, *followed: Hashable) -> None:
         """Sort the rows and put the cursor on the first that is followed and shown."""
-        for key, descending in (self._then_by, (self.sort_key, self.descending)):
+        # Both may be the same column, which is then sorted by once.
+        for key, descending in dict([self._then_by, (self.sort_key, self.descending)]).items():
             self.rows.sort(key=self._columns[key].sort_key, reverse=descending)
         self.rows = self._arranged()
         found = (self._index_of(each) for each in followed if each is not None)

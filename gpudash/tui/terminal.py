@@ -37,6 +37,7 @@ from gpudash.tui.draw.line import Line
 from gpudash.tui.link import (
     PARTING_SECONDS,
     QUESTION,
+    SEEN_PER_SECOND,
     Backlog,
     FrameLimiter,
     NonBlockingWriter,
@@ -251,6 +252,7 @@ class Terminal(LinuxDriver):
         """Count the answers in what was read, and send what was held back for them."""
         for _ in range(self._reports.count(data)):
             self.backlog.answered()
+            self.limiter.per_second = SEEN_PER_SECOND
             self._ask()
             if self._frame_timer is not None:
                 self._send_late()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gpudash.fleet.summary import brief, host_rows, is_whole_and_free, totals
+from gpudash.fleet.summary import brief, fitting, host_rows, is_whole_and_free, totals
 from gpudash.model.fleet import HOST_STATES, HostState
 from gpudash.model.state import BUSY, FREE, HELD, LOST, UNKNOWN
 from tests.fleet.many import device, fleet, host
@@ -70,7 +70,8 @@ def test_a_whole_host_is_free_only_if_a_job_may_have_it() -> None:
 
 def test_a_filter_leaves_what_passes() -> None:
     hosts = (host(0, "busy", "free"), host(1, "busy"), host(2, devices=(), state="down"))
-    rows = host_rows(fleet(hosts), lambda _host, each: each is not None and each.status == "free")
+    all_rows = host_rows(fleet(hosts))
+    rows = fitting(all_rows, lambda _, each: each is not None and each.status == "free")
     assert [(row.host.name, row.gpus) for row in rows] == [("gpu0000", 1)]
     assert rows[0].missing == 6
 

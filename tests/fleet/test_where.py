@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpudash.analysis.filter.terms import Term
-from gpudash.fleet.summary import host_rows
+from gpudash.fleet.summary import fitting, host_rows
 from gpudash.fleet.where import TERMS, Candidate, where
 from gpudash.model.errors import FilterError
 from gpudash.model.text import SafeText
@@ -26,7 +26,7 @@ HOSTS = (
 
 def found(text: str) -> list[tuple[str, int]]:
     """The hosts that a filter leaves, with how many of their GPUs."""
-    return [(row.host.name[-1], row.gpus) for row in host_rows(fleet(HOSTS), where(text))]
+    return [(row.host.name[-1], row.gpus) for row in fitting(host_rows(fleet(HOSTS)), where(text))]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_each_example_is_a_filter(term: Term[Candidate]) -> None:
 
 def test_brackets_match_the_short_name() -> None:
     long = replace(host(1, "busy"), name=SafeText("gpu07.lab.example"))
-    assert [row.host.name for row in host_rows(fleet([long]), where("host:gpu[01-08]"))] == [
-        long.name
-    ]
+    assert [
+        row.host.name for row in fitting(host_rows(fleet([long])), where("host:gpu[01-08]"))
+    ] == [long.name]
 
 
 @given(st.text(max_size=60))

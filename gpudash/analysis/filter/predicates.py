@@ -45,7 +45,13 @@ def of_text(texts: Callable[[Row], Iterable[str]], *, several: bool = False) -> 
         wanted = {whole, *parts}
 
         def contains(row: Row) -> bool:
-            return any(part in text.casefold() for text in texts(row) for part in wanted)
+            # Asked of each GPU of a cluster at each letter: a generator takes twice as long.
+            for text in texts(row):
+                folded = text.casefold()
+                for part in wanted:
+                    if part in folded:
+                        return True
+            return False
 
         def equals(row: Row) -> bool:
             return any(text.casefold() in wanted for text in texts(row))

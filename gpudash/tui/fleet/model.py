@@ -16,7 +16,7 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
-from gpudash.fleet.summary import Fits, GpuRow, HostRow, Totals, host_rows, totals
+from gpudash.fleet.summary import Fits, GpuRow, HostRow, Totals, fitting, host_rows, totals
 from gpudash.model.fleet import (
     ChartRequest,
     FleetFinding,
@@ -123,8 +123,8 @@ class FleetModel:
         self.findings: list[FleetFinding] = []
         self.everything: Totals = self.totals
         """Of all hosts, whatever the filter."""
-        self._summed = EMPTY
-        """The snapshot that these are of."""
+        self._rows: list[HostRow] = []
+        """All hosts, in the order of the map."""
         self.cursor: HostKey | None = None
         """The host under the cursor on the map."""
         self.hosts = Ranking(HOST_COLUMNS, lambda row: host_key(row.host), "state")
@@ -197,17 +197,16 @@ class FleetModel:
 
     def _show(self, snapshot: FleetSnapshot) -> None:
         self.snapshot = snapshot
+        self._rows = ordered(host_rows(snapshot))
+        self.everything = totals(self._rows)
+        self._narrow()
+
+    def _narrow(self) -> None:
+        """Show what passes the filter."""
         self.revision += 1
         self._filled.clear()
-        if self._fits is None:
-            self.rows = ordered(host_rows(snapshot))
-            self.totals = self.everything = totals(self.rows)
-        else:
-            self.rows = ordered(host_rows(snapshot, self._fits))
-            self.totals = totals(self.rows)
-            if self._summed is not snapshot:
-                self.everything = totals(host_rows(snapshot))
-        self._summed = snapshot
+        self.rows = fitting(self._rows, self._fits)
+        self.totals = totals(self.rows) if self.is_filtered else self.everything
         self._show_findings()
 
     def _show_findings(self) -> None:
@@ -327,7 +326,7 @@ class FleetModel:
     def filter_by(self, text: str, fits: Fits | None) -> None:
         """Show only the GPUs that pass a filter, whose text it is; None for all."""
         self.filter_text, self._fits = text, fits
-        self._show(self.snapshot)
+        self._narrow()
 
 
 def _finding_key(finding: FleetFinding) -> object:

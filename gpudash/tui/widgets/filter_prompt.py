@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from rich.highlighter import Highlighter
 from rich.segment import Segment
@@ -26,6 +26,9 @@ from gpudash.tui.draw.processes import share
 from gpudash.tui.listing import Key
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit, content
+
+if TYPE_CHECKING:
+    from gpudash.tui.base import BaseApp
 
 _SIGN = " / "
 _CARET = "^"
@@ -186,6 +189,8 @@ class FilterPrompt(Vertical):
         self.edit = Edit(highlighter=_WrongWord(self))
         self._note, self._below = Static(markup=False), Static(markup=False)
         self._drawn: object = None
+        self._applied = ""
+        """The text of the filter that is shown."""
         self.lines = 2
         """That it takes."""
 
@@ -193,10 +198,6 @@ class FilterPrompt(Vertical):
         """Stack the line that is typed on what could follow."""
         yield Horizontal(Static(self._sign, id="sign", markup=False), self.edit, self._note)
         yield self._below
-
-    def on_mount(self) -> None:
-        """Filter with every letter."""
-        self.watch(self.edit, "value", self._apply, init=False)
 
     @property
     def is_open(self) -> bool:
@@ -207,8 +208,9 @@ class FilterPrompt(Vertical):
         """Begin with the filter in force."""
         self.error = None
         self._filtered.begin()
+        self._applied = self._filtered.text
         with self.edit.prevent(Edit.Changed):
-            self.edit.value = self._filtered.text
+            self.edit.value = self._applied
         self.edit.cursor_position = len(self.edit.value)
         # Both take effect at once, so that the next key is already typed.
         self.display = True
@@ -225,13 +227,22 @@ class FilterPrompt(Vertical):
         """Note what is under the cursor, which goes back there whenever that fits."""
         self._filtered.follow_cursor()
 
-    def _apply(self, text: str) -> None:
+    def on_input_changed(self, message: Edit.Changed) -> None:
+        """Filter with every letter, once it is on screen."""
+        message.stop()
+        self.call_after_refresh(cast("BaseApp", self.app).call_when_sent, self._apply)
+
+    def _apply(self) -> None:
         """Show what fits so far, without regard to a word that is wrong or not yet whole."""
-        self.error = self._filtered.apply(text)
+        if not self.is_open or self.edit.value == self._applied:
+            return
+        self._applied = self.edit.value
+        self.error = self._filtered.apply(self._applied)
         self.post_message(self.Changed())
 
     def action_keep(self) -> None:
         """Close, unless the filter is wrong."""
+        self._apply()
         if self.error is None:
             self._filtered.keep()
             self._filtered.report(self._filtered.warning)
