@@ -17,7 +17,7 @@ _MARKS = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
 _CGROUP = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden")
 _HIDEPID = re.compile(r"\bhidepid=(?!0|off)(\w+)")
 _MIN_COLUMNS, _MIN_LINES = 80, 24
-_PACKAGES = ("nvidia-ml-py", "msgspec", "psutil", "textual", "plotext", "tomlkit", "zstandard")
+_PACKAGES = ("nvidia-ml-py", "msgspec", "psutil", "textual", "plotext", "tomlkit")
 
 
 def checks(machine: Machine, uid: int | None = None) -> list[Check]:

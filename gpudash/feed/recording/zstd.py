@@ -7,16 +7,25 @@ it grows large, so that any line is found without decompressing what stands befo
 from __future__ import annotations
 
 import os
+import sys
 import weakref
-
-import zstandard
+from collections.abc import Mapping
+from contextlib import suppress
 
 from gpudash.feed.collector import LINE_LIMIT
 from gpudash.feed.recording.reader import ZSTD_MAGIC
 from gpudash.model.errors import WireError
 
-_LEVEL = 3
-_READ_BYTES = 1 << 17
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_OPTIONS: Mapping[int, int] = {
+    zstd.CompressionParameter.compression_level: 3,
+    zstd.CompressionParameter.checksum_flag: 1,
+}
+_PART_BYTES = 1 << 17
 
 FRAME_BYTES = 4 << 20
 """The size of a frame before its last line, which may be as long as a line can be."""
@@ -31,17 +40,16 @@ class Compressor:
     """Compresses lines into one frame after the other."""
 
     def __init__(self) -> None:
-        self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
-        self._frame = self._compressor.compressobj()
+        self._compressor = zstd.ZstdCompressor(options=_OPTIONS)
 
     def compress(self, data: bytes) -> bytes:
         """Return all that is needed to read `data` again, which the open frame goes on with."""
-        return self._frame.compress(data) + self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        packed: bytes = self._compressor.compress(data, zstd.ZstdCompressor.FLUSH_BLOCK)
+        return packed
 
     def end(self) -> bytes:
         """Return what ends the open frame."""
-        ended = self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH)
-        self._frame = self._compressor.compressobj()
+        ended: bytes = self._compressor.flush(zstd.ZstdCompressor.FLUSH_FRAME)
         return ended
 
 
@@ -92,6 +100,16 @@ class ZstdChunks:
         return position if position <= self._size else None
 
 
+def pack(data: bytes) -> bytes:
+    """Return one frame, made fast."""
+    return zstd.compress(data, 1)
+
+
+def unpack(frame: bytes) -> bytes:
+    """Return what was packed."""
+    return zstd.decompress(frame)
+
+
 def decompress(frame: bytes, limit: int) -> bytes:
     """Return what a frame holds; of one that is cut off, as much as was flushed whole.
 
@@ -99,12 +117,11 @@ def decompress(frame: bytes, limit: int) -> bytes:
     """
     found: list[bytes] = []
     size = 0
-    with zstandard.ZstdDecompressor().stream_reader(frame) as reader:
-        while size <= limit:
-            try:
-                part = reader.read1(_READ_BYTES)
-            except zstandard.ZstdError:
-                break
+    decompressor = zstd.ZstdDecompressor()
+    with suppress(zstd.ZstdError):
+        while size <= limit and not decompressor.eof:
+            part = decompressor.decompress(frame, _PART_BYTES)
+            frame = b""
             if not part:
                 break
             found.append(part)
@@ -116,11 +133,10 @@ def decompress(frame: bytes, limit: int) -> bytes:
 
 def _header(head: bytes) -> tuple[int, bool] | None:
     """Return the bytes of a frame's header and whether a checksum ends it; None for no frame."""
-    # The package also accepts frames that are to be skipped, which have no blocks.
-    if not head.startswith(ZSTD_MAGIC):
+    if not head.startswith(ZSTD_MAGIC) or len(head) == len(ZSTD_MAGIC):
         return None
-    try:
-        size = zstandard.frame_header_size(head)
-        return size, zstandard.get_frame_parameters(head).has_checksum
-    except zstandard.ZstdError:
-        return None
+    about = head[len(ZSTD_MAGIC)]
+    is_single = bool(about & 0x20)
+    window, dictionary = not is_single, (0, 1, 2, 4)[about & 3]
+    content = (1 if is_single else 0, 2, 4, 8)[about >> 6]
+    return len(ZSTD_MAGIC) + 1 + window + dictionary + content, bool(about & 4)

@@ -7,8 +7,7 @@ from collections import deque
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
-from zstandard import ZstdCompressor, ZstdDecompressor
-
+from gpudash.feed.recording.zstd import pack, unpack
 from gpudash.model.fleet import FleetSnapshot, decode
 from gpudash.model.units import duration
 
@@ -107,10 +106,10 @@ class Timeline:
             return self.go_live()
         kept = self._kept[index]
         self.asked, self.moment = None, kept.taken_at
-        return decode(ZstdDecompressor().decompress(kept.packed))
+        return decode(unpack(kept.packed))
 
     def _keep(self, taken_at: datetime, line: bytes) -> None:
-        packed = ZstdCompressor(level=1).compress(line)
+        packed = pack(line)
         self._kept.append(_Kept(taken_at, packed))
         self._bytes += len(packed)
         while len(self._kept) > _MAX_KEPT or self._bytes > _MAX_BYTES:
