@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from math import inf, isfinite
 
-from gpudash.fleet.prometheus.client import MESSAGE_LENGTH, PrometheusError
+from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError
 from gpudash.fleet.prometheus.inventory import Host
 from gpudash.fleet.prometheus.picture import Picture
 from gpudash.fleet.prometheus.queries import HostMatcher

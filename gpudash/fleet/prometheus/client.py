@@ -16,17 +16,15 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from socket import gaierror
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from gpudash.model.errors import GpudashError, UsageError
-from gpudash.model.text import SafeText, clean
+from gpudash.fleet.prometheus.failures import PrometheusError, failure, refusal, shortened
+from gpudash.model.errors import UsageError
+from gpudash.model.text import clean
 
-MESSAGE_LENGTH = 300
-"""Of what is wrong, in one line."""
 MAX_BYTES = 64 << 20
 """Of one answer, unpacked: 8,000 GPUs with all their labels take 3 MB."""
 
@@ -62,15 +60,6 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """The label that names a host, None to find it."""
 
 
-class PrometheusError(GpudashError):
-    """A request failed; `is_busy` if the server asks to be left alone for a while."""
-
-    def __init__(self, message: str, *, status: int = 0, is_busy: bool = False) -> None:
-        super().__init__(message)
-        self.status = status
-        self.is_busy = is_busy
-
-
 class _Address(NamedTuple):
     """Where to connect to, and what to ask for there."""
 
@@ -95,10 +84,17 @@ class Client:
         self._address, self._userinfo = _parse(endpoint.url)
         self._context = _tls(endpoint) if self._address.is_tls else None
         self._connection: HTTPConnection | None = None
+        self.can_lag = False
+        """Whether the server, a VictoriaMetrics, answers as of half a minute ago if it may."""
         self._only_get = False
         self._token: str | None = None
         self._token_read_at = 0.0
         self._secrets: set[str] = set()
+        if self._address.proxy is not None:
+            login = _proxy_login(self._address.proxy).get("Proxy-Authorization", "")
+            self._secrets.update(
+                (unquote(self._address.proxy.password or ""), login.removeprefix("Basic "))
+            )
         self._used_at = 0.0
 
     def request(self, path: str, parameters: list[tuple[str, str]], seconds: float) -> bytes:
@@ -111,7 +107,7 @@ class Client:
             return self._request(path, parameters, deadline)
         except PrometheusError as error:
             self.close()
-            message = clean(self._masked(str(error)), MESSAGE_LENGTH)
+            message = shortened(self._masked(str(error)))
             raise PrometheusError(message, status=error.status, is_busy=error.is_busy) from None
 
     def close(self) -> None:
@@ -134,7 +130,9 @@ class Client:
             self._only_get = response.status != status
         if response.status == 200 and not body[:_CHUNK].lstrip().startswith(b"<"):
             return body
-        raise _refusal(response, body, self._what, has_login=authorization is not None)
+        raise refusal(
+            response, body, self._what, self._address.proxy, has_login=authorization is not None
+        )
 
     def _exchange(
         self,
@@ -150,13 +148,13 @@ class Client:
         except (ConnectionError, HTTPException) as error:
             self.close()
             if not was_kept:
-                raise _failure(error, self._address) from None
+                raise self._failure(error) from None
         except (OSError, zlib.error, ValueError) as error:
-            raise _failure(error, self._address) from None
+            raise self._failure(error) from None
         try:
             return self._exchange_once(path, parameters, authorization, deadline)
         except (OSError, HTTPException, zlib.error, ValueError) as error:
-            raise _failure(error, self._address) from None
+            raise self._failure(error) from None
 
     def _exchange_once(
         self,
@@ -184,6 +182,7 @@ class Client:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             connection.request("POST", target, form, headers)
         response = connection.getresponse()
+        self.can_lag = response.getheader("X-Server-Hostname") is not None
         return response, b"".join(_unpacked(response))
 
     def _connected(self, deadline: float) -> HTTPConnection:
@@ -195,12 +194,13 @@ class Client:
             self._connection = _connection(self._address, self._context)
         connection = self._connection
         connection.timeout = _left(deadline)
-        if connection.sock is None:
-            connection.connect()
-        connection.sock.settimeout(_left(deadline))
+        # Also for what a proxy answers before there is a connection.
         connection.response_class = lambda sock, *rest, **more: _TimedResponse(  # type: ignore[assignment]
             deadline, sock, *rest, **more
         )
+        if connection.sock is None:
+            connection.connect()
+        connection.sock.settimeout(_left(deadline))
         return connection
 
     def _authorization(self, *, is_refused: bool) -> str | None:
@@ -232,16 +232,14 @@ class Client:
         self._secrets.add(token)
         return f"Bearer {token}"
 
+    def _failure(self, error: Exception) -> PrometheusError:
+        address = self._address
+        return failure(error, address.host, address.port, address.proxy)
+
     def _masked(self, text: str) -> str:
         for secret in filter(None, self._secrets):
             text = text.replace(secret, _MASK)
         return text
-
-
-def public_url(url: str) -> SafeText:
-    """Return a URL as it may be shown: without user, password, query and fragment."""
-    parts = urlsplit(url)
-    return clean(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/"))
 
 
 class _TimedReader(io.RawIOBase):
@@ -293,21 +291,33 @@ def _parse(url: str) -> tuple[_Address, tuple[str, str] | None]:
         shown = clean(url.rpartition("@")[2], 100)
         raise UsageError(f"invalid URL {shown!r}: expected http://HOST[:PORT][/PREFIX] or https://")
     is_tls = parts.scheme == "https"
-    proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme)
-    through = urlsplit(proxy if "://" in proxy else f"http://{proxy}") if proxy else None
     port = port or (443 if is_tls else 80)
+    is_direct = proxy_bypass(host) or proxy_bypass(f"{host}:{port}")
+    proxy = None if is_direct else getproxies().get(parts.scheme)
+    through = _proxy(proxy) if proxy else None
     address = _Address(is_tls, host, port, parts.path.rstrip("/"), parts.query, through)
     if parts.username is None:
         return address, None
     return address, (unquote(parts.username), unquote(parts.password or ""))
 
 
+def _proxy(url: str) -> SplitResult:
+    """Return the parts of a proxy's URL; raises UsageError if it is none that can be used."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        is_usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        shown = clean(url.rpartition("@")[2], 100)
+        raise UsageError(f"cannot use the proxy {shown!r}: expected http://HOST:PORT; see no_proxy")
+    return parts
+
+
 def _connection(address: _Address, context: ssl.SSLContext | None) -> HTTPConnection:
     host, port = address.host, address.port
     proxy = address.proxy
-    if proxy is not None:
-        if proxy.scheme != "http" or not proxy.hostname:
-            raise PrometheusError(f"the proxy {public_url(proxy.geturl())} is not an http:// one")
+    if proxy is not None and proxy.hostname:
         host, port = proxy.hostname, proxy.port or 80
     if context is None:
         return HTTPConnection(host, port)
@@ -389,78 +399,3 @@ def _unpacked(response: HTTPResponse) -> Iterator[bytes]:
             yield part
     if response.length or (packer is not None and not packer.eof):
         raise PrometheusError("the answer is cut off")
-
-
-_REFUSALS = {
-    407: "the proxy refuses the login (407)",
-    429: "asks for fewer requests (429)",
-}
-
-
-def _refusal(response: HTTPResponse, body: bytes, what: str, *, has_login: bool) -> PrometheusError:
-    """Return what an answer means that is not the data asked for."""
-    status = response.status
-    is_busy = status in (422, 429, 502, 503, 504)
-    reason = _reason(body)
-    if 300 <= status < 400:
-        target = public_url(response.getheader("Location", "")).partition("/api/v1/")[0]
-        text = f"redirects to {target}: not followed, give the URL of the Prometheus itself"
-    elif status == 401:
-        refusal = "refuses the token or password (401)" if has_login else "needs a login (401)"
-        text = f"{refusal}; see token_file, token_command, GPUDASH_PROM_TOKEN"
-    elif reason is not None:
-        text = f"{reason} ({status})"
-    elif status == 404:
-        text = f"no {what} here (404): is a part of the path missing?"
-    elif status in _REFUSALS:
-        text = _REFUSALS[status]
-    elif status == 403:
-        text = "forbids the query (403)"
-    elif status == 200 or b"<html" in body[:1000].lower():
-        text = f"answers with a web page, such as a login page, not with data ({status})"
-    else:
-        text = f"answers {status} {response.reason}"
-    return PrometheusError(text, status=status, is_busy=is_busy)
-
-
-class _Fault(Struct, rename="camel"):
-    """Prometheus' own words for an error."""
-
-    error: str
-    error_type: str = ""
-
-
-def _reason(body: bytes) -> str | None:
-    from msgspec import DecodeError, json
-
-    try:
-        fault = json.decode(body, type=_Fault)
-    except (DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return f"{fault.error_type}: {fault.error}" if fault.error_type else fault.error
-
-
-def _failure(error: Exception, address: _Address) -> PrometheusError:
-    """Return why there was no whole answer."""
-    if isinstance(error, PrometheusError):
-        return error
-    if isinstance(error, TimeoutError):
-        text = "no whole answer in time"
-    elif isinstance(error, gaierror):
-        name = address.proxy.hostname if address.proxy else address.host
-        text = f"cannot resolve {name}: {error.strerror}"
-    elif isinstance(error, ssl.SSLCertVerificationError):
-        text = f"its certificate is not valid: {error.verify_message}; see ca_file"
-    elif isinstance(error, ssl.SSLError):
-        text = f"TLS failed: {error.reason or error}"
-    elif isinstance(error, ConnectionRefusedError):
-        text = f"refuses connections on port {address.port}"
-    elif isinstance(error, zlib.error):
-        text = "the answer is no valid gzip"
-    elif isinstance(error, ConnectionError):
-        text = "closed the connection without an answer"
-    elif isinstance(error, OSError):
-        text = error.strerror or str(error) or type(error).__name__
-    else:
-        text = f"the answer is no valid HTTP or cut off ({type(error).__name__})"
-    return PrometheusError(text)

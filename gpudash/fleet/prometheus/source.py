@@ -16,14 +16,9 @@ from math import inf
 from typing import Any, NamedTuple
 
 from gpudash.fleet.prometheus.charts import Charts
-from gpudash.fleet.prometheus.client import (
-    MESSAGE_LENGTH,
-    Client,
-    Endpoint,
-    PrometheusError,
-    public_url,
-)
+from gpudash.fleet.prometheus.client import Client, Endpoint
 from gpudash.fleet.prometheus.dialects import MEMORY, MEMORY_TOTAL, POWER, TEMPERATURE, known_series
+from gpudash.fleet.prometheus.failures import MESSAGE_LENGTH, PrometheusError, public_url
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.fleet.prometheus.picture import STALE_SECONDS, Picture
 from gpudash.fleet.prometheus.queries import NAMES_SELECTOR, Layout
@@ -328,6 +323,8 @@ class PrometheusSource:
         if task.query.seconds_back:
             at = view.picture.now - task.query.seconds_back
         parameters = [("query", expression)] + ([] if at is None else [("time", f"{at:.3f}")])
+        if at is None and any(client.can_lag for client in self._clients):
+            parameters.append(("nocache", "1"))
         self._ask((view, task), QUERY, parameters, VECTOR)
         task.is_in_flight = True
 

@@ -13,7 +13,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import DecodeError, Struct, json
 
-from gpudash.fleet.prometheus.client import Client, PrometheusError
+from gpudash.fleet.prometheus.client import Client
+from gpudash.fleet.prometheus.failures import PrometheusError
 from gpudash.fleet.prometheus.inventory import Row
 from gpudash.model.errors import GpudashError
 
@@ -22,6 +23,8 @@ IN_FLIGHT = 2
 
 _SERVER_SHARE = 0.8
 """Of our deadline that the server may take."""
+
+_PARTIAL = "the answer is partial: some of the server's nodes did not answer"
 
 _Data = TypeVar("_Data")
 _Question = TypeVar("_Question")
@@ -47,13 +50,15 @@ class MatrixData(Struct):
     result: list[RangeRow]
 
 
-class Answer(Struct, Generic[_Data]):
+class Answer(Struct, Generic[_Data], rename={"is_partial": "isPartial"}):
     """What Prometheus answers to anything."""
 
     status: str
     data: _Data | None = None
     error: str = ""
     warnings: list[str] | None = None
+    is_partial: bool = False
+    """VictoriaMetrics' word for it, in place of a warning."""
 
 
 VECTOR = json.Decoder(Answer[VectorData])
@@ -156,5 +161,6 @@ def outcome_of(client: Client, question: Question) -> Outcome:
     except GpudashError as error:
         fault = PrometheusError(str(error))
     else:
-        return Outcome(question.tag, answer.data, tuple(answer.warnings or ()), None, seconds)
+        warnings = [*(answer.warnings or ()), *[_PARTIAL] * answer.is_partial]
+        return Outcome(question.tag, answer.data, tuple(warnings), None, seconds)
     return Outcome(question.tag, None, (), fault, time.monotonic() - began)

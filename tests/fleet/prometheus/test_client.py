@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 import ssl
 import subprocess
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
 
-from gpudash.fleet.prometheus.client import Client, Endpoint, PrometheusError, public_url
+from gpudash.fleet.prometheus.client import Client, Endpoint
+from gpudash.fleet.prometheus.failures import PrometheusError, public_url
 from gpudash.model.errors import UsageError
 from tests.fleet.rig.faults import SUCCESS, Faulty, faulty
 
@@ -47,6 +49,21 @@ def refused(client: Client, seconds: float = PATIENCE) -> PrometheusError:
         ('422={"status":"error","errorType":"execution","error":"too many samples"}', "execution"),
         ('503={"status":"error","errorType":"timeout","error":"timed out"}', "timeout: timed out"),
         ("500", "answers 500"),
+        ("500=no quorum\n", "answers 500 Internal Server Error: no quorum"),
+        ("403=Forbidden (user=ada)", "forbids the query (403): Forbidden (user=ada)"),
+        ("401=no org id", "needs a tenant (401 no org id): set X-Scope-OrgID"),
+        (
+            '422={"status":"error","errorType":"execution","error":"the query exceeded the maximum '
+            'number of series (limit: 9 series) (err-mimir-max-series-per-query)"}',
+            "execution: the query exceeded the maximum number of series (limit: 9 series) "
+            "(err-mimir-max-series-per-query) (422)",
+        ),
+        ('422={"status":"error","errorType":"422","error":"too many"}', "too many (422)"),
+        ('400=unsupported path requested: "/x/api/v1/query"', "a part of the path missing?"),
+        (
+            '422={"error":"query=' + "max(x)" * 99 + ': too many series"}',
+            "): too many series (422)",
+        ),
         ("502=<html>bad</html>", "web page"),
         ("html", "a login page"),
         ("redirect=https://u:p@login.example/x/api/v1/query?a=b", "https://login.example/x:"),
@@ -182,6 +199,64 @@ def test_goes_through_the_proxy_of_the_environment(
     assert server.seen[0].headers["Proxy-Authorization"] == "Basic YWRhOnB3"
 
 
+def test_no_proxy_names_hosts_with_and_without_port(
+    server: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    port = server.url.rpartition(":")[2]
+    for exempt in ("127.0.0.1", f"127.0.0.1:{port}"):
+        monkeypatch.setenv("no_proxy", exempt)
+        client = Client(Endpoint(url=server.url))
+        assert ask(client) == SUCCESS
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "proxy", ["socks5://ada:s3cret-t0ken@proxy:1", "http://a:b:c", "https://p"]
+)
+def test_a_proxy_that_cannot_be_used_is_a_usage_error(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    with pytest.raises(UsageError, match="cannot use the proxy") as caught:
+        Client(Endpoint(url="https://prom.example"))
+    assert SECRET not in str(caught.value)
+
+
+PROXY_FAULTS = [
+    ("407", "the proxy http://127.0.0.1:PORT refuses the login (407)"),
+    ("403", "forbids the query (403)|proxy http://127.0.0.1:PORT refuses the connection: 403 F"),
+    ("hang", "through the proxy http://127.0.0.1:PORT: no whole answer in time"),
+    ("slow-head", "through the proxy http://127.0.0.1:PORT: no whole answer in time"),
+    ("reset", "through the proxy http://127.0.0.1:PORT: closed the connection"),
+]
+
+
+@pytest.mark.parametrize(("fault", "words"), PROXY_FAULTS)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_each_fault_of_a_proxy_is_one_clear_line(
+    server: Faulty, monkeypatch: pytest.MonkeyPatch, scheme: str, fault: str, words: str
+) -> None:
+    monkeypatch.setenv(f"{scheme}_proxy", server.url.replace("//", f"//ada:{SECRET}@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    server.fault = fault
+    message = str(refused(Client(Endpoint(url=f"{scheme}://prom.example")), seconds=0.5))
+    expected = words.replace("PORT", server.url.rpartition(":")[2]).split("|")
+    assert any(each in message for each in expected)
+    assert SECRET not in message
+    assert "\n" not in message
+
+
+def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with faulty() as gone:
+        pass
+    monkeypatch.setenv("https_proxy", gone.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    message = str(refused(Client(Endpoint(url="https://prom.example"))))
+    port = gone.url.rpartition(":")[2]
+    assert message == f"through the proxy {gone.url}: refuses connections on port {port}"
+
+
 @pytest.mark.parametrize(
     "url",
     ["", "prom:9090", "ftp://prom", "http://", "http://a:b:c", "http://a b", "http://a:99999"],
@@ -237,3 +312,25 @@ def test_checks_certificates_and_shows_its_own(certificate: tuple[str, str]) -> 
         client.close()
     with pytest.raises(UsageError, match="cannot use the certificates"):
         Client(Endpoint(url="https://a", ca_file="/nonexistent"))
+
+
+def test_goes_through_a_proxy_to_a_server_with_tls(
+    server: Faulty, certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    monkeypatch.setenv("https_proxy", server.url.replace("//", f"//ada:{SECRET}@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("GPUDASH_PROM_TOKEN", "token")
+    with faulty(context=context) as behind:
+        client = Client(Endpoint(url=behind.url, ca_file=certificate[0]))
+        assert ask(client) == SUCCESS
+        assert ask(client) == SUCCESS
+        assert "certificate is not valid" in str(refused(Client(Endpoint(url=behind.url))))
+        client.close()
+        assert {each.headers["Authorization"] for each in behind.seen} == {"Bearer token"}
+    first, _ = server.seen
+    assert (first.method, first.path) == ("CONNECT", behind.url.partition("//")[2])
+    login = b64encode(f"ada:{SECRET}".encode()).decode()
+    assert first.headers["Proxy-Authorization"] == f"Basic {login}"
+    assert "Authorization" not in first.headers

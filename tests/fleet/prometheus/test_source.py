@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from msgspec.structs import replace
@@ -102,6 +103,30 @@ def test_a_partial_answer_loses_nothing(server: Server) -> None:
         assert [each.state for each in devices(during)] == states
         proxy.fault = ""
         source.close(10)
+
+
+def test_an_answer_of_victoria_metrics_may_be_partial_without_a_warning(server: Server) -> None:
+    with faulty(server.url) as proxy:
+        proxy.fault = "is-partial"
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        reading = wait(source, lambda reading: reading.is_whole)
+        assert any("the answer is partial" in text for text in reading.report.warnings)
+        source.close(10)
+
+
+def test_victoria_metrics_is_asked_for_what_is_newest(server: Server) -> None:
+    with faulty(server.url) as proxy:
+        proxy.headers["X-Server-Hostname"] = "vm-1"
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        wait(source, lambda reading: reading.is_whole)
+        source.close(10)
+        asked = [parse_qs(each.body) for each in proxy.seen if each.method == "POST"]
+        assert all(each.get("nocache") == ["1"] for each in asked if "time" not in each)
+    with faulty(server.url) as proxy:
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        wait(source, lambda reading: bool(reading.hosts))
+        source.close(10)
+        assert not any("nocache" in each.body for each in proxy.seen)
 
 
 def test_a_server_without_the_list_of_names_is_asked_by_all_that_are_known(server: Server) -> None:

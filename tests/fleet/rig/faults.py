@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import select
+import socket
 import ssl
 import threading
 import time
@@ -39,11 +41,13 @@ class Faulty:
         self.fault = ""
         self.authorization: str | None = None
         """What a request must have."""
-        self.methods = ("GET", "POST")
+        self.methods = ("GET", "POST", "CONNECT")
         self.missing = "\0"
         """Requests with this in their path are answered by 404."""
         self.page: Callable[[str], bytes | None] | None = None
         """What is answered to a path instead; None closes the connection."""
+        self.headers: dict[str, str] = {}
+        """Of each answer."""
         self.seen: list[Seen] = []
         self.is_ended = threading.Event()
 
@@ -96,6 +100,22 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.do_POST()
 
+    def do_CONNECT(self) -> None:
+        """Be a proxy for TLS."""
+        state: Faulty = self.server.state  # type: ignore[attr-defined]
+        seen = Seen(self.command, self.path, dict(self.headers), "", self.client_address[1])
+        state.seen.append(seen)
+        self.close_connection = True
+        if state.fault:
+            with suppress(ConnectionError):
+                self._answer(state, b"")
+            return
+        host, _, port = self.path.rpartition(":")
+        with socket.create_connection((host, int(port))) as upstream, suppress(ConnectionError):
+            self.send_response(200)
+            self.end_headers()
+            _relay(self.connection, upstream, state)
+
     def _answer(self, state: Faulty, body: bytes) -> None:
         fault, _, argument = state.fault.partition("=")
         if self.command not in state.methods:
@@ -105,7 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif state.authorization not in (None, self.headers.get("Authorization")):
             self._send(401, b"unauthorized\n")
         elif fault.isdigit():
-            self._send(int(fault), argument.encode())
+            kind = "text/html" if argument.startswith("<") else "text/plain; charset=utf-8"
+            self._send(int(fault), argument.encode(), Content_Type=kind)
         elif fault == "reset":
             self.close_connection = True
         elif fault == "hang":
@@ -156,6 +177,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, whole[: len(whole) // 2])
         elif fault == "null":
             self._send(200, b'{"status":"success","data":null}')
+        elif fault == "is-partial":
+            self._send(200, json.dumps({**json.loads(whole), "isPartial": True}).encode())
         elif fault in ("numbers", "partial", "empty"):
             self._send(200, json.dumps(_spoil(fault, json.loads(whole))).encode())
         else:
@@ -163,7 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
-        for name, value in {"Content_Length": str(len(body)), **headers}.items():
+        state: Faulty = self.server.state  # type: ignore[attr-defined]
+        length = {"Content_Length": str(len(body))}
+        for name, value in {**length, **state.headers, **headers}.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)
@@ -175,6 +200,16 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             self.wfile.write(text[index : index + 1])
             time.sleep(_PAUSE)
+
+
+def _relay(one: socket.socket, other: socket.socket, state: Faulty) -> None:
+    """Pass on what both send until one of them ends."""
+    while not state.is_ended.is_set():
+        for ready in select.select([one, other], [], [], 0.05)[0]:
+            piece = ready.recv(1 << 16)
+            if not piece:
+                return
+            (other if ready is one else one).sendall(piece)
 
 
 def _spoil(fault: str, document: dict[str, object]) -> dict[str, object]:

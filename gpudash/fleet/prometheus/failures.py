@@ -1,0 +1,144 @@
+"""What it means that a request to an HTTP API brought no data: one clear line for each way."""
+
+from __future__ import annotations
+
+import ssl
+import zlib
+from http.client import HTTPResponse
+from socket import gaierror
+from urllib.parse import SplitResult, urlsplit
+
+from msgspec import DecodeError, Struct, json
+
+from gpudash.model.errors import GpudashError
+from gpudash.model.text import SafeText, clean
+
+MESSAGE_LENGTH = 300
+"""Of what is wrong, in one line."""
+_PLAIN_BYTES = 1 << 16
+
+
+class PrometheusError(GpudashError):
+    """A request failed; `is_busy` if the server asks to be left alone for a while."""
+
+    def __init__(self, message: str, *, status: int = 0, is_busy: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.is_busy = is_busy
+
+
+def public_url(url: str) -> SafeText:
+    """Return a URL as it may be shown: without user, password, query and fragment."""
+    parts = urlsplit(url)
+    return clean(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/"))
+
+
+_REFUSALS = {
+    403: "forbids the query (403)",
+    429: "asks for fewer requests (429)",
+}
+
+
+def refusal(
+    response: HTTPResponse, body: bytes, what: str, proxy: SplitResult | None, *, has_login: bool
+) -> PrometheusError:
+    """Return what an answer means that is not the data asked for."""
+    status = response.status
+    is_busy = status in (422, 429, 502, 503, 504)
+    reason = _reason(body)
+    if 300 <= status < 400:
+        target = public_url(response.getheader("Location", "")).partition("/api/v1/")[0]
+        text = f"redirects to {target}: not followed, give the URL of the Prometheus itself"
+    elif status == 407 and proxy is not None:
+        text = _proxy_refusal(proxy, "407")
+    elif status == 401 and b"no org id" in body:
+        text = "needs a tenant (401 no org id): set X-Scope-OrgID among the headers"
+    elif status == 401:
+        refusal = "refuses the token or password (401)" if has_login else "needs a login (401)"
+        text = f"{refusal}; see token_file, token_command, GPUDASH_PROM_TOKEN"
+    elif reason is not None:
+        text = f"{reason} ({status})"
+    elif status == 404 or b"unsupported path" in body:
+        text = f"no {what} here ({status}): is a part of the path missing?"
+    elif status == 200 or (b"<html" in body[:1000].lower() and status not in _REFUSALS):
+        text = f"answers with a web page, such as a login page, not with data ({status})"
+    else:
+        text = _REFUSALS.get(status, f"answers {status} {response.reason}") + _plain(response, body)
+    return PrometheusError(text, status=status, is_busy=is_busy)
+
+
+class _Fault(Struct, rename="camel"):
+    """Prometheus' own words for an error."""
+
+    error: str
+    error_type: str = ""
+
+
+def _reason(body: bytes) -> str | None:
+    try:
+        fault = json.decode(body, type=_Fault)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    # VictoriaMetrics repeats the status there.
+    kind = "" if fault.error_type.isdecimal() else fault.error_type
+    return f"{kind}: {fault.error}" if kind else fault.error
+
+
+def _plain(response: HTTPResponse, body: bytes) -> str:
+    """Return ": " and what a server says in plain text, nothing if it does not."""
+    if not response.getheader("Content-Type", "").startswith("text/plain"):
+        return ""
+    text = body[:_PLAIN_BYTES].decode("utf-8", "replace").strip()
+    return f": {text}" if text else ""
+
+
+def shortened(text: str) -> SafeText:
+    """Return one line: the start and the end, since a server may repeat the query in between."""
+    if len(text) > MESSAGE_LENGTH:
+        half = (MESSAGE_LENGTH - 3) // 2
+        text = f"{text[:half]} … {text[-half:]}"
+    return clean(text, MESSAGE_LENGTH)
+
+
+def _proxy_refusal(proxy: SplitResult, reason: str) -> str:
+    """Return what a proxy's answer means that is not a connection."""
+    name = public_url(proxy.geturl())
+    if "407" not in reason:
+        return f"the proxy {name} refuses the connection: {reason}"
+    verb = "needs a login" if proxy.username is None else "refuses the login"
+    return f"the proxy {name} {verb} (407)"
+
+
+def failure(error: Exception, host: str, port: int, proxy: SplitResult | None) -> PrometheusError:
+    """Return why there was no whole answer of a host, or of the proxy before it."""
+    if isinstance(error, PrometheusError):
+        return error
+    if proxy is None:
+        return PrometheusError(_failure_text(error, host, port))
+    _, _, reason = str(error).partition("Tunnel connection failed: ")
+    if reason:
+        return PrometheusError(_proxy_refusal(proxy, reason))
+    text = _failure_text(error, proxy.hostname or "", proxy.port or 80)
+    return PrometheusError(f"through the proxy {public_url(proxy.geturl())}: {text}")
+
+
+def _failure_text(error: Exception, host: str, port: int) -> str:
+    if isinstance(error, TimeoutError):
+        text = "no whole answer in time"
+    elif isinstance(error, gaierror):
+        text = f"cannot resolve {host}: {error.strerror}"
+    elif isinstance(error, ssl.SSLCertVerificationError):
+        text = f"its certificate is not valid: {error.verify_message}; see ca_file"
+    elif isinstance(error, ssl.SSLError):
+        text = f"TLS failed: {error.reason or error}"
+    elif isinstance(error, ConnectionRefusedError):
+        text = f"refuses connections on port {port}"
+    elif isinstance(error, zlib.error):
+        text = "the answer is no valid gzip"
+    elif isinstance(error, ConnectionError):
+        text = "closed the connection without an answer"
+    elif isinstance(error, OSError):
+        text = error.strerror or str(error) or type(error).__name__
+    else:
+        text = f"the answer is no valid HTTP or cut off ({type(error).__name__})"
+    return text
