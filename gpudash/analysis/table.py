@@ -86,19 +86,26 @@ class FittedColumn(Struct, Generic[Row], frozen=True):
 
 
 def fit(
-    columns: Sequence[Column[Row]], rows: Collection[Row], room: int, *, bar: int = 0
+    columns: Sequence[Column[Row]],
+    rows: Collection[Row],
+    room: int,
+    *,
+    bar: int = 0,
+    sorted_by: str = "",
 ) -> list[FittedColumn[Row]]:
     """Return the columns that fit into `room` cells, bars taking at least `bar` cells or none.
 
     Columns are as wide as their content; those without content are left out unless they are
-    always shown, or there are no rows yet. The least important are omitted first. What is left
-    over goes to the growing column, else to bars and stretching columns.
+    always shown, or there are no rows yet. The least important are omitted first, and never the
+    one that orders the rows. What is left over goes to the growing column, else to bars and
+    stretching columns.
     """
     kept = [c for c in columns if c.priority == 0 or not rows or c.has_content(rows)]
     fitted = [FittedColumn(c, _content_width(c, rows), bar if c.share else 0) for c in kept]
     is_roomy = True
     while line_cells(fitted) > room:
-        last = max(reversed(fitted), key=lambda each: each.column.priority)
+        omissible = [each for each in fitted if each.column.key != sorted_by] or fitted
+        last = max(reversed(omissible), key=lambda each: each.column.priority)
         if is_roomy and last.column.priority <= _COMFORT_PRIORITY:
             is_roomy = False
             fitted = [_narrow(each) for each in fitted]

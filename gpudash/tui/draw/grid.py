@@ -65,17 +65,22 @@ class Grid(Generic[Row]):
         self._margin: Part = ()
         self._fitted_to: object = None
 
-    def fit(self, rows: Sequence[Row], identity: object, room: int) -> None:
-        """Choose the columns for a line of `room` cells, if `identity` of the rows changed."""
+    def fit(self, rows: Sequence[Row], identity: object, room: int, *, sorted_by: str = "") -> None:
+        """Choose the columns for a line of `room` cells, if `identity` of the rows changed.
+
+        The one that they are `sorted_by` is among them.
+        """
         if (
-            self._fitted_to == (identity, room)
+            self._fitted_to == (identity, room, sorted_by)
             and not self.outgrown
             and not any(column.has_content(rows) for column in self._absent)
         ):
             return
-        self._fitted_to, self.outgrown = (identity, room), False
+        self._fitted_to, self.outgrown = (identity, room, sorted_by), False
         self._absent = [c for c in self._columns if c.priority and not c.has_content(rows)]
-        self.fitted = fit(self._columns, rows, room - 2 * MARGIN, bar=self._bar)
+        self.fitted = fit(
+            self._columns, rows, room - 2 * MARGIN, bar=self._bar, sorted_by=sorted_by
+        )
 
     def rows(
         self,
@@ -84,16 +89,18 @@ class Grid(Generic[Row]):
         room: int,
         visible: Iterable[Row],
         draw: Callable[[Row], Line],
+        *,
+        sorted_by: str = "",
     ) -> list[Line]:
         """Return a line for each visible row, the columns fitted to `everything`; see `fit`.
 
         `draw` makes a line of a row. Columns that prove too narrow on the way are widened.
         """
         shown = [*visible]
-        self.fit(everything, identity, room)
+        self.fit(everything, identity, room, sorted_by=sorted_by)
         lines = [draw(row) for row in shown]
         if self.outgrown:
-            self.fit(everything, identity, room)
+            self.fit(everything, identity, room, sorted_by=sorted_by)
             lines = [draw(row) for row in shown]
         return lines
 

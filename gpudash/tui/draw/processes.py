@@ -132,6 +132,7 @@ class ProcessTable:
             cells,
             (in_ascii(row) if theme.is_ascii else row for row in shown),
             lambda row: self._line(listing, row, theme),
+            sorted_by=listing.leading[0],
         )
         keys = {listing.rows[index].process.key for index in window}
         self._known = {key: line for key, line in self._known.items() if key in keys}

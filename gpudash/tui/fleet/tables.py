@@ -61,6 +61,7 @@ class TablePage(Generic[Row]):
             cells,
             rows,
             lambda row: joined(self._grid.draw(row, theme)),
+            sorted_by=ranking.sort_key,
         )
         index = ranking.cursor - window.start
         drawn[index] = highlighted(drawn[index], theme, cells)

@@ -78,7 +78,8 @@ class UserTable:
         def line(user: User) -> Line:
             return joined(self._grid.draw(user, bold if user is total else theme))
 
-        return self._grid.rows(everybody, members, cells, [*rows, total], line)
+        shown = [*rows, total]
+        return self._grid.rows(everybody, members, cells, shown, line, sorted_by=ranking.sort_key)
 
 
 _NOTABLE = 1 << 30
