@@ -18,6 +18,13 @@ from gpudash.system import terminal
 _LIMIT_SECONDS = 30.0
 _MAX_WAITING = 64
 
+_GUARDED = """
+(trap 'kill $p; exit' TERM; sleep "$1" & p=$!; wait; kill -9 0) >/dev/null 2>&1 &
+/bin/sh -c "$0"; status=$?; kill $!; exit $status
+"""
+"""Runs a command, which is killed with its process group also if gpudash has ended meanwhile."""
+_GUARD_LAG_SECONDS = 0.5
+
 
 class FindingCommand:
     """Runs a shell command with a finding as JSON on its stdin, one at a time, in a thread.
@@ -33,6 +40,7 @@ class FindingCommand:
         self._command = command
         self._changes = FindingChanges(level)
         self._limit_seconds = limit_seconds
+        self._guard_seconds = f"{limit_seconds + _GUARD_LAG_SECONDS:g}"
         self._waiting: queue.Queue[bytes | None] = queue.Queue(_MAX_WAITING)
         self._worker = threading.Thread(target=self._work, name="on-finding", daemon=True)
         self._worker.start()
@@ -59,7 +67,7 @@ class FindingCommand:
         try:
             # Our stdout may be a stream of JSON, so that what it prints goes to our stderr.
             process = subprocess.Popen(
-                ["/bin/sh", "-c", self._command],
+                ["/bin/sh", "-c", _GUARDED, self._command, self._guard_seconds],
                 stdin=subprocess.PIPE,
                 stdout=2,
                 start_new_session=True,

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,20 @@ def test_a_command_that_hangs_is_killed_with_all_it_started(
     assert os.read(reader, 1) == b""
     os.close(reader)
     command.close()
+
+
+def test_a_command_that_hangs_does_not_outlive_gpudash_for_long(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    code = (
+        "import os, sys; from tests.actions.test_alerts import FindingCommand, observe;"
+        'command = FindingCommand(f"exec 3>{sys.argv[1]}; sleep 600 & wait", "warn",'
+        " limit_seconds=0.5);"
+        'observe(command, "hot"); open(sys.argv[1], "rb").read(0); os.kill(os.getpid(), 9)'
+    )
+    # Its end is read once none is left that has it open to write.
+    with subprocess.Popen([sys.executable, "-c", code, str(pipe)]), pipe.open("rb") as reader:
+        assert reader.read() == b""
 
 
 @pytest.mark.parametrize(
