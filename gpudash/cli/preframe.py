@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -76,10 +76,13 @@ def quiet_terminal() -> Iterator[list[Any]]:
         termios.tcsetattr(0, termios.TCSANOW, quiet)
         yield before
     except BaseException:
-        _send(_LEAVE)
+        with suppress(OSError):
+            _send(_LEAVE)
         raise
     finally:
-        termios.tcsetattr(0, termios.TCSANOW, before)
+        # The terminal may be gone.
+        with suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSANOW, before)
 
 
 def show_skeleton(columns: int, *, ascii: bool, what: str = "reading GPUs") -> None:

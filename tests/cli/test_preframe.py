@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -38,6 +40,24 @@ def test_looks_as_the_picture_that_follows(environ: dict[str, str]) -> None:
 
 def test_fits_a_narrow_terminal_in_ascii() -> None:
     assert skeleton(4, {"TERM": "vt100"}, ascii=True).split("\x1b[3;1H")[1] == " rea\x1b[0m"
+
+
+def test_a_terminal_that_is_gone_is_left_without_a_traceback() -> None:
+    code = (
+        "import signal, sys; from gpudash.cli.preframe import quiet_terminal\n"
+        "with quiet_terminal(): print(file=sys.stderr, flush=True); signal.pause()"
+    )
+    master, terminal = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=terminal, stdout=terminal, stderr=subprocess.PIPE
+    ) as process:
+        os.close(terminal)
+        assert process.stderr is not None
+        process.stderr.readline()
+        os.close(master)
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + signal.SIGHUP
 
 
 def test_the_first_pixels_wait_for_little() -> None:
