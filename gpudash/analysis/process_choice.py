@@ -72,12 +72,14 @@ def _columns(text: str) -> tuple[Column[ProcessRow], ...]:
     aliases = {
         name: key for term in TERMS for key in known.keys() & term.names for name in term.names
     }
-    words = [word.replace("-", "_").lower() for word in _words("--sort", text, "columns")]
-    keys = [aliases.get(word, word) for word in words]
-    for key in keys:
-        if key not in known:
-            raise UsageError(f"--sort {key[:40]!r}: choose from {', '.join(known)}")
-    return tuple(known[key] for key in keys)
+    columns = []
+    for typed in _words("--sort", text, "columns"):
+        word = typed.replace("-", "_").lower()
+        column = known.get(aliases.get(word, word))
+        if column is None:
+            raise UsageError(f"--sort {typed[:40]!r}: choose from {', '.join(known)}")
+        columns.append(column)
+    return tuple(columns)
 
 
 def _pids(text: str) -> frozenset[int]:

@@ -64,6 +64,7 @@ def test_a_tree_orders_siblings_by_the_other_columns() -> None:
         ({"filter": "idle>10m"}, "idle"),
         ({"sort": "speed"}, "gpu_memory"),
         ({"sort": "idle"}, "choose from"),
+        ({"sort": "user,-Time"}, "'-Time': choose from"),
         ({"sort": "pid,"}, "columns"),
         ({"users": ""}, "alice"),
         ({"pids": "12,x"}, "PIDs"),
