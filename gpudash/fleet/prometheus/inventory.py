@@ -106,8 +106,8 @@ class Host:
         self.devices: dict[tuple[int, str], Device] = {}
         """By index, and by GPU instance id of a MIG instance."""
         self.by_uuid: dict[str, int] = {}
-        self.lag = 0.0
-        """Age of its newest sample when that was last asked for."""
+        self.lag: float | None = None
+        """Age of its newest sample when that was last asked for, None before."""
         self.is_frozen = False
         self.power: tuple[float | None, ...] = ()
         self.power_at = 0.0

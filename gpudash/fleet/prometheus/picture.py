@@ -252,7 +252,7 @@ class Picture:
         there = self._present(devices)
         seen_at = max(each.seen_at for each in devices)
         # What the server had for an answer is older than the answer.
-        age = max(0.0, now - seen_at + host.lag)
+        age = max(0.0, now - seen_at + (host.lag or 0.0))
         state, message = self._state(host, age, is_there=bool(there))
         if len(there) == len(devices) and not any(each.instance for each in there):
             built = [self._built(each, now) for each in sorted(there, key=_index)]
@@ -264,7 +264,7 @@ class Picture:
             group=host.group,
             state=state,
             message=None if message is None else clean(message),
-            age_seconds=age,
+            age_seconds=None if there and host.lag is None else age,
             expected_devices=len({each.index for each in devices}),
             driver_version=host.driver,
             devices=tuple(built),

@@ -237,7 +237,8 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
         texts.append((f" {celsius(row.temperature)} ", values))
     if host.drain_reason is not None:
         texts.append((f" drained: {host.drain_reason} ", theme.warn))
-    age = "never answered" if host.age_seconds is None else f"{duration(host.age_seconds)} old"
+    unknown = "age unknown" if host.devices else "never answered"
+    age = unknown if host.age_seconds is None else f"{duration(host.age_seconds)} old"
     texts.append((f" {age}", theme.dim))
     return _fits_or_cut(texts, cells, theme)
 

@@ -113,6 +113,7 @@ def test_an_exporter_that_repeats_itself_is_stale_until_it_stops() -> None:
 
 def test_an_old_sample_makes_a_host_stale() -> None:
     seen = picture({"a": [1]})
+    assert (host(seen).state, host(seen).age_seconds) == ("ok", None)
     age = Row(Raw(json.encode({"Hostname": "a"})), (T, str(T - 30)))
     seen.take_ages([age], T)
     assert (host(seen).state, host(seen).age_seconds) == ("ok", 30)
