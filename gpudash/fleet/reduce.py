@@ -1,7 +1,7 @@
 """What merged readings mean: status and idle time of each GPU, users, jobs, findings.
 
 A GPU is busy from 5 % utilization on, and for five minutes after; it is held idle if it has had
-memory or a job for longer than that and does not compute. Without memory and job it is free. What
+memory or a job for that long and does not compute. Without memory and job it is free. What
 is not reported is never guessed: such a GPU is unknown, and so are all GPUs in the counts of a
 host that does not answer. A status that the source itself has found stays.
 """
@@ -192,7 +192,7 @@ def _word(device: FleetDevice, idle_seconds: float | None, *, is_held: bool, pau
         return _BUSY
     percent = device.gpu_utilization_percent
     if is_held:
-        is_idle = percent is not None and (idle_seconds or 0.0) > _HELD_SECONDS
+        is_idle = percent is not None and (idle_seconds or 0.0) >= _HELD_SECONDS
         return _HELD if is_idle else _IN_USE
     if device.status != _UNKNOWN or device.memory_used_bytes is None:
         return device.status

@@ -83,10 +83,16 @@ def test_gpu_that_pauses_stays_busy_for_five_minutes() -> None:
     reducer = Reducer()
     reducer.reduce(snapshot(gpu(memory_used_bytes=2 * GIB, gpu_utilization_percent=80.0)))
     found = []
-    for at in (100, 300, 400):
+    for at in (100, 300, 399):
         paused = snapshot(gpu(memory_used_bytes=2 * GIB), seconds=at)
         found.append(reducer.reduce(paused).hosts[0].devices[0].status)
     assert found == [BUSY.word, BUSY.word, IN_USE.word]
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(299.0, IN_USE.word), (300.0, HELD.word)])
+def test_gpu_is_held_idle_from_five_minutes_on(seconds: float, word: str) -> None:
+    idle = snapshot(gpu(memory_used_bytes=2 * GIB, idle_seconds=seconds))
+    assert Reducer().reduce(idle).hosts[0].devices[0].status == word
 
 
 def test_gpu_is_free_as_soon_as_nothing_holds_it() -> None:

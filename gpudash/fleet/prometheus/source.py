@@ -396,7 +396,9 @@ class PrometheusSource:
         if task.query.take is None:
             self._take_main(view, rows, at, is_partial=bool(outcome.warnings))
         else:
-            task.query.take(picture, rows, at)
+            # What is older than a span must not look younger, by how long answers take and by
+            # servers that round their times.
+            task.query.take(picture, rows, min(at, view.now()))
 
     def _take_main(self, view: _View, rows: list[Row], at: float, *, is_partial: bool) -> None:
         now = time.time()

@@ -114,6 +114,16 @@ def test_an_answer_of_victoria_metrics_may_be_partial_without_a_warning(server: 
         source.close(10)
 
 
+def test_idle_times_are_those_asked_for_where_a_server_rounds_its_times(server: Server) -> None:
+    with faulty(server.url) as proxy:
+        proxy.fault = "times"
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        reading = wait(source, lambda reading: reading.is_whole)
+        idle = [each.idle_seconds for each in devices(reading) if each.idle_seconds is not None]
+        assert max(idle) >= HOUR
+        source.close(10)
+
+
 def test_victoria_metrics_is_asked_for_what_is_newest(server: Server) -> None:
     with faulty(server.url) as proxy:
         proxy.headers["X-Server-Hostname"] = "vm-1"

@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, b'{"status":"success","data":null}')
         elif fault == "is-partial":
             self._send(200, json.dumps({**json.loads(whole), "isPartial": True}).encode())
-        elif fault in ("numbers", "partial", "empty"):
+        elif fault in ("numbers", "partial", "empty", "times"):
             self._send(200, json.dumps(_spoil(fault, json.loads(whole))).encode())
         else:
             self._send(200, whole)
@@ -219,6 +219,10 @@ def _spoil(fault: str, document: dict[str, object]) -> dict[str, object]:
         if fault == "numbers":
             for index, row in enumerate(result):
                 row["value"][1] = ("NaN", "+Inf", "-1", "1e400", "none")[index % 5]
+        elif fault == "times":
+            # Rounded, and so not all of them the same.
+            for row in result:
+                row["value"][0] -= "__name__" in row["metric"]
         elif fault == "partial":
             document["warnings"] = ["store-7 is unavailable"]
             del result[::2]
