@@ -24,7 +24,7 @@ from gpudash.model import wire
 from gpudash.model.fleet import FleetHost, FleetRequest
 from tests.factories import make_device, make_process, make_snapshot
 from tests.fleet.rig.sshd import SshRig, needs_sshd, refusing_port, running_sshd, silent_port
-from tests.waiting import LIMIT_SECONDS, until
+from tests.waiting import LIMIT_SECONDS, all_end, children_of, name_of, until
 
 pytestmark = [pytest.mark.e2e, needs_sshd]
 
@@ -283,10 +283,10 @@ def test_closing_leaves_no_ssh_behind(sshd: SshRig) -> None:
     names = [sshd.host(f"closed{index}") for index in range(4)]
     source = open_source(sshd, *names)
     pump(source, are("ok", *names))
-    children = psutil.Process().children(recursive=True)
-    assert sum("ssh" in child.name() for child in children) >= 4
+    children = [each for each in children_of(os.getpid()) if name_of(each.pid) == "ssh"]
+    assert len(children) >= 4
     source.close(10.0)
-    until(lambda: not any(child.is_running() and child.name() == "ssh" for child in children))
+    assert all_end(children)
 
 
 _OWNER = """
@@ -306,10 +306,10 @@ def test_ssh_dies_with_its_owner(sshd: SshRig) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"ready\n"
-        children = [each for each in psutil.Process(owner.pid).children() if each.name() == "ssh"]
+        children = [each for each in children_of(owner.pid) if name_of(each.pid) == "ssh"]
         owner.kill()
     assert len(children) == 2
-    until(lambda: not any(child.is_running() for child in children))
+    assert all_end(children)
 
 
 def test_reads_the_real_gpudash_at_the_far_end(sshd: SshRig, fakenvml: Path) -> None:
