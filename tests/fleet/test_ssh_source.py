@@ -24,7 +24,7 @@ from gpudash.model import wire
 from gpudash.model.fleet import FleetHost, FleetRequest
 from tests.factories import make_device, make_process, make_snapshot
 from tests.fleet.rig.sshd import SshRig, needs_sshd, refusing_port, running_sshd, silent_port
-from tests.waiting import LIMIT_SECONDS, all_end, children_of, name_of, until
+from tests.waiting import LIMIT_SECONDS, all_end, children_of, name_of
 
 pytestmark = [pytest.mark.e2e, needs_sshd]
 
