@@ -130,9 +130,9 @@ class Client:
             self._only_get = response.status != status
         if response.status == 200 and not body[:_CHUNK].lstrip().startswith(b"<"):
             return body
-        raise refusal(
-            response, body, self._what, self._address.proxy, has_login=authorization is not None
-        )
+        # Through a tunnel answers are the server's own.
+        proxy = None if self._address.is_tls else self._address.proxy
+        raise refusal(response, body, self._what, proxy, has_login=authorization is not None)
 
     def _exchange(
         self,
@@ -309,7 +309,8 @@ def _proxy(url: str) -> SplitResult:
     except ValueError:
         is_usable = False
     if not is_usable:
-        shown = clean(url.rpartition("@")[2], 100)
+        scheme, separator, rest = url.rpartition("://")
+        shown = clean(f"{scheme}{separator}{rest.rpartition('@')[2]}", 100)
         raise UsageError(f"cannot use the proxy {shown!r}: expected http://HOST:PORT; see no_proxy")
     return parts
 

@@ -42,15 +42,15 @@ _REFUSALS = {
 def refusal(
     response: HTTPResponse, body: bytes, what: str, proxy: SplitResult | None, *, has_login: bool
 ) -> PrometheusError:
-    """Return what an answer means that is not the data asked for."""
+    """Return what an answer means that is not the data asked for; the proxy may have given it."""
     status = response.status
+    if status == 407 and proxy is not None:
+        return PrometheusError(_proxy_refusal(proxy, "407"), status=status)
     is_busy = status in (422, 429, 502, 503, 504)
     reason = _reason(body)
     if 300 <= status < 400:
         target = public_url(response.getheader("Location", "")).partition("/api/v1/")[0]
         text = f"redirects to {target}: not followed, give the URL of the Prometheus itself"
-    elif status == 407 and proxy is not None:
-        text = _proxy_refusal(proxy, "407")
     elif status == 401 and b"no org id" in body:
         text = "needs a tenant (401 no org id): set X-Scope-OrgID among the headers"
     elif status == 401:
@@ -64,6 +64,8 @@ def refusal(
         text = f"answers with a web page, such as a login page, not with data ({status})"
     else:
         text = _REFUSALS.get(status, f"answers {status} {response.reason}") + _plain(response, body)
+    if proxy is not None:
+        text = _through(proxy, text)
     return PrometheusError(text, status=status, is_busy=is_busy)
 
 
@@ -100,6 +102,10 @@ def shortened(text: str) -> SafeText:
     return clean(text, MESSAGE_LENGTH)
 
 
+def _through(proxy: SplitResult, text: str) -> str:
+    return f"through the proxy {public_url(proxy.geturl())}: {text}"
+
+
 def _proxy_refusal(proxy: SplitResult, reason: str) -> str:
     """Return what a proxy's answer means that is not a connection."""
     name = public_url(proxy.geturl())
@@ -119,7 +125,7 @@ def failure(error: Exception, host: str, port: int, proxy: SplitResult | None) -
     if reason:
         return PrometheusError(_proxy_refusal(proxy, reason))
     text = _failure_text(error, proxy.hostname or "", proxy.port or 80)
-    return PrometheusError(f"through the proxy {public_url(proxy.geturl())}: {text}")
+    return PrometheusError(_through(proxy, text))
 
 
 def _failure_text(error: Exception, host: str, port: int) -> str:

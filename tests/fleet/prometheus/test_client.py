@@ -225,7 +225,11 @@ def test_a_proxy_that_cannot_be_used_is_a_usage_error(
 
 PROXY_FAULTS = [
     ("407", "the proxy http://127.0.0.1:PORT refuses the login (407)"),
-    ("403", "forbids the query (403)|proxy http://127.0.0.1:PORT refuses the connection: 403 F"),
+    (
+        "403",
+        "through the proxy http://127.0.0.1:PORT: forbids the query (403)|"
+        "the proxy http://127.0.0.1:PORT refuses the connection: 403 Forbidden",
+    ),
     ("hang", "through the proxy http://127.0.0.1:PORT: no whole answer in time"),
     ("slow-head", "through the proxy http://127.0.0.1:PORT: no whole answer in time"),
     ("reset", "through the proxy http://127.0.0.1:PORT: closed the connection"),
