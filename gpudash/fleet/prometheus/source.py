@@ -323,7 +323,9 @@ class PrometheusSource:
         if task.query.seconds_back:
             at = view.picture.now - task.query.seconds_back
         parameters = [("query", expression)] + ([] if at is None else [("time", f"{at:.3f}")])
-        if at is None and any(client.can_lag for client in self._clients):
+        is_sum = task.query.expression is Layout.total
+        if at is None and not is_sum and any(client.can_lag for client in self._clients):
+            # Of the newest scrape not all series may be there yet, which only a sum minds.
             parameters.append(("nocache", "1"))
         self._ask((view, task), QUERY, parameters, VECTOR)
         task.is_in_flight = True
