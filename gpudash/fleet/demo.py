@@ -370,8 +370,11 @@ class DemoSource:
         )
 
     def _values(self, host: int, moment: float, metric: str) -> list[float | None]:
-        devices = self._host(host, moment).devices
-        values = [getattr(each, metric, None) for each in devices if each.parent_uuid is None]
+        known = self._host(host, moment)
+        devices = [each for each in known.devices if each.parent_uuid is None]
+        if known.state != "ok":
+            return [None] * len(devices)
+        values = [getattr(each, metric, None) for each in devices]
         return [value if isinstance(value, (int, float)) else None for value in values]
 
 

@@ -160,8 +160,8 @@ class Reducer:
             divided = {each.parent_uuid for each in host.devices if each.parent_uuid is not None}
             for device in host.devices:
                 if device.parent_uuid is None:
+                    parent, counted = device.uuid, set()
                     if device.uuid in divided:
-                        parent, counted = device.uuid, set()
                         continue
                 elif device.parent_uuid != parent:
                     parent, counted = device.parent_uuid, set()

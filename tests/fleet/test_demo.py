@@ -82,3 +82,21 @@ def test_any_size_can_be_read(hosts: int, gpus: int) -> None:
     reading = DemoSource(hosts, gpus, clock=lambda: NOW).read()
     assert len(reading.hosts) == hosts
     assert all(host.devices for host in reading.hosts)
+
+
+def test_nothing_is_charted_of_a_host_since_it_was_last_heard() -> None:
+    source = demo(1000)
+    down = next(host for host in source.read().hosts if host.state == "down")
+    chart = ChartRequest(
+        metric="gpu_utilization_percent",
+        span_seconds=3600.0,
+        points=61,
+        hosts=(down.name,),
+        by_device=True,
+    )
+    source.ask(FleetRequest(charts=(chart,)))
+    (found,) = source.read().charts
+    assert down.age_seconds is not None
+    silent = int(down.age_seconds // 60)
+    assert {line.values[-1 - silent :] for line in found.lines} == {(None,) * (silent + 1)}
+    assert None not in found.lines[0].values[: -3 - silent]

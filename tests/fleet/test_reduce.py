@@ -139,6 +139,12 @@ def test_gpu_in_instances_counts_once_for_a_user() -> None:
     assert (user.devices, user.memory_used_bytes) == (1, 4 * GIB)
 
 
+def test_gpus_behind_one_in_instances_count_for_the_same_user() -> None:
+    whole = [gpu(index=n, uuid=f"GPU-{n}", users=ALICE) for n in (1, 2)]
+    (user,) = Reducer().reduce(snapshot(gpu(users=ALICE), instance(1, users=ALICE), *whole)).users
+    assert user.devices == 3
+
+
 def test_nothing_of_a_silent_host_counts_as_used_now() -> None:
     held = gpu(users=ALICE, memory_used_bytes=2 * GIB, idle_seconds=7200.0)
     reduced = Reducer().reduce(snapshot(held, state="down"))
