@@ -358,6 +358,12 @@ def _left_seconds(job: FleetJob) -> float | None:
     return max(0.0, job.limit_seconds - job.elapsed_seconds)
 
 
+def _busy_level(job: FleetJob) -> Level:
+    if job.busy is None:
+        return "unknown"
+    return "warn" if job.busy <= job.devices / 2 else "ok"
+
+
 _SLOW = 0.75
 """Of the mean of a job, below which its slowest GPU is a warning."""
 
@@ -381,7 +387,7 @@ JOB_COLUMNS: tuple[Column[FleetJob], ...] = (
         lambda job: job.busy,
         lambda value: "?" if value is None else _whole(value),
         5,
-        level=lambda job: "ok" if job.busy else "warn" if job.busy == 0 else "unknown",
+        level=_busy_level,
     ),
     _amount(
         "utilization",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.segment import Segment
 
 from gpudash.model.device import device_fields
 from gpudash.model.fields import label
-from gpudash.model.fleet import FleetChart
+from gpudash.model.fleet import FleetChart, FleetLine
 from gpudash.model.text import cut
 from gpudash.model.units import Unit
 from gpudash.tui.draw.chart import Chart, Curve, drawn, scaled, tight
@@ -37,9 +39,10 @@ def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]
     if not model.request.charts:
         return []
     found = answered(model)
+    lines, which = ((), "") if found is None else _shown(found, model)
     left = [
         Segment(f" {label(model.chart.metric)}", theme.title),
-        Segment("" if model.host else "  mean of all GPUs", theme.dim),
+        Segment(which if model.host else "  mean of all GPUs", theme.dim),
         Segment(f"  {_SPAN_WORDS[model.chart.span_seconds]}", theme.dim),
     ]
     keys = [Segment("Tab metric  + - time ", theme.dim)]
@@ -52,7 +55,6 @@ def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]
             [Segment(f" {cut(text, max(0, cells - 2), mark=mark)}", theme.dim)],
         ]
     unit = device_fields()[found.metric].unit
-    lines = found.lines[-_MAX_CURVES:]
     curves = tuple(
         Curve(f"GPU {_name(line.index)}", line.values, theme.curves[number % len(theme.curves)])
         for number, line in enumerate(lines)
@@ -67,6 +69,20 @@ def past(model: FleetModel, theme: Theme, cells: int, height: int) -> list[Line]
         spread(left, keys, cells, theme.base),
         *drawn(figure, cells, height - 1, theme),
     ]
+
+
+def _shown(found: FleetChart, model: FleetModel) -> tuple[Sequence[FleetLine], str]:
+    """Return the lines that are drawn, and which of how many if not all: those at the cursor."""
+    lines = found.lines
+    if len(lines) <= _MAX_CURVES:
+        return lines, ""
+    selected = model.ranked_gpus().selected
+    index = None if selected is None else selected.device.index
+    at = next((n for n, line in enumerate(lines) if line.index == index), 0)
+    first = at // _MAX_CURVES * _MAX_CURVES
+    shown = lines[first : first + _MAX_CURVES]
+    names = dict.fromkeys((_name(shown[0].index), _name(shown[-1].index)))
+    return shown, f"  GPU {'-'.join(names)}, {len(shown)} of {len(lines)}, at the cursor"
 
 
 def _name(index: int | None) -> str:

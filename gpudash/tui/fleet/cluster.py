@@ -52,13 +52,14 @@ class ClusterPage:
         left = room - len(drawn)
         above = min(1, left // 2)
         self._map_top = len(top) + above + 1
-        title = self._title(model, theme, cells)
+        title, unexplained = self._title(model, theme, cells)
         host = host_line(selected, self._others(index), theme, cells)
         rest = left - above
         # A line above it and one below.
         model.has_room = bool(drawn) and rest >= _MIN_CHART + 2
         chart = past(model, theme, cells, min(rest - 2, _MAX_CHART)) if model.has_room else []
         below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
+        below[:1] = [unexplained][:rest]
         lines = [*top, *[[]] * above, title, *drawn, *below, host]
         self._findings_top, self._shown_findings = len(lines), len(findings)
         return [*lines, *findings]
@@ -143,14 +144,19 @@ class ClusterPage:
             x = piece.x + len(piece.cells)
         return joined(line)
 
-    def _title(self, model: FleetModel, theme: Theme, cells: int) -> Line:
-        """Return what is painted, how, and what the letters mean."""
+    def _title(self, model: FleetModel, theme: Theme, cells: int) -> tuple[Line, Line]:
+        """Return what is painted, how, and what the letters mean; then the letters left over."""
         left = [
             Segment(f" {model.painting.title}", theme.title),
             Segment(f"  a cell is {self._arrangement.unit}", theme.dim),
         ]
-        legend = self._painter.legend(cells - cells_of(left) - 3)
-        return spread(left, [*legend, Segment(" ", theme.base)], cells, theme.base)
+        end = Segment(" ", theme.base)
+        legend, others = self._painter.legend(cells - cells_of(left) - 3, cells - 3)
+        right = [*others, end] if others else []
+        return (
+            spread(left, [*legend, end], cells, theme.base),
+            spread([], right, cells, theme.base) if others else [],
+        )
 
 
 def _index_of(wanted: HostRow | None, model: FleetModel) -> int:
@@ -178,6 +184,6 @@ def _who_and_where(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     """Return who holds GPUs idle and where whole hosts are free: side by side if there is room."""
     if cells < _WIDE:
         return [held_line(model, theme, cells), free_line(model, theme, cells)]
-    half = cells // 2
-    held = fitted(held_line(model, theme, half - 2), half, theme.base)
-    return [[*held, *free_line(model, theme, cells - half)]]
+    free = free_line(model, theme, cells // 2)
+    left = cells - cells_of(free)
+    return [[*fitted(held_line(model, theme, left - 2), left, theme.base), *free]]

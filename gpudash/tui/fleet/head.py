@@ -18,6 +18,8 @@ from gpudash.tui.fleet.timeline import EMPTY
 from gpudash.tui.theme import Theme
 
 _BETWEEN = "   "
+_PAIR = 2
+"""Texts of a count: the number and its word."""
 Text = tuple[str, Style]
 
 
@@ -89,17 +91,20 @@ def fleet_line(sums: Totals, theme: Theme, cells: int, *, position: str = "") ->
 
     `position` is which rows are in view, and stands at the end whatever else fits.
     """
-    texts: list[Text] = []
+    counted: list[Text] = []
     for word, count in sums.counts.items():
         style = _count_style(STATE_OF_WORD[word].level, theme)
-        texts += [(f" {count:,}", style), (f" {word} ", theme.dim if count else theme.faint)]
+        counted += [(f" {count:,}", style), (f" {word} ", theme.dim if count else theme.faint)]
     end: list[Text] = [(f"   {position} ", theme.dim)] if position else []
     room = max(0, cells - _cells(end))
     right = next(
-        (each for each in _amounts(sums, theme) if _cells(texts) + _cells(each) <= room), []
+        (each for each in _amounts(sums, theme) if _cells(counted) + _cells(each) <= room), []
     )
+    # A number whose word does not fit would say nothing.
+    while len(counted) > _PAIR and _cells(counted) > room:
+        del counted[-_PAIR:]
     return spread(
-        _fits_or_cut(texts, room, theme),
+        _fits_or_cut(counted, room, theme),
         [Segment(*text) for text in (*right, *end)],
         cells,
         theme.base,
@@ -157,9 +162,9 @@ def held_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     if not users:
         return _held_hosts(model, texts, theme, cells)
     for user in users:
-        lasting = f" ({hours(user.idle_gpu_hours)})" if user.idle_gpu_hours else ""
+        lasting = hours(user.idle_gpu_hours).removesuffix("h")
         texts += [(f"{user.name} ", theme.owner), (f"{user.held_idle}", theme.warn)]
-        texts.append((f"{lasting}   ", theme.dim))
+        texts.append((f" ({lasting} GPU-h)  " if user.idle_gpu_hours else "  ", theme.dim))
     return _whole(texts, 3, cells, theme)
 
 
@@ -218,7 +223,7 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
     host = row.host
     texts: list[Text] = [(f" {host.name} ", theme.strong)]
     if others:
-        texts.append((f"+{others} ", theme.dim))
+        texts.append((f"one of {others + 1} ", theme.dim))
     if row.level != "ok":
         texts.append((f" {row.state_text} ", theme.level(row.level)))
     if host.message:

@@ -18,6 +18,7 @@ from gpudash.model.state import (
     FREE,
     HELD,
     HOT,
+    IN_USE,
     LEASED,
     LOST,
     NO_INSTANCES,
@@ -34,7 +35,7 @@ from gpudash.tui.theme import Theme
 _HOST_LETTERS: dict[HostState, str] = {
     "stale": "S",
     "lost-contact": "L",
-    "connecting": "c",
+    "connecting": "C",
     "down": "D",
     "auth": "A",
     "host-key": "K",
@@ -60,7 +61,9 @@ _LETTERS: dict[str, str] = {
 _FREE, _FREE_ASCII, _MISSING = "·", ".", "M"
 _COLD, _HOT, _TOO_HOT = 30.0, 90.0, 85.0
 _OLD_SECONDS = 120.0
-_LEGEND = "XNRFMDLAKBTPGSEh?·.lmzc"
+_IN_USE = "u"
+"""Of a GPU in use whose utilization is not known, as one that is divided by MIG."""
+_LEGEND = "XNRFMDLAKBTPGSEh?·.lmzCu"
 """Letters of states, the worst first."""
 _OWNERS = "abcdefghijklmnopqrstuvwxyz"
 _MANY = "+"
@@ -144,17 +147,25 @@ class Painter:
         level = self._blocks.find(text)
         return text if level < 0 else str(round(level * 9 / (len(self._blocks) - 1)))
 
-    def legend(self, cells: int) -> Line:
-        """Return what heights and letters mean, as many of those that were used as fit."""
+    def legend(self, *lines: int) -> list[Line]:
+        """Return what heights and letters mean in lines of so many cells, as many as fit."""
         dim = self._theme.dim
         meaning = self._painting.help
-        texts = [Segment(f"{meaning}  ", dim)] if meaning else []
-        for (letter, word), style in sorted(self.used.items(), key=lambda each: _rank(each[0][0])):
+        found: list[Line] = [[Segment(f"{meaning}  ", dim)] if meaning else []]
+        for (letter, word), style in sorted(self.used.items(), key=self._rank):
             entry = [Segment(letter, style), Segment(f" {word}  ", dim)]
-            if cells_of([*texts, *entry]) > cells:
-                break
-            texts += entry
-        return texts
+            if cells_of([*found[-1], *entry]) > lines[len(found) - 1]:
+                if len(found) == len(lines):
+                    break
+                found.append([])
+            found[-1] += entry
+        return [*found, *([] for _ in lines[len(found) :])]
+
+    def _rank(self, entry: tuple[tuple[str, str], Style]) -> tuple[bool, int]:
+        """Return where a letter stands in the legend: states, the worst first, then names."""
+        (letter, word), _ = entry
+        is_name = (letter, word) in self._names.values()
+        return is_name, _OWNERS.find(letter) if is_name else _rank(letter)
 
     def _name(self, counts: Counter[str]) -> None:
         """Give the names that most have a letter each."""
@@ -201,10 +212,14 @@ class Painter:
         if key == "utilization":
             if all(map(is_whole_and_free, rows)):
                 return self._letter(self._free, "all free", self._theme.ok)
-            if 2 * held >= sum(row.gpus for row in rows) > 0:
+            # Without colours nothing else tells that some are.
+            is_enough = held > 0 and self._theme.warn.color is None
+            if is_enough or 2 * held >= sum(row.gpus for row in rows) > 0:
                 return self._state(HELD)
         known = [value for row in rows if (value := self._value(row)) is not None]
         mean = sum(known) / len(known) if known else None
+        if mean is None and key == "utilization" and any(row.count(IN_USE) for row in rows):
+            return self._letter(_IN_USE, IN_USE.word, self._theme.base)
         return self._block(mean, marked=key == "utilization" and held > 0)
 
     def _gpu(self, row: HostRow, number: int) -> Glyph:
@@ -246,6 +261,8 @@ class Painter:
                 return self._letter(self._free, state.word, self._theme.ok)
             if state.word in _LETTERS:
                 return self._state(state)
+            if state is IN_USE and device.gpu_utilization_percent is None:
+                return self._letter(_IN_USE, state.word, self._theme.base)
         return self._block(self._device_value(row.host, device))
 
     def _state(self, state: State) -> Glyph:
@@ -254,12 +271,15 @@ class Painter:
 
     def _number(self, count: int) -> Glyph:
         if not count:
-            return self._free, self._theme.faint
+            return self._none()
         style = self._theme.warn if self._painting.key == "held" else self._theme.ok
         return (str(count) if count < 10 else _MANY), style
 
     def _xid(self, has_one: bool) -> Glyph:
-        return ("x", self._theme.critical) if has_one else (self._free, self._theme.faint)
+        return ("x", self._theme.critical) if has_one else self._none()
+
+    def _none(self) -> Glyph:
+        return self._letter(self._free, "none", self._theme.faint)
 
     def _named(self, name: str) -> Glyph:
         letter, word = self._names.get(name, (_MANY, "others"))
@@ -270,7 +290,7 @@ class Painter:
     def _one_of(self, names: Collection[str]) -> Glyph:
         """Return the letter of the only name."""
         if not names:
-            return self._free, self._theme.faint
+            return self._none()
         if len(names) > 1:
             return self._letter(_MANY, "several", self._theme.dim)
         return self._named(*names)

@@ -140,6 +140,11 @@ class GpuPage(TablePage[GpuRow]):
         """Do the same a line lower, below the one on the host."""
         return super().clicked(model, x, y - (model.host is not None))
 
+    def position(self, model: FleetModel) -> str:
+        """Return which rows are in view; they are more than the GPUs where MIG divides some."""
+        text, rows = super().position(model), self.ranking(model).rows
+        return f"{text} rows" if text and len(rows) > model.totals.gpus else text
+
     def empty_text(self, model: FleetModel) -> str:
         """Return why there are no rows."""
         return "nothing is known of its GPUs" if model.host else super().empty_text(model)

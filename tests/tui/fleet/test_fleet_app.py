@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -302,6 +303,32 @@ async def test_the_gpus_of_a_host_are_charted_where_a_source_has_a_past() -> Non
         assert feed.asked[-1].charts == ()
 
 
+async def test_the_chart_of_many_gpus_shows_those_at_the_cursor_and_says_which() -> None:
+    one = host(0, *["busy"] * 16, expected_devices=16)
+    async with shown(fleet((one,)), (120, 50)) as (app, pilot):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        await pilot.press("2", "enter", "home")
+        (asked,) = feed.asked[-1].charts
+        answer = FleetChart(
+            metric=asked.metric,
+            span_seconds=asked.span_seconds,
+            by_device=True,
+            end=INSTANT,
+            step_seconds=1800.0,
+            lines=tuple(
+                FleetLine(host=one.name, index=n, values=(10.0, n * 5.0)) for n in range(16)
+            ),
+        )
+        feed.give(fleet((one,), seconds=10, charts=(answer,)))
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "GPU 0-7, 8 of 16" in text_of(app)
+        await pilot.press("end")
+        await pilot.pause()
+        assert "GPU 8-15, 8 of 16" in text_of(app)
+
+
 async def test_an_instant_from_before_is_asked_for_and_shown_when_it_comes() -> None:
     async with shown(fleet(some_hosts(3))) as (app, pilot):
         feed, model = app.feed, app.dashboard
@@ -406,6 +433,28 @@ async def test_a_list_longer_than_the_window_shows_which_part_is_in_view(page: s
         assert screen_lines(app)[1].rstrip().endswith(f"-{count} of {count}")
 
 
+async def test_every_count_above_a_list_has_its_word() -> None:
+    words = ["LOST", "hot", "busy", "held idle", "in use", "leased", "free", "unknown"]
+    async with shown(fleet(tuple(host(n, *words) for n in range(40)))) as (app, pilot):
+        await pilot.press("2")
+        await pilot.pause()
+        line = screen_lines(app)[1]
+    counts = line[: line.index("1-")].replace(",", "")
+    assert re.fullmatch(r"( \d+ [a-zA-Z ]+?)+ *", counts.rstrip() + " ")
+    assert not counts.rstrip()[-1].isdigit()
+
+
+async def test_letters_without_room_beside_the_title_are_explained_below_the_map() -> None:
+    hosts = tuple(
+        host(n, state=state)
+        for n, state in enumerate(("down", "stale", "auth", "lost-contact", "host-key"))
+    )
+    async with shown(fleet((*hosts, host(5, *["held idle"] * 8)))) as (app, _pilot):
+        text = text_of(app)
+    for state in ("DOWN", "STALE", "held idle"):
+        assert re.search(rf"\b[A-Zh] {state}\b", text)
+
+
 async def test_who_wastes_most_gpu_hours_comes_first() -> None:
     users = (
         FleetUser(name=SafeText("walter"), devices=8, held_idle=8, idle_gpu_hours=64.0),
@@ -413,7 +462,16 @@ async def test_who_wastes_most_gpu_hours_comes_first() -> None:
     )
     async with shown(fleet(some_hosts(40), users=users)) as (app, pilot):
         line = next(line for line in screen_lines(app) if line.startswith(" held idle"))
-        assert line.split()[2:] == ["walter", "8", "(64.0h)", "alice", "9", "(16.0h)"]
+        assert line.split()[2:] == [
+            "walter",
+            "8",
+            "(64.0",
+            "GPU-h)",
+            "alice",
+            "9",
+            "(16.0",
+            "GPU-h)",
+        ]
         await pilot.press("4")
         await pilot.pause()
         text = "\n".join(screen_lines(app))

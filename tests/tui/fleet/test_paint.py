@@ -54,6 +54,16 @@ def test_what_is_not_known_is_a_question_mark(key: str, gpu: int | None) -> None
     assert painted(host(0, devices=(bare,), expected_devices=1), key, gpu) == "?"
 
 
+@pytest.mark.parametrize("gpu", [None, 0])
+def test_a_gpu_in_instances_is_in_use_though_its_utilization_is_not_known(gpu: int | None) -> None:
+    one = host(0, devices=(device(0, "in use", gpu_utilization_percent=None),), expected_devices=1)
+    assert painted(one, gpu=gpu) == "u"
+
+
+def test_some_held_idle_is_seen_without_colours() -> None:
+    assert painted(host(0, "held idle", *["busy"] * 7)) == "h"
+
+
 def test_heights_follow_the_value() -> None:
     heights = [
         painted(host(0, devices=(device(0, gpu_utilization_percent=value),), expected_devices=1))
@@ -92,3 +102,12 @@ def test_counts_are_digits(key: str, shown: str) -> None:
 def test_several_hosts_show_the_worst_of_them() -> None:
     rows = host_rows(fleet((host(0), host(1, state="down"), host(2))))
     assert Painter(PAINTINGS[0], rows, IN_ASCII).glyph(Cell((0, 1, 2)))[0] == "D"
+
+
+@pytest.mark.parametrize("key", ["held", "free", "xid", "owner"])
+def test_nothing_has_its_word_in_the_legend(key: str) -> None:
+    painting = next(each for each in PAINTINGS if each.key == key)
+    painter = Painter(painting, host_rows(fleet((host(0, *["unknown"] * 8),))), IN_ASCII)
+    assert painter.glyph(Cell((0,), 0))[0] == "."
+    (line,) = painter.legend(80)
+    assert ". none" in "".join(segment.text for segment in line)
