@@ -60,6 +60,11 @@ class ClusterPage:
         chart = past(model, theme, cells, min(rest - 2, _MAX_CHART)) if model.has_room else []
         below = [[], *chart, *[[]] * (rest - len(chart) - 1)] if chart else [[]] * rest
         below[:1] = [unexplained][:rest]
+        # Lines that would be empty show more findings; one below the map and one below the chart.
+        spare = rest - (len(chart) + 2 if chart else 1)
+        if findings and spare > 0:
+            findings = worst(model.findings, theme, cells, _MAX_FINDINGS + spare)
+            del below[rest - max(0, len(findings) - _MAX_FINDINGS) :]
         lines = [*top, *[[]] * above, title, *drawn, *below, host]
         self._findings_top, self._shown_findings = len(lines), len(findings)
         return [*lines, *findings]

@@ -455,6 +455,22 @@ async def test_letters_without_room_beside_the_title_are_explained_below_the_map
         assert re.search(rf"\b[A-Zh] {state}\b", text)
 
 
+@pytest.mark.parametrize("count", [40, 1000])
+@pytest.mark.parametrize("size", SIZES)
+async def test_lines_to_spare_show_more_findings(count: int, size: tuple[int, int]) -> None:
+    found = tuple(
+        FleetFinding(rule=f"r{n}", level="warn", sentence=SafeText(f"number {n} is wrong"))
+        for n in range(60)
+    )
+    async with shown(fleet(some_hosts(count), findings=found), size) as (app, _pilot):
+        lines = [line.strip() for line in screen_lines(app)]
+    seen = [line for line in lines if "is wrong" in line]
+    assert len(seen) >= 3
+    assert seen[-1].endswith(f"+{60 - len(seen)} more: w")
+    assert lines[-2] == seen[-1]
+    assert lines[2:].count("") <= 3
+
+
 async def test_who_wastes_most_gpu_hours_comes_first() -> None:
     users = (
         FleetUser(name=SafeText("walter"), devices=8, held_idle=8, idle_gpu_hours=64.0),
