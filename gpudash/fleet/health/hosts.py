@@ -131,7 +131,7 @@ def fragmented(survey: Survey) -> Iterator[FleetFinding]:
     yield finding(
         "fragmented",
         "info",
-        f"{free:,} GPUs are free, but only {count(len(whole), 'host')} with {size} "
+        f"{free:,} GPUs are free for jobs, but only {count(len(whole), 'host')} with {size} "
         f"of them: they are spread over {len(survey.free)} hosts",
         "Jobs of a whole host wait. Pack small jobs: in Slurm SchedulerParameters with "
         "pack_serial_at_end or CR_Pack_Nodes, LLN off.",
