@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, is_whole_and_free, part_of
+from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, brief, is_whole_and_free, part_of
 from gpudash.model.state import FREE, HELD, UNKNOWN, Level
 from gpudash.model.text import cut, width
 from gpudash.model.units import celsius, duration, hours, kilowatts, percent
@@ -185,8 +185,15 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     whole = [row for row in model.rows if is_whole_and_free(row)]
     whole.sort(key=lambda row: -row.gpus)
     if not whole:
-        scattered = model.totals.counts.get(FREE.word, 0)
-        text = f"no host with all its GPUs free; {scattered:,} free on others"
+        drained = [
+            row
+            for row in model.rows
+            if row.is_known and row.host.drain_reason and row.count(FREE) == row.gpus > 0
+        ]
+        scattered = model.totals.counts.get(FREE.word, 0) - sum(row.gpus for row in drained)
+        names = brief(tuple([row.host.name for row in drained]))
+        except_for = f" but drained {names}" if drained else ""
+        text = f"no host with all its GPUs free{except_for}; {scattered:,} free on others"
         if not model.totals.answering:
             text = "not known"
         return [Segment(" free       ", theme.dim), Segment(text, theme.dim)]

@@ -500,6 +500,15 @@ async def test_gpus_held_idle_by_unknown_users_are_named_by_their_hosts() -> Non
     assert line.rstrip() == " held idle  by unknown users on: gpu0001 8"
 
 
+async def test_a_free_host_that_is_drained_is_said_to_be() -> None:
+    hosts = (host(1, *["free"] * 8, drain_reason="firmware"), host(2, *["busy"] * 7, "free"))
+    async with shown(fleet(hosts, users=())) as (app, _pilot):
+        line = next(line for line in screen_lines(app) if line.startswith(" free "))
+    assert line.split(maxsplit=1)[1].rstrip() == (
+        "no host with all its GPUs free but drained gpu0001; 1 free on others"
+    )
+
+
 async def test_the_same_name_in_two_clusters_shows_both_clusters() -> None:
     hosts = (host(1, cluster="east"), host(1, cluster="west"))
     async with shown(fleet(hosts)) as (app, pilot):
