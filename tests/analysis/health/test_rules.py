@@ -10,10 +10,10 @@ from gpudash.analysis.health.findings import findings
 from gpudash.analysis.health.rule import Rule
 from gpudash.analysis.health.rules import FAMILIES, RULES
 from gpudash.model.fault import Fault, XidEvent
-from gpudash.model.process import Holder
+from gpudash.model.process import Holder, LastRead
 from gpudash.model.state import STATES
 from gpudash.model.text import clean
-from tests.analysis.health.examined import found, host, of_device, rules
+from tests.analysis.health.examined import Watched, found, host, of_device, rules
 from tests.factories import GIB, gpu_uuid, make_device, make_host, make_topology
 
 ORPHAN: dict[str, Any] = {"memory_unaccounted_bytes": 12 * GIB, "minor_number": 3}
@@ -385,6 +385,11 @@ def test_xid_is_reported_in_plain_words(code: int | None, age: int, level: str, 
     finding = found(host(devices=(make_device(xid_events=(event,)),)), "xid")
     assert finding.level == level
     assert word in finding.sentence
+
+
+def test_silence_of_a_gpu_is_counted_from_its_last_answer() -> None:
+    silent = of_device(state="not-answering", last_read=LastRead(age_seconds=21.0))
+    assert Watched().see(silent, 2)["not-answering"].held_seconds == 21.0
 
 
 @pytest.mark.parametrize("state", ["lost", "reset-required", "not-answering", "failed", "asleep"])

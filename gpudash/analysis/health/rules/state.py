@@ -135,6 +135,8 @@ def unreadable(context: RuleContext) -> Iterator[Symptom]:
             sentence=fault.message if fault and state.is_problem and has_own_sentence else "",
             devices=(device,),
             evidence=evidence,
+            # It is reported only once it has been silent for a while.
+            held_seconds=device.last_read.age_seconds if device.last_read else None,
         )
 
 
