@@ -15,6 +15,7 @@ import time
 import zlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
@@ -279,7 +280,7 @@ def _left(deadline: float) -> float:
 
 def _parse(url: str) -> tuple[_Address, tuple[str, str] | None]:
     """Return where a URL leads, and its user and password; raises UsageError."""
-    from urllib.request import getproxies, proxy_bypass
+    from urllib.request import getproxies
 
     try:
         parts = urlsplit(url)
@@ -292,13 +293,26 @@ def _parse(url: str) -> tuple[_Address, tuple[str, str] | None]:
         raise UsageError(f"invalid URL {shown!r}: expected http://HOST[:PORT][/PREFIX] or https://")
     is_tls = parts.scheme == "https"
     port = port or (443 if is_tls else 80)
-    is_direct = proxy_bypass(host) or proxy_bypass(f"{host}:{port}")
-    proxy = None if is_direct else getproxies().get(parts.scheme)
-    through = _proxy(proxy) if proxy else None
+    proxy = getproxies().get(parts.scheme)
+    through = _proxy(proxy) if proxy and not _is_exempt(host, port) else None
     address = _Address(is_tls, host, port, parts.path.rstrip("/"), parts.query, through)
     if parts.username is None:
         return address, None
     return address, (unquote(parts.username), unquote(parts.password or ""))
+
+
+def _is_exempt(host: str, port: int) -> bool:
+    """Return whether no_proxy has a host: by its name, with a port, or by a network."""
+    from ipaddress import ip_address, ip_network
+    from urllib.request import getproxies, proxy_bypass
+
+    if proxy_bypass(host) or proxy_bypass(f"{host}:{port}"):
+        return True
+    for name in getproxies().get("no", "").split(","):
+        with suppress(ValueError):
+            if ip_address(host) in ip_network(name.strip(), strict=False):
+                return True
+    return False
 
 
 def _proxy(url: str) -> SplitResult:

@@ -199,16 +199,18 @@ def test_goes_through_the_proxy_of_the_environment(
     assert server.seen[0].headers["Proxy-Authorization"] == "Basic YWRhOnB3"
 
 
-def test_no_proxy_names_hosts_with_and_without_port(
+def test_no_proxy_names_hosts_ports_and_networks(
     server: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     port = server.url.rpartition(":")[2]
-    for exempt in ("127.0.0.1", f"127.0.0.1:{port}"):
+    for exempt in ("127.0.0.1", f"a,127.0.0.1:{port}", "10.0.0.0/8, 127.0.0.0/8"):
         monkeypatch.setenv("no_proxy", exempt)
         client = Client(Endpoint(url=server.url))
         assert ask(client) == SUCCESS
         client.close()
+    monkeypatch.setenv("no_proxy", "10.0.0.0/8,::/0,a/b,prom")
+    assert "through the proxy" in str(refused(Client(Endpoint(url=server.url))))
 
 
 @pytest.mark.parametrize(

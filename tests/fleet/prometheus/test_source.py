@@ -105,12 +105,17 @@ def test_a_partial_answer_loses_nothing(server: Server) -> None:
         source.close(10)
 
 
-def test_an_answer_of_victoria_metrics_may_be_partial_without_a_warning(server: Server) -> None:
+@pytest.mark.parametrize(("fault", "is_partial"), [("is-partial", True), ("infos", False)])
+def test_what_stands_beside_the_data_may_mean_that_it_is_partial(
+    server: Server, fault: str, is_partial: bool
+) -> None:
     with faulty(server.url) as proxy:
-        proxy.fault = "is-partial"
+        proxy.fault = fault
         source = PrometheusSource(Endpoint(url=proxy.url))
         reading = wait(source, lambda reading: reading.is_whole)
-        assert any("the answer is partial" in text for text in reading.report.warnings)
+        warnings = reading.report.warnings
+        assert any("the answer is partial" in text for text in warnings) == is_partial
+        assert bool(warnings) == is_partial
         source.close(10)
 
 

@@ -177,6 +177,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, whole[: len(whole) // 2])
         elif fault == "null":
             self._send(200, b'{"status":"success","data":null}')
+        elif fault == "infos":
+            self._send(200, json.dumps({**json.loads(whole), "infos": ["PromQL info"]}).encode())
         elif fault == "is-partial":
             self._send(200, json.dumps({**json.loads(whole), "isPartial": True}).encode())
         elif fault in ("numbers", "partial", "empty", "times"):
