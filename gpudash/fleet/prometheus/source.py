@@ -115,7 +115,7 @@ QUERIES: tuple[Query, ...] = (
     Query("identity", 120, Layout.identity, _learn, "names", is_core=True),
     Query("main", INTERVAL_SECONDS, Layout.main, after="identity", is_core=True),
     Query("past", inf, Layout.identity, _learn_past, seconds_back=_HOUR),
-    Query("old xids", inf, Layout.last_xids, Picture.take_old_xids, seconds_back=_HOUR),
+    Query("old xids", inf, Layout.last_xids, Picture.take_old_xids, "past", seconds_back=_HOUR),
     Query("down", 30, Layout.down, _take_down, "past"),
     _field(MEMORY, 60),
     Query("xids", 60, Layout.recent_xids, Picture.take_xids, "old xids"),

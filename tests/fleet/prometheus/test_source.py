@@ -286,6 +286,20 @@ def test_only_xid_errors_of_the_last_hour(whole: Reading) -> None:
     assert found == {("xid1", 0): 79, ("smi1", 2): 79}
 
 
+def test_xid_errors_are_recent_however_late_the_devices_of_an_hour_ago_are_known(
+    server: Server, whole: Reading
+) -> None:
+    with faulty(server.url) as proxy:
+        # What there was an hour ago, but not which errors.
+        proxy.holds = lambda body: "time" in parse_qs(body) and "%21%3D+0" not in body
+        source = PrometheusSource(Endpoint(url=proxy.url))
+        wait(source, lambda reading: any(d.temperature_celsius for d in devices(reading)))
+        proxy.holds = lambda _body: False
+        reading = wait(source, lambda reading: reading.is_whole)
+        assert [each.xid for each in devices(reading)] == [each.xid for each in devices(whole)]
+        source.close(10)
+
+
 def test_mig_instances_stand_behind_their_gpu(whole: Reading) -> None:
     host = next(each for each in FLEET if each.name == "mig1")
     gpu, *instances = devices_of(whole, host, host.gpus[0])

@@ -46,6 +46,8 @@ class Faulty:
         """Requests with this in their path are answered by 404."""
         self.page: Callable[[str], bytes | None] | None = None
         """What is answered to a path instead; None closes the connection."""
+        self.holds: Callable[[str], bool] = lambda _body: False
+        """Which requests wait as long as this is true of them."""
         self.headers: dict[str, str] = {}
         """Of each answer."""
         self.seen: list[Seen] = []
@@ -94,6 +96,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.command, self.path, dict(self.headers), body.decode(), self.client_address[1]
         )
         state.seen.append(seen)
+        while state.holds(seen.body) and not state.is_ended.wait(0.01):
+            pass
         with suppress(ConnectionError):
             self._answer(state, body)
 
