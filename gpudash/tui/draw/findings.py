@@ -24,6 +24,9 @@ _INDENT = 4
 _MAX_SUBJECTS = _MAX_VALUES = 3
 """Processes or GPUs, and values of each, before the advice, which must be near its sentence."""
 
+_IN_ASCII = str.maketrans({"°": "", "µ": "u"})
+"""The signs of units."""
+
 
 def worst(
     findings: Sequence[Finding | FleetFinding], theme: Theme, cells: int, limit: int
@@ -68,7 +71,8 @@ def whole(
     if (finding.held_seconds or 0) >= 1 and not finding.sentence.endswith(held):
         lines.append(_indented(held, theme.dim))
     for text in (*_proofs(finding.evidence), *filter(None, [where])):
-        lines += [_indented(part, theme.dim) for part in fold(text, room)]
+        shown = text.translate(_IN_ASCII) if theme.is_ascii else text
+        lines += [_indented(part, theme.dim) for part in fold(shown, room)]
     lines += [_indented(text, theme.base) for text in fold(finding.advice, room)]
     if under_cursor:
         lines[0] = highlighted(lines[0], theme, cells)

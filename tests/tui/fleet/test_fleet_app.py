@@ -20,7 +20,9 @@ from gpudash.model.fleet import (
     FleetSource,
     FleetUser,
 )
+from gpudash.model.snapshot import Evidence
 from gpudash.model.text import SafeText
+from gpudash.model.units import Unit
 from gpudash.tui.fleet.app import FleetApp
 from gpudash.tui.fleet.filtering import moment_of
 from gpudash.tui.fleet.model import METRICS, FleetModel
@@ -239,10 +241,19 @@ async def test_hostile_text_is_shown_as_it_is(ascii: bool) -> None:
 
 
 async def test_ascii_has_nothing_else() -> None:
-    async with shown(fleet(some_hosts(300)), (120, 40), ascii=True) as (app, pilot):
+    hot = FleetFinding(
+        rule="hot-outlier",
+        level="warn",
+        sentence=SafeText("1 GPU is far hotter than the others"),
+        evidence=(Evidence(name="temperature_celsius", value=89, unit=Unit.CELSIUS.suffix),),
+    )
+    snapshot = fleet(some_hosts(300), findings=(hot,))
+    async with shown(snapshot, (120, 40), ascii=True) as (app, pilot):
         for key in "1ccccc23456":
             await pilot.press(key)
+            await pilot.pause()
             assert text_of(app).isascii()
+        assert "Temperature 89 C" in text_of(app)
 
 
 async def test_help_names_every_key_of_this_screen() -> None:
