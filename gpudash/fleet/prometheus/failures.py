@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import zlib
 from http.client import HTTPResponse
@@ -16,6 +17,7 @@ from gpudash.model.text import SafeText, clean
 MESSAGE_LENGTH = 300
 """Of what is wrong, in one line."""
 _PLAIN_BYTES = 1 << 16
+_LONG_QUOTE = re.compile(r'"(?:[^"\\]|\\.){40,}"')
 
 
 class PrometheusError(GpudashError):
@@ -95,7 +97,8 @@ def _plain(response: HTTPResponse, body: bytes) -> str:
 
 
 def shortened(text: str) -> SafeText:
-    """Return one line: the start and the end, since a server may repeat the query in between."""
+    """Return one line without long queries, which servers repeat before the reason."""
+    text = _LONG_QUOTE.sub('"…"', text)
     if len(text) > MESSAGE_LENGTH:
         half = (MESSAGE_LENGTH - 3) // 2
         text = f"{text[:half]} … {text[-half:]}"

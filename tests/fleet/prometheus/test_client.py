@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import ssl
 import subprocess
@@ -20,6 +21,7 @@ from tests.fleet.rig.faults import SUCCESS, Faulty, faulty
 QUERY = "/api/v1/query"
 SECRET = "s3cret-t0ken"
 PATIENCE = 60.0
+LONG = 'max by (gpu) (x{host="a"}) or ' * 9
 
 
 @pytest.fixture
@@ -63,6 +65,10 @@ def refused(client: Client, seconds: float = PATIENCE) -> PrometheusError:
         (
             '422={"error":"query=' + "max(x)" * 99 + ': too many series"}',
             "): too many series (422)",
+        ),
+        (
+            "422=" + json.dumps({"error": f"query={json.dumps(LONG)} at 9: too many series"}),
+            'query="…" at 9: too many series (422)',
         ),
         ("502=<html>bad</html>", "web page"),
         ("html", "a login page"),
