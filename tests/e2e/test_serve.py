@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import shutil
 import signal
 import socket
@@ -11,15 +12,20 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.run import GPUDASH, gpudash, tell
 from tests.fakenvml.build import environment
+from tests.fleet.rig import prometheus
 from tests.holders import Holder
+from tests.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -254,19 +260,35 @@ def test_all_interfaces_are_those_of_both_protocols(fakenvml: Path) -> None:
                 pass
 
 
-GRAFANA_12239 = [
-    ("DCGM_FI_DEV_GPU_TEMP", "gpu"),
-    ("DCGM_FI_DEV_POWER_USAGE", "gpu"),
-    ("DCGM_FI_DEV_SM_CLOCK", "gpu"),
-    ("DCGM_FI_DEV_GPU_UTIL", "gpu"),
-    ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gpu"),
-    ("DCGM_FI_DEV_FB_USED", "gpu"),
-]
-"""The metrics of the panels of NVIDIA's dashboard; `instance` is a label of Prometheus' own."""
+GRAFANA_12239 = (
+    "DCGM_FI_DEV_GPU_TEMP{here}",
+    "avg(DCGM_FI_DEV_GPU_TEMP{here})",
+    "DCGM_FI_DEV_POWER_USAGE{here}",
+    "sum(DCGM_FI_DEV_POWER_USAGE{here})",
+    "DCGM_FI_DEV_SM_CLOCK{here} * 1000000",
+    "DCGM_FI_DEV_GPU_UTIL{here}",
+    "DCGM_FI_DEV_FB_USED{here}",
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{here}",
+)
+"""The expressions of the panels of NVIDIA's dashboard, `here` for the hosts and GPUs chosen."""
 
 
-def test_the_dashboard_of_dcgm_exporter_finds_its_metrics(fakenvml: Path) -> None:
+def test_the_dashboard_of_dcgm_exporter_shows_every_panel(fakenvml: Path, tmp_path: Path) -> None:
     with serving(fakenvml, "--demo=dgx-h100") as exporter:
-        found = exporter.until(lambda found: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in found)
-        for name, label in GRAFANA_12239:
-            assert sorted(labels[label] for labels, _ in found[name]) == [*"01234567"], name
+        where = exporter.where.netloc
+        jobs = f"scrape_configs: [{{job_name: gpus, static_configs: [{{targets: ['{where}']}}]}}]"
+        config = f"global: {{scrape_interval: 1s, scrape_timeout: 1s}}\n{jobs}\n"
+        with prometheus.serving(tmp_path, config) as url:
+            for expression in GRAFANA_12239:
+                here = f'{{instance=~"{where}", gpu=~"(0|1|2|3|4|5|6|7)"}}'
+                found = until(partial(_answers, url, expression.replace("{here}", here)))
+                if expression.startswith("DCGM"):
+                    assert sorted(each["metric"]["gpu"] for each in found) == [*"01234567"]
+
+
+def _answers(url: str, expression: str) -> list[Any]:
+    """Return what Prometheus answers to an expression."""
+    query = urlencode({"query": expression})
+    with urlopen(f"{url}/api/v1/query?{query}", timeout=DEADLINE) as answer:
+        found: list[Any] = json.load(answer)["data"]["result"]
+    return found

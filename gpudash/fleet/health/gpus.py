@@ -8,6 +8,7 @@ from statistics import median
 from gpudash.analysis.health.rule import number
 from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health.survey import (
+    MAX_EVIDENCE,
     Survey,
     count,
     drain,
@@ -41,6 +42,7 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
             f"{count(len(rows), 'GPU')} on {count(len(hosts), 'host')} {verb}: {where(rows)}",
             f"{drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
             rows,
+            fields=("status",),
         )
     missing = [(host, n) for host in survey.hosts if (n := missing_gpus(host))]
     if missing:
@@ -57,7 +59,7 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
             + (f", and {count(len(hosts) - 1, 'other host')}" if len(hosts) > 1 else ""),
             f"{drain(hosts, 'GPU missing')}; the reason: {enter(first)}",
             hosts=hosts,
-            evidence=[number("missing_count", n, host.name) for host, n in missing[:16]],
+            evidence=[number("missing_count", n, host.name) for host, n in missing[:MAX_EVIDENCE]],
         )
 
 

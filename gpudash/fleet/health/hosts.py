@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from gpudash.analysis.health.rule import number, rough_duration
-from gpudash.fleet.health.survey import Survey, count, enter, finding, listed, plain
+from gpudash.fleet.health.survey import MAX_EVIDENCE, Survey, count, enter, finding, listed, plain
 from gpudash.model.fleet import HOST_STATES, FleetFinding, FleetHost, HostState
 from gpudash.model.snapshot import FindingLevel
 
@@ -43,6 +43,12 @@ def silent_hosts(survey: Survey) -> Iterator[FleetFinding]:
             sentence,
             advice.replace("SSH", enter(first, "true")).replace("HOST", plain(first)),
             hosts=hosts,
+            evidence=[
+                number("state", state, host.name)
+                if host.age_seconds is None
+                else number("age_seconds", host.age_seconds, host.name)
+                for host in hosts[:MAX_EVIDENCE]
+            ],
             held_seconds=max(ages, default=None),
         )
 

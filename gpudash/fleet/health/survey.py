@@ -16,7 +16,7 @@ from gpudash.model.state import BUSY, FREE, HELD
 from gpudash.model.text import SafeText, clean
 
 _BUSY, _FREE, _HELD = BUSY.word, FREE.word, HELD.word
-_SHOWN, _EVIDENCE = 3, 16
+_SHOWN, MAX_EVIDENCE = 3, 16
 _MAX_SENTENCE = 400
 _MAX_NODES = 16
 _SLURM_JOB = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
@@ -99,7 +99,7 @@ def finding(
         level=level,
         sentence=clean(sentence, _MAX_SENTENCE),
         advice=clean(advice, _MAX_SENTENCE),
-        evidence=(*evidence, *bounded(proofs, len(proofs), _EVIDENCE)),
+        evidence=(*evidence, *bounded(proofs, len(proofs), MAX_EVIDENCE)),
         hosts=tuple(names),
         uuids=tuple(uuids),
         held_seconds=held_seconds,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudash.analysis.health.rule import number, rough_duration
 from gpudash.fleet.health.survey import (
+    MAX_EVIDENCE,
     Survey,
     count,
     end_job,
@@ -54,7 +55,7 @@ def held_idle(survey: Survey) -> Iterator[FleetFinding]:
         rows,
         evidence=[
             number("idle_gpu_hours", round(_hours(held), 1), user or "unknown")
-            for user, held in ranked[:16]
+            for user, held in ranked[:MAX_EVIDENCE]
         ],
         held_seconds=_idle(first),
     )

@@ -79,8 +79,9 @@ def test_worst_comes_first() -> None:
     assert levels == sorted(levels, key=lambda level: ranks[level])
 
 
-def test_each_has_advice_that_names_a_command_or_a_setting() -> None:
+def test_each_has_evidence_and_advice_that_names_a_command_or_a_setting() -> None:
     for finding in findings_of(DemoSource(clock=START.timestamp)):
+        assert finding.evidence, finding.rule
         assert finding.advice, finding.rule
         assert "HOST" not in finding.advice, finding.rule
 
