@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -71,8 +72,17 @@ def inspect_elsewhere(process: Process, host: str | None) -> Inspection:
     return _nothing(process, f"this is {clean(host)}: gpudash reads only the /proc of its own host")
 
 
-def io_rates(before: Inspection, after: Inspection) -> tuple[float | None, float | None]:
-    """Return bytes read and written per second between two inspections of a process."""
+class IoRates(NamedTuple):
+    """Bytes per second; None is what is not known."""
+
+    read: float | None = None
+    written: float | None = None
+    received: float | None = None
+    sent: float | None = None
+
+
+def io_rates(before: Inspection, after: Inspection) -> IoRates:
+    """Return what a process did on disks and networks between two inspections of it."""
     elapsed = after.taken_at - before.taken_at
 
     def rate(first: int | None, last: int | None) -> float | None:
@@ -80,9 +90,12 @@ def io_rates(before: Inspection, after: Inspection) -> tuple[float | None, float
             return None
         return max(0, last - first) / elapsed
 
-    return (
-        rate(before.usage.read_bytes, after.usage.read_bytes),
-        rate(before.usage.written_bytes, after.usage.written_bytes),
+    first, last = before.usage, after.usage
+    return IoRates(
+        rate(first.read_bytes, last.read_bytes),
+        rate(first.written_bytes, last.written_bytes),
+        rate(first.received_bytes, last.received_bytes),
+        rate(first.sent_bytes, last.sent_bytes),
     )
 
 

@@ -53,6 +53,7 @@ _READ_BYTES = 4096
 _STATUS_BYTES = 65536
 _STAT_BYTES = 1 << 20
 _MEMORY_BYTES = 1 << 16
+_INTERFACES_BYTES = 1 << 18
 _COMM_BYTES = 15
 _FUNCTION_BYTES = 64
 _NO_LOGIN = 2**32 - 1
@@ -319,6 +320,12 @@ class Usage(Struct, frozen=True):
     read_bytes: int | None = None
     """Bytes that it had read from disks since it started."""
     written_bytes: int | None = None
+    received_bytes: int | None = None
+    """What its network namespace received since that began, where it is another than ours.
+
+    Linux does not count what a single process sends and receives.
+    """
+    sent_bytes: int | None = None
 
 
 def machine() -> Machine:
@@ -375,13 +382,31 @@ def usage(pid: int) -> Usage:
     if process is None or stat is None:
         return Usage()
     folder, io = _optional(process.cwd), _optional(process.io_counters)
+    received, sent = _network(pid)
     return Usage(
         working_directory=clean(folder) if folder else None,
         thread_count=stat.thread_count,
         open_file_count=_optional(process.num_fds),
         read_bytes=io.read_bytes if io else None,
         written_bytes=io.write_bytes if io else None,
+        received_bytes=received,
+        sent_bytes=sent,
     )
+
+
+def _network(pid: int) -> tuple[int | None, int | None]:
+    """Return the bytes received and sent by the network namespace of a process, if not ours."""
+    try:
+        if os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+            return None, None
+    except OSError:
+        return None, None
+    text = read_start(f"/proc/{pid}/net/dev", _INTERFACES_BYTES) or b""
+    found = (line.partition(b":") for line in text.splitlines()[2:])
+    counters = [each.split() for name, _, each in found if name.strip() != b"lo"]
+    if not all(len(each) == 16 and each[0].isdigit() and each[8].isdigit() for each in counters):
+        return None, None
+    return sum(int(each[0]) for each in counters), sum(int(each[8]) for each in counters)
 
 
 def _optional(read: Callable[[], _T]) -> _T | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from gpudash.analysis.inspection import Inspection, inspect, io_rates
+from gpudash.analysis.inspection import Inspection, IoRates, inspect, io_rates
 from gpudash.model.process import Process
 from gpudash.system.processes import Usage
 from tests import waiting
@@ -172,5 +172,5 @@ def test_a_huge_environment_is_bounded() -> None:
 def test_rates_are_taken_between_two_looks() -> None:
     before = Inspection(pid=1, taken_at=10.0, usage=Usage(read_bytes=1000))
     after = Inspection(pid=1, taken_at=12.0, usage=Usage(read_bytes=5000, written_bytes=7))
-    assert io_rates(before, after) == (2000.0, None)
-    assert io_rates(after, after) == (None, None)
+    assert io_rates(before, after) == IoRates(read=2000.0)
+    assert io_rates(after, after) == IoRates()

@@ -7,6 +7,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import psutil
 import pytest
@@ -216,6 +217,21 @@ def test_a_title_with_options_is_no_name(arguments: tuple[str, ...] | None, name
 def test_a_name_that_the_kernel_cuts_is_whole() -> None:
     arguments = ("/usr/bin/text-generation-server", "--port=80")
     assert processes.name(b"text-generation", arguments) == "text-generation-server"
+
+
+def test_network_is_counted_for_a_namespace_of_its_own_alone() -> None:
+    assert processes.usage(os.getpid()).received_bytes is None
+    namespace = ["unshare", "--user", "--map-root-user", "--net"]
+    script = "import sys; print(flush=True); sys.stdin.read()"
+    with Popen([*namespace, sys.executable, "-c", script], stdin=PIPE, stdout=PIPE) as inside:
+        assert inside.stdin is not None
+        assert inside.stdout is not None
+        if not inside.stdout.readline():
+            pytest.skip("no network namespace can be made here")
+        # Nothing but a loopback device is there, which does not count.
+        usage = processes.usage(inside.pid)
+        inside.stdin.close()
+    assert (usage.received_bytes, usage.sent_bytes) == (0, 0)
 
 
 def test_a_machine_of_which_little_is_shown_is_none_there(

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from textual.pilot import Pilot
 
-from gpudash.analysis.inspection import Inspection, inspect
+from gpudash.analysis.inspection import Inspection, IoRates, inspect
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
@@ -397,9 +397,9 @@ def test_looks_beside_the_caller() -> None:
     assert inspector.waiting == ""
     assert inspector.latest is not None
     assert inspector.latest.pid == os.getpid()
-    assert inspector.disk_rates == (None, None)
+    assert inspector.io_rates == IoRates()
     look(inspector, told, shown(os.getpid()))
-    assert inspector.disk_rates[0] is not None
+    assert inspector.io_rates.read is not None
 
 
 def test_what_was_seen_outlasts_the_process(holders: Holders) -> None:

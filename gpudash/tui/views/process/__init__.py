@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from textual.message import Message
 
-from gpudash.analysis.inspection import Inspection, inspect, inspect_elsewhere, io_rates
+from gpudash.analysis.inspection import Inspection, IoRates, inspect, inspect_elsewhere, io_rates
 from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
@@ -39,7 +39,7 @@ class Inspector:
         """The last reading that found the process, or the first that did not."""
         self.exited = False
         """Whether a reading has found that the process ended."""
-        self.disk_rates: tuple[float | None, float | None] = (None, None)
+        self.io_rates = IoRates()
         """Bytes read and written per second between the last two readings."""
         self._deliver = deliver
         self._clock = clock
@@ -61,7 +61,7 @@ class Inspector:
         before = self.latest
         if before is None or not seen.exited:
             self.latest = seen
-        self.disk_rates = (None, None) if before is None else io_rates(before, seen)
+        self.io_rates = IoRates() if before is None else io_rates(before, seen)
 
     @property
     def waiting(self) -> str:
@@ -242,7 +242,7 @@ class ProcessView(View):
             span=span,
             inspection=inspector.latest,
             waiting=inspector.waiting,
-            disk_rates=inspector.disk_rates,
+            io_rates=inspector.io_rates,
             shows_secrets=self._shows_secrets,
             reveal_key=next((key.shown for key in self.keys if key.id == _REVEAL), "no key"),
         )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.segment import Segment
 
 from gpudash.analysis.health.levels import works_on_cpu
-from gpudash.analysis.inspection import Inspection
+from gpudash.analysis.inspection import Inspection, IoRates
 from gpudash.analysis.labels import (
     VisibleDevices,
     command,
@@ -53,7 +53,7 @@ class Details(NamedTuple):
     inspection: Inspection | None = None
     waiting: str = ""
     """Why the first reading is awaited, or that the next one is overdue; else empty."""
-    disk_rates: tuple[float | None, float | None] = (None, None)
+    io_rates: IoRates = IoRates()
     """Bytes read and written per second."""
     shows_secrets: bool = False
     reveal_key: str = "x"
@@ -134,7 +134,7 @@ def _title(details: Details, theme: Theme, cells: int) -> Line:
 def _facts(details: Details) -> list[Fact]:
     process = details.row.process
     usage = details.inspection.usage if details.inspection else None
-    read, written = details.disk_rates
+    rates = details.io_rates
     facts = [
         ("state", process.status or ABSENT),
         ("age", duration(details.row.age_seconds)),
@@ -145,8 +145,14 @@ def _facts(details: Details) -> list[Fact]:
         facts += [
             ("threads", readable(usage and usage.thread_count)),
             ("files", readable(usage and usage.open_file_count)),
-            ("disk rd", readable(read, Unit.BYTE_PER_SECOND)),
-            ("disk wr", readable(written, Unit.BYTE_PER_SECOND)),
+            ("disk rd", readable(rates.read, Unit.BYTE_PER_SECOND)),
+            ("disk wr", readable(rates.written, Unit.BYTE_PER_SECOND)),
+        ]
+    if usage is not None and usage.received_bytes is not None:
+        # Of its network namespace: a container's, as Linux counts nothing by process.
+        facts += [
+            ("net in", readable(rates.received, Unit.BYTE_PER_SECOND)),
+            ("net out", readable(rates.sent, Unit.BYTE_PER_SECOND)),
         ]
     return facts
 
