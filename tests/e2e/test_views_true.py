@@ -173,10 +173,13 @@ def test_no_and_many_processes_survive_another_size(
         terminal.wait_for("PAUSED")
         terminal.wait_for(charted)
         terminal.settle(0.5)
-        large = terminal.text
+        # A column stays as wide as a value of it once was, until there is another size.
         terminal.resize(*SMALL)
         terminal.settle(0.5)
-        small = terminal.text
+        terminal.resize(*LARGE)
+        large = terminal.settle(0.5)
+        terminal.resize(*SMALL)
+        small = terminal.settle(0.5)
         terminal.send(REDRAW)
         terminal.settle(0.3)
         assert terminal.text == small

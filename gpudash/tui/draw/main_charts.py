@@ -60,7 +60,7 @@ class Trends:
         seconds = 1
         while (
             2 * seconds * cells <= MAX_SECONDS
-            and self._history.now // seconds - self._began // seconds >= cells
+            and self._until // seconds - self._began // seconds >= cells
         ):
             seconds *= 2
         return seconds

@@ -195,11 +195,13 @@ def test_the_longest_time_moves_on_by_a_column() -> None:
     assert line[-2:] != drawn_once[0][-2:]
 
 
-def test_a_moment_of_the_past_ends_the_curve_at_the_same_pace() -> None:
-    history = watched(sample(second, [second]) for second in range(30))
+def test_a_moment_of_the_past_is_drawn_as_it_was_then() -> None:
+    history = watched(sample(second, [second]) for second in range(5))
+    then = values(trends_of(history), 20)
+    for second in range(5, 30):
+        history.push(*received(sample(second, [second])))
     assert values(trends_of(history), 20)[:3] == [0.5, 2.5, 4.5]
-    then = values(trends_of(history, START + 4), 20)
-    assert then == [0.5, 2.5, 4, *[None] * 17]
+    assert values(trends_of(history, START + 4), 20) == then == [0, 1, 2, 3, 4, *[None] * 15]
 
 
 def test_mean_leaves_out_what_is_unknown() -> None:
