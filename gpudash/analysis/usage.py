@@ -45,8 +45,8 @@ def device_states(
     held = {
         uuid
         for device in snapshot.devices
-        if _is_found(states.HELD, concerned.get(device.key, ()))
-        and not device.gpu_utilization_percent
+        if not device.gpu_utilization_percent
+        and _is_found(states.HELD, concerned.get(device.key, ()))
         for uuid in (device.key, device.parent_uuid)
     }
     return {

@@ -26,7 +26,6 @@ from gpudash.tui.theme import Glyphs, Theme
 MAX_SECONDS = 1800
 """The longest time that is shown; after that the oldest column goes when one is added."""
 _MAX_KEPT = 1024
-_JUST_BEFORE = 1e-6
 
 Values = list[float | None]
 
@@ -73,7 +72,7 @@ class Trends:
     def values(self, keys: Sequence[Key], field: str, cells: int, glyphs: Glyphs) -> Values:
         """Return the mean of the keys' known values at each point of `cells` columns."""
         first, column, seconds = self._columns(cells)
-        points = self._points(keys, field, first, column + 1, seconds, glyphs)
+        points = self._points(keys, field, range(first, column + 1), seconds, glyphs)
         return points + [None] * (cells * points_of(1, glyphs) - len(points))
 
     def lines(
@@ -94,17 +93,15 @@ class Trends:
         if done is None or done.seconds != seconds or not done.first <= first <= done.end <= column:
             done = _Finished(seconds, first, first, [""] * height)
 
-        def drawn(start: int, end: int) -> list[str]:
-            points = self._points(keys, field, start, end, seconds, glyphs)
-            return area(points, top, (end - start, height), glyphs)
-
-        texts = [text[first - done.first :] for text in done.texts]
-        if done.end < column:
-            texts = [old + new for old, new in zip(texts, drawn(done.end, column), strict=True)]
+        columns = range(done.end, column + 1)
+        points = self._points(keys, field, columns, seconds, glyphs)
+        new = area(points, top, (len(columns), height), glyphs)
+        texts = [
+            old[first - done.first :] + text[:-1] for old, text in zip(done.texts, new, strict=True)
+        ]
         self._finished[name] = _Finished(seconds, first, column, texts)
         rest = " " * (cells - (column - first) - 1)
-        last = drawn(column, column + 1)
-        return [text + now + rest for text, now in zip(texts, last, strict=True)]
+        return [old + text[-1] + rest for old, text in zip(texts, new, strict=True)]
 
     def _columns(self, cells: int) -> tuple[int, int, int]:
         """Return the numbers of the first and of the last column, and what each stands for."""
@@ -114,25 +111,18 @@ class Trends:
         return min(first, column), column, seconds
 
     def _points(
-        self,
-        keys: Sequence[Key],
-        field: str,
-        start: int,
-        end: int,
-        seconds: int,
-        glyphs: Glyphs,
+        self, keys: Sequence[Key], field: str, columns: range, seconds: int, glyphs: Glyphs
     ) -> Values:
-        """Return the points of the columns from `start` to before `end`."""
+        """Return the points of columns, the last of which is that of the instant shown."""
         each = points_of(1, glyphs)
         width = seconds / each
-        until = min(self._until, end * seconds - _JUST_BEFORE)
-        count = max(1, int(until // width) - start * each + 1)
+        count = max(1, int(self._until // width) - columns.start * each + 1)
         series = self._history.series
-        rows = [series(key, field, count * width, count, until) for key in keys]
+        rows = [series(key, field, count * width, count, self._until) for key in keys]
         points = (
             rows[0] if len(rows) == 1 else [_mean(values) for values in zip(*rows, strict=True)]
         )
-        return points + [None] * ((end - start) * each - count)
+        return points + [None] * (len(columns) * each - count)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
