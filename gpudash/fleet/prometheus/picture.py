@@ -247,6 +247,10 @@ class Picture:
         oldest = max(self._complete_at, self.now - _PARTIAL_SECONDS)
         return [device for device in devices if device.seen_at >= oldest]
 
+    def _is_missing(self, device: Device) -> bool:
+        """Whether a whole answer left a device out: of a partial one that says nothing."""
+        return device.seen_at < self._complete_at
+
     def _host(self, host: Host, now: float) -> FleetHost:
         devices = host.devices.values()
         there = self._present(devices)
@@ -254,6 +258,7 @@ class Picture:
         # What the server had for an answer is older than the answer.
         age = max(0.0, now - seen_at + (host.lag or 0.0))
         state, message = self._state(host, age, is_there=bool(there))
+        is_age_known = seen_at > 0 and (host.lag is not None or not there)
         if len(there) == len(devices) and not any(each.instance for each in there):
             built = [self._built(each, now) for each in sorted(there, key=_index)]
         else:
@@ -264,7 +269,7 @@ class Picture:
             group=host.group,
             state=state,
             message=None if message is None else clean(message),
-            age_seconds=None if there and host.lag is None else age,
+            age_seconds=age if is_age_known else None,
             expected_devices=len({each.index for each in devices}),
             driver_version=host.driver,
             devices=tuple(built),
@@ -272,7 +277,10 @@ class Picture:
 
     def _state(self, host: Host, age: float, *, is_there: bool) -> tuple[HostState, str | None]:
         if not is_there:
-            return "down", self._down.get(host.key, "its series have ended")
+            why = self._down.get(host.key)
+            if why is None and not any(map(self._is_missing, host.devices.values())):
+                return "stale", "the answers of the server are partial and leave it out"
+            return "down", why or "its series have ended"
         if age > STALE_SECONDS:
             return "stale", "its samples are old"
         if host.is_frozen:
@@ -289,7 +297,8 @@ class Picture:
             instances = sorted((each for each in there if each.instance), key=_instance)
             if not there:
                 first = group[0]
-                state: DeviceState = "lost" if present else "ok"
+                is_lost = bool(present) and any(map(self._is_missing, group))
+                state: DeviceState = "lost" if is_lost else "ok"
                 yield FleetDevice(index=index, uuid=first.uuid, name=first.name, state=state)
             elif instances:
                 yield _parent(instances)

@@ -62,13 +62,29 @@ def test_what_vanishes_is_expected_for_an_hour() -> None:
     assert [each.name for each in seen.hosts(seen.now)] == ["a"]
 
 
-def test_what_partial_answers_leave_out_ages_and_is_lost_in_the_end() -> None:
-    seen = picture({"a": [1, 1]})
+def test_what_partial_answers_leave_out_ages_and_is_unknown_in_the_end() -> None:
+    seen = picture({"a": [1, 1], "b": [1]})
     seen.take_main(rows(UTIL, {"a": [1]}), T + 60, is_partial=True)
     assert states(seen) == ["ok", "ok", "ok"]
     assert [each.age_seconds for each in host(seen).devices] == [None, 60]
     seen.take_main(rows(UTIL, {"a": [1]}), T + 400, is_partial=True)
+    assert states(seen) == ["ok", "ok", "ok"]
+    assert host(seen).devices[1].gpu_utilization_percent is None
+    assert states(seen, "b") == ["stale", "ok"]
+    seen.take_main(rows(UTIL, {"a": [1]}), T + 460, is_partial=False)
     assert states(seen) == ["ok", "ok", "lost"]
+    assert states(seen, "b")[0] == "down"
+
+
+def test_what_partial_answers_never_had_is_unknown_and_has_no_age() -> None:
+    seen = Picture()
+    seen.inventory.set_names([UTIL])
+    seen.inventory.learn(rows(UTIL, {"a": [1, 1], "b": [1]}))
+    seen.take_main(rows(UTIL, {"a": [1]}), T, is_partial=True)
+    assert states(seen) == ["ok", "ok", "ok"]
+    assert states(seen, "b") == ["stale", "ok"]
+    assert host(seen, "b").age_seconds is None
+    assert {each.age_seconds for each in host(seen).devices} == {None}
 
 
 def test_counts_idle_time_from_the_last_work() -> None:
