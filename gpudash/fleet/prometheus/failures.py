@@ -89,11 +89,15 @@ def _reason(body: bytes) -> str | None:
 
 
 def _plain(response: HTTPResponse, body: bytes) -> str:
-    """Return ": " and what a server says in plain text, nothing if it does not."""
+    """Return ": " and what a server says in plain text, nothing if that is its status alone."""
     if not response.getheader("Content-Type", "").startswith("text/plain"):
         return ""
     text = body[:_PLAIN_BYTES].decode("utf-8", "replace").strip()
-    return f": {text}" if text else ""
+    is_status = text.endswith(response.reason) and text.removesuffix(response.reason).strip() in (
+        "",
+        str(response.status),
+    )
+    return "" if is_status else f": {text}"
 
 
 def shortened(text: str) -> SafeText:

@@ -265,5 +265,5 @@ def source_lines(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     age = "" if first.age_seconds is None else f", last answer {duration(first.age_seconds)} ago"
     more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
     style = theme.critical if first.state == "failed" else theme.warn
-    text = f"{first.name}: {why}{age}{more}"
+    text = f"{first.name}{age}: {why}{more}"
     return [[Segment(f" {cut(text, max(0, cells - 2), mark=theme.glyphs.ellipsis)}", style)]]

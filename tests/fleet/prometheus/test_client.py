@@ -53,6 +53,8 @@ def refused(client: Client, seconds: float = PATIENCE) -> PrometheusError:
         ("500", "answers 500"),
         ("500=no quorum\n", "answers 500 Internal Server Error: no quorum"),
         ("403=Forbidden (user=ada)", "forbids the query (403): Forbidden (user=ada)"),
+        ("403=403 Forbidden\n", "forbids the query (403)END"),
+        ("502=Bad Gateway", "answers 502 Bad GatewayEND"),
         ("401=no org id", "needs a tenant (401 no org id): set X-Scope-OrgID"),
         (
             '422={"status":"error","errorType":"execution","error":"the query exceeded the maximum '
@@ -84,7 +86,7 @@ def test_each_fault_is_one_clear_line(server: Faulty, fault: str, words: str) ->
     server.fault = fault
     client = Client(Endpoint(url=server.url))
     message = str(refused(client))
-    assert words in message
+    assert words in f"{message}END"
     assert "\n" not in message
     server.fault = ""
     assert ask(client) == SUCCESS

@@ -103,6 +103,18 @@ async def test_a_source_that_fails_is_shown_on_every_page_whatever_the_filter() 
         assert "401 Unauthorized" in text_of(app)
 
 
+async def test_how_old_the_last_answer_is_stands_before_a_long_reason() -> None:
+    stale = FleetSource(
+        kind="prometheus",
+        name=SafeText("http://prom:9090"),
+        state="stale",
+        age_seconds=75.0,
+        message=SafeText("the query would load too many samples into the memory " * 3),
+    )
+    async with shown(fleet(some_hosts(40), sources=(stale,))) as (app, _):
+        assert "http://prom:9090, last answer 1m15s ago: the query would" in text_of(app)
+
+
 async def test_arrows_move_over_the_map_and_enter_shows_the_gpus_of_the_host() -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
         await pilot.press("right", "right")
