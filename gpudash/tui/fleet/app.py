@@ -390,12 +390,16 @@ class FleetApp(BaseApp):
             self._enter(found[0])
 
     def _enter(self, host: FleetHost) -> None:
-        """Leave for the local screen of a host, or show its GPUs where there is none."""
-        if self.dashboard.may_enter(host):
+        """Leave for the local screen of a host, or show its GPUs where there is none.
+
+        Its own screen shows the present: in the past its GPUs are those of that time.
+        """
+        model = self.dashboard
+        if model.time.moment is None and model.may_enter(host):
             self.entered = host
             self.leave_with(ExitStatus.OK)
         else:
-            self.dashboard.open("gpus", host_key(host))
+            model.open("gpus", host_key(host))
 
     # Keys: the filter
 

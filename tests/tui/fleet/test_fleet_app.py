@@ -149,6 +149,18 @@ async def test_a_host_that_may_be_entered_ends_the_app() -> None:
         assert app.dashboard.hosts.rows
 
 
+async def test_a_host_is_entered_as_it_was_while_the_past_is_shown() -> None:
+    model = FleetModel(may_enter=lambda _host: True)
+    async with shown(fleet(some_hosts(40)), model=model) as (app, pilot):
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        feed.give(fleet(some_hosts(40), seconds=10))
+        await pilot.press("left_square_bracket", "2", "enter")
+        assert app.entered is None
+        assert (app.dashboard.page, app.dashboard.host) == ("gpus", (None, "gpu0009"))
+        assert "no ssh" not in text_of(app)
+
+
 async def test_a_key_asks_to_connect_again_where_ssh_failed() -> None:
     ssh = FleetSource(kind="ssh", name=SafeText("gpu0000"))
     async with shown(fleet((host(0, state="auth"),), sources=(ssh,))) as (app, pilot):
