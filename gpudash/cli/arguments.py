@@ -99,9 +99,12 @@ _SHARED: dict[str, dict[str, Any]] = {
         "nargs": "?",
         "const": _DEFAULT_DEMO,
         "metavar": "NAME",
-        "help": f"simulate a host ({_DEFAULT_DEMO}), or many: fleet, fleet-64x8",
+        "help": f"simulate a host ({_DEFAULT_DEMO})",
     },
 }
+
+MANY_DEMOS = f"simulate a host ({_DEFAULT_DEMO}), or many: fleet, fleet-64x8"
+"""Help for --demo where many hosts will do as well."""
 
 
 def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
@@ -245,8 +248,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add("--where", metavar="EXPR", help=text)
     for name in ("on-finding", "level"):
         add(f"--{name}", **_SHARED[name])
-    for name in ("timeout", "gpu", "demo", "show-secrets", "pcie-throughput", "replay", "at"):
+    for name in ("timeout", "gpu", "show-secrets", "pcie-throughput", "replay", "at"):
         add(f"--{name}", **_SHARED[name])
+    add("--demo", **{**_SHARED["demo"], "help": MANY_DEMOS})
     add("--theme", metavar="NAME", help="colours of the screen; F2 lists them")
     add("--bell", action="store_true", help="ring the terminal when a critical finding appears")
     for name in ("no-config", "read-only", "ascii"):

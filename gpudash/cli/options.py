@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpudash.model.errors import SettingsError
+from gpudash.model.errors import SettingsError, UsageError
 from gpudash.system import terminal
 
 if TYPE_CHECKING:
@@ -61,9 +61,11 @@ def collector_words() -> list[str]:
 
 
 def collector_command(options: argparse.Namespace) -> list[str]:
-    """Return the command that streams snapshots: gpudash itself."""
+    """Return the command that streams snapshots of one host; raises UsageError for a fleet."""
     words = collector_words()
     if options.demo is not None:
+        if options.demo.partition("-")[0] == "fleet":
+            raise UsageError(f"--demo={options.demo} simulates many hosts, and this is about one")
         words.append(f"--demo={options.demo}")
     if options.gpu is not None:
         words += ["--gpu", options.gpu]

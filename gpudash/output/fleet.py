@@ -65,8 +65,9 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
         [source] = snapshot.sources
         answering = max(answering, source.answering_hosts)
         expected = max(expected, source.expected_hosts or 0)
-    text = f"{part_of(answering, expected)} hosts answer, "
-    text += f"{part_of(sums.gpus, sums.expected_gpus)} GPUs"
+    verb = "hosts answer" if max(answering, expected) != 1 else "host answers"
+    text = f"{part_of(answering, expected)} {verb}, {part_of(sums.gpus, sums.expected_gpus)} GPU"
+    text += "" if max(sums.gpus, sums.expected_gpus) == 1 else "s"
     if sums.hosts < expected:
         text += f" on {sums.hosts:,} hosts"
     left: Line = [(text, "bold")]

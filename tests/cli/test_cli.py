@@ -11,6 +11,7 @@ from gpudash.cli import verbs
 from gpudash.cli.arguments import main_parser
 from gpudash.cli.modes import MODES
 from gpudash.collect.simulated import NAMES
+from gpudash.model.errors import ExitStatus
 from tests.demo_clock import demo_clock
 
 
@@ -106,6 +107,16 @@ def test_a_bare_demo_swallows_no_command(words: list[str]) -> None:
     outcome = gpudash(*words)
     assert outcome.returncode == 0, outcome.stderr
     assert "GPU" in outcome.stdout
+
+
+@pytest.mark.parametrize("verb", ["serve", "pick"])
+def test_what_is_about_one_host_simulates_no_fleet(verb: str) -> None:
+    outcome = gpudash(verb, "--demo=fleet-2x2")
+    assert outcome.returncode == ExitStatus.USAGE
+    assert (
+        outcome.stderr == "gpudash: --demo=fleet-2x2 simulates many hosts, and this is about one\n"
+    )
+    assert "fleet" not in gpudash(verb, "--help").stdout
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -81,6 +81,12 @@ def test_the_worst_hosts_come_first_with_how_many_answer() -> None:
     assert named == ["gpu02", "gpu03", "gpu01"]
 
 
+def test_one_host_answers() -> None:
+    host = FleetHost(name=clean("gpu01"), devices=(device(0, "busy"),))
+    text = render(FleetSnapshot(taken_at=SNAPSHOT.taken_at, hosts=(host,)), width=80)
+    assert text.startswith("1 host answers, 1 GPU  ")
+
+
 def test_the_sums_are_there_where_the_states_fill_a_line() -> None:
     words = ("LOST", "busy", "held idle", "in use", "free", "unknown", "leased")
     host = FleetHost(

@@ -113,6 +113,7 @@ def hot(survey: Survey) -> Iterator[FleetFinding]:
     first = found[0]
     against = f", others of the model {median(usual):.0f} C" if usual else ""
     warmest = first.device.temperature_celsius
+    slow = "it slows down" if len(found) == 1 else "they slow down"
     degrees_text = "" if warmest is None else f" at {warmest} C"
     yield finding(
         "hot-outlier",
@@ -120,7 +121,7 @@ def hot(survey: Survey) -> Iterator[FleetFinding]:
         f"{count(len(found), 'GPU')} far hotter than the others{degrees_text}{against}: "
         f"{where(found)}"
         if usual
-        else f"{count(len(found), 'GPU')} so hot that they slow down{degrees_text}: {where(found)}",
+        else f"{count(len(found), 'GPU')} so hot that {slow}{degrees_text}: {where(found)}",
         f"Check fans, air and the slot; which clocks it loses: {enter(first.host)}",
         found,
         fields=["temperature_celsius", "power_usage_mw", "sm_clock_mhz"],

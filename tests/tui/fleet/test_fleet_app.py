@@ -182,6 +182,11 @@ async def test_the_page_of_a_host_begins_with_what_is_wrong_with_it() -> None:
         assert "…" in lines[2]
 
 
+async def test_the_line_of_the_selected_host_says_each_state_once() -> None:
+    async with shown(fleet((host(1, "hot", "hot", "busy"),))) as (app, _):
+        assert text_of(app).count("2 hot") == 2  # of all GPUs, and of the host
+
+
 async def test_the_worst_host_comes_first() -> None:
     hosts = (host(0), host(1, "busy", "LOST"), host(2, state="down"), host(3, "held idle"))
     async with shown(fleet(hosts)) as (app, pilot):
