@@ -118,11 +118,11 @@ def narrowed(snapshot: FleetSnapshot, fits: Fits | None) -> FleetSnapshot:
     """
     if fits is None:
         return snapshot
-    hosts = []
+    hosts, names = [], set()
     for row in fitting(host_rows(snapshot), fits):
+        names.add(row.title)
         expected = None if row.host.expected_devices is None else row.gpus + row.missing
         hosts.append(replace(row.host, devices=row.devices, expected_devices=expected))
-    names = {host.name for host in hosts}
     users = {user for host in hosts for device in host.devices for user in device.users}
     jobs = {device.job for host in hosts for device in host.devices}
     return replace(

@@ -17,7 +17,7 @@ from gpudash.fleet.health import Rules
 from gpudash.fleet.health.survey import Survey
 from gpudash.fleet.names import short
 from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
-from gpudash.fleet.summary import GpuRow
+from gpudash.fleet.summary import GpuRow, titles
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot, FleetUser
 from gpudash.model.state import BUSY, FAILED, FREE, HELD, IN_USE, STATES, UNKNOWN
 from gpudash.model.text import SafeText
@@ -101,8 +101,17 @@ class Reducer:
             hosts=hosts,
             users=self._users(hosts, snapshot.jobs),
             jobs=_jobs(survey),
-            findings=self._rules.findings(survey),
+            findings=self._rules.findings(self._named_apart(survey)),
         )
+
+    def _named_apart(self, survey: Survey) -> Survey:
+        """Return a survey in which no two hosts have the same name: findings go by their names."""
+        hosts = survey.snapshot.hosts
+        names = titles(hosts)
+        if all(host.name == name for host, name in zip(hosts, names, strict=True)):
+            return survey
+        renamed = [replace(host, name=name) for host, name in zip(hosts, names, strict=True)]
+        return Survey(replace(survey.snapshot, hosts=tuple(renamed)), self.price)
 
     def price(self, name: str | None) -> float | None:
         """Return the price of an hour of a GPU by its name, None if none is configured."""

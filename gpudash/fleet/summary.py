@@ -6,12 +6,14 @@ host alone, as it was; in the totals its GPUs count as not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot
 from gpudash.model.state import FREE, HELD, STATES, UNKNOWN, Level, State
+from gpudash.model.text import SafeText
 from gpudash.model.units import ABSENT, Number, sum_known
 
 STATE_OF_WORD: Mapping[str, State] = {state.word: state for state in STATES}
@@ -29,6 +31,8 @@ class HostRow(NamedTuple):
     """A host and its GPUs added up; an amount is None where no GPU reports it."""
 
     host: FleetHost
+    title: SafeText
+    """Its name, after that of its cluster where other clusters have a host of that name."""
     devices: tuple[FleetDevice, ...]
     """Those that pass the filter, MIG instances too."""
     counts: Mapping[str, int]
@@ -142,7 +146,19 @@ class Totals(NamedTuple):
 
 def host_rows(snapshot: FleetSnapshot) -> list[HostRow]:
     """Return the hosts with their GPUs."""
-    return [_row(host, host.devices) for host in snapshot.hosts]
+    named = zip(snapshot.hosts, titles(snapshot.hosts), strict=True)
+    return [_row(host, title, host.devices) for host, title in named]
+
+
+def titles(hosts: Sequence[FleetHost]) -> list[SafeText]:
+    """Return a name for each host that no other has: with its cluster where that is needed."""
+    counts = Counter([host.name for host in hosts])
+    return [
+        host.name
+        if counts[host.name] == 1 or host.cluster is None
+        else SafeText(f"{host.cluster}/{host.name}")
+        for host in hosts
+    ]
 
 
 def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
@@ -160,11 +176,11 @@ def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
             if devices or fits(host, None):
                 found.append(row)
         elif devices:
-            found.append(_row(host, devices))
+            found.append(_row(host, row.title, devices))
     return found
 
 
-def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
+def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> HostRow:
     """Add the GPUs of a host up; called for each host at each refresh."""
     gpus = [each for each in devices if each.parent_uuid is None]
     counts: dict[str, int] = {}
@@ -174,6 +190,7 @@ def _row(host: FleetHost, devices: tuple[FleetDevice, ...]) -> HostRow:
     problems = PROBLEMS.intersection(counts)
     return HostRow(
         host,
+        title,
         devices,
         counts,
         len(gpus),

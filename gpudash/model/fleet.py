@@ -173,7 +173,8 @@ class FleetFinding(Struct, frozen=True, kw_only=True):
     advice: Annotated[SafeText, _finding(Unit.NONE, "What to do about it.")] = SafeText("")
     evidence: Annotated[tuple[Evidence, ...], _finding(Unit.NONE, "What proves it.")] = ()
     hosts: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 14), _finding(Unit.NONE,
-        "Hosts that it concerns, empty for the whole fleet.")] = ()
+        "Hosts that it concerns, empty for the whole fleet; cluster/name where clusters share it.")
+    ] = ()
     uuids: Annotated[tuple[SafeText, ...], Meta(max_length=1 << 16), _finding(Unit.NONE,
         "The devices that it concerns, where it is about devices.")] = ()
     held_seconds: Annotated[Seconds | None, _finding(Unit.SECOND,

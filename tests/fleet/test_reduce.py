@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from gpudash.fleet.collector import narrowed
 from gpudash.fleet.reduce import Reducer
 from gpudash.model.fleet import FleetDevice, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, LOST, STATES, UNKNOWN
@@ -66,6 +67,21 @@ def test_status_is_a_word_of_the_states() -> None:
     words = {state.word for state in STATES}
     states = ("ok", "lost", "not-answering", "reset-required", "failed", "resting", "asleep")
     assert {status(gpu(state=each)) for each in states} <= words
+
+
+def test_findings_name_the_cluster_of_hosts_that_share_a_name() -> None:
+    lost = (gpu(state="lost"),)
+    hosts = tuple(
+        FleetHost(name=SafeText("gpu01"), cluster=SafeText(cluster), devices=devices)
+        for cluster, devices in (("east", (gpu(),)), ("west", lost))
+    )
+    found = Reducer().reduce(FleetSnapshot(taken_at=START, hosts=hosts))
+    (finding,) = found.findings
+    assert "west/gpu01 GPU 0" in finding.sentence
+    assert "NodeName=gpu01 " in finding.advice
+    assert finding.hosts == ("west/gpu01",)
+    assert [host.name for host in found.hosts] == ["gpu01", "gpu01"]
+    assert narrowed(found, lambda host, _: host.cluster == "east").findings == ()
 
 
 def test_idle_time_adds_up_between_samples() -> None:

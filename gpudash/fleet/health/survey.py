@@ -145,7 +145,7 @@ def plain(host: FleetHost) -> str:
     Names of hosts come from outside.
     """
     try:
-        return check_host(host.name)
+        return check_host(host.name.removeprefix(f"{host.cluster}/"))
     except UsageError:
         return "HOST"
 

@@ -379,13 +379,15 @@ class FleetApp(BaseApp):
             if len(hosts) == 1:
                 self._enter_named(hosts[0])
             elif hosts:
-                names = ",".join(map(str, hosts[:_MAX_NAMED]))
+                concerned = frozenset(hosts[:_MAX_NAMED])
+                found = [row.host.name for row in model.rows if row.title in concerned]
+                names = ",".join(dict.fromkeys(map(str, found)))
                 narrow(model, "host", names)
             else:
                 self.show_message("this is about all hosts")
 
     def _enter_named(self, name: str) -> None:
-        found = [row.host for row in self.dashboard.rows if row.host.name == name]
+        found = [row.host for row in self.dashboard.rows if row.title == name]
         if found:
             self._enter(found[0])
 

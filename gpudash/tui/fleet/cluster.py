@@ -115,9 +115,7 @@ class ClusterPage:
         return next((len(hosts) - 1 for hosts in cells if index in hosts), 0)
 
     def _arrange(self, model: FleetModel, cells: int, height: int) -> None:
-        shape = tuple(
-            [(row.host.name, row.host.group, row.gpus + row.missing) for row in model.rows]
-        )
+        shape = tuple([(row.title, row.host.group, row.gpus + row.missing) for row in model.rows])
         if self._arranged_for != (shape, cells, height):
             self._arranged_for = shape, cells, height
             self._arrangement = arrange(model.rows, cells, height)

@@ -176,7 +176,7 @@ def _held_hosts(model: FleetModel, texts: list[Text], theme: Theme, cells: int) 
         return [Segment(*text) for text in (*texts, ("none", theme.dim))]
     texts.append(("by unknown users on: ", theme.base))
     for row in rows:
-        texts += [(f"{row.host.name} ", theme.base), (f"{row.count(HELD)}   ", theme.warn)]
+        texts += [(f"{row.title} ", theme.base), (f"{row.count(HELD)}   ", theme.warn)]
     return [*_whole(texts[:1], 2, cells, theme), *_whole(texts[1:], 2, cells - 12, theme)]
 
 
@@ -191,7 +191,7 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
             if row.is_known and row.host.drain_reason and row.count(FREE) == row.gpus > 0
         ]
         scattered = model.totals.counts.get(FREE.word, 0) - sum(row.gpus for row in drained)
-        names = brief(tuple([row.host.name for row in drained]))
+        names = brief(tuple([row.title for row in drained]))
         except_for = f" but drained {names}" if drained else ""
         text = f"no host with all its GPUs free{except_for}; {scattered:,} free on others"
         if not model.totals.answering:
@@ -203,7 +203,7 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
         (" free       ", theme.dim),
         (f"all {size} on {count} {_plural(count, 'host')}: ", theme.base),
     ]
-    texts += [(f"{row.host.name} ", theme.ok) for row in whole]
+    texts += [(f"{row.title} ", theme.ok) for row in whole]
     return _whole(texts, 1, cells, theme)
 
 
@@ -228,7 +228,7 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
     if row is None:
         return []
     host = row.host
-    texts: list[Text] = [(f" {host.name} ", theme.strong)]
+    texts: list[Text] = [(f" {row.title} ", theme.strong)]
     if others:
         texts.append((f"one of {others + 1} ", theme.dim))
     if row.level != "ok":

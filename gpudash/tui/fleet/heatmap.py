@@ -97,7 +97,7 @@ class Arrangement(NamedTuple):
 
 def ordered(rows: Sequence[HostRow]) -> list[HostRow]:
     """Return hosts by their groups, numbers within names by their value."""
-    return sorted(rows, key=lambda row: _order(row.host.group or "", row.host.name))
+    return sorted(rows, key=lambda row: _order(row.host.group or "", row.title))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -120,7 +120,7 @@ def arrange(rows: Sequence[HostRow], cells: int, height: int) -> Arrangement:
         return [Cell(unit)]
 
     singles = [
-        _Run(row.host.name, [(n,)], [size])
+        _Run(row.title, [(n,)], [size])
         for n, (row, size) in enumerate(zip(rows, sizes, strict=True))
     ]
     whole = [_Run(label, [(n,) for n in ns], [sizes[n] for n in ns]) for label, ns in groups]

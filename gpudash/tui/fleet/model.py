@@ -211,7 +211,7 @@ class FleetModel:
 
     def _show_findings(self) -> None:
         """Take the findings about what is shown; the cursor stays on its own, or at the top."""
-        shown = {row.host.name for row in self.rows}
+        shown = {row.title for row in self.rows}
         followed = _finding_key(self.findings[self.finding]) if self.finding else None
         self.findings = [
             each

@@ -558,6 +558,24 @@ async def test_the_same_name_in_two_clusters_shows_both_clusters() -> None:
     assert sorted(rows) == [["gpu0001", "east"], ["gpu0001", "west"]]
 
 
+async def test_the_same_name_in_two_clusters_is_told_apart_on_the_map() -> None:
+    hosts = (host(1, cluster="east"), host(1, *["free"] * 8, cluster="west"), host(2))
+    found = FleetFinding(
+        rule="held-idle",
+        level="warn",
+        sentence=SafeText("west is idle"),
+        hosts=(SafeText("west/gpu0001"),),
+    )
+    async with shown(fleet(hosts, findings=(found,))) as (app, pilot):
+        text = text_of(app)
+        assert "all 8 on 1 host: west/gpu0001" in text
+        assert " gpu0002 " in text
+        await pilot.press("slash", *"cluster:east", "enter")
+        assert "west is idle" not in text_of(app)
+        await pilot.press("escape", "escape", "6", "enter")
+        assert app.dashboard.host == ("west", "gpu0001")
+
+
 async def test_the_map_is_followed_by_the_past_of_all_gpus_where_there_is_room() -> None:
     async with shown(fleet(some_hosts(40)), (200, 60)) as (app, pilot):
         feed = app.feed
