@@ -184,8 +184,14 @@ class Painter:
         words = HOST_STATES[state]
         return self._letter(_HOST_LETTERS[state], words.word, self._theme.level(words.level))
 
+    def _of_instances(self, row: HostRow) -> Glyph | None:
+        """Return how a host is painted of which a filter leaves MIG instances alone, else None."""
+        if row.gpus or row.missing or not row.devices:
+            return None
+        return self._device(row, row.devices[0])
+
     def _host(self, row: HostRow) -> Glyph:
-        glyph = self._of_host(row)
+        glyph = self._of_host(row) or self._of_instances(row)
         if glyph is not None:
             return glyph
         if self._painting.key == "utilization":
@@ -223,7 +229,7 @@ class Painter:
         return self._block(mean, marked=key == "utilization" and held > 0)
 
     def _gpu(self, row: HostRow, number: int) -> Glyph:
-        glyph = self._of_host(row)
+        glyph = self._of_host(row) or self._of_instances(row)
         if glyph is not None:
             return glyph
         if self._gpus_of is not row:

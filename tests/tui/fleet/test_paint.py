@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudash.fleet.summary import host_rows
+from gpudash.fleet.summary import fitting, host_rows
 from gpudash.model.fleet import HOST_STATES, FleetHost, HostState
 from gpudash.model.state import STATES
 from gpudash.tui.fleet.heatmap import Cell
@@ -97,6 +97,16 @@ def test_counts_are_digits(key: str, shown: str) -> None:
     devices = [device(index, word) for index, word in enumerate(words)]
     one = host(0, devices=(*devices, device(7, xid=79)))
     assert painted(one, key) == shown
+
+
+@pytest.mark.parametrize("gpu", [0, None])
+def test_instances_that_a_filter_leaves_without_their_gpu_are_not_missing(gpu: int | None) -> None:
+    devices = (device(0), device(7, "held idle", parent_uuid="GPU-0"))
+    (row,) = fitting(
+        host_rows(fleet((host(0, devices=devices, expected_devices=1),))),
+        lambda _, found: found is not None and found.status == "held idle",
+    )
+    assert Painter(PAINTINGS[0], [row], IN_ASCII).glyph(Cell((0,), gpu))[0] == "h"
 
 
 def test_several_hosts_show_the_worst_of_them() -> None:
