@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpudash.analysis.table import Column, number
-from gpudash.fleet.summary import RANK_OF_WORD, GpuRow, HostRow, brief, ratio
+from gpudash.fleet.summary import RANK_OF_WORD, GpuRow, HostRow, brief, gpu_index, ratio
 from gpudash.model.fleet import FleetJob, FleetUser
 from gpudash.model.state import BUSY, FREE, HELD, IN_USE, Level, State
 from gpudash.model.units import (
@@ -231,9 +231,9 @@ GPU_COLUMNS: tuple[Column[GpuRow], ...] = (
     Column(
         key="gpu",
         header="GPU",
-        text=lambda row: f"{' ' if row.device.parent_uuid else ''}{row.device.index}",
-        sort_key=lambda row: row.device.index,
-        width=4,
+        text=lambda row: row.label,
+        sort_key=lambda row: gpu_index(row.host, row.device) or 0,
+        width=5,
         align=">",
     ),
     Column(

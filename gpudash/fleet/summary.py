@@ -106,6 +106,14 @@ class GpuRow(NamedTuple):
     device: FleetDevice
 
     @property
+    def label(self) -> str:
+        """Its index on the host; of a MIG instance after that of its GPU, such as `0:7`."""
+        index, number = self.device.index, gpu_index(self.host, self.device)
+        if self.device.parent_uuid is None:
+            return str(index)
+        return f"{'?' if number is None else number}:{index}"
+
+    @property
     def is_known(self) -> bool:
         """Whether its values are of now, as far as its age goes."""
         return self.host.state == "ok"
@@ -205,6 +213,14 @@ def _row(host: FleetHost, title: SafeText, devices: tuple[FleetDevice, ...]) -> 
         missing_gpus(host),
         STATE_OF_WORD[min(problems, key=RANK_OF_WORD.__getitem__)] if problems else None,
     )
+
+
+def gpu_index(host: FleetHost, device: FleetDevice) -> int | None:
+    """Return the index of a GPU, or of the one that a MIG instance is of, None if it is gone."""
+    parent = device.parent_uuid
+    if parent is None:
+        return device.index
+    return next((each.index for each in host.devices if each.uuid == parent), None)
 
 
 def missing_gpus(host: FleetHost) -> int:

@@ -22,7 +22,7 @@ from gpudash.analysis.filter.predicates import (
 )
 from gpudash.analysis.filter.terms import NAMES, SHARE, SIZE, SPAN, Term
 from gpudash.fleet.names import expand, short
-from gpudash.fleet.summary import Fits, age_of
+from gpudash.fleet.summary import Fits, age_of, gpu_index
 from gpudash.model import units
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost
@@ -96,7 +96,8 @@ def _namespace(row: Candidate) -> Iterable[str]:
 
 
 def _index(row: Candidate) -> frozenset[str]:
-    return frozenset() if row.device is None else frozenset((str(row.device.index),))
+    number = None if row.device is None else gpu_index(row.host, row.device)
+    return frozenset() if number is None else frozenset((str(number),))
 
 
 def _age(row: Candidate) -> float | None:

@@ -86,6 +86,13 @@ def test_each_example_is_a_filter(term: Term[Candidate]) -> None:
     assert where(term.example) is not None
 
 
+def test_a_mig_instance_is_on_the_gpu_that_it_is_of() -> None:
+    hosts = (host(1, devices=(device(0), device(7, parent_uuid="GPU-0"), device(1))),)
+    (row,) = fitting(host_rows(fleet(hosts)), where("gpu:0"))
+    assert [each.index for each in row.devices] == [0, 7]
+    assert fitting(host_rows(fleet(hosts)), where("gpu:7")) == []
+
+
 def test_brackets_match_the_short_name() -> None:
     long = replace(host(1, "busy"), name=SafeText("gpu07.lab.example"))
     assert [

@@ -107,17 +107,25 @@ def finding(
 
 
 def _proof(row: GpuRow, fields: Sequence[str]) -> list[Evidence]:
-    of = f"{row.host.name} GPU {row.device.index}"
+    of = f"{row.host.name} GPU {row.label}"
     values = ((name, getattr(row.device, name)) for name in fields)
     return [number(name, value, of) for name, value in values if value is not None]
 
 
 def where(rows: Iterable[GpuRow]) -> str:
-    """Return GPUs by host: `gpu01 GPU 0-3, gpu02 GPU 7 and 3 more hosts`."""
-    by_host: dict[str, set[int]] = {}
-    for host, device in rows:
-        by_host.setdefault(host.name, set()).add(device.index)
-    return listed([f"{name} GPU {index_ranges(found)}" for name, found in by_host.items()], "hosts")
+    """Return GPUs by host: `gpu01 GPU 0-3, gpu02 GPU 7,6:1 and 3 more hosts`."""
+    by_host: dict[str, tuple[set[int], list[str]]] = {}
+    for row in rows:
+        gpus, instances = by_host.setdefault(row.host.name, (set(), []))
+        if row.device.parent_uuid is None:
+            gpus.add(row.device.index)
+        elif len(instances) < _SHOWN:
+            instances.append(row.label)
+    named = {
+        name: [index_ranges(gpus), *instances] if gpus else instances
+        for name, (gpus, instances) in by_host.items()
+    }
+    return listed([f"{name} GPU {','.join(found)}" for name, found in named.items()], "hosts")
 
 
 def listed(names: Sequence[str], what: str) -> str:

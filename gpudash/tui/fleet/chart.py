@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
+from gpudash.fleet.summary import gpu_index
 from gpudash.model.device import device_fields
 from gpudash.model.fields import label
 from gpudash.model.fleet import FleetChart, FleetLine
@@ -77,7 +78,7 @@ def _shown(found: FleetChart, model: FleetModel) -> tuple[Sequence[FleetLine], s
     if len(lines) <= _MAX_CURVES:
         return lines, ""
     selected = model.ranked_gpus().selected
-    index = None if selected is None else selected.device.index
+    index = None if selected is None else gpu_index(selected.host, selected.device)
     at = next((n for n, line in enumerate(lines) if line.index == index), 0)
     first = at // _MAX_CURVES * _MAX_CURVES
     shown = lines[first : first + _MAX_CURVES]

@@ -193,3 +193,10 @@ def test_knows_how_long_a_finding_has_held() -> None:
 def test_advice_has_no_command_from_a_name(name: str) -> None:
     lost = fleet(host(name, gpu(0, state="lost")))
     assert name not in rules_of(lost)["gpus-lost"].advice
+
+
+def test_a_mig_instance_is_named_after_its_gpu() -> None:
+    parent = SafeText("GPU-1")
+    instance = gpu(7, parent_uuid=parent, job=SafeText("9"), idle_seconds=7200.0)
+    found = rules_of(fleet(host("gpu01", gpu(0), gpu(1, uuid=parent), instance)))
+    assert "gpu01 GPU 1:7" in found["allocated-unused"].sentence

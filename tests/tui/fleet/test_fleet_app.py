@@ -28,7 +28,7 @@ from gpudash.tui.fleet.filtering import moment_of
 from gpudash.tui.fleet.model import METRICS, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.preferences import Preferences
-from tests.fleet.many import INSTANT, HandFleetFeed, fleet, host, some_hosts
+from tests.fleet.many import INSTANT, HandFleetFeed, device, fleet, host, some_hosts
 from tests.tui.stage import screen_lines, text_of
 
 NOON = datetime(2026, 11, 23, 12).astimezone()
@@ -547,6 +547,15 @@ async def test_a_free_host_that_is_drained_is_said_to_be() -> None:
     assert line.split(maxsplit=1)[1].rstrip() == (
         "no host with all its GPUs free but drained gpu0001; 1 free on others"
     )
+
+
+async def test_a_mig_instance_is_named_after_its_gpu() -> None:
+    devices = (device(0), device(7, parent_uuid="GPU-0"), device(1))
+    async with shown(fleet((host(1, devices=devices),))) as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        rows = [line.split()[1] for line in screen_lines(app) if line.startswith(" gpu0001")]
+    assert sorted(rows) == ["0", "0:7", "1"]
 
 
 async def test_the_same_name_in_two_clusters_shows_both_clusters() -> None:
