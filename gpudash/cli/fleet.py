@@ -317,14 +317,27 @@ def _collect(options: argparse.Namespace, collector: Collector, found: list[Flee
     """Wait until all is known that can be, or the time is over."""
     from gpudash.fleet.collector import is_settled
 
-    deadline = time.monotonic() + (options.timeout or _ONCE_SECONDS)
+    seconds = options.timeout or _ONCE_SECONDS
+    deadline = time.monotonic() + seconds
     while not is_settled(readings := collector.read()):
         left = deadline - time.monotonic()
         if left <= 0:
             break
         _advance(collector, left)
-    found.append(View(options).of(readings))
+    found.append(View(options).of([_in_time(reading, seconds) for reading in readings]))
     return ExitStatus.OK
+
+
+def _in_time(reading: Reading, seconds: float) -> Reading:
+    """Return what a source knows in the end: one that still starts has failed."""
+    from msgspec.structs import replace
+
+    from gpudash.model.text import clean
+
+    if reading.report.state != "starting":
+        return reading
+    message = clean(f"no answer in {seconds:g} s, see --timeout")
+    return replace(reading, report=replace(reading.report, state="failed", message=message))
 
 
 def _recorded(options: argparse.Namespace) -> FleetSnapshot:

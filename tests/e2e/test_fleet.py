@@ -17,6 +17,7 @@ from tests.e2e.far_ssh import calls, install
 from tests.e2e.run import GPUDASH
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
+from tests.fleet.rig.faults import faulty
 from tests.waiting import LIMIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e
@@ -178,6 +179,14 @@ def test_a_source_that_fails_has_a_status_of_its_own(far: Far) -> None:
     assert far("--once", **variable).returncode == 69
     # What is about this host stays about this host.
     assert far("-L", **variable).stdout.count("GPU ") == 2
+
+
+def test_a_source_that_does_not_answer_in_time_has_failed(far: Far) -> None:
+    with faulty() as server:
+        server.fault = "hang"
+        done = far("--prometheus", server.url, "--once", "--timeout", "0.5")
+    assert done.returncode == 69
+    assert f"{server.url}: failed: no answer in 0.5 s, see --timeout" in done.stdout
 
 
 def test_the_stream_ends_with_its_reader_and_leaves_no_ssh(far: Far) -> None:
