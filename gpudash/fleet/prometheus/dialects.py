@@ -47,12 +47,13 @@ FIELDS = (
 _GENERATIONS: tuple[Generation, ...] = ("legacy", "4.9")
 _EXPORTER = re.compile(r"(nvidia[-_])?(dcgm|gpu|nvitop|smi)[-_](gpu[-_])?exporter|gpudash")
 _PORT = re.compile(r":\d+$")
+_ADDRESS = re.compile(r"\d+(\.\d+){3}|[\da-fA-F]*:[\da-fA-F:.]*")
 
 HOST_LABELS = (
     *("hostname", "Hostname", "kubernetes_node", "node", "nodename", "node_name", "NodeName"),
     *("exported_instance", "instance"),
 )
-"""Which may name a host, in this order; what looks like the exporter's own pod does not."""
+"""Which may name a host, in this order, addresses last; the exporter's own pod names none."""
 CLUSTER_LABELS = ("cluster", "exported_cluster", "cluster_name", "k8s_cluster")
 GROUP_LABELS = ("rack", "partition", "nodepool", "datacenter", "zone", "region")
 INSTANCE_LABEL = "GPU_I_ID"
@@ -221,7 +222,8 @@ def choose_labels(rows: Sequence[Labels], host_label: str | None = None) -> Labe
     if host_label is not None:
         ranked: tuple[str, ...] = (host_label,)
     else:
-        ranked = tuple(label for label in HOST_LABELS if _names_hosts(label, rows))
+        naming = (label for label in HOST_LABELS if _names_hosts(label, rows))
+        ranked = tuple(sorted(naming, key=lambda label: _are_addresses(label, rows)))
     used = {next((each for each in ranked if named_by(each, row)), None) for row in rows}
     pods = next((each for each in _POD_LABELS if each[0] in names), _OLD_POD_LABELS)
     return LabelChoice(
@@ -253,6 +255,12 @@ def _names_hosts(label: str, rows: Sequence[Labels]) -> bool:
     return len(values) > 1 or (
         len(values) == 1 and len({row.get("instance") for row in having}) < 2
     )
+
+
+def _are_addresses(label: str, rows: Sequence[Labels]) -> bool:
+    """Whether a label has nothing but addresses, as nvitop-exporter's `hostname` by default."""
+    names = filter(None, (named_by(label, row) for row in rows))
+    return all(map(_ADDRESS.fullmatch, names))
 
 
 def _is_exporter(pod: str, labels: Labels) -> bool:

@@ -56,6 +56,14 @@ def test_no_name_is_in_two_dialects() -> None:
             [row(hostname="same", instance="a:1"), row(hostname="same", instance="b:1")],
             ["a", "b"],
         ),
+        (
+            [row(hostname="10.0.0.1", instance="a:8000"), row(hostname="10.0.0.2", instance="b:8")],
+            ["a", "b"],
+        ),
+        (
+            [row(hostname="10.0.0.1", instance="x:1"), row(hostname="b", instance="y:1")],
+            ["10.0.0.1", "b"],
+        ),
         ([row(Hostname="only")], ["only"]),
         ([row()], [None]),
     ],
