@@ -24,6 +24,7 @@ _GUARDED = """
 """
 """Runs a command, which is killed with its process group also if gpudash has ended meanwhile."""
 _GUARD_LAG_SECONDS = 0.5
+"""By which the guard acts after gpudash itself would have."""
 
 
 class FindingCommand:

@@ -101,10 +101,10 @@ class Reducer:
             hosts=hosts,
             users=self._users(hosts, snapshot.jobs),
             jobs=_jobs(survey),
-            findings=self._rules.findings(self._named_apart(survey)),
+            findings=self._rules.findings(self._uniquely_named(survey)),
         )
 
-    def _named_apart(self, survey: Survey) -> Survey:
+    def _uniquely_named(self, survey: Survey) -> Survey:
         """Return a survey in which no two hosts have the same name: findings go by their names."""
         hosts = survey.snapshot.hosts
         names = titles(hosts)

@@ -32,7 +32,7 @@ never gives it."""
 
 
 SEEN_PER_SECOND = 30.0
-"""Frames for a terminal whose answers tell what it has shown, so that none pile up."""
+"""Frames for a terminal whose answers confirm what it has shown, so that none pile up."""
 
 
 class FrameLimiter:

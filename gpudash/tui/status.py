@@ -11,7 +11,7 @@ from gpudash.model.device import Device
 from gpudash.model.units import duration
 
 _LONG = 2.0
-"""Seconds after which a first sample is overdue."""
+"""Seconds after which a first sample, or the end of a collector, is overdue."""
 
 _MARKS = {
     FeedState.STALE: "STALE",
@@ -43,7 +43,9 @@ def error_text(feed: SnapshotFeed, device: Device | None) -> str:
     """Return what keeps the screen from being right, or the fault of the device pointed at."""
     if feed.state is FeedState.RELEASED:
         if lingering():
-            return "a collector hangs in the driver, which still has the GPUs"
+            if feed.age > feed.interval + _LONG:
+                return "a collector hangs in the driver, which still has the GPUs"
+            return "releasing the GPUs"
         return "GPUs released: X takes them back"
     if feed.error is not None:
         return feed.error

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from gpudash.feed import collector
+from gpudash.feed.protocol import FeedState
 from gpudash.tui import status
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.status import StatusMessage
@@ -75,3 +78,19 @@ def test_a_result_is_reported_for_long_enough_to_read_it() -> None:
     told = StatusMessage()
     told.show("terminated")
     assert told.text == "terminated"
+
+
+@pytest.mark.parametrize(
+    ("age", "text"),
+    [(0.5, "releasing the GPUs"), (61.0, "releasing the GPUs"), (63.0, "a collector hangs")],
+)
+def test_a_collector_hangs_only_once_its_end_is_overdue(
+    monkeypatch: pytest.MonkeyPatch, age: float, text: str
+) -> None:
+    feed = HandFeed()
+    feed.interval, feed.age, feed.state = 60.0, age, FeedState.RELEASED
+    assert "released" in status.error_text(feed, None)
+    with subprocess.Popen(["sleep", "60"]) as child:
+        monkeypatch.setattr(collector, "_unreaped", [child])
+        assert status.error_text(feed, None).startswith(text)
+        child.kill()

@@ -101,7 +101,7 @@ class ZstdChunks:
 
 
 def pack(data: bytes) -> bytes:
-    """Return one frame, made fast."""
+    """Return one frame, compressed for speed."""
     return zstd.compress(data, 1)
 
 
@@ -135,8 +135,9 @@ def _header(head: bytes) -> tuple[int, bool] | None:
     """Return the bytes of a frame's header and whether a checksum ends it; None for no frame."""
     if not head.startswith(ZSTD_MAGIC) or len(head) == len(ZSTD_MAGIC):
         return None
-    about = head[len(ZSTD_MAGIC)]
-    is_single = bool(about & 0x20)
-    window, dictionary = not is_single, (0, 1, 2, 4)[about & 3]
-    content = (1 if is_single else 0, 2, 4, 8)[about >> 6]
-    return len(ZSTD_MAGIC) + 1 + window + dictionary + content, bool(about & 4)
+    # The frame header descriptor of RFC 8878, 3.1.1.1.1.
+    descriptor = head[len(ZSTD_MAGIC)]
+    is_single = bool(descriptor & 0x20)
+    window, dictionary = not is_single, (0, 1, 2, 4)[descriptor & 3]
+    content = (1 if is_single else 0, 2, 4, 8)[descriptor >> 6]
+    return len(ZSTD_MAGIC) + 1 + window + dictionary + content, bool(descriptor & 4)

@@ -56,8 +56,8 @@ def refusal(
     elif status == 401 and b"no org id" in body:
         text = "needs a tenant (401 no org id): set X-Scope-OrgID among the headers"
     elif status == 401:
-        refusal = "refuses the token or password (401)" if has_login else "needs a login (401)"
-        text = f"{refusal}; see token_file, token_command, GPUDASH_PROM_TOKEN"
+        problem = "refuses the token or password (401)" if has_login else "needs a login (401)"
+        text = f"{problem}; see token_file, token_command, GPUDASH_PROM_TOKEN"
     elif reason is not None:
         text = f"{reason} ({status})"
     elif status == 404 or b"unsupported path" in body:

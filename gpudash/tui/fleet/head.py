@@ -237,8 +237,8 @@ def host_line(row: HostRow | None, others: int, theme: Theme, cells: int) -> Lin
         texts.append((f" {host.message} ", theme.base))
     values = theme.base if row.is_known else theme.dim
     for word, count in row.counts.items():
-        is_said = row.problem is not None and word == row.problem.word and host.state == "ok"
-        if count and word != UNKNOWN.word and not is_said:
+        is_shown = row.problem is not None and word == row.problem.word and host.state == "ok"
+        if count and word != UNKNOWN.word and not is_shown:
             texts.append((f" {count} {word} ", values))
     if row.utilization is not None:
         texts.append((f" {percent(row.utilization)} ", values))

@@ -40,7 +40,7 @@ class Inspector:
         self.exited = False
         """Whether a reading has found that the process ended."""
         self.io_rates = IoRates()
-        """Bytes read and written per second between the last two readings."""
+        """Between the last two readings."""
         self._deliver = deliver
         self._clock = clock
         self._thread: Thread | None = None

@@ -54,7 +54,7 @@ class Details(NamedTuple):
     waiting: str = ""
     """Why the first reading is awaited, or that the next one is overdue; else empty."""
     io_rates: IoRates = IoRates()
-    """Bytes read and written per second."""
+    """Between the last two readings."""
     shows_secrets: bool = False
     reveal_key: str = "x"
     """The key that shows and hides them."""
