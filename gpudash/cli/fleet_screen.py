@@ -86,7 +86,8 @@ def _alternate(
     from gpudash.tui.fleet.app import FleetApp
     from gpudash.tui.fleet.model import FleetModel
 
-    model = FleetModel(lambda host: _may_enter(options, host))
+    # What a recording shows is not what a host would answer now.
+    model = FleetModel(lambda host: feed.player is None and _may_enter(options, host))
     if options.where is not None:
         model.filter_by(options.where, fleet.fits(options))
     no_color = "NO_COLOR" in os.environ
@@ -124,7 +125,7 @@ def _aside(feed: FleetFeed, run: Callable[[], int]) -> int:
 
 def _may_enter(options: argparse.Namespace, host: FleetHost) -> bool:
     """Whether the host can be reached by ssh, as far as its name and state show."""
-    return options.replay is None and options.demo is None and remote.is_name(host.name)
+    return options.demo is None and remote.is_name(host.name)
 
 
 def _enter(

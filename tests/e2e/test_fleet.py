@@ -7,11 +7,13 @@ import io
 import json
 import os
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from gpudash.model.fleet import FleetSnapshot, decode
+from gpudash.model.fleet import FleetSnapshot, decode, encode
 from gpudash.model.wire import decode as decode_host
 from tests.e2e.far_ssh import calls, install
 from tests.e2e.run import GPUDASH
@@ -227,6 +229,34 @@ def test_a_host_is_entered_and_left_again(far: Far) -> None:
         terminal.wait_for("2 of 3 hosts")
         terminal.send("q")
         assert terminal.wait_exit() == 0
+
+
+def test_a_recording_is_gone_through_and_no_host_is_asked(far: Far, tmp_path: Path) -> None:
+    first = far.once("--host", "gpu1,gpu2")
+    path = tmp_path / "lab.jsonl"
+    taken = [first.taken_at + timedelta(seconds=seconds) for seconds in (0, 60, 3600)]
+    path.write_bytes(b"\n".join(encode(replace(first, taken_at=at)) for at in taken) + b"\n")
+    clocks = [at.astimezone().strftime("%H:%M:%S") for at in taken]
+    asked = len(calls(far.folder))
+    argv = [*GPUDASH, "--no-config", "replay", str(path)]
+    with Terminal(argv, env=far.environment, columns=100, rows=30) as terminal:
+        terminal.wait_for("REPLAY")
+        terminal.send("[")
+        terminal.wait_for("REPLAY PAUSED")
+        terminal.send("@")
+        terminal.wait_for("Enter keep")
+        terminal.send("-30m", "enter")
+        terminal.wait_for(clocks[1])
+        for key, clock in (("]", clocks[2]), ("[", clocks[1]), ("[", clocks[0])):
+            terminal.send(key)
+            terminal.wait_for(clock)
+        terminal.send("2")
+        terminal.wait_for("HOST ")
+        terminal.send("enter")
+        terminal.wait_for("GPU  STATE")
+        terminal.send("q")
+        assert terminal.wait_exit() == 0
+    assert len(calls(far.folder)) == asked
 
 
 def test_where_ssh_does_not_lead_the_known_gpus_are_shown_with_the_reason(far: Far) -> None:

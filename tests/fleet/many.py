@@ -149,6 +149,10 @@ class HandFleetFeed:
     def collector(self) -> HandFleetFeed:
         return self
 
+    @property
+    def player(self) -> None:
+        """None: what it gives is the present."""
+
     def ask(self, request: bytes) -> None:
         self.asked.append(decode_request(request))
 

@@ -146,6 +146,7 @@ class FleetApp(BaseApp):
     def on_mount(self) -> None:
         """Start to listen to the feed and to the signals that end a program."""
         self.obey_signals()
+        self.dashboard.player = self.feed.player
         self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
         if self.feed.latest is not None and self.feed.latest is not self.dashboard.time.latest:
             self.dashboard.receive(self.feed.latest, self.feed.latest_line)
@@ -220,7 +221,7 @@ class FleetApp(BaseApp):
             self.call_after_refresh(self.redraw)
             return
         with self.one_frame():
-            top = header(model, self._mark, f"every {round(self.feed.interval, 1):g}s", cells)
+            top = header(model, self._mark, self._pace, cells)
             self._header.show([top], theme.header)
             self._body.show(lines, theme.base)
             self._footer.take_keys(keys, notice)
@@ -278,11 +279,22 @@ class FleetApp(BaseApp):
             return text
         if self.feed.error is not None:
             return self.feed.error
+        if (player := self.dashboard.player) is not None:
+            return player.message
         return "asking hosts" if self.dashboard.snapshot is EMPTY else ""
+
+    @property
+    def _pace(self) -> str:
+        """How often there is a sample, or how fast a recording plays."""
+        player = self.dashboard.player
+        every = f"every {round(self.feed.interval, 1):g}s"
+        return every if player is None else f"{player.speed:g}x"
 
     @property
     def _mark(self) -> str:
         """What the header shows of time: how far back it is, or that nothing arrives."""
+        if (player := self.dashboard.player) is not None:
+            return " ".join(player.marks)
         state = self.feed.state
         silent = f"{_MARKS[state]} {duration(self.feed.age)}" if state in _MARKS else ""
         return self.dashboard.time.mark or silent
@@ -317,8 +329,7 @@ class FleetApp(BaseApp):
 
     def action_pause(self) -> None:
         """Freeze the screen, or show the present again."""
-        model = self.dashboard
-        model.pause() if model.time.moment is None else model.go_live()
+        self.dashboard.toggle()
 
     def action_step(self, samples: int) -> None:
         """Show an earlier or later sample."""

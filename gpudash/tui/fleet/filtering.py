@@ -127,7 +127,7 @@ class SoughtMoment:
 
     def apply(self, text: str) -> FilterError | None:
         """Understand a time; nothing is shown before it is kept."""
-        now = self._model.time.latest.taken_at
+        now = self._model.newest_at
         self._found = moment_of(text, now)
         if self._found is None and text:
             return FilterError("expected a time: 02:14, 11-23 02:14, -3h", 0, len(text))
@@ -136,7 +136,8 @@ class SoughtMoment:
     def keep(self) -> None:
         """Show that instant."""
         if self._found is not None and not self._model.go_to(self._found):
-            self.warning = "nothing is known from before this screen was opened"
+            since = "this screen was opened" if self._model.player is None else "the recording"
+            self.warning = f"nothing is known from before {since}"
 
     def take_back(self) -> None:
         """Stay where it is."""

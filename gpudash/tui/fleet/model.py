@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from gpudash.feed.protocol import Feed
+from gpudash.feed.protocol import Feed, Player
 from gpudash.fleet.columns import (
     GPU_COLUMNS,
     HOST_COLUMNS,
@@ -73,6 +73,10 @@ class FleetFeed(Feed[FleetSnapshot], Protocol):
     def collector(self) -> Requests | None:
         """What can be asked for other instants and charts, None for a recording."""
 
+    @property
+    def player(self) -> Player | None:
+        """The playback of a recording, None for the present."""
+
 
 class Charted(NamedTuple):
     """What the chart of a host's GPUs shows."""
@@ -101,6 +105,8 @@ class FleetModel:
         self.revision = 0
         """Counts what was shown."""
         self.time = Timeline()
+        self.player: Player | None = None
+        """Goes through a recording, where it is one: all that it delivers is shown."""
         self.asked_last = FleetRequest()
         self.retries = 0
         """How often hosts that do not answer were to be connected at once."""
@@ -143,6 +149,10 @@ class FleetModel:
 
     def receive(self, snapshot: FleetSnapshot, line: bytes) -> bool:
         """Take the next snapshot of the feed; return whether it is to be shown."""
+        if self.player is not None:
+            self.time.latest = snapshot
+            self._show(snapshot)
+            return True
         is_shown = self.time.receive(snapshot, line)
         if is_shown:
             self._show(snapshot)
@@ -150,16 +160,32 @@ class FleetModel:
 
     def step(self, samples: int) -> None:
         """Show an earlier or later sample; the one after the last is the present."""
+        if self.player is not None:
+            self.player.step(samples, self.snapshot.taken_at)
+            return
         self._show(self.time.step(samples, has_past=self.has_past) or self.snapshot)
 
     def go_to(self, moment: datetime) -> bool:
         """Show an instant, or the first that is known; return whether it can be known."""
+        if self.player is not None:
+            self.player.seek(moment)
+            return moment >= self.player.extent[0]
         self._show(self.time.go_to(moment, has_past=self.has_past) or self.snapshot)
         return self.has_past or self.time.reaches(moment)
 
-    def pause(self) -> None:
-        """Stay at what is shown."""
-        self.time.moment = self.snapshot.taken_at
+    def toggle(self) -> None:
+        """Stay at what is shown, or go on."""
+        if self.player is not None:
+            self.player.toggle()
+        elif self.time.moment is None:
+            self.time.moment = self.snapshot.taken_at
+        else:
+            self.go_live()
+
+    @property
+    def newest_at(self) -> datetime:
+        """When the newest that there is was taken."""
+        return self.time.latest.taken_at if self.player is None else self.player.extent[1]
 
     def go_live(self) -> None:
         """Show the present again."""
@@ -167,8 +193,10 @@ class FleetModel:
 
     @property
     def has_past(self) -> bool:
-        """Whether a source knows instants from before it was watched."""
-        return any(source.kind in _WITH_PAST for source in self.snapshot.sources)
+        """Whether a source knows instants from before it was watched, and can be asked."""
+        return self.player is None and any(
+            source.kind in _WITH_PAST for source in self.snapshot.sources
+        )
 
     # What the collector is asked for
 
@@ -187,7 +215,7 @@ class FleetModel:
                     by_device=True,
                 ),
             )
-        elif self.page == "cluster" and self.has_room and self.time.asked is None:
+        elif self.page == "cluster" and self.has_room and self.has_past and not self.time.asked:
             pasts = [source for source in self.snapshot.sources if source.kind in _WITH_PAST]
             # The means of two servers are not the mean of all.
             if len(pasts) == 1:

@@ -150,12 +150,15 @@ class GpuPage(TablePage[GpuRow]):
         return "nothing is known of its GPUs" if model.host else super().empty_text(model)
 
 
+_NO_SSH = "no processes: no ssh"
+
+
 def _about(host: FleetHost, model: FleetModel, theme: Theme, cells: int) -> Line:
     """Return the name of a host and what is known of it as a whole, first what is wrong."""
     words = HOST_STATES[host.state]
     parts = (
         "" if host.state == "ok" else ": ".join(filter(None, (words.sentence, host.message))),
-        "" if host.state != "ok" or model.may_enter(host) else "no processes: no ssh",
+        "" if host.state != "ok" or model.player or model.may_enter(host) else _NO_SSH,
         "" if host.drain_reason is None else f"drained: {host.drain_reason}",
         host.group,
         host.driver_version and f"driver {host.driver_version}",
