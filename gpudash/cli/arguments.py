@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from gpudash.cli import modes, verbs
@@ -25,6 +27,8 @@ from gpudash.model.errors import UsageError
 _DEFAULT_DEMO = "dgx-h100"
 _DEFAULT_LOOP_SECONDS = 5.0
 _OPTIONAL_VALUES = {"--demo": _DEFAULT_DEMO, "--json": "native", "--prometheus": "", "--scrape": ""}
+_DEMO_NAME = re.compile(r"[a-z][a-z0-9-]*")
+"""What a file with a suffix and a PID are not."""
 
 _SETTINGS = (
     "-pm --persistence-mode -e --ecc-config -p --reset-ecc-errors -c --compute-mode --gom "
@@ -168,12 +172,17 @@ def _take_environment(parser: argparse.ArgumentParser, options: argparse.Namespa
 def _with_optional_values(argv: Sequence[str]) -> list[str]:
     """Return the words with the value of an option that precedes the command without one.
 
-    argparse would take the command for that value: `--demo topo`, `--json leases`.
+    argparse would take the command for that value: `--demo topo`, `--json leases`; or a command's
+    argument: `record --demo FILE`, `kill --demo PID`.
     """
     names, words = verbs.names(), list(argv)
     first = next((index for index, word in enumerate(words) if word in names), 0)
     if first and words[first - 1] in _OPTIONAL_VALUES:
         words[first - 1] += f"={_OPTIONAL_VALUES[words[first - 1]]}"
+    if words[first : first + 1] in (["record"], ["kill"]):
+        for index, (word, following) in enumerate(pairwise(words)):
+            if word == "--demo" and not _DEMO_NAME.fullmatch(following):
+                words[index] += f"={_DEFAULT_DEMO}"
     return words
 
 

@@ -109,6 +109,13 @@ def test_a_bare_demo_swallows_no_command(words: list[str]) -> None:
     assert "GPU" in outcome.stdout
 
 
+def test_a_bare_demo_swallows_no_argument_of_a_command(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    assert gpudash("record", "--duration", "1", "--demo", str(file)).returncode == 0
+    assert file.exists()
+    assert "the host is simulated" in gpudash("kill", "--demo", "4242", "--yes").stderr
+
+
 @pytest.mark.parametrize("verb", ["serve", "pick"])
 def test_what_is_about_one_host_simulates_no_fleet(verb: str) -> None:
     outcome = gpudash(verb, "--demo=fleet-2x2")
