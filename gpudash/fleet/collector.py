@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gpudash.fleet.names import short
 from gpudash.fleet.source import Reading, Source
-from gpudash.fleet.summary import Fits, fitting, host_rows
+from gpudash.fleet.summary import Fits, fitting, host_rows, names_of
 from gpudash.model.fleet import (
     FleetDevice,
     FleetHost,
@@ -118,9 +118,10 @@ def narrowed(snapshot: FleetSnapshot, fits: Fits | None) -> FleetSnapshot:
     """
     if fits is None:
         return snapshot
-    hosts, names = [], set()
+    hosts: list[FleetHost] = []
+    names: set[str] = set()
     for row in fitting(host_rows(snapshot), fits):
-        names.add(row.title)
+        names.update(names_of(row.host))
         expected = None if row.host.expected_devices is None else row.gpus + row.missing
         hosts.append(replace(row.host, devices=row.devices, expected_devices=expected))
     users = {user for host in hosts for device in host.devices for user in device.users}

@@ -169,6 +169,11 @@ def titles(hosts: Sequence[FleetHost]) -> list[SafeText]:
     ]
 
 
+def names_of(host: FleetHost) -> tuple[str, ...]:
+    """Return what a finding may call a host: its name, or that after its cluster's."""
+    return (host.name,) if host.cluster is None else (host.name, f"{host.cluster}/{host.name}")
+
+
 def fitting(rows: list[HostRow], fits: Fits | None) -> list[HostRow]:
     """Return hosts with only those of their GPUs that pass a filter, where there is one.
 

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from gpudash.feed.protocol import FeedState
-from gpudash.fleet.summary import GpuRow
+from gpudash.fleet.summary import GpuRow, names_of
 from gpudash.fleet.where import TERMS
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetHost, FleetSnapshot, encode_request
@@ -391,14 +391,18 @@ class FleetApp(BaseApp):
                 self._enter_named(hosts[0])
             elif hosts:
                 concerned = frozenset(hosts[:_MAX_NAMED])
-                found = [row.host.name for row in model.rows if row.title in concerned]
+                found = [
+                    row.host.name
+                    for row in model.rows
+                    if concerned.intersection(names_of(row.host))
+                ]
                 names = ",".join(dict.fromkeys(map(str, found)))
                 narrow(model, "host", names)
             else:
                 self.show_message("this is about all hosts")
 
     def _enter_named(self, name: str) -> None:
-        found = [row.host for row in self.dashboard.rows if row.title == name]
+        found = [row.host for row in self.dashboard.rows if name in names_of(row.host)]
         if found:
             self._enter(found[0])
 

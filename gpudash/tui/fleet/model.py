@@ -16,7 +16,16 @@ from gpudash.fleet.columns import (
     JOB_COLUMNS,
     USER_COLUMNS,
 )
-from gpudash.fleet.summary import Fits, GpuRow, HostRow, Totals, fitting, host_rows, totals
+from gpudash.fleet.summary import (
+    Fits,
+    GpuRow,
+    HostRow,
+    Totals,
+    fitting,
+    host_rows,
+    names_of,
+    totals,
+)
 from gpudash.model.fleet import (
     ChartRequest,
     FleetFinding,
@@ -239,7 +248,7 @@ class FleetModel:
 
     def _show_findings(self) -> None:
         """Take the findings about what is shown; the cursor stays on its own, or at the top."""
-        shown = {row.title for row in self.rows}
+        shown = {name for row in self.rows for name in names_of(row.host)}
         followed = _finding_key(self.findings[self.finding]) if self.finding else None
         self.findings = [
             each

@@ -581,6 +581,13 @@ async def test_the_same_name_in_two_clusters_is_told_apart_on_the_map() -> None:
         assert " gpu0002 " in text
         await pilot.press("slash", *"cluster:east", "enter")
         assert "west is idle" not in text_of(app)
+        # Alone it has no need of its cluster, and the finding names it as it did.
+        await pilot.press("escape")
+        feed = app.feed
+        assert isinstance(feed, HandFleetFeed)
+        feed.give(fleet(hosts[1:], findings=(found,), seconds=10))
+        await pilot.pause()
+        assert "west is idle" in text_of(app)
         await pilot.press("escape", "escape", "6", "enter")
         assert app.dashboard.host == ("west", "gpu0001")
 
