@@ -540,7 +540,7 @@ async def test_gpus_held_idle_by_unknown_users_are_named_by_their_hosts() -> Non
     assert line.rstrip() == " held idle  by unknown users on: gpu0001 8"
 
 
-async def test_a_free_host_that_is_drained_is_said_to_be() -> None:
+async def test_a_free_host_that_is_drained_is_named() -> None:
     hosts = (host(1, *["free"] * 8, drain_reason="firmware"), host(2, *["busy"] * 7, "free"))
     async with shown(fleet(hosts, users=())) as (app, _pilot):
         line = next(line for line in screen_lines(app) if line.startswith(" free "))
@@ -567,7 +567,7 @@ async def test_the_same_name_in_two_clusters_shows_both_clusters() -> None:
     assert sorted(rows) == [["gpu0001", "east"], ["gpu0001", "west"]]
 
 
-async def test_the_same_name_in_two_clusters_is_told_apart_on_the_map() -> None:
+async def test_the_map_names_the_cluster_of_hosts_that_share_a_name() -> None:
     hosts = (host(1, cluster="east"), host(1, *["free"] * 8, cluster="west"), host(2))
     found = FleetFinding(
         rule="held-idle",
