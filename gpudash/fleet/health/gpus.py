@@ -130,7 +130,9 @@ def hot(survey: Survey) -> Iterator[FleetFinding]:
 
 def stragglers(survey: Survey) -> Iterator[FleetFinding]:
     """GPUs slower than the others of their job, which wait for them, and why they are."""
-    for name, rows in survey.by_job.items():
+    for name, given in survey.by_job.items():
+        # A MIG instance has the clock of its GPU, and the name of a slice of it.
+        rows = [row for row in given if row.device.parent_uuid is None]
         if len(rows) < _MIN_JOB:
             continue
         busy = [s for s in rows if s.device.sm_clock_mhz and s.device.status == BUSY.word]

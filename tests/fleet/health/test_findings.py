@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from msgspec.structs import replace
 
 from gpudash.fleet.demo import DemoSource
 from gpudash.fleet.health import FINDINGS
@@ -200,3 +201,15 @@ def test_a_mig_instance_is_named_after_its_gpu() -> None:
     instance = gpu(7, parent_uuid=parent, job=SafeText("9"), idle_seconds=7200.0)
     found = rules_of(fleet(host("gpu01", gpu(0), gpu(1, uuid=parent), instance)))
     assert "gpu01 GPU 1:7" in found["allocated-unused"].sentence
+
+
+def test_a_straggler_is_seen_in_a_job_that_has_mig_instances_as_well() -> None:
+    job, parent = SafeText("9"), SafeText("GPU-0")
+    gpus = [
+        gpu(n, job=job, gpu_utilization_percent=90.0, sm_clock_mhz=1980 if n < 5 else 1300)
+        for n in range(1, 6)
+    ]
+    split = gpu(0, uuid=parent), gpu(7, parent_uuid=parent, job=job, name=SafeText("MIG 1g"))
+    running = replace(split[1], gpu_utilization_percent=90.0, sm_clock_mhz=1980)
+    found = rules_of(fleet(host("gpu01", split[0], running, *gpus)))
+    assert "gpu01 GPU 5 runs at 66 % of the clock" in found["straggler"].sentence
