@@ -69,6 +69,10 @@ class Feed(Protocol[D]):
     def age(self) -> float:
         """Seconds since the last snapshot arrived, or since the start if none did."""
 
+    @property
+    def player(self) -> Player | None:
+        """Controls of the recording, None where the present is collected."""
+
     def attach(
         self,
         loop: AbstractEventLoop,
@@ -95,10 +99,6 @@ class SnapshotFeed(Feed[Snapshot], Protocol):
     @property
     def collector(self) -> CollectorControl | None:
         """Controls of the collector, None for a recording."""
-
-    @property
-    def player(self) -> Player | None:
-        """Controls of the recording, None for a live host."""
 
     @property
     def remote(self) -> RemoteHost | None:

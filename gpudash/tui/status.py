@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from gpudash.feed.collector import lingering
-from gpudash.feed.protocol import FeedState, SnapshotFeed
+from gpudash.feed.protocol import Feed, FeedState, SnapshotFeed
 from gpudash.model.device import Device
 from gpudash.model.units import duration
 
@@ -21,7 +22,7 @@ _MARKS = {
 """The states in which what is shown is old."""
 
 
-def pace_text(feed: SnapshotFeed) -> str:
+def pace_text(feed: Feed[Any]) -> str:
     """Return how often there is a sample, or how fast a recording plays."""
     return f"{feed.player.speed:g}x" if feed.player else f"every {feed.interval:g}s"
 
@@ -31,7 +32,7 @@ def is_stopped(feed: SnapshotFeed) -> bool:
     return feed.player is not None and feed.player.is_stopped
 
 
-def state_marks(feed: SnapshotFeed) -> list[str]:
+def state_marks(feed: Feed[Any]) -> list[str]:
     """Return `STALE 14 s` or the like, nothing while the feed is live."""
     if feed.player is not None:
         return feed.player.marks

@@ -18,7 +18,6 @@ from gpudash.fleet.summary import GpuRow, names_of
 from gpudash.fleet.where import TERMS
 from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetHost, FleetSnapshot, encode_request
-from gpudash.model.units import duration
 from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, screenshot
 from gpudash.tui.base import BaseApp
@@ -35,6 +34,7 @@ from gpudash.tui.fleet.tables import FindingsPage, TablePage, table_pages
 from gpudash.tui.fleet.timeline import EMPTY
 from gpudash.tui.keymap import FLEET_KEYS
 from gpudash.tui.preferences import Preferences
+from gpudash.tui.status import pace_text, state_marks
 from gpudash.tui.theme import faded
 from gpudash.tui.views.view import put_above
 from gpudash.tui.widgets.edit import Edit
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 _TICK_SECONDS = 1.0
 _MAX_NAMED = 40
 """Hosts that a filter names."""
-_MARKS = {FeedState.STALE: "STALE", FeedState.RESTARTING: "NO COLLECTOR"}
 _WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
 """The actions of keys that no text needs."""
 _OF_MAP = frozenset({"paint", "aside"})
@@ -221,7 +220,7 @@ class FleetApp(BaseApp):
             self.call_after_refresh(self.redraw)
             return
         with self.one_frame():
-            top = header(model, self._mark, self._pace, cells)
+            top = header(model, self._mark, pace_text(self.feed), cells)
             self._header.show([top], theme.header)
             self._body.show(lines, theme.base)
             self._footer.take_keys(keys, notice)
@@ -236,8 +235,8 @@ class FleetApp(BaseApp):
         model = self.dashboard
         if model.snapshot is EMPTY:
             return []
-        stale = self.feed.state in _MARKS and model.time.moment is None
-        theme = faded(model.theme) if stale else model.theme
+        is_old = self.feed.state in (FeedState.STALE, FeedState.RESTARTING)
+        theme = faded(model.theme) if is_old and model.time.moment is None else model.theme
         filtered, below = filter_line(model, theme, cells), source_lines(model, theme, cells)
         self._body_top = 1 + len(filtered)
         room = max(0, height - self._body_top - len(below))
@@ -284,20 +283,9 @@ class FleetApp(BaseApp):
         return "asking hosts" if self.dashboard.snapshot is EMPTY else ""
 
     @property
-    def _pace(self) -> str:
-        """How often there is a sample, or how fast a recording plays."""
-        player = self.dashboard.player
-        every = f"every {round(self.feed.interval, 1):g}s"
-        return every if player is None else f"{player.speed:g}x"
-
-    @property
     def _mark(self) -> str:
         """What the header shows of time: how far back it is, or that nothing arrives."""
-        if (player := self.dashboard.player) is not None:
-            return " ".join(player.marks)
-        state = self.feed.state
-        silent = f"{_MARKS[state]} {duration(self.feed.age)}" if state in _MARKS else ""
-        return self.dashboard.time.mark or silent
+        return self.dashboard.time.mark or " ".join(state_marks(self.feed))
 
     # Keys: the screen
 

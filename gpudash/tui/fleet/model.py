@@ -82,10 +82,6 @@ class FleetFeed(Feed[FleetSnapshot], Protocol):
     def collector(self) -> Requests | None:
         """What can be asked for other instants and charts, None for a recording."""
 
-    @property
-    def player(self) -> Player | None:
-        """The playback of a recording, None for the present."""
-
 
 class Charted(NamedTuple):
     """What the chart of a host's GPUs shows."""
