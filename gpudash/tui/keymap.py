@@ -432,7 +432,9 @@ FLEET_KEYS: tuple[Key, ...] = (
     _SHARED["time.forward"],
     _SHARED["time.back_far"],
     _SHARED["time.forward_far"],
-    _SHARED["time.seek"]._replace(only="", help="go to another time", label=""),
+    _SHARED["time.seek"]._replace(
+        only="", help="go to another time", label="", recorded_label="time"
+    ),
     *_under(
         "Chart",
         Key("fleet.zoom_in", "plus,equals_sign", "+", "zoom(-1)", "chart a shorter time", "zoom"),

@@ -27,7 +27,7 @@ def pace_text(feed: Feed[Any]) -> str:
     return f"{feed.player.speed:g}x" if feed.player else f"every {feed.interval:g}s"
 
 
-def is_stopped(feed: SnapshotFeed) -> bool:
+def is_stopped(feed: Feed[Any]) -> bool:
     """Return whether it is a recording that does not play."""
     return feed.player is not None and feed.player.is_stopped
 

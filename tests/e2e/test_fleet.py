@@ -243,6 +243,7 @@ def test_a_recording_is_gone_through_and_no_host_is_asked(far: Far, tmp_path: Pa
         terminal.wait_for("REPLAY")
         terminal.send("[")
         terminal.wait_for("REPLAY PAUSED")
+        terminal.wait_for("p play")
         terminal.send("@")
         terminal.wait_for("Enter keep")
         terminal.send("-30m", "enter")

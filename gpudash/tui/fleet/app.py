@@ -21,7 +21,7 @@ from gpudash.model.fleet import FleetHost, FleetSnapshot, encode_request
 from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, screenshot
 from gpudash.tui.base import BaseApp
-from gpudash.tui.bindings import bindings, keys_in_force, remap
+from gpudash.tui.bindings import bindings, keys_in_force, keys_while_stopped, remap
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.draw import chart
 from gpudash.tui.draw.header import footer
@@ -34,7 +34,7 @@ from gpudash.tui.fleet.tables import FindingsPage, TablePage, table_pages
 from gpudash.tui.fleet.timeline import EMPTY
 from gpudash.tui.keymap import FLEET_KEYS
 from gpudash.tui.preferences import Preferences
-from gpudash.tui.status import pace_text, state_marks
+from gpudash.tui.status import is_stopped, pace_text, state_marks
 from gpudash.tui.theme import faded
 from gpudash.tui.views.view import put_above
 from gpudash.tui.widgets.edit import Edit
@@ -115,7 +115,12 @@ class FleetApp(BaseApp):
         """The host whose local screen is to be shown next; None to leave."""
         settings = self.preferences.current
         model.theme = self.load_theme()
-        model.in_force = partial(keys_in_force, remapped=settings.keys, ascii=settings.ascii)
+        model.in_force = partial(
+            keys_in_force,
+            remapped=settings.keys,
+            ascii=settings.ascii,
+            recorded=feed.player is not None,
+        )
         model.keys = model.in_force(FLEET_KEYS)
         self._cluster, self._findings, self._tables = ClusterPage(), FindingsPage(), table_pages()
         self._header, self._body = Lines(id="header"), Body(id="body")
@@ -255,10 +260,10 @@ class FleetApp(BaseApp):
         """Return the keys that work on this page, as the footer names them."""
         here = self.dashboard.page
         left_out = {f"open_page('{here}')"} if self.dashboard.host is None else set()
-        refused = self._refused
+        refused, keys = self._refused, self.dashboard.keys
         return tuple(
             key
-            for key in self.dashboard.keys
+            for key in (keys_while_stopped(keys) if is_stopped(self.feed) else keys)
             if key.action not in left_out and key.action.partition("(")[0] not in refused
         )
 
