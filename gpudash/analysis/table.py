@@ -243,7 +243,7 @@ def process_rows(
     rows = []
     for process in snapshot.processes:
         # Many processes share a few sets of devices.
-        where = tuple([(device.index, device.uuid) for device in process.devices])
+        where = tuple([device.uuid or device.index for device in process.devices])
         devices = sets.get(where)
         if devices is None:
             devices = sets[where] = _device_set(process.devices, labels, memory)

@@ -153,27 +153,30 @@ def whole_gpus(snapshot: Snapshot) -> list[Device]:
 Tally = tuple[str, list[tuple[int, State]]]
 
 
-def tally(snapshot: Snapshot) -> Tally:
-    """Return the parts of the summary: `8 GPUs`, and the number of GPUs in each state."""
+def tally(snapshot: Snapshot, states: Mapping[str, State] | None = None) -> Tally:
+    """Return the parts of the summary: `8 GPUs`, and the number of GPUs in each state.
+
+    `states` are those that `device_states` returns, if they are known.
+    """
     if gpus_unknown(snapshot):
         return "GPUs unknown", []
-    gpus, found = whole_gpus(snapshot), device_states(snapshot)
+    gpus, found = whole_gpus(snapshot), states or device_states(snapshot)
     counts = Counter(found[gpu.key].word for gpu in gpus)
     opening = f"{len(gpus) or 'No'} {'GPU' if len(gpus) == 1 else 'GPUs'}"
     return opening, [(counts[state.word], state) for state in STATES if counts[state.word]]
 
 
-def summary(snapshot: Snapshot) -> str:
+def summary(counted: Tally) -> str:
     """Return `8 GPUs: 3 busy, 4 held idle, 1 free`."""
-    return _sentence(*tally(snapshot))
+    return _sentence(*counted)
 
 
-def shorter_summaries(snapshot: Snapshot, mark: str) -> list[str]:
+def shorter_summaries(counted: Tally, mark: str) -> list[str]:
     """Return the summary with fewer and fewer states, in order; `mark` stands for the rest.
 
     What is fine is left out first, then warnings; what is free or critical never is.
     """
-    opening, counts = tally(snapshot)
+    opening, counts = counted
     texts = [_sentence(opening, counts)]
     optional = [state for state in STATES if not state.is_free and state.level != "critical"]
     for state in sorted(optional, key=lambda state: (state.is_problem, state.level == "warn")):

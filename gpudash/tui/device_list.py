@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpudash.analysis.labels import index_ranges
 from gpudash.analysis.table import DeviceRow, device_rows
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.state import State
 
 
 class DeviceList:
@@ -43,6 +44,11 @@ class DeviceList:
     def show_all(self) -> None:
         """Hide nothing."""
         self._hide(frozenset())
+
+    @property
+    def states(self) -> dict[str, State]:
+        """The state of each device by its key, hidden or not."""
+        return {row.device.key: row.state for row in self._all}
 
     @property
     def mark(self) -> str:

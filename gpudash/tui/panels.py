@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from gpudash.analysis.usage import no_processes_text
+from gpudash.analysis.usage import no_processes_text, tally
 from gpudash.model.snapshot import EMPTY
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.devices import Overview, Upper
@@ -107,6 +107,7 @@ def header_line(dashboard: DashboardModel, draw: Callable[..., Line] = header) -
     """Return the first line of every view."""
     return draw(
         dashboard.snapshot,
+        tally(dashboard.snapshot, dashboard.devices.states),
         dashboard.theme,
         dashboard.cells,
         pace=pace_text(dashboard.feed),

@@ -243,29 +243,31 @@ def test_summary_counts_what_each_gpu_does() -> None:
     )
     processes = (make_process(devices=(make_process_device(index=1, sm_utilization_percent=0),)),)
     snapshot = make_snapshot(devices=devices, processes=processes)
-    assert summary(snapshot) == "5 GPUs: 1 LOST, 1 hot, 1 busy, 1 held idle, 1 free"
+    assert summary(tally(snapshot)) == "5 GPUs: 1 LOST, 1 hot, 1 busy, 1 held idle, 1 free"
 
 
 def test_summary_of_one_gpu_is_singular() -> None:
-    assert summary(make_snapshot(1)) == "1 GPU: 1 busy"
+    assert summary(tally(make_snapshot(1))) == "1 GPU: 1 busy"
 
 
 def test_summary_without_gpus_says_so() -> None:
-    assert summary(make_snapshot(0)) == "No GPUs"
+    assert summary(tally(make_snapshot(0))) == "No GPUs"
 
 
 def test_gpus_of_a_driver_that_does_not_answer_are_unknown_not_none() -> None:
     fault = Fault(source="nvml", code=10, message=clean("driver not answering 3 s"))
     snapshot = replace(EMPTY, errors=(fault,))
-    assert [summary(snapshot), *shorter_summaries(snapshot, "~")] == ["GPUs unknown"] * 2
+    assert [summary(tally(snapshot)), *shorter_summaries(tally(snapshot), "~")] == [
+        "GPUs unknown"
+    ] * 2
     told = replace(EMPTY, errors=(replace(fault, code=6),))
-    assert summary(told) == "No GPUs"
+    assert summary(tally(told)) == "No GPUs"
 
 
 def test_summary_does_not_count_mig_instances() -> None:
     parent = make_device()
     instance = make_device(uuid="MIG-a", parent_uuid=parent.uuid)
-    assert summary(make_snapshot(devices=(parent, instance))) == "1 GPU: 1 busy"
+    assert summary(tally(make_snapshot(devices=(parent, instance)))) == "1 GPU: 1 busy"
 
 
 def test_totals_add_up_what_is_known() -> None:
@@ -283,8 +285,8 @@ def test_shorter_summaries_keep_the_order_and_lose_what_is_busy_first() -> None:
     )
     processes = (make_process(devices=(make_process_device(index=3, sm_utilization_percent=0),)),)
     snapshot = make_snapshot(devices=devices, processes=processes)
-    assert summary(snapshot) == "4 GPUs: 1 hot, 1 busy, 1 held idle, 1 free"
-    assert shorter_summaries(snapshot, "~") == [
+    assert summary(tally(snapshot)) == "4 GPUs: 1 hot, 1 busy, 1 held idle, 1 free"
+    assert shorter_summaries(tally(snapshot), "~") == [
         "4 GPUs: 1 hot, 1 busy, 1 held idle, 1 free",
         "4 GPUs: 1 hot, 1 held idle, 1 free~",
         "4 GPUs: 1 hot, 1 free~",
@@ -293,7 +295,7 @@ def test_shorter_summaries_keep_the_order_and_lose_what_is_busy_first() -> None:
 
 
 def test_the_last_state_is_never_left_out() -> None:
-    assert shorter_summaries(make_snapshot(2), "~") == ["2 GPUs: 2 busy"]
+    assert shorter_summaries(tally(make_snapshot(2)), "~") == ["2 GPUs: 2 busy"]
 
 
 @given(snapshots())

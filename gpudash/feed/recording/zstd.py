@@ -7,7 +7,6 @@ it grows large, so that any line is found without decompressing what stands befo
 from __future__ import annotations
 
 import os
-import sys
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,11 +14,7 @@ from contextlib import suppress
 from gpudash.feed.collector import LINE_LIMIT
 from gpudash.feed.recording.reader import ZSTD_MAGIC
 from gpudash.model.errors import WireError
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from gpudash.system.zstd import zstd
 
 _OPTIONS: Mapping[int, int] = {
     zstd.CompressionParameter.compression_level: 3,
@@ -98,16 +93,6 @@ class ZstdChunks:
                 return None
         position += _CHECKSUM_BYTES * has_checksum
         return position if position <= self._size else None
-
-
-def pack(data: bytes) -> bytes:
-    """Return one frame, compressed for speed."""
-    return zstd.compress(data, 1)
-
-
-def unpack(frame: bytes) -> bytes:
-    """Return what was packed."""
-    return zstd.decompress(frame)
 
 
 def decompress(frame: bytes, limit: int) -> bytes:

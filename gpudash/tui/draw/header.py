@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from gpudash.analysis.usage import shorter_summaries, summary
+from gpudash.analysis.usage import Tally, shorter_summaries, summary
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.text import cut, fold, width
 from gpudash.model.units import duration, percent, short_size
@@ -26,6 +26,7 @@ _Text = tuple[str, Style]
 
 def header(
     snapshot: Snapshot,
+    counted: Tally,
     theme: Theme,
     cells: int,
     *,
@@ -36,7 +37,7 @@ def header(
 ) -> Line:
     """Return host, summary and versions at the left; marks, time of the sample, pace right.
 
-    `dated` adds the day, for a sample that is not of today.
+    `counted` is the tally of the snapshot; `dated` adds the day, for a sample that is not of today.
     """
     signs: Line = []
     if snapshot.host.simulated:
@@ -50,7 +51,7 @@ def header(
     right = [*signs, clock, Segment(f" {pace} ", theme.header_dim)]
     # While it is not of now, what is shown is nothing without its time.
     rights = [right, timed] if dated or marks else [right, timed, signs]
-    left, right = _fitting(snapshot, theme, cells - 1, rights)
+    left, right = _fitting(snapshot.host, counted, theme, cells - 1, rights)
     return spread(left, right, cells, theme.header)
 
 
@@ -62,25 +63,24 @@ def _clock(snapshot: Snapshot, cells: int, *, dated: bool) -> str:
 
 
 def _fitting(
-    snapshot: Snapshot, theme: Theme, cells: int, rights: Sequence[Line]
+    host: Host, counted: Tally, theme: Theme, cells: int, rights: Sequence[Line]
 ) -> tuple[Line, Line]:
     """Return the fullest left and right parts that fit beside each other.
 
     The summary is whole as long as the pace and the clock can give way; then what is fine is left
     out, and only when the host's name has given way too, other states are.
     """
-    host = snapshot.host
     name = ("gpudash", theme.header_strong)
     if not host.hostname:
         return _parts([name], theme), rights[0]
-    known = [(str(host.hostname), theme.header), (summary(snapshot), theme.header)]
+    known = [(str(host.hostname), theme.header), (summary(counted), theme.header)]
     extra = [(text, theme.header_dim) for text in _versions(host)]
     lefts = ([name, *known, *extra], [name, *known, *extra[:1]], [name, *known])
     tries = [(parts, rights[0]) for parts in lefts]
     tries += [(known, right) for right in rights]
     if fitting := _first_fitting(tries, theme, cells):
         return fitting
-    texts = shorter_summaries(snapshot, theme.glyphs.ellipsis)
+    texts = shorter_summaries(counted, theme.glyphs.ellipsis)
     brief, *shorter = [(text, theme.header) for text in texts]
     named = ([known[0], text] for text in (brief, *shorter[:1]))
     briefs = (*named, [known[1]], [brief], *([text] for text in shorter))

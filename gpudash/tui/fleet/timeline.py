@@ -7,9 +7,9 @@ from collections import deque
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
-from gpudash.feed.recording.zstd import pack, unpack
 from gpudash.model.fleet import FleetSnapshot, decode
 from gpudash.model.units import duration
+from gpudash.system.zstd import pack, unpack
 
 EMPTY = FleetSnapshot(taken_at=datetime.fromtimestamp(0, timezone.utc))
 """What is shown before anything is known."""

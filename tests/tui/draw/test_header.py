@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import ColorSystem
 
+from gpudash.analysis.usage import tally
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.tui.bindings import (
     keys_on_devices,
@@ -46,7 +47,7 @@ def all_uses() -> Snapshot:
 
 def text(cells: int, **options: object) -> str:
     given = {"pace": "every 1s", "marks": (), **options}
-    line = header(all_uses(), THEME, cells, **given)  # type: ignore[arg-type]
+    line = header(all_uses(), tally(all_uses()), THEME, cells, **given)  # type: ignore[arg-type]
     assert cells_of(line) == cells
     return "".join(segment.text for segment in line)
 
