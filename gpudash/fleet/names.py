@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -77,6 +78,7 @@ def check_host(name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=1 << 16)
 def short(name: str) -> str:
     """Return a host's name without user and domain; an address stays."""
     head = name.partition(".")[0]

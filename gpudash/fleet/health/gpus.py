@@ -99,7 +99,7 @@ def hot(survey: Survey) -> Iterator[FleetFinding]:
     for rows in survey.computing.values():
         known = [s.device.temperature_celsius for s in rows]
         degrees = [each for each in known if each is not None]
-        if len(degrees) < _MIN_PEERS:
+        if len(degrees) < _MIN_PEERS or max(degrees) < _HOT_CELSIUS:
             continue
         middle = median(degrees)
         spread = median([abs(each - middle) for each in degrees])

@@ -123,12 +123,9 @@ def driver_skew(survey: Survey) -> Iterator[FleetFinding]:
 
 def fragmented(survey: Survey) -> Iterator[FleetFinding]:
     """Many GPUs are free, but hardly a host has all of them free: a job of a whole host waits."""
-    sizes = Counter(
-        sum(device.parent_uuid is None for device in host.devices) for host in survey.hosts
-    )
-    if not sizes:
+    if not survey.sizes:
         return
-    size = sizes.most_common(1)[0][0]
+    size = survey.sizes.most_common(1)[0][0]
     free = sum(n for _, n, _ in survey.free)
     whole = [host for host, n, gpus in survey.free if n == gpus >= size]
     if size < 2 or free < _MIN_FREE_HOSTS * size or len(whole) * size >= _WHOLE_SHARE * free:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from gpudash.analysis.health.rule import bounded, number
@@ -43,6 +44,8 @@ class Survey:
         """Busy GPUs by their name."""
         self.free: list[tuple[FleetHost, int, int]] = []
         """Free GPUs and all GPUs of hosts that have a free one and take jobs."""
+        self.sizes: Counter[int] = Counter()
+        """How many hosts have how many GPUs."""
         for host in self.hosts:
             self._add(host)
 
@@ -70,6 +73,7 @@ class Survey:
                 self.xids.setdefault(device.xid, []).append(row)
             if job is not None:
                 by_job.setdefault(job, []).append(row)
+        self.sizes[gpus] += 1
         if free and host.drain_reason is None:
             whole = free if gpus >= (host.expected_devices or 0) else min(free, gpus - 1)
             self.free.append((host, whole, gpus))
