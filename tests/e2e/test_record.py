@@ -120,7 +120,7 @@ def test_sigkill_leaves_a_recording(fakenvml: Path, tmp_path: Path, name: str) -
 @pytest.mark.parametrize("name", NAMES)
 def test_a_full_disk_ends_it_with_whole_lines(fakenvml: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    with recording(fakenvml, str(path), limit=60_000 if name == NAMES[0] else 8000) as process:
+    with recording(fakenvml, str(path), limit=100_000 if name == NAMES[0] else 8000) as process:
         assert process.wait(LIMIT_SECONDS) == 74
         assert process.stderr is not None
         told = process.stderr.read().decode()
