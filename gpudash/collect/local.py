@@ -228,12 +228,13 @@ class LocalSource:
             pids = sorted(nvml.processes, key=lambda pid: -_used_bytes(nvml.processes[pid]))[
                 :_MAX_BRIEF
             ]
-        if before is None:
-            # A device without memory of its own uses that of the machine.
-            is_unified = any(device.unified_memory for device in nvml.devices)
-            host = self._host.host(with_load=self._with_load or is_unified)
-        else:
+        # A device without memory of its own uses that of the machine.
+        is_unified = any(device.unified_memory for device in nvml.devices)
+        if before is not None and is_unified:
             host = before.host
+        else:
+            # The load takes psutil, for whose import a first picture does not wait.
+            host = self._host.host(with_load=is_unified or (self._with_load and not brief))
         processes = self._host.processes(pids, nvml.listed_at)
         for pid, process in (before.processes if before else {}).items():
             if pid in processes and processes[pid].start_ticks == process.start_ticks:

@@ -8,6 +8,7 @@ import pytest
 
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.analysis.health.findings import findings
+from gpudash.collect.host import LinuxReader
 from gpudash.collect.local import LocalSource, explain_memory, open_simulated
 from gpudash.collect.simulated import SimulatedHost
 from gpudash.collect.source import Holders
@@ -137,6 +138,14 @@ def test_a_brief_sample_says_that_it_is_one() -> None:
     whole = source.sample()
     assert not whole.brief
     assert [process.pid for process in whole.processes] == [p.pid for p in brief.processes]
+
+
+def test_a_brief_sample_does_not_wait_for_the_load_of_the_machine() -> None:
+    source = LocalSource(Machine("single").reader, LinuxReader())
+    brief, whole = source.sample(brief=True), source.sample()
+    assert brief.host.hostname == whole.host.hostname
+    assert (brief.host.cpu_percent, brief.host.memory_total_bytes) == (None, None)
+    assert None not in (whole.host.cpu_percent, whole.host.memory_total_bytes)
 
 
 class ManyProcesses:

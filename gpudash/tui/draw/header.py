@@ -236,7 +236,9 @@ def host_line(host: Host, theme: Theme, cells: int) -> Line:
 def _facts(host: Host) -> list[_Part]:
     """Return what is known, the most important first."""
     cores, total = host.cpu_count, host.memory_total_bytes
-    parts = [_Part("CPU", f"{percent(host.cpu_percent):>4}", "", _share(host.cpu_percent, 100))]
+    parts: list[_Part] = []
+    if host.cpu_percent is not None:
+        parts.append(_Part("CPU", f"{percent(host.cpu_percent):>4}", "", host.cpu_percent / 100))
     if total:
         used, share = short_size(host.memory_used_bytes), _share(host.memory_used_bytes, total)
         parts.append(_Part("MEM", f"{used:>5}", f"/{short_size(total)}", share, True))
