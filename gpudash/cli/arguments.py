@@ -27,7 +27,7 @@ from gpudash.model.errors import UsageError
 _DEFAULT_DEMO = "dgx-h100"
 _DEFAULT_LOOP_SECONDS = 5.0
 _OPTIONAL_VALUES = {"--demo": _DEFAULT_DEMO, "--json": "native", "--prometheus": "", "--scrape": ""}
-_DEMO_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_DEMO_NAME = r"[a-z][a-z0-9-]*"
 """What a file with a suffix and a PID are not."""
 
 _SETTINGS = (
@@ -181,7 +181,7 @@ def _with_optional_values(argv: Sequence[str]) -> list[str]:
         words[first - 1] += f"={_OPTIONAL_VALUES[words[first - 1]]}"
     if words[first : first + 1] in (["record"], ["kill"]):
         for index, (word, following) in enumerate(pairwise(words)):
-            if word == "--demo" and not _DEMO_NAME.fullmatch(following):
+            if word == "--demo" and not re.fullmatch(_DEMO_NAME, following):
                 words[index] += f"={_DEFAULT_DEMO}"
     return words
 

@@ -1,7 +1,6 @@
 """What gpudash does without a command: show the screen, or print what its options request."""
 
-from __future__ import annotations
-
+# Annotations are not postponed: NamedTuple would compile each of them, at every start.
 import re
 from argparse import Action, Namespace
 from collections.abc import Callable
@@ -32,7 +31,7 @@ OF_ANY_FLEET = frozenset(
     }
 )
 """Options that have an effect on many hosts, other than those that name them."""
-_ONE_HOST = re.compile(r"[\w.%+-]+(@[\w.:%+-]+)?|[\w.:%+-]*::[\w.:%+-]*")
+_ONE_HOST = r"[\w.%+-]+(@[\w.:%+-]+)?|[\w.:%+-]*::[\w.:%+-]*"
 _PROCESSES = frozenset({"filter", "sort", "user", "pid"})
 
 
@@ -54,7 +53,7 @@ def is_fleet(options: Namespace) -> bool:
         any(getattr(options, name) is not None for name in ("hosts_file", "prometheus", "scrape"))
         or (options.demo or "").partition("-")[0] == "fleet"
         or len(names) > 1
-        or (len(names) == 1 and not _ONE_HOST.fullmatch(names[0]))
+        or (len(names) == 1 and not re.fullmatch(_ONE_HOST, names[0]))
     )
     return is_named or (options.where is not None and options.replay is not None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpudash.analysis.table import ProcessRow
@@ -11,15 +11,25 @@ if TYPE_CHECKING:
     from gpudash.model.snapshot import Snapshot
 
 
-class Target(NamedTuple):
-    """What a document is written to."""
+class Target:
+    """What a document is written to.
 
-    is_terminal: bool = False
-    width: int = 80
-    color: bool = False
-    ascii: bool = False
-    processes: Sequence[ProcessRow] | None = None
-    """Those that a table shows, None for all; the GPUs are in use by the others too."""
+    `processes` are those that a table shows, None for all; the GPUs are in use by the others too.
+    """
+
+    def __init__(
+        self,
+        is_terminal: bool = False,
+        width: int = 80,
+        color: bool = False,
+        ascii: bool = False,
+        processes: Sequence[ProcessRow] | None = None,
+    ) -> None:
+        self.is_terminal = is_terminal
+        self.width = width
+        self.color = color
+        self.ascii = ascii
+        self.processes = processes
 
 
 Format = Callable[["Snapshot", Target], bytes]

@@ -3,17 +3,14 @@
 A command is a module named like it that has a `VERB`; it is imported when it is used.
 """
 
-from __future__ import annotations
-
+# Annotations are not postponed: NamedTuple would compile each of them, at every start.
+import argparse
 import os
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gpudash.system.imports import import_msgspec
-
-if TYPE_CHECKING:
-    import argparse
 
 
 class Verb(NamedTuple):
