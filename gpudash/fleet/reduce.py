@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gpudash.fleet.health import Rules
-from gpudash.fleet.health.survey import Survey
+from gpudash.fleet.health.survey import Survey, job_kind
 from gpudash.fleet.names import short
 from gpudash.fleet.source import BUSY_PERCENT, HELD_BYTES
 from gpudash.fleet.summary import GpuRow, titles
@@ -284,7 +284,7 @@ def _jobs(survey: Survey) -> tuple[FleetJob, ...]:
             users = {user for row in rows for user in row.device.users}
             job = FleetJob(
                 id=name,
-                kind="kubernetes" if "/" in name else "slurm",
+                kind=job_kind(name),
                 user=users.pop() if len(users) == 1 else None,
                 devices=len(rows),
             )

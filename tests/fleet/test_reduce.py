@@ -78,7 +78,7 @@ def test_findings_name_the_cluster_of_hosts_that_share_a_name() -> None:
     found = Reducer().reduce(FleetSnapshot(taken_at=START, hosts=hosts))
     (finding,) = found.findings
     assert "west/gpu01 GPU 0" in finding.sentence
-    assert "NodeName=gpu01 " in finding.advice
+    assert "off gpu01;" in finding.advice
     assert finding.hosts == ("west/gpu01",)
     assert [host.name for host in found.hosts] == ["gpu01", "gpu01"]
     assert narrowed(found, lambda host, _: host.cluster == "east").findings == ()

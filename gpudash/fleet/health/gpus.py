@@ -11,7 +11,6 @@ from gpudash.fleet.health.survey import (
     MAX_EVIDENCE,
     Survey,
     count,
-    drain,
     enter,
     finding,
     where,
@@ -40,7 +39,7 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
             f"gpus-{state.wire}",
             "critical",
             f"{count(len(rows), 'GPU')} on {count(len(hosts), 'host')} {verb}: {where(rows)}",
-            f"{drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
+            f"{survey.drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
             rows,
             fields=("status",),
         )
@@ -57,7 +56,7 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
             f"{count(total, 'GPU')} on {count(len(hosts), 'host')} "
             f"{'is' if total == 1 else 'are'} not there any more: {shown}"
             + (f", and {count(len(hosts) - 1, 'other host')}" if len(hosts) > 1 else ""),
-            f"{drain(hosts, 'GPU missing')}; the reason: {enter(first)}",
+            f"{survey.drain(hosts, 'GPU missing')}; the reason: {enter(first)}",
             hosts=hosts,
             evidence=[number("missing_count", n, host.name) for host, n in missing[:MAX_EVIDENCE]],
         )
@@ -81,7 +80,7 @@ def xids(survey: Survey) -> Iterator[FleetFinding]:
             on += "" if len(by_group) == 1 else f" and {len(hosts) - len(by_group[group])} others"
         advice = what.advice
         if what.level == "critical":
-            advice = f"{drain(hosts.values(), f'XID {code}')}. {advice}"
+            advice = f"{survey.drain(hosts.values(), f'XID {code}')}. {advice}"
         yield finding(
             "xid-burst" if is_burst else "xid-critical",
             "critical" if what.level == "critical" else "warn",
@@ -151,8 +150,7 @@ def stragglers(survey: Survey) -> Iterator[FleetFinding]:
             f"{where(slow)} runs at {share:.0f} % of the clock of the other "
             f"{len(rows) - len(slow)} GPUs of job {name}{owner}, which wait for it"
             f"{_reason(slow[0], busy)}",
-            f"See why: {enter(slow[0].host)}; to keep the next job away: "
-            f"{drain([slow[0].host], 'slow GPU')}",
+            f"{survey.drain([slow[0].host], 'slow GPU')}; see why: {enter(slow[0].host)}",
             slow,
             fields=["sm_clock_mhz", "temperature_celsius", "power_usage_mw"],
             evidence=[number("sm_clock_mhz", usual, f"median of job {name}")],

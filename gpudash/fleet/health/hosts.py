@@ -37,6 +37,8 @@ def silent_hosts(survey: Survey) -> Iterator[FleetFinding]:
         advice = _ADVICE[state]
         if state == "stale" and _is_by_ssh(first, survey):
             advice = _SILENT_BY_SSH
+        if state == "down" and "slurm" in survey.schedulers:
+            advice = _DOWN_IN_SLURM
         yield finding(
             f"host-{state}",
             level,
@@ -63,7 +65,7 @@ _ADVICE: Mapping[HostState, str] = {
     "stale": "Restart its exporter, such as nvidia-dcgm-exporter, and see whether the driver "
     "answers on HOST: nvidia-smi -L",
     "lost-contact": "What is shown of it is old. Try: SSH",
-    "down": "See whether it is up, by its console or: scontrol show node HOST. Then: SSH",
+    "down": "See whether it is up, by its console. Then: SSH",
     "auth": "Log in once by hand, and load the key with ssh-add: SSH",
     "host-key": "Compare its host key with the one that you know, then log in by hand: SSH",
     "no-access": "Only users with a job get in; what runs there: squeue -w HOST",
@@ -71,6 +73,7 @@ _ADVICE: Mapping[HostState, str] = {
     "no-gpus": "See whether its driver is loaded, on HOST: nvidia-smi",
     "garbled": "Something prints on login there, such as .bashrc. See it with: SSH",
 }
+_DOWN_IN_SLURM = "See whether it is up, by its console or: scontrol show node HOST. Then: SSH"
 _SILENT_BY_SSH = "The connection stands but brings nothing. See whether another one works: SSH"
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from functools import cached_property
 
 from gpudash.analysis.health.rule import bounded, number
 from gpudash.analysis.labels import index_ranges
 from gpudash.fleet.names import check_host
 from gpudash.fleet.summary import PROBLEMS, GpuRow
 from gpudash.model.errors import UsageError
-from gpudash.model.fleet import FleetFinding, FleetHost, FleetJob, FleetSnapshot
+from gpudash.model.fleet import FleetFinding, FleetHost, FleetJob, FleetSnapshot, JobKind
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import BUSY, FREE, HELD
 from gpudash.model.text import SafeText, clean
@@ -77,6 +78,22 @@ class Survey:
         if free and host.drain_reason is None:
             whole = free if gpus >= (host.expected_devices or 0) else min(free, gpus - 1)
             self.free.append((host, whole, gpus))
+
+    @cached_property
+    def schedulers(self) -> Set[str]:
+        """What is known to start jobs there: slurm, kubernetes."""
+        sources = {source.kind for source in self.snapshot.sources if source.kind == "slurm"}
+        jobs = {job.kind for job in self.snapshot.jobs}
+        return sources | jobs | set(map(job_kind, self.by_job))
+
+    def drain(self, hosts: Iterable[FleetHost], reason: str) -> str:
+        """Return how new jobs are kept away from hosts: a command to copy of their scheduler."""
+        names = list(dict.fromkeys(map(plain, hosts)))[:_MAX_NODES]
+        if "slurm" in self.schedulers:
+            return f'scontrol update NodeName={",".join(names)} State=DRAIN Reason="{reason}"'
+        if "kubernetes" in self.schedulers:
+            return f"kubectl cordon {' '.join(names)}"
+        return f"Keep new jobs off {', '.join(names)}"
 
 
 # Findings
@@ -162,6 +179,11 @@ def plain(host: FleetHost) -> str:
         return "HOST"
 
 
+def job_kind(job: str) -> JobKind:
+    """Return what runs a job: a pod is named with its namespace."""
+    return "kubernetes" if "/" in job else "slurm"
+
+
 def end_job(job: str | None) -> str | None:
     """Return the command to copy that ends a job, None where its id is not plain."""
     if job is None:
@@ -172,9 +194,3 @@ def end_job(job: str | None) -> str | None:
         namespace, _, pod = job.partition("/")
         return f"kubectl -n {namespace} delete pod {pod}"
     return None
-
-
-def drain(hosts: Iterable[FleetHost], reason: str) -> str:
-    """Return the command to copy that keeps new jobs of Slurm away from hosts."""
-    names = list(dict.fromkeys(map(plain, hosts)))[:_MAX_NODES]
-    return f'scontrol update NodeName={",".join(names)} State=DRAIN Reason="{reason}"'

@@ -17,6 +17,7 @@ from gpudash.model.fleet import (
     FleetSnapshot,
     FleetSource,
     HostState,
+    SourceKind,
 )
 from gpudash.model.text import SafeText
 
@@ -188,6 +189,25 @@ def test_knows_how_long_a_finding_has_held() -> None:
     lost = host("a", gpu(0, state="lost"))
     found = [reducer.reduce(fleet(lost, seconds=at)).findings[0] for at in (0, 60, 120)]
     assert [each.held_seconds for each in found] == [None, 60.0, 120.0]
+
+
+@pytest.mark.parametrize(
+    ("job", "command"),
+    [("184203", "scontrol"), ("ml/train-0", "kubectl cordon a;"), (None, "Keep new jobs off a;")],
+)
+def test_a_broken_host_is_drained_by_its_own_scheduler(job: str | None, command: str) -> None:
+    other = host("b", gpu(0, job=job, gpu_utilization_percent=90.0))
+    advice = rules_of(fleet(host("a", gpu(0, state="lost")), other))["gpus-lost"].advice
+    assert advice is not None
+    assert advice.startswith(command)
+
+
+@pytest.mark.parametrize("kind", ["slurm", "ssh"])
+def test_only_where_there_is_slurm_it_is_asked_for_a_host_that_is_down(kind: SourceKind) -> None:
+    source = FleetSource(kind=kind, name=SafeText("x"))
+    advice = rules_of(fleet(host("a", state="down"), sources=(source,)))["host-down"].advice
+    assert advice is not None
+    assert ("scontrol show node a" in advice) == (kind == "slurm")
 
 
 @pytest.mark.parametrize("name", ["a;reboot", "-oProxyCommand=x", "$(id)", "a b"])
