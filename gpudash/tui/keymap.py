@@ -55,7 +55,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
         "f2",
         "F2",
         "choose_theme",
-        "choose the colours",
+        "choose the colour theme",
         words="theme colors appearance",
     ),
     Key(

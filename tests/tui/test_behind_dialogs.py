@@ -14,7 +14,7 @@ from tests.tui.stage import (
     updated,
 )
 
-NARROW = [("", "f2", "Colours"), ("", "K", "Close"), ("", "colon", "Choose the colours")]
+NARROW = [("", "f2", "Colours"), ("", "K", "Close"), ("", "colon", "Choose the colour theme")]
 NARROW += [(view, "f2", "Colours") for view in "dmu"] + [("enter", "K", "Close")]
 
 

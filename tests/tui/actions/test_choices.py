@@ -18,6 +18,8 @@ from tests.tui.stage import (
     [
         ("interval", "time.longer"),
         ("theme", "screen.theme"),
+        ("them", "screen.theme"),
+        ("colo", "screen.theme"),
         ("refresh", "screen.redraw"),
         ("history", "time.back"),
         ("topology", "view.links"),
