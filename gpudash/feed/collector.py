@@ -38,7 +38,7 @@ _WIDE_PIPE = 1 << 20
 _READ_AT_ONCE = 1 << 22
 _ERROR_LIMIT, _ERROR_READS = 8192, 16
 _ERROR_LINE = 500
-_REAP_INTERVAL = 0.005
+_REAP_INTERVAL = 0.001
 
 _unreaped: list[Popen[bytes] | ForkedProcess] = []
 """Killed children that have not died yet, in uninterruptible sleep perhaps for ever."""
