@@ -1,8 +1,10 @@
 import pytest
 from textual.keys import _character_to_key
 
+from gpudash.tui.app import GpudashApp
 from gpudash.tui.bindings import actions, clashes, keys_in_force
-from gpudash.tui.keymap import KEYS, OVERVIEW_KEYS, SCREENS
+from gpudash.tui.fleet.app import FleetApp
+from gpudash.tui.keymap import FLEET_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
 
 
 def by_id(**remapped: list[str]) -> dict[str, list[str]]:
@@ -17,6 +19,12 @@ def test_no_key_of_a_screen_is_given_twice() -> None:
     for keys in SCREENS:
         names = [name for key in keys for name in key.keys.split(",")]
         assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize(("app", "keys"), [(GpudashApp, OVERVIEW_KEYS), (FleetApp, FLEET_KEYS)])
+def test_every_key_of_an_app_has_its_action(app: type, keys: tuple[Key, ...]) -> None:
+    names = {f"action_{key.action.partition('(')[0]}" for key in keys}
+    assert [name for name in sorted(names) if not hasattr(app, name)] == []
 
 
 def test_a_remapped_key_is_shown_as_it_is_typed() -> None:
