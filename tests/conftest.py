@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -79,6 +80,25 @@ def holders() -> Iterator[Callable[..., list[Holder]]]:
     yield start
     for holder in started:
         holder.end()
+
+
+@pytest.fixture
+def nvidia_smi() -> str:
+    """NVIDIA's own, run on the stand-in; skips where there is none."""
+    found = os.environ.get("NVIDIA_SMI") or shutil.which("nvidia-smi")
+    if found is None:
+        pytest.skip("nvidia-smi is not installed; NVIDIA_SMI may name one of the 535 releases")
+    return found
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[Callable[[], None]]:
+    """A function that gives up root until the test is over; skips without it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    nobody = 65534
+    yield lambda: os.setresuid(nobody, nobody, 0)
+    os.setresuid(0, 0, 0)
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ def observe(command: FindingCommand, *rules: str) -> None:
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """Return the lines that are there as a whole."""
+    whole = path.read_text().rpartition("\n")[0]
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def test_the_command_reads_the_finding(tmp_path: Path) -> None:
@@ -73,11 +75,15 @@ def test_a_command_that_hangs_is_killed_with_all_it_started(
 def test_a_command_that_hangs_does_not_outlive_gpudash_for_long(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
+    # It has to start within the limit: its parent waits for it to open the pipe.
     code = (
-        "import os, sys; from tests.actions.test_alerts import FindingCommand, observe;"
+        "import os, sys; from gpudash.actions.alerts import FindingCommand;"
+        "from gpudash.model.snapshot import Finding; from tests.factories import make_snapshot;"
+        'finding = Finding(rule="hot", level="critical", sentence="s");'
         'command = FindingCommand(f"exec 3>{sys.argv[1]}; sleep 600 & wait", "warn",'
-        " limit_seconds=0.5);"
-        'observe(command, "hot"); open(sys.argv[1], "rb").read(0); os.kill(os.getpid(), 9)'
+        " limit_seconds=2.0);"
+        "command.observe(make_snapshot(1, findings=(finding,)));"
+        'open(sys.argv[1], "rb").read(0); os.kill(os.getpid(), 9)'
     )
     # Its end is read once none is left that has it open to write.
     with subprocess.Popen([sys.executable, "-c", code, str(pipe)]), pipe.open("rb") as reader:

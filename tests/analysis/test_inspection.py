@@ -20,7 +20,6 @@ from tests.holders import Holder
 
 Holders = Callable[..., list[Holder]]
 
-NOBODY = 65534
 SNAPSHOT = make_snapshot(4, host=HERE)
 ENVIRONMENT = {
     "HF_TOKEN": "hunter2",
@@ -87,14 +86,6 @@ def test_descendants_are_below_it() -> None:
         seen = look(shown(family.pid))
         pids = {relative.process.pid for relative in seen.descendants}
         assert pids == family.alive() - {family.pid}
-
-
-@pytest.fixture
-def as_nobody() -> Iterator[Callable[[], None]]:
-    if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
-    yield lambda: os.setresuid(NOBODY, NOBODY, 0)
-    os.setresuid(0, 0, 0)
 
 
 def test_what_may_not_be_read_is_none_with_one_reason(

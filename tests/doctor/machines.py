@@ -19,12 +19,6 @@ def machine(root: Path, *, links: dict[str, str] | None = None, **environ: str) 
     return Machine(str(root), environ)
 
 
-def put(root: Path, **files: str) -> None:
-    """Write files; `__` in a name is a slash."""
-    for name, text in files.items():
-        write(root, name.replace("__", "/"), text)
-
-
 def write(root: Path, name: str, text: str = "") -> None:
     """Write a file."""
     path = root / name

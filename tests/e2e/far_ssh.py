@@ -33,7 +33,8 @@ os.execv("/bin/sh", ["sh", "-c", command])
 
 def calls(folder: Path) -> list[tuple[str, str]]:
     """Return the hosts that were asked, each with the command that it was given."""
-    lines = (folder / "log").read_text().splitlines()
+    # The last line may have been written in part as yet.
+    *lines, _ = (folder / "log").read_text().split("\n")
     return [(host, command) for host, _, command in map(json.loads, lines)]
 
 

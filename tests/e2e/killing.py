@@ -14,6 +14,9 @@ from tests.waiting import LIMIT_SECONDS
 ABSENT_PID = 1 << 22
 """The first that Linux gives to no process."""
 
+DEAF = ("sh", "-c", "trap '' TERM; exec sleep 600")
+"""Ignores SIGTERM once its name is sleep."""
+
 Holders = Callable[..., list[Holder]]
 
 _WITH_TIMEOUTS = """

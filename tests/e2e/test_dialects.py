@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,14 +28,6 @@ UNNAMED = {
     "addressing_mode",
     "pcie.link.gen.hostmax",
 }
-
-
-@pytest.fixture
-def nvidia_smi() -> str:
-    found = os.environ.get("NVIDIA_SMI") or shutil.which("nvidia-smi")
-    if found is None:
-        pytest.skip("nvidia-smi is not installed; NVIDIA_SMI may name one of the 535 releases")
-    return found
 
 
 @pytest.mark.parametrize("model", ["sxm", "pcie", "geforce"])

@@ -4,17 +4,17 @@ import json
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
+import psutil
 import pytest
 
 from gpudash.model.errors import ExitStatus
-from tests.actions.kill.family import Family
-from tests.e2e.killing import FIRM, HASTY, PATIENT, Holders, command, kill
+from tests.actions.kill.family import LAUNCHER, Family
+from tests.e2e.killing import DEAF, FIRM, HASTY, PATIENT, Holders, command, kill
 from tests.e2e.run import tell
 from tests.e2e.terminal import Terminal
 from tests.fakenvml.build import environment
@@ -24,19 +24,15 @@ from tests.waiting import LIMIT_SECONDS, children_of, name_of, until
 
 pytestmark = pytest.mark.e2e
 
-DEAF = ("sh", "-c", "trap '' TERM; exec sleep 600")
-LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
-
 
 @contextmanager
-def forgotten_after(holder: Holder, control: Path) -> Iterator[dict[str, object]]:
-    """Settings of a driver that lists a process until it has ended."""
+def forgotten_after(holder: Holder, control: Path, **fault: object) -> Iterator[dict[str, object]]:
+    """Settings of a driver that lists a process until it has ended, and then has a fault."""
     tell(control, PIDS=holder.pid, LOAD="idle")
 
     def forget() -> None:
-        while holder.alive:
-            time.sleep(0.01)
-        tell(control, PROCS_PER_DEVICE=0, LOAD="idle")
+        until(lambda: not holder.alive)
+        tell(control, PROCS_PER_DEVICE=0, LOAD="idle", **fault)
 
     watcher = threading.Thread(target=forget)
     watcher.start()
@@ -141,19 +137,8 @@ def test_a_gpu_that_fails_meanwhile_is_not_said_to_be_free(
     fakenvml: Path, holders: Holders, tmp_path: Path, fault: dict[str, str], reason: str
 ) -> None:
     (job,) = holders(1)
-    control = tmp_path / "control"
-    tell(control, PIDS=job.pid, LOAD="idle")
-
-    def fail() -> None:
-        while job.alive:
-            time.sleep(0.01)
-        tell(control, PIDS=job.pid, LOAD="idle", PROCS_PER_DEVICE=0, **fault)
-
-    watcher = threading.Thread(target=fail)
-    watcher.start()
-    settings: dict[str, object] = {"CONTROL": control, "PIDS": job.pid}
-    run = kill(job.pid, library=fakenvml, settings=settings, first=FIRM, yes=True)
-    watcher.join()
+    with forgotten_after(job, tmp_path / "control", **fault) as settings:
+        run = kill(job.pid, library=fakenvml, settings=settings, first=FIRM, yes=True)
     assert run.returncode == 0
     assert "freed on GPU 0\nunknown whether memory was freed on GPU 1" in run.stdout
     assert run.stdout.endswith(f": {reason}\n")
@@ -263,7 +248,7 @@ def test_a_tree_whose_root_ends_during_the_question(
             os.kill(family.pid, SIGKILL)
             family.until(lambda alive: alive == {worker})
             terminal.send("y", "enter")
-            terminal.wait_for(f"{family.pid} (root) already exited")
+            terminal.wait_for(f"{family.pid} ({psutil.Process().username()}) already exited")
             terminal.wait_for("1 below it ended too")
             terminal.wait_exit()
         until(lambda: not family.alive())

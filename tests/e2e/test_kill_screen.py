@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.actions.kill.family import Family
+from tests.actions.kill.family import LAUNCHER, Family
+from tests.e2e.killing import DEAF
 from tests.e2e.run import GPUDASH, tell
 from tests.e2e.screen import GUARD_SECONDS, answer_until, press_until
 from tests.e2e.terminal import Terminal
@@ -23,8 +24,6 @@ pytestmark = pytest.mark.e2e
 
 Holders = Callable[..., list[Holder]]
 
-DEAF = ("sh", "-c", "trap '' TERM; exec sleep 600")
-LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
 OFFER_SECONDS = 1.5
 """More than a question that opens unasked ignores keys for."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,8 +51,6 @@ VIEWS = {
     "h": "also Ctrl-C",
 }
 """What each shows in its first lines, and the overview does not."""
-
-Slow = Callable[..., SlowTerminal]
 
 
 def slow(library: Path, *, interval: float = INTERVAL, **kind: bool) -> SlowTerminal:

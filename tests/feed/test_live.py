@@ -19,6 +19,7 @@ from gpudash.model.fault import XidEvent
 from gpudash.model.snapshot import Host, Snapshot
 from gpudash.model.wire import Received, decode, encode
 from gpudash.system.fork import ForkedProcess
+from tests.feed.clock import Clock
 from tests.undying import undying
 
 
@@ -203,14 +204,6 @@ async def test_missing_command_is_an_error_line_and_is_tried_again(tmp_path: Pat
     later.rename(command)
     await until(lambda: got)
     feed.stop()
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def test_silence_makes_it_stale_with_its_age() -> None:

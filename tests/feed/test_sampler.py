@@ -13,6 +13,7 @@ from gpudash.model.fault import Fault, XidEvent
 from gpudash.model.text import clean
 from gpudash.model.wire import decode, encode
 from tests.factories import make_device, make_snapshot
+from tests.feed.clock import Clock
 
 LINE = encode(make_snapshot(1)).decode()
 
@@ -103,21 +104,6 @@ def test_how_many_samples_a_window_needs(window: float, kept: int) -> None:
 
 
 Start = Callable[..., LineStream]
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

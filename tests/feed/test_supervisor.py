@@ -8,22 +8,10 @@ from gpudash.feed.supervisor import CollectorError, Limits, Supervisor
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.wire import Received, decode, encode
 from tests.factories import make_snapshot
+from tests.feed.clock import Clock
 
 LINE = encode(make_snapshot(1)).decode()
 LIMITS = Limits(stale=5.0, hung=30.0, max_hung=100.0, retry=1.0, max_retry=8.0, max_refused_retry=2)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 class Collectors(list[Supervisor[Snapshot]]):

@@ -15,9 +15,9 @@ from gpudash.fleet.scrape import MAX_EXPORTERS, ScrapeSource
 from gpudash.fleet.source import Reading
 from gpudash.model.errors import UsageError
 from gpudash.model.fleet import FleetDevice
-from tests.fleet.prometheus.test_source import wait
 from tests.fleet.rig.exporters import FLEET, Host, page
 from tests.fleet.rig.faults import Faulty, faulty
+from tests.fleet.rig.reading import read_until
 
 HOSTS = tuple(host for host in FLEET if not (host.is_down or host.is_frozen or host.cluster))
 
@@ -45,7 +45,7 @@ def device(reading: Reading, host: Host, index: int) -> FleetDevice:
 
 def test_reads_every_dialect(exporters: list[Faulty]) -> None:
     source = ScrapeSource([Endpoint(url=server.url) for server in exporters])
-    reading = wait(source, lambda reading: reading.report.answering_hosts == len(HOSTS))
+    reading = read_until(source, lambda reading: reading.report.answering_hosts == len(HOSTS))
     assert reading.report.state == "ok"
     for host in HOSTS:
         for gpu in host.gpus:
@@ -66,8 +66,8 @@ def test_one_that_does_not_answer_is_down_and_delays_no_other(exporters: list[Fa
     exporters[1].fault = "404"
     urls = [exporters[0].url, exporters[1].url + "/here", exporters[2].url]
     source = ScrapeSource([Endpoint(url=url) for url in urls])
-    reading = wait(source, lambda reading: reading.report.answering_hosts == 1)
-    wait(
+    reading = read_until(source, lambda reading: reading.report.answering_hosts == 1)
+    read_until(
         source, lambda reading: any("no exporter here" in (h.message or "") for h in reading.hosts)
     )
     assert reading.report.state == "ok"
@@ -79,12 +79,12 @@ def test_one_that_fails_at_once_ends_no_waiting_for_the_others(exporters: list[F
     exporters[0].fault = "hang"
     refusing = Endpoint(url="http://127.0.0.1:1")
     source = ScrapeSource([refusing, Endpoint(url=exporters[0].url)])
-    first = wait(source, lambda reading: any(host.state == "down" for host in reading.hosts))
+    first = read_until(source, lambda reading: any(host.state == "down" for host in reading.hosts))
     assert (first.report.state, first.is_whole) == ("starting", False)
     exporters[0].is_ended.set()
     source.close(10)
     source = ScrapeSource([refusing, Endpoint(url=exporters[1].url)])
-    reading = wait(source, lambda reading: reading.is_whole)
+    reading = read_until(source, lambda reading: reading.is_whole)
     assert (reading.report.state, reading.report.answering_hosts) == ("ok", 1)
     source.close(10)
 
@@ -93,7 +93,7 @@ def test_what_is_no_exporter_is_said_to_be_none() -> None:
     with faulty() as server:
         server.page = lambda path: b"Hello: this is not {a metric"
         source = ScrapeSource([Endpoint(url=server.url)])
-        reading = wait(source, lambda reading: reading.report.state == "failed")
+        reading = read_until(source, lambda reading: reading.report.state == "failed")
         assert "text format" in (reading.report.message or "")
         source.close(10)
 
@@ -103,7 +103,7 @@ def test_any_page_is_read_or_refused(text: str) -> None:
     with faulty() as server:
         server.page = lambda path: text.encode("utf-8", "replace")
         source = ScrapeSource([Endpoint(url=server.url)])
-        reading = wait(source, lambda reading: reading.report.state != "starting")
+        reading = read_until(source, lambda reading: reading.report.state != "starting")
         assert reading.report.message
         assert all(host.state == "down" for host in reading.hosts)
         source.close(10)

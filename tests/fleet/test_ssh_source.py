@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from datetime import datetime, timezone
@@ -23,6 +21,7 @@ from gpudash.fleet.ssh_source import Pacing, SshSource
 from gpudash.model import wire
 from gpudash.model.fleet import FleetHost, FleetRequest
 from tests.factories import make_device, make_process, make_snapshot
+from tests.fleet.rig.reading import read_until
 from tests.fleet.rig.sshd import SshRig, needs_sshd, refusing_port, running_sshd, silent_port
 from tests.waiting import LIMIT_SECONDS, all_end, children_of, name_of
 
@@ -40,19 +39,6 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshRig]:
         # What is printed must have gone when the reader has.
         rig.program("gpudash", f"while cat {rig.home}/document; do sleep 0.1; done\n")
         yield rig
-
-
-def pump(source: SshSource, wanted: Callable[[Reading], bool]) -> Reading:
-    """Drive a source until its reading is as wanted."""
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while not wanted(reading := source.read()):
-        assert time.monotonic() < deadline, reading
-        poll = select.poll()
-        for descriptor in source.descriptors():
-            poll.register(descriptor, select.POLLIN)
-        poll.poll(min(source.due_in(), 1.0) * 1000)
-        source.advance()
-    return reading
 
 
 def open_source(rig: SshRig, *names: str, limits: Limits = PATIENT, **more: object) -> SshSource:
@@ -90,9 +76,9 @@ def test_bad_hosts_are_named_by_what_is_wrong_and_leave_the_others_alone(sshd: S
         }
         good = [sshd.host(f"good{index}") for index in range(4)]
         with closing(open_source(sshd, *bad, *good)) as source:
-            first = pump(source, are("ok", *good))
+            first = read_until(source, are("ok", *good))
             assert all(of(first, name).devices[0].users == ("alice",) for name in good)
-            last = pump(
+            last = read_until(
                 source,
                 lambda reading: all(
                     of(reading, name).state == expected[0] for name, expected in bad.items()
@@ -108,47 +94,47 @@ def test_refused_logins_are_not_repeated_unless_asked_for(sshd: SshRig) -> None:
     sshd.host("locked", "echo x >>$HOME/tries; echo 'Permission denied (publickey).' >&2; exit 255")
     tries = sshd.home / "tries"
     with closing(open_source(sshd, "locked")) as source:
-        pump(source, are("auth", "locked"))
+        read_until(source, are("auth", "locked"))
         assert source.due_in() == inf
         assert tries.read_text() == "x\n"
         source.ask(FleetRequest(retries=1))
-        pump(source, lambda _: tries.read_text() == "x\nx\n")
+        read_until(source, lambda _: tries.read_text() == "x\nx\n")
 
 
 def test_a_killed_remote_is_lost_as_last_known_and_comes_back(sshd: SshRig) -> None:
     sshd.host("killed")
     with closing(open_source(sshd, "killed", limits=Limits(retry=1.0))) as source:
-        pump(source, are("ok", "killed"))
+        read_until(source, are("ok", "killed"))
         shell = psutil.Process(sshd.pid("killed"))
         for process in (*shell.children(recursive=True), shell):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        lost = of(pump(source, are("lost-contact", "killed")), "killed")
+        lost = of(read_until(source, are("lost-contact", "killed")), "killed")
         assert lost.devices[0].memory_total_bytes == make_device().memory_total_bytes
         assert lost.age_seconds is not None
-        again = of(pump(source, are("ok", "killed")), "killed")
+        again = of(read_until(source, are("ok", "killed")), "killed")
         assert again.age_seconds is not None
 
 
 def test_a_connection_that_is_cut_comes_back(sshd: SshRig) -> None:
     sshd.host("cut")
     with closing(open_source(sshd, "cut")) as source:
-        pump(source, are("ok", "cut"))
+        read_until(source, are("ok", "cut"))
         psutil.Process(sshd.pid("cut")).parent().kill()  # type: ignore[union-attr]
-        pump(source, are("lost-contact", "cut"))
-        pump(source, are("ok", "cut"))
+        read_until(source, are("lost-contact", "cut"))
+        read_until(source, are("ok", "cut"))
 
 
 def test_a_silent_host_is_stale_then_lost_then_asked_again(sshd: SshRig) -> None:
     sshd.host("stalled", f"echo hello; cat {sshd.home}/document; exec sleep 600")
     with closing(open_source(sshd, "stalled", limits=QUICK)) as source:
-        pump(source, are("ok", "stalled"))
-        stale = of(pump(source, are("stale", "stalled")), "stalled")
+        read_until(source, are("ok", "stalled"))
+        stale = of(read_until(source, are("stale", "stalled")), "stalled")
         assert stale.age_seconds is not None
         assert stale.age_seconds >= QUICK.stale
-        lost = of(pump(source, are("lost-contact", "stalled")), "stalled")
+        lost = of(read_until(source, are("lost-contact", "stalled")), "stalled")
         assert "no answer for" in (lost.message or "")
-        pump(source, are("ok", "stalled"))
+        read_until(source, are("ok", "stalled"))
 
 
 def test_a_banner_is_skipped(sshd: SshRig) -> None:
@@ -157,7 +143,7 @@ def test_a_banner_is_skipped(sshd: SshRig) -> None:
         'echo Welcome; echo \'{"this is": "not it"}\'; echo; echo motd >&2\nexec gpudash\n',
     )
     with closing(open_source(sshd, "banner")) as source:
-        pump(source, are("ok", "banner"))
+        read_until(source, are("ok", "banner"))
 
 
 def test_hosts_that_flood_cost_bounded_memory_and_delay_no_other(sshd: SshRig) -> None:
@@ -172,7 +158,7 @@ def test_hosts_that_flood_cost_bounded_memory_and_delay_no_other(sshd: SshRig) -
     before = psutil.Process().memory_info().rss
     names = (*flooding, "endless-errors", "endless-documents", "quiet")
     with closing(open_source(sshd, *names, limits=Limits(retry=60.0))) as source:
-        last = pump(
+        last = read_until(
             source,
             lambda reading: (
                 are("garbled", *flooding)(reading)
@@ -192,7 +178,7 @@ def test_a_host_that_lies_about_its_name_and_the_date_is_known_by_ours(sshd: Ssh
     (sshd.home / "lie").write_bytes(lie + b"\n")
     sshd.host("liar", f"while cat {sshd.home}/lie; do sleep 0.1; done")
     with closing(open_source(sshd, "liar")) as source:
-        found = of(pump(source, are("ok", "liar")), "liar")
+        found = of(read_until(source, are("ok", "liar")), "liar")
         assert found.age_seconds is not None
         assert 0 <= found.age_seconds < LIMIT_SECONDS
 
@@ -210,7 +196,7 @@ def test_a_host_without_gpudash_is_read_by_nvidia_smi(sshd: SshRig) -> None:
     smi.chmod(0o755)
     sshd.host("bare-smi", f'PATH={folder}:/usr/bin:/bin; exec sh -c "$SSH_ORIGINAL_COMMAND"')
     with closing(open_source(sshd, "bare-smi")) as source:
-        found = of(pump(source, are("ok", "bare-smi")), "bare-smi")
+        found = of(read_until(source, are("ok", "bare-smi")), "bare-smi")
     (device,) = found.devices
     assert (device.status, device.gpu_utilization_percent) == ("busy", 33)
     assert device.memory_total_bytes == 80 << 30
@@ -223,14 +209,14 @@ def test_more_hosts_than_can_be_streamed_are_swept(sshd: SshRig) -> None:
     names = [sshd.host(name, rounds.format(name)) for name in ("swept0", "swept1", "swept2")]
     pacing = Pacing(streams=2, swept=2, sweep_seconds=0.5)
     with closing(open_source(sshd, *names, pacing=pacing)) as source:
-        pump(source, are("ok", *names))
+        read_until(source, are("ok", *names))
 
         def both_rounds(_reading: Reading) -> bool:
             assert len(list(source.descriptors())) <= 2
             logs = (sshd.home / f"rounds-{name}" for name in names)
             return all(log.read_text().count("x") >= 2 for log in logs)
 
-        pump(source, both_rounds)
+        read_until(source, both_rounds)
 
 
 @pytest.fixture
@@ -263,10 +249,10 @@ def test_handshakes_at_once_are_few_and_fewer_through_a_jump_host(
     monkeypatch.setenv("JUMP", jump)
     pacing = Pacing(handshake_seconds=3600.0)
     with closing(SshSource(expand(["gpu[01-20]"]), limits=PATIENT, pacing=pacing)) as source:
-        pump(source, lambda _: (started(held_ssh), descriptors(source)) == (count, count))
+        read_until(source, lambda _: (started(held_ssh), descriptors(source)) == (count, count))
         for _ in range(20):
             source.advance()
-        pump(source, lambda _: descriptors(source) == count)
+        read_until(source, lambda _: descriptors(source) == count)
         assert started(held_ssh) == count
 
 
@@ -276,13 +262,13 @@ def test_a_silent_handshake_does_not_hold_others_up_for_long(
     monkeypatch.setenv("JUMP", "none")
     pacing = Pacing(handshake_seconds=0.05)
     with closing(SshSource(expand(["gpu[01-20]"]), limits=PATIENT, pacing=pacing)) as source:
-        pump(source, lambda _: (started(held_ssh), descriptors(source)) == (20, 20))
+        read_until(source, lambda _: (started(held_ssh), descriptors(source)) == (20, 20))
 
 
 def test_closing_leaves_no_ssh_behind(sshd: SshRig) -> None:
     names = [sshd.host(f"closed{index}") for index in range(4)]
     source = open_source(sshd, *names)
-    pump(source, are("ok", *names))
+    read_until(source, are("ok", *names))
     children = [each for each in children_of(os.getpid()) if name_of(each.pid) == "ssh"]
     assert len(children) >= 4
     source.close(10.0)
@@ -291,12 +277,12 @@ def test_closing_leaves_no_ssh_behind(sshd: SshRig) -> None:
 
 _OWNER = """
 import sys
-from tests.fleet.test_ssh_source import are, pump
+from tests.fleet.rig.reading import read_until
 from gpudash.fleet.ssh_source import SshSource
 source = SshSource(dict.fromkeys(sys.argv[2:]), config=sys.argv[1])
-pump(source, are("ok", *sys.argv[2:]))
+read_until(source, lambda reading: {each.state for each in reading.hosts} == {"ok"})
 print("ready", flush=True)
-pump(source, lambda _: False)
+read_until(source, lambda _: False)
 """
 
 
@@ -321,6 +307,6 @@ def test_reads_the_real_gpudash_at_the_far_end(sshd: SshRig, fakenvml: Path) -> 
         f'exec {sys.executable} -c "from gpudash.cli import main; main()" --json --compact\n',
     )
     with closing(open_source(sshd, "real")) as source:
-        found = of(pump(source, are("ok", "real")), "real")
+        found = of(read_until(source, are("ok", "real")), "real")
     assert len(found.devices) == 2
     assert all(device.memory_total_bytes for device in found.devices)

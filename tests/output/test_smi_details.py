@@ -1,7 +1,6 @@
 """`-q` beside what nvidia-smi 535.309 printed on the stand-in library, line by line."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -73,14 +72,6 @@ def test_every_line_beside_what_nvidia_smi_printed(
     run = gpudash("-q", *words, library=fakenvml, MODEL=model, **SETTINGS)
     assert run.status == 0
     compare(run.text, (CAPTURED / f"details-{name}-{model}.txt").read_text())
-
-
-@pytest.fixture
-def nvidia_smi() -> str:
-    found = os.environ.get("NVIDIA_SMI") or shutil.which("nvidia-smi")
-    if found is None:
-        pytest.skip("nvidia-smi is not installed; NVIDIA_SMI may name one of the 535 releases")
-    return found
 
 
 def printed(*command: str, library: Path, **settings: object) -> str:

@@ -21,8 +21,6 @@ from tests.actions.kill.shown import HERE, shown
 from tests.factories import GIB, make_process_device, make_snapshot
 from tests.tui.stage import HandFeed, screen_lines
 
-LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
-
 Start = Callable[..., subprocess.Popen[bytes]]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Any
 
 import pyte
+from textual.app import App
 from textual.events import Resize
 from textual.geometry import Size
 
@@ -25,6 +28,7 @@ from tests.factories import (
     make_snapshot,
     received,
 )
+from tests.waiting import LIMIT_SECONDS
 
 
 class HandFeed:
@@ -159,6 +163,14 @@ def selected(app: GpudashApp) -> int:
     row = app.dashboard.listing.selected
     assert row is not None
     return row.process.pid
+
+
+async def ended(app: App[Any]) -> None:
+    """Wait for the end of an app: a pilot would wait for a screen that has gone by then."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while app.return_code is None:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
 
 
 async def updated(app: GpudashApp, pilot: Any, terminal: Terminal) -> str:

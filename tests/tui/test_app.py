@@ -1,7 +1,5 @@
-import asyncio
 import random
 import re
-import time
 
 import pytest
 from textual.events import Key
@@ -15,6 +13,7 @@ from tests.factories import gpu_uuid, make_device, make_host, make_snapshot
 from tests.tui.stage import (
     HandFeed,
     busy_snapshot,
+    ended,
     process_of,
     screen_lines,
     selected,
@@ -205,10 +204,10 @@ async def test_silent_collector_marks_the_screen_stale_with_its_age() -> None:
 async def test_collector_that_cannot_start_ends_the_screen_with_its_status() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(80, 24)):
         feed.exit_status, feed.error = 9, "gpudash: the driver is not loaded; try --demo"
         feed.change(FeedState.RESTARTING)
-        await pilot.pause()
+        await ended(app)
     assert app.return_code == 9
     assert app.failure == feed.error
 
@@ -323,11 +322,7 @@ async def test_quits_with_each_key(key: str) -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
     async with app.run_test(size=(80, 24)):
-        # A pilot would wait for the screen to be idle, which has gone by then.
         app.post_message(Key(key, None))
-        deadline = time.monotonic() + 60
-        while app.return_code is None:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
+        await ended(app)
     assert app.return_code == 0
     assert feed.stopped

@@ -3,19 +3,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
-from rich.color import ColorSystem
 
 from gpudash.feed.protocol import FeedState
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
-from gpudash.model.process import Process
-from gpudash.model.snapshot import EMPTY, Snapshot
+from gpudash.model.snapshot import EMPTY
 from gpudash.model.text import clean
 from gpudash.tui.dashboard import PANELS, DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.panels import DashboardPanels
-from gpudash.tui.theme import ASCII, faded, load_theme
+from gpudash.tui.theme import ASCII, faded
 from tests.factories import (
     gpu_uuid,
     make_device,
@@ -24,21 +21,8 @@ from tests.factories import (
     make_snapshot,
     received,
 )
+from tests.tui.dashboards import THEME, make_dashboard
 from tests.tui.stage import HandFeed, busy_snapshot, process_of
-
-THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
-
-
-def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> DashboardModel:
-    dashboard = DashboardModel(HandFeed(), THEME)
-    dashboard.resize(*size)
-    dashboard.receive(*received(snapshot))
-    return dashboard
-
-
-def replace_sm(process: Process, percent: int | None) -> Process:
-    devices = (replace(process.devices[0], sm_utilization_percent=percent),)
-    return replace(process, devices=devices)
 
 
 def text_of(lines: list[Line]) -> str:

@@ -1,30 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
-from rich.color import ColorSystem
 
-from gpudash.model.process import Process
-from gpudash.model.snapshot import Snapshot
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.theme import load_theme
 from tests.factories import received
+from tests.tui.dashboards import THEME, make_dashboard, replace_sm
 from tests.tui.past import sample
 from tests.tui.stage import HandFeed, process_of
-
-THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
-
-
-def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> DashboardModel:
-    dashboard = DashboardModel(HandFeed(), THEME)
-    dashboard.resize(*size)
-    dashboard.receive(*received(snapshot))
-    return dashboard
-
-
-def replace_sm(process: Process, percent: int | None) -> Process:
-    devices = (replace(process.devices[0], sm_utilization_percent=percent),)
-    return replace(process, devices=devices)
 
 
 def test_idle_time_is_what_it_was_at_the_instant_that_is_shown() -> None:

@@ -15,6 +15,9 @@ from tests import waiting
 
 _MARK = "GPUDASH_TEST_FAMILY"
 
+LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
+"""A shell script whose child in a session of its own outlives it."""
+
 
 class Family:
     """All that one command starts; leaving the `with` block kills them."""

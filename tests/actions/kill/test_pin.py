@@ -5,7 +5,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import psutil
 import pytest
@@ -22,8 +22,6 @@ from tests.actions.kill.shown import HERE, pinned, shown, wait_for_end
 from tests.factories import make_host, make_process
 from tests.holders import Holder
 from tests.waiting import child_of, has_ended, open_descriptors
-
-NOBODY = 65534
 
 Holders = Callable[..., list[Holder]]
 
@@ -44,15 +42,6 @@ def victim(holders: Holders) -> Holder:
 def without_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python as it is on a kernel or a C library before pidfds."""
     monkeypatch.delattr(os, "pidfd_open")
-
-
-@pytest.fixture
-def as_nobody(victim: Holder) -> Iterator[Callable[[], None]]:
-    """A function that gives up root until the test is over."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
-    yield lambda: os.setresuid(NOBODY, NOBODY, 0)
-    os.setresuid(0, 0, 0)
 
 
 def test_what_is_pinned_is_not_signalled_by_its_pid(

@@ -19,14 +19,13 @@ from gpudash.model.process import Holder as Unlisted
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from tests import waiting
-from tests.actions.kill.family import Family
+from tests.actions.kill.family import LAUNCHER, Family
 from tests.actions.kill.shown import HERE, pinned, shown
 from tests.factories import GIB, make_device, make_process_device, make_snapshot
 from tests.holders import Holder
 from tests.waiting import child_of, has_ended
 
 KILL, TERM, STOP = find_signal("KILL"), find_signal("TERM"), find_signal("STOP")
-LAUNCHER = "setsid sleep 600 & trap 'exit 0' TERM; wait"
 DEAF = "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"
 
 Holders = Callable[..., list[Holder]]
@@ -204,7 +203,8 @@ def test_members_that_got_no_signal_have_not_ignored_it() -> None:
             report, _ = carried_out([KillRequest(root, tree, True)], TERM, timeouts=IGNORED)
             tree.close()
     assert f"{family.pid} (alice) ignored SIGTERM" in text(report)
-    assert f"{worker} (root) still runs: SIGTERM was not sent to it" in text(report)
+    username = psutil.Process().username()
+    assert f"{worker} ({username}) still runs: SIGTERM was not sent to it" in text(report)
 
 
 def test_one_that_is_chosen_and_below_another_is_recorded_once() -> None:

@@ -84,6 +84,15 @@ class Machine:
         self.now += after
         return self.reader.read()
 
+    def forget_memory_versions(self) -> None:
+        """Let the driver be an old one, which knows only the first version of its memory."""
+        genuine = self.host.library.nvmlDeviceGetMemoryInfo
+
+        def first_version(handle: object, *version: int) -> object:
+            return self.driver.error(codes.FUNCTION_NOT_FOUND)() if version else genuine(handle)
+
+        self.driver.replaced["nvmlDeviceGetMemoryInfo"] = first_version
+
     def driver_load(self) -> int | None:
         """Return which load of the driver this is, where a test makes it a bus."""
         return self.load

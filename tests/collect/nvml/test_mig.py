@@ -35,12 +35,7 @@ def test_who_an_instance_is_is_not_asked_every_tick() -> None:
 
 def test_an_instance_of_an_old_driver_tells_its_memory() -> None:
     machine = Machine("mig")
-    genuine = machine.host.library.nvmlDeviceGetMemoryInfo
-
-    def first_version(handle: object, *version: int) -> object:
-        return machine.driver.error(codes.FUNCTION_NOT_FOUND)() if version else genuine(handle)
-
-    machine.driver.replaced["nvmlDeviceGetMemoryInfo"] = first_version
+    machine.forget_memory_versions()
     assert all(i.memory_total_bytes for i in instances(machine))
     machine.driver.asked.clear()
     assert all(i.memory_used_bytes for i in instances(machine))

@@ -97,12 +97,7 @@ def test_memory_that_no_listed_process_owns_is_its_own_number() -> None:
 def test_memory_of_which_the_driver_keeps_an_unknown_part_is_not_said_to_be_unowned() -> None:
     machine = make_machine()
     list_processes(machine, "Compute", Entry(7, 1000))
-    genuine = machine.host.library.nvmlDeviceGetMemoryInfo
-
-    def first_version(handle: object, *version: int) -> object:
-        return machine.driver.error(codes.FUNCTION_NOT_FOUND)() if version else genuine(handle)
-
-    machine.driver.replaced["nvmlDeviceGetMemoryInfo"] = first_version
+    machine.forget_memory_versions()
     device = machine.read().devices[0]
     assert device.memory_used_bytes is not None
     assert device.memory_unaccounted_bytes is None

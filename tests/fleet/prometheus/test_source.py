@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from gpudash.fleet.collector import merge
 from gpudash.fleet.prometheus.client import Endpoint
 from gpudash.fleet.prometheus.source import PrometheusSource
 from gpudash.fleet.reduce import Reducer
-from gpudash.fleet.source import Reading, Source
+from gpudash.fleet.source import Reading
 from gpudash.model.fleet import (
     ChartRequest,
     FleetDevice,
@@ -30,7 +29,7 @@ from gpudash.model.fleet import (
 from tests.fleet.rig.exporters import DOWN_SECONDS, FLEET, FRESH_SECONDS, Gpu, Host, page, uuid
 from tests.fleet.rig.faults import faulty
 from tests.fleet.rig.prometheus import Server, past, scrape_config, serving
-from tests.waiting import until
+from tests.fleet.rig.reading import read_until
 
 HOUR = 3600.0
 
@@ -45,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def whole(server: Server) -> Iterator[Reading]:
     """What is known once everything has been answered."""
     source = PrometheusSource(Endpoint(url=server.url))
-    yield wait(source, lambda reading: reading.is_whole)
+    yield read_until(source, lambda reading: reading.is_whole)
     source.close(10)
 
 
@@ -53,15 +52,15 @@ def whole(server: Server) -> Iterator[Reading]:
 def test_a_fault_keeps_the_last_picture_until_it_is_over(server: Server, fault: str) -> None:
     with faulty(server.url) as proxy:
         source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
-        before = wait(source, lambda reading: reading.is_whole)
+        before = read_until(source, lambda reading: reading.is_whole)
         assert before.report.state == "ok"
         proxy.fault = fault
-        during = wait(source, lambda reading: reading.report.state == "stale")
+        during = read_until(source, lambda reading: reading.report.state == "stale")
         assert during.report.message
         assert [host.name for host in during.hosts] == [host.name for host in before.hosts]
         assert total_memory(during) == total_memory(before)
         proxy.fault = ""
-        after = wait(source, lambda reading: reading.report.state == "ok")
+        after = read_until(source, lambda reading: reading.report.state == "ok")
         assert after.report.message is None
         source.close(10)
 
@@ -71,7 +70,7 @@ def test_a_server_that_never_answered_is_no_empty_fleet(server: Server) -> None:
         proxy.fault = "404"
         source = PrometheusSource(Endpoint(url=proxy.url + "/wrong"))
         assert source.read().report.state == "starting"
-        reading = wait(source, lambda reading: reading.report.state == "failed")
+        reading = read_until(source, lambda reading: reading.report.state == "failed")
         assert "path" in (reading.report.message or "")
         proxy.fault = ""
         source.close(10)
@@ -81,7 +80,7 @@ def test_numbers_that_are_none_are_not_known(server: Server) -> None:
     with faulty(server.url) as proxy:
         proxy.fault = "numbers"
         source = PrometheusSource(Endpoint(url=proxy.url))
-        reading = wait(source, lambda reading: reading.is_whole)
+        reading = read_until(source, lambda reading: reading.is_whole)
         devices = [device for host in reading.hosts for device in host.devices]
         assert len(devices) > len(FLEET)
         assert {device.gpu_utilization_percent for device in devices} == {None}
@@ -93,10 +92,12 @@ def test_numbers_that_are_none_are_not_known(server: Server) -> None:
 def test_a_partial_answer_loses_nothing(server: Server) -> None:
     with faulty(server.url) as proxy:
         source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
-        before = wait(source, lambda reading: reading.is_whole)
+        before = read_until(source, lambda reading: reading.is_whole)
         proxy.fault = "partial"
-        during = wait(source, lambda reading: "store-7 is unavailable" in reading.report.warnings)
-        wait(source, lambda reading: any(each.age_seconds for each in devices(reading)))
+        during = read_until(
+            source, lambda reading: "store-7 is unavailable" in reading.report.warnings
+        )
+        read_until(source, lambda reading: any(each.age_seconds for each in devices(reading)))
         during = source.read()
         assert [host.state for host in during.hosts] == [host.state for host in before.hosts]
         states = [each.state for each in devices(before)]
@@ -112,7 +113,7 @@ def test_what_stands_beside_the_data_may_mean_that_it_is_partial(
     with faulty(server.url) as proxy:
         proxy.fault = fault
         source = PrometheusSource(Endpoint(url=proxy.url))
-        reading = wait(source, lambda reading: reading.is_whole)
+        reading = read_until(source, lambda reading: reading.is_whole)
         warnings = reading.report.warnings
         assert any("the answer is partial" in text for text in warnings) == is_partial
         assert bool(warnings) == is_partial
@@ -123,7 +124,7 @@ def test_idle_times_are_those_asked_for_where_a_server_rounds_its_times(server: 
     with faulty(server.url) as proxy:
         proxy.fault = "times"
         source = PrometheusSource(Endpoint(url=proxy.url))
-        reading = wait(source, lambda reading: reading.is_whole)
+        reading = read_until(source, lambda reading: reading.is_whole)
         idle = [each.idle_seconds for each in devices(reading) if each.idle_seconds is not None]
         assert max(idle) >= HOUR
         source.close(10)
@@ -133,7 +134,7 @@ def test_victoria_metrics_is_asked_for_what_is_newest(server: Server) -> None:
     with faulty(server.url) as proxy:
         proxy.headers["X-Server-Hostname"] = "vm-1"
         source = PrometheusSource(Endpoint(url=proxy.url))
-        wait(source, lambda reading: reading.is_whole)
+        read_until(source, lambda reading: reading.is_whole)
         source.close(10)
         asked = [parse_qs(each.body) for each in proxy.seen if each.method == "POST"]
         for each in asked:
@@ -141,7 +142,7 @@ def test_victoria_metrics_is_asked_for_what_is_newest(server: Server) -> None:
             assert ("nocache" in each) != is_any_instant
     with faulty(server.url) as proxy:
         source = PrometheusSource(Endpoint(url=proxy.url))
-        wait(source, lambda reading: bool(reading.hosts))
+        read_until(source, lambda reading: bool(reading.hosts))
         source.close(10)
         assert not any("nocache" in each.body for each in proxy.seen)
 
@@ -150,7 +151,7 @@ def test_a_server_without_the_list_of_names_is_asked_by_all_that_are_known(serve
     with faulty(server.url) as proxy:
         proxy.missing = "/label/"
         source = PrometheusSource(Endpoint(url=proxy.url), interval_seconds=0.1)
-        assert wait(source, lambda reading: bool(reading.hosts)).report.state == "ok"
+        assert read_until(source, lambda reading: bool(reading.hosts)).report.state == "ok"
         source.close(10)
 
 
@@ -165,14 +166,18 @@ def test_states_follow_what_the_exporters_do(tmp_path: Path) -> None:
         config = scrape_config([first.url[7:], second.url[7:]], seconds=0.5)
         with serving(tmp_path, config) as url:
             source = PrometheusSource(Endpoint(url=url), interval_seconds=0.5)
-            wait(source, lambda reading: states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 2})
+            read_until(
+                source, lambda reading: states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 2}
+            )
             pages["0"] = both[0]._replace(gpus=both[0].gpus[:1])
-            wait(source, lambda reading: states(reading).get("a") == ["ok", "ok", "lost"])
+            read_until(source, lambda reading: states(reading).get("a") == ["ok", "ok", "lost"])
             pages["1"] = None
-            reading = wait(source, lambda reading: states(reading)["b"][0] == "down")
+            reading = read_until(source, lambda reading: states(reading)["b"][0] == "down")
             assert reading.report.state == "ok"
             pages.update({"0": both[0], "1": both[1]})
-            wait(source, lambda reading: states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 2})
+            read_until(
+                source, lambda reading: states(reading) == {"a": ["ok"] * 3, "b": ["ok"] * 2}
+            )
             source.close(10)
 
 
@@ -192,19 +197,6 @@ def devices(reading: Reading) -> list[FleetDevice]:
 
 def total_memory(reading: Reading) -> int:
     return sum(each.memory_used_bytes or 0 for each in devices(reading))
-
-
-def wait(source: Source, is_there: Callable[[Reading], bool]) -> Reading:
-    """Run a source until its reading is as expected."""
-
-    def step() -> Reading | None:
-        source.advance()
-        select.select(list(source.descriptors()), [], [], min(0.05, source.due_in()))
-        source.advance()
-        reading = source.read()
-        return reading if is_there(reading) else None
-
-    return until(step, source.read)
 
 
 def host_of(reading: Reading, host: Host) -> FleetHost:
@@ -293,9 +285,9 @@ def test_xid_errors_are_recent_however_late_the_devices_of_an_hour_ago_are_known
         # What there was an hour ago, but not which errors.
         proxy.holds = lambda body: "time" in parse_qs(body) and "%21%3D+0" not in body
         source = PrometheusSource(Endpoint(url=proxy.url))
-        wait(source, lambda reading: any(d.temperature_celsius for d in devices(reading)))
+        read_until(source, lambda reading: any(d.temperature_celsius for d in devices(reading)))
         proxy.holds = lambda _body: False
-        reading = wait(source, lambda reading: reading.is_whole)
+        reading = read_until(source, lambda reading: reading.is_whole)
         assert [each.xid for each in devices(reading)] == [each.xid for each in devices(whole)]
         source.close(10)
 
@@ -363,11 +355,11 @@ def test_an_instant_in_the_past_and_back(server: Server) -> None:
     before = datetime.fromtimestamp(server.now - DOWN_SECONDS - 60, timezone.utc)
     down = next(each for each in FLEET if each.is_down)
     source.ask(FleetRequest(at=before))
-    then = wait(source, lambda reading: any(host.devices for host in reading.hosts))
+    then = read_until(source, lambda reading: any(host.devices for host in reading.hosts))
     assert then.at == before
     assert host_of(then, down).state == "ok"
     source.ask(FleetRequest())
-    now = wait(source, lambda reading: reading.is_whole)
+    now = read_until(source, lambda reading: reading.is_whole)
     assert now.at is None
     assert host_of(now, down).state == "down"
     source.close(10)
@@ -384,7 +376,7 @@ def test_charts_of_the_fleet_a_host_and_its_devices(server: Server) -> None:
         ChartRequest(metric="enforced_power_limit_mw"),
     )
     source.ask(FleetRequest(charts=requests))
-    reading = wait(source, lambda reading: len(reading.charts) == len(requests))
+    reading = read_until(source, lambda reading: len(reading.charts) == len(requests))
     fleet, memory, trap, twin, nothing = reading.charts
     assert [line.host for line in fleet.lines] == [None]
     assert {line.host for line in memory.lines} == set(names)

@@ -14,11 +14,11 @@ from gpudash.actions.kill.run import TIMEOUTS, Timeouts
 from gpudash.tui import status
 from gpudash.tui.dialogs.kill import KillScreen
 from tests import waiting
-from tests.actions.kill.family import Family
+from tests.actions.kill.family import LAUNCHER, Family
 from tests.actions.kill.shown import shown
 from tests.factories import GIB, make_device, make_process_device
 from tests.holders import Holder
-from tests.tui.kill_stage import LAUNCHER, Start, host_of, process_for, stage
+from tests.tui.kill_stage import Start, host_of, process_for, stage
 from tests.tui.stage import process_of
 from tests.waiting import LIMIT_SECONDS
 

@@ -29,7 +29,7 @@ from gpudash.tui.fleet.model import METRICS, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.preferences import Preferences
 from tests.fleet.many import INSTANT, HandFleetFeed, device, fleet, host, some_hosts
-from tests.tui.stage import screen_lines, text_of
+from tests.tui.stage import ended, screen_lines, text_of
 
 NOON = datetime(2026, 11, 23, 12).astimezone()
 PAGES = ("cluster", "hosts", "gpus", "users", "jobs", "findings")
@@ -240,10 +240,10 @@ async def test_a_collector_that_is_silent_makes_it_stale() -> None:
 async def test_a_collector_that_ends_at_once_ends_the_screen_with_its_words() -> None:
     feed = HandFleetFeed()
     app = FleetApp(feed, FleetModel())
-    async with app.run_test() as pilot:
+    async with app.run_test():
         feed.error, feed.exit_status = "no such host", 3
         feed.change(FeedState.RESTARTING)
-        await pilot.pause()
+        await ended(app)
     assert (app.failure, app.return_code) == ("no such host", 3)
     assert feed.stopped
 

@@ -1,0 +1,13 @@
+"""A clock that a test sets."""
+
+from __future__ import annotations
+
+
+class Clock:
+    """Shows `now`, in seconds, for ever."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now

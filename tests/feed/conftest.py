@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.feed.clock import Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

@@ -1,0 +1,27 @@
+"""The model of the main screen over a feed, without a screen."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from rich.color import ColorSystem
+
+from gpudash.model.process import Process
+from gpudash.model.snapshot import Snapshot
+from gpudash.tui.dashboard import DashboardModel
+from gpudash.tui.theme import load_theme
+from tests.factories import received
+from tests.tui.stage import HandFeed
+
+THEME = load_theme(no_color=False, color_system=ColorSystem.TRUECOLOR)
+
+
+def make_dashboard(snapshot: Snapshot, size: tuple[int, int] = (120, 40)) -> DashboardModel:
+    dashboard = DashboardModel(HandFeed(), THEME)
+    dashboard.resize(*size)
+    dashboard.receive(*received(snapshot))
+    return dashboard
+
+
+def replace_sm(process: Process, percent: int | None) -> Process:
+    devices = (replace(process.devices[0], sm_utilization_percent=percent),)
+    return replace(process, devices=devices)
