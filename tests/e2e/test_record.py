@@ -78,10 +78,10 @@ def count(path: Path) -> int:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_ends_after_its_duration(fakenvml: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    words = ("record", str(path), "--duration", "5s", "--interval", "0.1")
+    words = ("record", str(path), "--duration", "0.5s", "--interval", "0.1")
     run = gpudash(*words, library=fakenvml, DEVICES=2)
     assert (run.status, run.stdout, run.stderr) == (0, b"", "")
-    assert count(path) >= 1
+    assert count(path) >= 3
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert Recording(str(path)).first.snapshot().host.uptime_seconds is not None
 
@@ -253,8 +253,17 @@ def test_what_cannot_be_replayed_is_one_clear_line(
     assert run.stderr.count("\n") == 1
 
 
-def test_without_a_sample_it_fails_and_leaves_no_file(fakenvml: Path, tmp_path: Path) -> None:
+def test_a_driver_that_hangs_leaves_no_file_and_one_line(fakenvml: Path, tmp_path: Path) -> None:
     path = tmp_path / "none.gpudash"
-    run = gpudash("record", str(path), "--duration", "0.001s", library=fakenvml, DEVICES=2)
+    words = ("record", str(path), "--duration", "0.001s")
+    run = gpudash(*words, library=fakenvml, HANG="nvmlInitWithFlags:*:inf")
     assert (run.status, path.exists()) == (10, False)
     assert f"{path} was not written: " in run.stderr
+    assert "the driver does not answer" in run.stderr
+
+
+def test_its_duration_begins_with_the_first_sample(fakenvml: Path, tmp_path: Path) -> None:
+    path = tmp_path / "slow.gpudash"
+    run = gpudash("record", str(path), "--duration", "0.001s", library=fakenvml, DEVICES=2)
+    assert (run.status, run.stderr) == (0, "")
+    assert count(path) == 1

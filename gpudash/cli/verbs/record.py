@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--duration",
         type=span,
         metavar="T",
-        help="end after this time: 90s, 10m, 1h30m (at Ctrl-C)",
+        help="end this long after the first sample: 90s, 10m, 1h30m (at Ctrl-C)",
     )
     text = f"seconds between samples ({DEFAULT_INTERVAL:g})"
     add("--interval", type=seconds, default=argparse.SUPPRESS, metavar="S", help=text)
@@ -65,24 +65,27 @@ def run(options: argparse.Namespace) -> int:
 def _record(options: argparse.Namespace, observe: Callable[[Snapshot], None] | None) -> int:
     is_fleet = modes.is_fleet(options)
     interval = fleet.interval(options) if is_fleet else options.interval or DEFAULT_INTERVAL
-    duration_seconds = options.duration
+    limit: float | None = options.duration
     toggle = SignalToggle(signal.SIGUSR1)
     end = EndSignals()
-    deadline = None if duration_seconds is None else time.monotonic() + duration_seconds
     open_stream = _stream(options, interval)
     writer = Writer(options.file, options.max_size, options.keep)
     progress = _Progress(writer)
     try:
         with closing(writer), closing(open_stream()) as stream:
+            since = time.monotonic()
             while end.status is None:
-                left = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
-                if left <= 0:
+                left = _WAIT_SECONDS if limit is None else since + limit - time.monotonic()
+                if left <= 0 and (writer.lines or stream.problem):
                     break
-                stream.wait(min(left, _WAIT_SECONDS), toggle.descriptor)
+                wait = min(left, _WAIT_SECONDS) if left > 0 else _WAIT_SECONDS
+                stream.wait(wait, toggle.descriptor)
                 toggle.drain()
                 if toggle.is_on is not stream.is_released:
                     stream.toggle_release()
                 for sample in stream.take():
+                    if not writer.lines:
+                        since = time.monotonic()
                     writer.write(sample.line)
                     if observe is not None and isinstance(sample.snapshot, Snapshot):
                         observe(sample.snapshot)
@@ -110,7 +113,7 @@ def _stream(
 
 def _nothing_recorded(path: str, problem: str, status: int | None) -> SilenceError:
     """Return why there is no file, with the status of the signal that ended the wait, if any."""
-    why = problem or "it ended before the first sample"
+    why = problem or "it was ended before the first sample"
     error = SilenceError(f"{clean(path)} was not written: {why}")
     error.exit_status = error.exit_status if status is None else status
     return error
