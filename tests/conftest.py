@@ -37,6 +37,10 @@ settings.register_profile("thorough", patient, max_examples=1000)
 settings.load_profile("brief")
 
 
+# Each of the thousands of processes that tests start would compile gpudash again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 @pytest.fixture(scope="session")
 def fakenvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-in libnvidia-ml.so.1, compiled once for all workers."""
