@@ -158,10 +158,9 @@ def _enter(
 
 def _explain(model: FleetModel, host: FleetHost, message: str) -> None:
     """Let the next screen begin with what is known of a host, and why it has none itself."""
-    from gpudash.tui.fleet.model import host_key
     from gpudash.tui.status import StatusMessage
 
     # The timer of the last one was that of an app which has ended.
     model.status_message = StatusMessage()
-    model.open("gpus", host_key(host))
+    model.open("gpus", host.key)
     model.message = message

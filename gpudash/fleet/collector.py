@@ -171,7 +171,7 @@ class _Merger:
 
     def _append(self, host: FleetHost) -> None:
         taken = self._by_name.setdefault(short(host.name), [])
-        if any(_key(self.hosts[index]) == _key(host) for index in taken):
+        if any(self.hosts[index].key == host.key for index in taken):
             # Two servers without a label for their cluster, each with a host of that name.
             name = self._reports[host.source].name.rpartition("//")[2]
             host = replace(host, cluster=clean(name))
@@ -222,10 +222,6 @@ def filled(first: _S, second: _S) -> _S:
         and (value := getattr(second, name)) is not None
     }
     return replace(first, **missing) if missing else first
-
-
-def _key(host: FleetHost) -> tuple[str | None, str]:
-    return host.cluster, host.name
 
 
 def _may_be_same(first: FleetHost, second: FleetHost) -> bool:

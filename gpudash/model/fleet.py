@@ -38,6 +38,8 @@ HostState = Literal[
 SourceKind = Literal["ssh", "prometheus", "scrape", "demo", "slurm"]
 SourceState = Literal["ok", "starting", "stale", "failed"]
 JobKind = Literal["slurm", "kubernetes"]
+HostKey = tuple[str | None, str]
+"""Cluster and name of a host."""
 
 _gpu = partial(metric, Group.STATE)
 _host = partial(metric, Group.HOST)
@@ -116,6 +118,11 @@ class FleetHost(Struct, frozen=True, kw_only=True):
     devices: Annotated[tuple[FleetDevice, ...], Meta(max_length=1 << 14), _host(Unit.NONE,
         "GPUs by index, each followed by its MIG instances; as last known.")] = ()
     # fmt: on
+
+    @property
+    def key(self) -> HostKey:
+        """What identifies it: names are unique within a cluster only."""
+        return self.cluster, self.name
 
 
 class FleetUser(Struct, frozen=True, kw_only=True):

@@ -231,9 +231,8 @@ _LIVE = "live"
 def labelled(keys: Iterable[Key]) -> list[Key]:
     """Return the keys of a footer, the most important first."""
     shown = [each for each in keys if each.label]
-    recorded = any(each.id == "time.seek" for each in shown)
     paused = any(each.label == _LIVE for each in shown)
-    order = _RECORDED_FOOTER if recorded else _PAUSED_FOOTER if paused else _FOOTER
+    order = _RECORDED_FOOTER if _are_of_recording(shown) else _PAUSED_FOOTER if paused else _FOOTER
     rank = {name: index for index, name in enumerate(order)}
     return sorted(shown, key=lambda each: rank.get(each.id, len(rank)))
 
@@ -246,5 +245,10 @@ def keys_on_devices(keys: Iterable[Key]) -> tuple[Key, ...]:
 
 def keys_while_stopped(keys: tuple[Key, ...]) -> tuple[Key, ...]:
     """Return the keys of a footer while time stands still, where one key lets it go on."""
-    on = "play" if any(each.id == "time.seek" for each in keys) else _LIVE
+    on = "play" if _are_of_recording(keys) else _LIVE
     return tuple(each._replace(label=on) if each.id == "time.pause" else each for each in keys)
+
+
+def _are_of_recording(keys: Iterable[Key]) -> bool:
+    """Whether the footer offers to go to another time, which is for recordings."""
+    return any(each.id == "time.seek" and each.label for each in keys)

@@ -28,7 +28,7 @@ from gpudash.tui.draw.header import footer
 from gpudash.tui.fleet.cluster import ClusterPage
 from gpudash.tui.fleet.filtering import FilteredGpus, SoughtMoment, narrow
 from gpudash.tui.fleet.head import filter_line, fleet_line, header, source_lines
-from gpudash.tui.fleet.model import FleetFeed, FleetModel, host_key
+from gpudash.tui.fleet.model import FleetFeed, FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS
 from gpudash.tui.fleet.tables import FindingsPage, TablePage, table_pages
 from gpudash.tui.fleet.timeline import EMPTY
@@ -258,13 +258,13 @@ class FleetApp(BaseApp):
 
     def _keys_here(self) -> tuple[Any, ...]:
         """Return the keys that work on this page, as the footer names them."""
-        here = self.dashboard.page
-        left_out = {f"open_page('{here}')"} if self.dashboard.host is None else set()
-        refused, keys = self._refused, self.dashboard.keys
+        model, refused = self.dashboard, self._refused
+        left_out = f"open_page('{model.page}')" if model.host is None else ""
+        is_still = model.time.moment is not None or is_stopped(self.feed)
         return tuple(
             key
-            for key in (keys_while_stopped(keys) if is_stopped(self.feed) else keys)
-            if key.action not in left_out and key.action.partition("(")[0] not in refused
+            for key in (keys_while_stopped(model.keys) if is_still else model.keys)
+            if key.action != left_out and key.action.partition("(")[0] not in refused
         )
 
     @property
@@ -409,7 +409,7 @@ class FleetApp(BaseApp):
             self.entered = host
             self.leave_with(ExitStatus.OK)
         else:
-            model.open("gpus", host_key(host))
+            model.open("gpus", host.key)
 
     # Keys: the filter
 

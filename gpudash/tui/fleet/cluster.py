@@ -13,7 +13,7 @@ from gpudash.tui.draw.line import Line, cells_of, fitted, joined, spread
 from gpudash.tui.fleet.chart import past
 from gpudash.tui.fleet.head import free_line, held_line, host_line
 from gpudash.tui.fleet.heatmap import Arrangement, Cell, Piece, arrange
-from gpudash.tui.fleet.model import FleetModel, host_key
+from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.paint import PAINTINGS, Painter
 from gpudash.tui.theme import PLAIN, Theme
 
@@ -107,7 +107,7 @@ class ClusterPage:
     def _put(self, model: FleetModel, cell: Cell) -> None:
         rows = [model.rows[n] for n in cell.hosts if n < len(model.rows)]
         if rows:
-            model.cursor = host_key(max(rows, key=lambda row: row.severity).host)
+            model.cursor = max(rows, key=lambda row: row.severity).host.key
 
     def _others(self, index: int) -> int:
         """Return how many hosts share the cell of a host."""

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from gpudash.analysis.filter.words import quoted
 from gpudash.fleet.where import GRAMMAR, TERMS, fits
 from gpudash.model.errors import FilterError
+from gpudash.model.fleet import HostKey
 from gpudash.model.units import parse_span
-from gpudash.tui.fleet.model import FleetModel, HostKey, host_key
+from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.theme import Theme
 
 _NOTHING_FITS = "No GPU fits; Esc shows all"
@@ -58,7 +59,7 @@ class FilteredGpus:
     def follow_cursor(self) -> None:
         """Note the host under the cursor."""
         selected = self._model.selected_host
-        self._cursor = None if selected is None else host_key(selected.host)
+        self._cursor = None if selected is None else selected.host.key
 
     def apply(self, text: str) -> FilterError | None:
         """Show the GPUs that fit."""

@@ -35,6 +35,7 @@ from gpudash.model.fleet import (
     FleetSnapshot,
     FleetSource,
     FleetUser,
+    HostKey,
 )
 from gpudash.tui.fleet.heatmap import ordered
 from gpudash.tui.fleet.paint import PAINTINGS, Painting
@@ -44,19 +45,7 @@ from gpudash.tui.listing import Ranking
 from gpudash.tui.status import StatusMessage
 from gpudash.tui.theme import PLAIN, Theme
 
-HostKey = tuple[str | None, str]
 _WITH_PAST = frozenset({"prometheus", "demo"})
-
-
-_POINTS = 60
-"""Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
-
-
-def host_key(host: FleetHost) -> HostKey:
-    """Return what identifies a host: names are unique within a cluster only."""
-    return host.cluster, host.name
-
-
 METRICS = (
     "gpu_utilization_percent",
     "memory_used_bytes",
@@ -66,6 +55,8 @@ METRICS = (
 """What is charted, in the order in which a key goes through it."""
 SPANS = (3600.0, 86400.0, 7 * 86400.0)
 """How far a chart may reach back."""
+_POINTS = 60
+"""Of a chart of all GPUs, which is dear: each point makes the server look at every GPU."""
 
 
 class Requests(Protocol):
@@ -138,7 +129,7 @@ class FleetModel:
         """All hosts, in the order of the map."""
         self.cursor: HostKey | None = None
         """The host under the cursor on the map."""
-        self.hosts = Ranking(HOST_COLUMNS, lambda row: host_key(row.host), "state")
+        self.hosts = Ranking(HOST_COLUMNS, lambda row: row.host.key, "state")
         self.gpus = Ranking(GPU_COLUMNS, _gpu_key, "state")
         # Their states ascend from the worst.
         self.hosts.descending = self.gpus.descending = False
@@ -182,10 +173,10 @@ class FleetModel:
         """Stay at what is shown, or go on."""
         if self.player is not None:
             self.player.toggle()
-        elif self.time.moment is None:
-            self.time.moment = self.snapshot.taken_at
-        else:
+        elif self.time.moment is not None:
             self.go_live()
+        elif self.snapshot is not EMPTY:
+            self.time.moment = self.snapshot.taken_at
 
     @property
     def newest_at(self) -> datetime:
@@ -274,7 +265,7 @@ class FleetModel:
 
     def row_of(self, key: HostKey | None) -> HostRow | None:
         """Return a host that is shown, None if it is not."""
-        return next((row for row in self.rows if host_key(row.host) == key), None)
+        return next((row for row in self.rows if row.host.key == key), None)
 
     # Tables, filled when they are first drawn
 
@@ -289,7 +280,7 @@ class FleetModel:
         if self._is_due(f"gpus {self.host}"):
             rows = self.rows
             if self.host is not None:
-                rows = [row for row in rows if host_key(row.host) == self.host]
+                rows = [row for row in rows if row.host.key == self.host]
             self.gpus.fill([GpuRow(row.host, each) for row in rows for each in row.devices])
         return self.gpus
 
@@ -367,4 +358,4 @@ def _finding_key(finding: FleetFinding) -> object:
 
 
 def _gpu_key(row: GpuRow) -> object:
-    return host_key(row.host), row.device.uuid or row.device.index, row.device.parent_uuid
+    return row.host.key, row.device.uuid or row.device.index, row.device.parent_uuid

@@ -456,6 +456,26 @@ async def test_a_wrong_word_of_the_filter_is_named_and_the_others_hold() -> None
         assert (app.prompt.is_open, app.dashboard.totals.hosts) == (False, 40)
 
 
+async def test_pause_before_the_first_snapshot_holds_nothing_up() -> None:
+    feed = HandFleetFeed()
+    app = FleetApp(feed, FleetModel(), preferences=Preferences(None))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("p", "left_square_bracket")
+        feed.give(fleet(some_hosts(2)))
+        await pilot.pause()
+        assert "gpu0001" in text_of(app)
+        assert "AGO" not in screen_lines(app)[0]
+
+
+async def test_the_key_that_pauses_is_named_by_what_it_does_next() -> None:
+    async with shown(fleet(some_hosts(2))) as (app, pilot):
+        assert "p live" not in screen_lines(app)[-1]
+        await pilot.press("p")
+        assert "p live" in screen_lines(app)[-1]
+        await pilot.press("p")
+        assert "p live" not in screen_lines(app)[-1]
+
+
 @pytest.mark.parametrize("page", ["hosts", "gpus", "findings"])
 async def test_a_list_longer_than_the_window_shows_which_part_is_in_view(page: str) -> None:
     model = FleetModel()
