@@ -10,9 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudash.analysis.table import StyledLine
 from gpudash.model.snapshot import Topology
-from gpudash.model.text import clean, pad, width
+from gpudash.model.text import StyledLine, clean, pad, width
 from gpudash.model.units import ABSENT
 
 NVLINK = "NV#"

@@ -162,10 +162,6 @@ def _content_width(column: Column[Row], rows: Collection[Row]) -> int:
     return max(min(widest, column.width), width(column.header))
 
 
-StyledLine = list[tuple[str, str]]
-"""Texts with their roles, such as `heading` or a level; print and screen style each role."""
-
-
 class BarGlyphs(NamedTuple):
     """The characters that bars are drawn with."""
 

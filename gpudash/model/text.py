@@ -149,6 +149,8 @@ def did_you_mean(word: str, names: Iterable[str], *, count: int = 1, cutoff: flo
 
 
 Align = Literal["<", ">"]
+StyledLine = list[tuple[str, str]]
+"""Texts with their roles, such as `heading` or a level; print and screen style each role."""
 
 
 def width(text: str) -> int:

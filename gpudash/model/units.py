@@ -98,6 +98,14 @@ def celsius(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.0f}C"
 
 
+def floor_tenths(seconds: float) -> float:
+    """Return a span rounded down to tenths of a second.
+
+    Sentences round down as well: rounded up, evidence could exceed the sentence that it proves.
+    """
+    return int(10 * seconds) / 10
+
+
 def duration(seconds: float | None) -> str:
     """Return a span in its two largest units, six columns at most: `42s`, `3m07s`, `12d04h`."""
     if seconds is None:

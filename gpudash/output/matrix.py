@@ -15,9 +15,8 @@ from gpudash.analysis.links import (
     p2p_matrices,
     p2p_matrix,
 )
-from gpudash.analysis.table import StyledLine
 from gpudash.model.snapshot import Snapshot, Topology
-from gpudash.model.text import pad, width, wrap
+from gpudash.model.text import StyledLine, pad, width, wrap
 from gpudash.output.table import Paint, Style, painter
 
 _GAP = "  "

@@ -10,11 +10,11 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudash.analysis.health.levels import BUSY_CPU_PERCENT
-from gpudash.analysis.health.rule import floor_tenths
 from gpudash.analysis.labels import device_labels, gpu_ranges
 from gpudash.model.device import Device
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Snapshot
+from gpudash.model.units import floor_tenths
 
 PROOF_SECONDS = 30.0
 """How long a process that is new or has worked must do nothing before it counts as idle."""

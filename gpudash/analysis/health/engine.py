@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from gpudash.analysis.health.context import ActivityTracker, RuleContext
 from gpudash.analysis.health.levels import FINDING_RANKS
-from gpudash.analysis.health.rule import Symptom, bounded, floor_tenths
+from gpudash.analysis.health.rule import Symptom, bounded
 from gpudash.analysis.health.rules import RULES_BY_ID, checks
 from gpudash.analysis.labels import device_labels, index_ranges
 from gpudash.model.snapshot import Evidence, Finding, Snapshot, UptimeClock
+from gpudash.model.units import floor_tenths
 
 _MAX_EVIDENCE = 32
 _MIN_SECONDS = 0.9

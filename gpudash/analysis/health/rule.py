@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
+from gpudash.analysis.health.context import RuleContext
 from gpudash.analysis.labels import whose
 from gpudash.model.device import Device
 from gpudash.model.fields import label
@@ -19,9 +20,6 @@ from gpudash.model.process import Process
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import State
 from gpudash.model.units import Unit, readable
-
-if TYPE_CHECKING:
-    from gpudash.analysis.health.context import RuleContext
 
 RESET = "gpudash lets go of it with X, then: sudo nvidia-smi --gpu-reset -i INDEX"
 """How a GPU is reset once its jobs have ended; a monitor that has it open prevents that, too."""
@@ -84,7 +82,7 @@ class Symptom(Struct, frozen=True):
     """How long it has held, where that is known better than from when it was first seen."""
 
 
-Check = Callable[["RuleContext"], Iterable[Symptom]]
+Check = Callable[[RuleContext], Iterable[Symptom]]
 """Examines one sample and yields the symptoms that hold in it."""
 
 CheckT = TypeVar("CheckT", bound=Callable[..., object])
@@ -162,14 +160,6 @@ def _unit(name: str) -> str:
 def who(process: Process) -> str:
     """Return whose process it is, by its name and PID: `bob's python (PID 4242)`."""
     return whose(process.name, process.username, process.pid)
-
-
-def floor_tenths(seconds: float) -> float:
-    """Return a span rounded down to tenths of a second.
-
-    Sentences round down as well: rounded up, evidence could exceed the sentence that it proves.
-    """
-    return int(10 * seconds) / 10
 
 
 def rough_duration(seconds: float) -> str:

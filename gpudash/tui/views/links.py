@@ -26,9 +26,9 @@ from gpudash.analysis.links import (
     link_matrix,
     p2p_matrices,
 )
-from gpudash.analysis.table import Column, StyledLine, fit, line_cells
+from gpudash.analysis.table import Column, fit, line_cells
 from gpudash.model.snapshot import Topology
-from gpudash.model.text import wrap
+from gpudash.model.text import StyledLine, wrap
 from gpudash.model.units import ABSENT
 from gpudash.tui.bindings import bindings
 from gpudash.tui.dashboard import DashboardModel

@@ -13,7 +13,6 @@ from gpudash.analysis.health.rule import (
     Symptom,
     bounded,
     check,
-    floor_tenths,
     number,
     proof,
     rough_duration,
@@ -25,7 +24,7 @@ from gpudash.model import state as states
 from gpudash.model.device import Device
 from gpudash.model.process import Lease, Process
 from gpudash.model.snapshot import Evidence
-from gpudash.model.units import size, sum_known
+from gpudash.model.units import floor_tenths, size, sum_known
 
 HOLDS_MANY = rule(
     130,
