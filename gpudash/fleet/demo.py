@@ -134,8 +134,6 @@ class DemoSource:
         at = self._request.at
         now = self._clock() if at is None else at.timestamp()
         hosts = tuple([self._host(host, now) for host in range(self._count)])
-        jobs = {task.job.id: task for h in range(self._count) for task in self._tasks(h, now)
-                if task.job is not None}  # fmt: skip
         report = FleetSource(
             kind="demo",
             name=SafeText(f"simulated, {self._count} x {self._gpus}"),
@@ -146,20 +144,38 @@ class DemoSource:
         return Reading(
             report=report,
             hosts=hosts,
-            jobs=tuple([_running(task, now) for task in jobs.values()]),
+            jobs=self._jobs(now),
             at=at,
             charts=tuple(self._chart(request, now) for request in self._request.charts),
         )
 
-    # Who tasks on what
+    # Who works on what
+
+    def _jobs(self, now: float) -> tuple[FleetJob, ...]:
+        """Return the jobs with the GPUs that they have."""
+        running: dict[str, tuple[_Task, list[SafeText]]] = {}
+        for host, name in enumerate(self._names):
+            for task in self._tasks(host, now):
+                if task.job is not None:
+                    running.setdefault(task.job.id, (task, []))[1].append(name)
+        return tuple(
+            replace(
+                task.job,
+                hosts=tuple(dict.fromkeys(names)),
+                devices=len(names),
+                elapsed_seconds=max(0.0, now - task.since),
+            )
+            for task, names in running.values()
+            if task.job is not None
+        )
 
     def _uuid(self, text: str) -> SafeText:
         digest = blake2b(f"{self._seed}/{text}".encode(), digest_size=16).hexdigest()
         parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:])
         return SafeText(f"{text[:3]}-{'-'.join(parts)}")
 
-    def _job_of(self, key: str, kind: str, hosts: range, gpus: int, user: str) -> FleetJob:
-        """Return a job by what identifies it."""
+    def _job_of(self, key: str, kind: str, user: str = "") -> FleetJob:
+        """Return a job by what identifies it, without GPUs."""
         dice = Random(f"{self._seed}/{key}")
         names = {"infer": "serve", "dev": "notebook"}
         return FleetJob(
@@ -168,8 +184,6 @@ class DemoSource:
             user=SafeText(user or dice.choice(_USERS)),
             partition=SafeText("debug" if kind == "dev" else "gpu"),
             state=SafeText("RUNNING"),
-            hosts=tuple(self._names[hosts.start : hosts.stop]),
-            devices=gpus,
             limit_seconds=48 * _HOUR,
         )
 
@@ -187,19 +201,16 @@ class DemoSource:
             at = self._start + event.at
             if event.kind in ("held", "unused", "kept-alive"):
                 key = f"{event.kind}/{host}"
-                one = range(host, host + 1)
-                job = self._job(key, event.kind, one, len(event.gpus), event.user)
+                job = self._job(key, event.kind, event.user)
                 for gpu in event.gpus:
                     tasks[gpu] = _Task(job, event.kind, 1.0, at)
             elif event.kind == "straggler":
-                hosts = _block(event.hosts[0])
-                job = self._job("straggler", "train", hosts, len(hosts) * self._gpus, "")
+                job = self._job("straggler", "train")
                 tasks = [_Task(job, "train", 0.97, at)] * self._gpus
             elif event.kind == "hot":
                 # Of one GPU each: no other waits for it.
-                one = range(host, host + 1)
-                jobs = [self._job(f"hot/{host}/{g}", "train", one, 1, "") for g in event.gpus]
-                for gpu, job in zip(event.gpus, jobs, strict=True):
+                for gpu in event.gpus:
+                    job = self._job(f"hot/{host}/{gpu}", "train")
                     tasks[gpu] = _Task(job, "train", 0.97, at)
             elif event.kind == "fragmented":
                 tasks[: self._gpus // 2] = [_NONE._replace(since=at)] * (self._gpus // 2)
@@ -212,15 +223,14 @@ class DemoSource:
         dice = Random(f"{self._seed}/{block}/{slot}")
         mode, level = dice.random(), 0.86 + dice.random() / 10
         if mode < 0.4 and first + _BLOCK <= self._count:
-            hosts = range(first, first + _BLOCK)
-            job = self._job(f"b{block}/{slot}", "train", hosts, _BLOCK * self._gpus, "")
+            job = self._job(f"b{block}/{slot}", "train")
             return [_Task(job, "train", level, since)] * self._gpus
         own = Random(f"{self._seed}/{host}/{slot}/h")
         if mode < 0.75 or self._is_calm:
             if own.random() < 0.04:
                 return [_NONE._replace(since=since)] * self._gpus
             kind = "infer" if own.random() < 0.33 else "train"
-            job = self._job(f"h{host}/{slot}", kind, range(host, host + 1), self._gpus, "")
+            job = self._job(f"h{host}/{slot}", kind)
             return [_Task(job, kind, 0.6 + own.random() / 3, since)] * self._gpus
         tasks: list[_Task] = []
         while len(tasks) < self._gpus:
@@ -229,8 +239,7 @@ class DemoSource:
                 tasks += [_NONE._replace(since=since)] * width
                 continue
             kind = own.choice(("train", "infer", "dev"))
-            key = f"g{host}/{slot}/{len(tasks)}"
-            job = self._job(key, kind, range(host, host + 1), width, "")
+            job = self._job(f"g{host}/{slot}/{len(tasks)}", kind)
             tasks += [_Task(job, kind, 0.5 + own.random() / 2, since)] * width
         return tasks
 
@@ -387,11 +396,6 @@ def _block(host: int) -> range:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _running(task: _Task, now: float) -> FleetJob:
-    assert task.job is not None
-    return replace(task.job, elapsed_seconds=max(0.0, now - task.since))
 
 
 def _load(task: _Task, spread: float) -> tuple[float, float, float, float]:

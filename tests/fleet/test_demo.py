@@ -35,6 +35,18 @@ def test_calm_fleet_answers_in_full() -> None:
     assert {device.state for host in hosts for device in host.devices} == {"ok"}
 
 
+@pytest.mark.parametrize("hosts", [24, 128])
+def test_jobs_have_the_gpus_that_name_them(hosts: int) -> None:
+    reading = demo(hosts).read()
+    gpus = [(d, host.name) for host in reading.hosts for d in host.devices if not d.parent_uuid]
+    off_the_bus = {host for device, host in gpus if device.state == "lost"}
+    jobs = [job for job in reading.jobs if off_the_bus.isdisjoint(job.hosts)]
+    assert jobs
+    for job in jobs:
+        hosts = [host for device, host in gpus if device.job == job.id]
+        assert (job.devices, job.hosts) == (len(hosts), tuple(dict.fromkeys(hosts)))
+
+
 def test_events_show() -> None:
     source = demo(1000)
     hosts = source.read().hosts
