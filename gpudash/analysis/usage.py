@@ -17,7 +17,7 @@ from gpudash.model.fault import unlisted_uuids
 from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.snapshot import Finding, Snapshot, gpus_unknown
 from gpudash.model.state import STATES, Level, State, is_suspended_on_purpose, unreadable_state
-from gpudash.model.units import short_size, sum_known, watts
+from gpudash.model.units import counted, short_size, sum_known, watts
 
 IdleSeconds = Callable[[Process], float | None]
 """How long a process has held memory without running anything, None if that is not known."""
@@ -162,7 +162,7 @@ def tally(snapshot: Snapshot, states: Mapping[str, State] | None = None) -> Tall
         return "GPUs unknown", []
     gpus, found = whole_gpus(snapshot), states or device_states(snapshot)
     counts = Counter(found[gpu.key].word for gpu in gpus)
-    opening = f"{len(gpus) or 'No'} {'GPU' if len(gpus) == 1 else 'GPUs'}"
+    opening = counted(len(gpus), "GPU") if gpus else "No GPUs"
     return opening, [(counts[state.word], state) for state in STATES if counts[state.word]]
 
 

@@ -19,6 +19,7 @@ from gpudash.model.fault import Fault
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import is_suspended_on_purpose
 from gpudash.model.text import SafeText, clean
+from gpudash.model.units import counted
 
 _SLOW_SECONDS = 2.0
 _POWER = "/sys/class/power_supply"
@@ -137,7 +138,7 @@ def _answer(gpus: Sequence[Device], seconds: float) -> Check:
     count = len(gpus)
     if not count:
         return failed("GPUs", "the driver knows none", "see: sudo dmesg | grep -i nvrm")
-    finding = f"{count} GPU{'s' * (count != 1)}, read in {seconds:.2f} s"
+    finding = f"{counted(count, 'GPU')}, read in {seconds:.2f} s"
     # One that does not answer has a check of its own.
     if seconds <= _SLOW_SECONDS or any(gpu.state == "not-answering" for gpu in gpus):
         return passed("GPUs", finding)
@@ -185,7 +186,7 @@ def _mig(gpus: list[Device], devices: Iterable[Device]) -> list[Check]:
         found.append(warned("MIG", finding, advice))
     if not found and any(gpu.mig_mode for gpu in gpus):
         count = sum(device.is_mig for device in devices)
-        found.append(passed("MIG", f"on, {count} instance{'s' * (count != 1)}"))
+        found.append(passed("MIG", f"on, {counted(count, 'instance')}"))
     return found
 
 
@@ -264,7 +265,7 @@ def _bus(machine: Machine, gpus: list[str]) -> list[Check]:
         return []
     asleep = [gpu for gpu in gpus if _fact(machine, gpu, "power/runtime_status") == "suspended"]
     unbound = [gpu for gpu in gpus if _driver(machine, gpu) != "nvidia"]
-    count = f"{len(gpus)} NVIDIA GPU{'s' * (len(gpus) != 1)}"
+    count = counted(len(gpus), "NVIDIA GPU")
     if unbound and module_version(machine) is not None:
         finding = f"{len(unbound)} of {count} not driven by nvidia: {', '.join(unbound)}"
         return [warned(topic, finding, "vfio-pci holds those given to virtual machines")]
@@ -292,8 +293,7 @@ def _nodes(machine: Machine, gpus: list[str]) -> list[Check]:
     if len(cards) < driven and container(machine) is None:
         finding = f"{len(cards)} for {driven} GPUs"
         return [warned(topic, finding, "running nvidia-smi as root makes the others")]
-    plural = "s" * (len(cards) != 1)
-    finding = f"nvidiactl and those of {len(cards)} GPU{plural} are readable and writable"
+    finding = f"nvidiactl and those of {counted(len(cards), 'GPU')} are readable and writable"
     found = [passed(topic, finding)]
     if not machine.exists("/dev/nvidia-uvm"):
         advice = "CUDA programs make it when root; else: sudo nvidia-modprobe -c0 -u"

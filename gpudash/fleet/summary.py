@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gpudash.model.fleet import HOST_STATES, FleetDevice, FleetHost, FleetSnapshot
 from gpudash.model.state import FREE, HELD, STATES, UNKNOWN, Level, State
 from gpudash.model.text import SafeText
-from gpudash.model.units import ABSENT, Number, sum_known
+from gpudash.model.units import ABSENT, Number, counted, sum_known
 
 STATE_OF_WORD: Mapping[str, State] = {state.word: state for state in STATES}
 """The states of devices by the word that a document has for them."""
@@ -295,9 +295,9 @@ def ratio(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def part_of(part: int, whole: int) -> str:
-    """Return `997 of 1,000`, or one number where none is missing."""
-    return f"{part:,}" if whole <= part else f"{part:,} of {whole:,}"
+def part_of(part: int, whole: int, noun: str) -> str:
+    """Return `997 of 1,000 hosts`, or one number where none is missing."""
+    return counted(part, noun) if whole <= part else f"{part:,} of {counted(whole, noun)}"
 
 
 @lru_cache(maxsize=1024)

@@ -98,6 +98,11 @@ def celsius(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.0f}C"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 GPU`, `2,000 hosts`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def floor_tenths(seconds: float) -> float:
     """Return a span rounded down to tenths of a second.
 

@@ -15,7 +15,7 @@ from gpudash.model.fleet import (
     FleetUser,
 )
 from gpudash.model.text import width as cells_of
-from gpudash.model.units import celsius, duration, kilowatts, percent
+from gpudash.model.units import celsius, counted, duration, kilowatts, percent
 from gpudash.output import csv
 from gpudash.output.table import (
     LEVELS,
@@ -65,11 +65,11 @@ def _head(snapshot: FleetSnapshot, sums: Totals, room: int) -> list[Line]:
         [source] = snapshot.sources
         answering = max(answering, source.answering_hosts)
         expected = max(expected, source.expected_hosts or 0)
-    verb = "hosts answer" if max(answering, expected) != 1 else "host answers"
-    text = f"{part_of(answering, expected)} {verb}, {part_of(sums.gpus, sums.expected_gpus)} GPU"
-    text += "" if max(sums.gpus, sums.expected_gpus) == 1 else "s"
+    verb = "answer" if max(answering, expected) != 1 else "answers"
+    gpus = part_of(sums.gpus, sums.expected_gpus, "GPU")
+    text = f"{part_of(answering, expected, 'host')} {verb}, {gpus}"
     if sums.hosts < expected:
-        text += f" on {sums.hosts:,} hosts"
+        text += f" on {counted(sums.hosts, 'host')}"
     left: Line = [(text, "bold")]
     if sums.oldest_seconds is not None:
         left.append((f"  up to {duration(sums.oldest_seconds)} old", "dim"))

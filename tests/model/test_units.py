@@ -10,6 +10,7 @@ from gpudash.model.units import (
     ABSENT,
     Unit,
     celsius,
+    counted,
     duration,
     hours,
     kilowatts,
@@ -175,3 +176,8 @@ def test_short_form_of_any_unit(value: float | None, unit: Unit, text: str) -> N
 @pytest.mark.parametrize(("seconds", "text"), [(15, "15s"), (60, "1m"), (90, "90s"), (1800, "30m")])
 def test_span_is_in_one_unit(seconds: float, text: str) -> None:
     assert span(seconds) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 GPUs"), (1, "1 GPU"), (2000, "2,000 GPUs")])
+def test_one_thing_is_not_named_in_the_plural(number: int, text: str) -> None:
+    assert counted(number, "GPU") == text

@@ -22,6 +22,7 @@ from gpudash.analysis.labels import index_ranges
 from gpudash.model.device import Device
 from gpudash.model.errors import ExitStatus, GpudashError
 from gpudash.model.snapshot import Snapshot, Topology
+from gpudash.model.units import counted
 
 _GIB = 1 << 30
 _STEP_PERCENT = 5
@@ -80,7 +81,7 @@ def require_possible(
     count = max_possible(now, request, environ)
     if count < request.count:
         error = GpudashError(
-            f"{request.count} such GPU{'s' * (request.count != 1)} can never be free: "
+            f"{counted(request.count, 'such GPU')} can never be free: "
             f"{count or 'none'} of this host's GPUs {'matches' if count == 1 else 'match'}"
         )
         error.exit_status = ExitStatus.TOO_FEW_GPUS
@@ -208,7 +209,7 @@ def leased_shortage(
 def _shortage(
     fit: int, rejections: list[Rejection], request: GpuRequest, word: str = "free"
 ) -> str:
-    wanted = f"{request.count} GPU{'s' * (request.count != 1)} wanted, "
+    wanted = f"{counted(request.count, 'GPU')} wanted, "
     there = f"{fit} {word}"
     if fit >= request.count:
         there = f"{there}, but no {request.count} of them linked by NVLink"

@@ -23,7 +23,7 @@ from gpudash.model.errors import ExitStatus, UsageError
 from gpudash.model.fleet import FleetSnapshot, decode
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
-from gpudash.model.units import duration, short_size
+from gpudash.model.units import counted, duration, short_size
 from gpudash.system import terminal
 
 _WAIT_SECONDS = 1.0
@@ -146,9 +146,8 @@ class _Progress:
             terminal.end_progress(f"{self._done('recorded')}\n")
 
     def _done(self, verb: str) -> str:
-        count, size = self._writer.lines, short_size(self._writer.bytes)
-        name = Path(self._writer.path).name
-        return f"gpudash: {verb} {name}: {count} sample{'s' * (count != 1)}, {size}"
+        count, size = counted(self._writer.lines, "sample"), short_size(self._writer.bytes)
+        return f"gpudash: {verb} {Path(self._writer.path).name}: {count}, {size}"
 
 
 VERB = Verb(

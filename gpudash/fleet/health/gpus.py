@@ -10,7 +10,6 @@ from gpudash.analysis.health.rules.reliability import meaning
 from gpudash.fleet.health.survey import (
     MAX_EVIDENCE,
     Survey,
-    count,
     enter,
     finding,
     where,
@@ -18,6 +17,7 @@ from gpudash.fleet.health.survey import (
 from gpudash.fleet.summary import STATE_OF_WORD, GpuRow, missing_gpus
 from gpudash.model.fleet import FleetFinding
 from gpudash.model.state import BUSY, HOT
+from gpudash.model.units import counted
 
 _BURST_HOSTS = 3
 _MIN_PEERS = 16
@@ -38,7 +38,7 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
         yield finding(
             f"gpus-{state.wire}",
             "critical",
-            f"{count(len(rows), 'GPU')} on {count(len(hosts), 'host')} {verb}: {where(rows)}",
+            f"{counted(len(rows), 'GPU')} on {counted(len(hosts), 'host')} {verb}: {where(rows)}",
             f"{survey.drain(hosts, f'GPU {state.sentence}')}; the reason: {enter(hosts[0])}",
             rows,
             fields=("status",),
@@ -53,9 +53,9 @@ def lost(survey: Survey) -> Iterator[FleetFinding]:
         yield finding(
             "gpus-missing",
             "critical",
-            f"{count(total, 'GPU')} on {count(len(hosts), 'host')} "
+            f"{counted(total, 'GPU')} on {counted(len(hosts), 'host')} "
             f"{'is' if total == 1 else 'are'} not there any more: {shown}"
-            + (f", and {count(len(hosts) - 1, 'other host')}" if len(hosts) > 1 else ""),
+            + (f", and {counted(len(hosts) - 1, 'other host')}" if len(hosts) > 1 else ""),
             f"{survey.drain(hosts, 'GPU missing')}; the reason: {enter(first)}",
             hosts=hosts,
             evidence=[number("missing_count", n, host.name) for host, n in missing[:MAX_EVIDENCE]],
@@ -74,9 +74,9 @@ def xids(survey: Survey) -> Iterator[FleetFinding]:
         if not is_burst and what.level != "critical":
             continue
         hosts = {row.host.name: row.host for row in rows}
-        on = f"{count(len(hosts), 'host')}"
+        on = f"{counted(len(hosts), 'host')}"
         if is_burst and group is not None:
-            on = f"{count(len(by_group[group]), 'host')} of {group}"
+            on = f"{counted(len(by_group[group]), 'host')} of {group}"
             on += "" if len(by_group) == 1 else f" and {len(hosts) - len(by_group[group])} others"
         advice = what.advice
         if what.level == "critical":
@@ -84,7 +84,7 @@ def xids(survey: Survey) -> Iterator[FleetFinding]:
         yield finding(
             "xid-burst" if is_burst else "xid-critical",
             "critical" if what.level == "critical" else "warn",
-            f"XID {code} on {count(len(rows), 'GPU')} of {on}: {what.text}: {where(rows)}",
+            f"XID {code} on {counted(len(rows), 'GPU')} of {on}: {what.text}: {where(rows)}",
             advice,
             rows,
             fields=["xid"],
@@ -117,10 +117,10 @@ def hot(survey: Survey) -> Iterator[FleetFinding]:
     yield finding(
         "hot-outlier",
         "warn",
-        f"{count(len(found), 'GPU')} far hotter than the others{degrees_text}{against}: "
+        f"{counted(len(found), 'GPU')} far hotter than the others{degrees_text}{against}: "
         f"{where(found)}"
         if usual
-        else f"{count(len(found), 'GPU')} so hot that {slow}{degrees_text}: {where(found)}",
+        else f"{counted(len(found), 'GPU')} so hot that {slow}{degrees_text}: {where(found)}",
         f"Check fans, air and the slot; which clocks it loses: {enter(first.host)}",
         found,
         fields=["temperature_celsius", "power_usage_mw", "sm_clock_mhz"],

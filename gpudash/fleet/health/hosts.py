@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from gpudash.analysis.health.rule import number, rough_duration
-from gpudash.fleet.health.survey import MAX_EVIDENCE, Survey, count, enter, finding, listed, plain
+from gpudash.fleet.health.survey import MAX_EVIDENCE, Survey, enter, finding, listed, plain
 from gpudash.model.fleet import HOST_STATES, FleetFinding, FleetHost, HostState
 from gpudash.model.snapshot import FindingLevel
+from gpudash.model.units import counted
 
 _MIN_FREE_HOSTS, _WHOLE_SHARE = 4, 0.35
 """Fragmented: as many free GPUs as so many hosts have, of which less than this share is whole."""
@@ -26,7 +27,7 @@ def silent_hosts(survey: Survey) -> Iterator[FleetFinding]:
         first = hosts[0]
         sentence = f"{first.name} {words.sentence}"
         if len(hosts) > 1:
-            names = listed([host.name for host in hosts], "hosts")
+            names = listed([host.name for host in hosts], "host")
             sentence = f"Each of {len(hosts)} hosts {words.sentence}: {names}"
         reasons = {host.message for host in hosts}
         if first.message:
@@ -111,12 +112,12 @@ def driver_skew(survey: Survey) -> Iterator[FleetFinding]:
         return
     usual, _ = versions.most_common(1)[0]
     others = [host for host in hosts if host.driver_version != usual]
-    which = listed([f"{version} on {n}" for version, n in versions.most_common()[1:]], "versions")
-    names = listed([host.name for host in others], "hosts")
+    which = listed([f"{version} on {n}" for version, n in versions.most_common()[1:]], "version")
+    names = listed([host.name for host in others], "host")
     yield finding(
         "driver-skew",
         "info",
-        f"{count(len(others), 'host')} of {len(hosts):,} with another driver than {usual}: "
+        f"{counted(len(others), 'host')} of {len(hosts):,} with another driver than {usual}: "
         f"{which} ({names})",
         f"Bring them to one version when they are next drained: {enter(others[0], 'nvidia-smi')}",
         hosts=others,
@@ -137,7 +138,7 @@ def fragmented(survey: Survey) -> Iterator[FleetFinding]:
     yield finding(
         "fragmented",
         "info",
-        f"{free:,} GPUs are free for jobs, but only {count(len(whole), 'host')} with {size} "
+        f"{free:,} GPUs are free for jobs, but only {counted(len(whole), 'host')} with {size} "
         f"of them: they are spread over {len(survey.free)} hosts",
         "Jobs of a whole host wait. Pack small jobs: in Slurm SchedulerParameters with "
         "pack_serial_at_end or CR_Pack_Nodes, LLN off.",
@@ -156,11 +157,12 @@ def old_values(survey: Survey) -> Iterator[FleetFinding]:
     if not old:
         return
     oldest = max(host.age_seconds or 0.0 for host in old)
-    names = listed([host.name for host in old], "hosts")
+    names = listed([host.name for host in old], "host")
     yield finding(
         "values-old",
         "warn",
-        f"The values of {count(len(old), 'host')} are up to {rough_duration(oldest)} old: {names}",
+        f"The values of {counted(len(old), 'host')} are up to {rough_duration(oldest)} old: "
+        f"{names}",
         "See how often it is scraped, and whether its exporter keeps up.",
         hosts=old,
         evidence=[number("age_seconds", oldest)],

@@ -16,6 +16,7 @@ from gpudash.model.fleet import FleetFinding, FleetHost, FleetJob, FleetSnapshot
 from gpudash.model.snapshot import Evidence, FindingLevel
 from gpudash.model.state import BUSY, FREE, HELD
 from gpudash.model.text import SafeText, clean
+from gpudash.model.units import counted
 
 _BUSY, _FREE, _HELD = BUSY.word, FREE.word, HELD.word
 _SHOWN, MAX_EVIDENCE = 3, 16
@@ -146,21 +147,16 @@ def where(rows: Iterable[GpuRow]) -> str:
         name: [index_ranges(gpus), *instances] if gpus else instances
         for name, (gpus, instances) in by_host.items()
     }
-    return listed([f"{name} GPU {','.join(found)}" for name, found in named.items()], "hosts")
+    return listed([f"{name} GPU {','.join(found)}" for name, found in named.items()], "host")
 
 
-def listed(names: Sequence[str], what: str) -> str:
+def listed(names: Sequence[str], noun: str) -> str:
     """Return some names: `alice, bob and 3 more users`."""
     shown = ", ".join(names[:_SHOWN])
     more = len(names) - _SHOWN
     if more <= 0:
         return shown
-    return f"{shown} and {more} more {what.removesuffix('s') if more == 1 else what}"
-
-
-def count(number_of: int, noun: str) -> str:
-    """Return a number with its noun: `1 GPU`, `2 hosts`."""
-    return f"{number_of:,} {noun}" if number_of == 1 else f"{number_of:,} {noun}s"
+    return f"{shown} and {counted(more, f'more {noun}')}"
 
 
 def enter(host: FleetHost, command: str = "gpudash") -> str:

@@ -8,7 +8,6 @@ from gpudash.analysis.health.rule import number, rough_duration
 from gpudash.fleet.health.survey import (
     MAX_EVIDENCE,
     Survey,
-    count,
     end_job,
     enter,
     finding,
@@ -20,6 +19,7 @@ from gpudash.fleet.summary import GpuRow
 from gpudash.model.fleet import FleetFinding
 from gpudash.model.state import BUSY, HELD
 from gpudash.model.text import SafeText
+from gpudash.model.units import counted
 
 _WASTED_SECONDS = 3600.0
 """GPUs held idle for longer are reported."""
@@ -41,15 +41,15 @@ def held_idle(survey: Survey) -> Iterator[FleetFinding]:
     ranked = sorted(by_user.items(), key=lambda each: -_hours(each[1]))
     people = [f"{user or 'unknown'} {len(held)}" for user, held in ranked]
     known = len(by_user) - (None in by_user)
-    by = f" by {count(known, 'user')}" if known else ""
+    by = f" by {counted(known, 'user')}" if known else ""
     first = rows[0]
     end = end_job(first.device.job)
     yield finding(
         "held-idle",
         "warn",
-        f"{count(len(rows), 'GPU')} held idle for more than an hour{by}, "
+        f"{counted(len(rows), 'GPU')} held idle for more than an hour{by}, "
         f"at least {_hours(rows):,.0f} GPU-hours so far{_money(survey, rows)}: "
-        f"{listed(people, 'users')}",
+        f"{listed(people, 'user')}",
         f"The longest is on {first.host.name}: see what holds it with {enter(first.host)}"
         + ("" if end is None else f", or end its job: {end}"),
         rows,
@@ -102,7 +102,7 @@ def allocated_unused(survey: Survey) -> Iterator[FleetFinding]:
         yield finding(
             "allocated-unused",
             "warn",
-            f"{len(rows)} of {count(given, 'GPU')} of job {job}{owner} have not been used for "
+            f"{len(rows)} of {counted(given, 'GPU')} of job {job}{owner} have not been used for "
             f"{rough_duration(longest)}: no memory, no utilization: {where(rows)}"
             f"{_money(survey, rows)}",
             f"See whether it still works on them: {enter(rows[0].host)}"
@@ -155,8 +155,8 @@ def kept_alive(survey: Survey) -> Iterator[FleetFinding]:
         yield finding(
             "kept-alive",
             "info",
-            f"{count(len(found), 'GPU')}{f' of {user}' if user else ''} look kept busy rather than "
-            f"used: full utilization, but hardly any work in cores, memory and power: "
+            f"{counted(len(found), 'GPU')}{f' of {user}' if user else ''} look kept busy rather "
+            f"than used: full utilization, but hardly any work in cores, memory and power: "
             f"{where(found)}",
             "Watch it for an hour and ask before acting; some programs do work like this: "
             f"{enter(found[0].host)}",

@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from gpudash.analysis.filter.terms import TERMS, Term
 from gpudash.model.text import fold, pad, width
+from gpudash.model.units import counted
 from gpudash.tui.dialogs.dialog import Dialog
 from gpudash.tui.draw.line import Line, fitted
 from gpudash.tui.keymap import Key
@@ -132,9 +133,7 @@ class MistakesScreen(TextScreen):
     BINDINGS: ClassVar[list[Any]] = [Binding("exclamation_mark", "cancel", show=False)]
 
     def __init__(self, theme: Theme, mistakes: Sequence[str]) -> None:
-        count = len(mistakes)
-        title = f"{count} {'mistake' if count == 1 else 'mistakes'} in the settings"
-        super().__init__(title, theme)
+        super().__init__(f"{counted(len(mistakes), 'mistake')} in the settings", theme)
         self._mistakes = mistakes
 
     def lines(self, cells: int) -> list[Line]:

@@ -8,7 +8,7 @@ from gpudash.analysis.filter.words import quoted
 from gpudash.fleet.where import GRAMMAR, TERMS, fits
 from gpudash.model.errors import FilterError
 from gpudash.model.fleet import HostKey
-from gpudash.model.units import parse_span
+from gpudash.model.units import counted, parse_span
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.theme import Theme
 
@@ -39,7 +39,7 @@ class FilteredGpus:
     def note(self) -> str:
         """How many GPUs fit, of how many."""
         shown, everything = self._model.totals, self._model.everything
-        return f"{shown.gpus:,} of {everything.gpus:,} GPUs on {shown.hosts:,} hosts"
+        return f"{shown.gpus:,} of {everything.gpus:,} GPUs on {counted(shown.hosts, 'host')}"
 
     @property
     def hint(self) -> str:

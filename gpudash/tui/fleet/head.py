@@ -11,7 +11,7 @@ from rich.style import Style
 from gpudash.fleet.summary import STATE_OF_WORD, HostRow, Totals, brief, is_whole_and_free, part_of
 from gpudash.model.state import FREE, HELD, UNKNOWN, Level
 from gpudash.model.text import cut, width
-from gpudash.model.units import celsius, duration, hours, kilowatts, percent
+from gpudash.model.units import celsius, counted, duration, hours, kilowatts, percent
 from gpudash.tui.draw.line import Line, cells_of, spread
 from gpudash.tui.fleet.model import FleetModel
 from gpudash.tui.fleet.timeline import EMPTY
@@ -21,10 +21,6 @@ _BETWEEN = "   "
 _PAIR = 2
 """Texts of a count: the number and its word."""
 Text = tuple[str, Style]
-
-
-def _plural(count: int, noun: str) -> str:
-    return noun if count == 1 else f"{noun}s"
 
 
 def _fits_or_cut(texts: Sequence[Text], cells: int, theme: Theme) -> Line:
@@ -55,8 +51,8 @@ def header(model: FleetModel, mark: str, pace: str, cells: int) -> Line:
     right: Line = [Segment(f" {mark} ", theme.mark), Segment(" ", theme.header)] if mark else []
     right.append(Segment(now, theme.header))
     expected = sum(source.expected_hosts or 0 for source in snapshot.sources)
-    hosts = f"{part_of(sums.answering, max(expected, sums.hosts))} {_plural(sums.hosts, 'host')}"
-    gpus = f"{part_of(sums.gpus, sums.expected_gpus)} {_plural(sums.gpus, 'GPU')}"
+    hosts = part_of(sums.answering, max(expected, sums.hosts), "host")
+    gpus = part_of(sums.gpus, sums.expected_gpus, "GPU")
     names = ", ".join(dict.fromkeys(str(source.name) for source in snapshot.sources))
     old = sums.oldest_seconds
     age = "" if old is None else f"  {duration(old)} old"
@@ -147,8 +143,8 @@ def filter_line(model: FleetModel, theme: Theme, cells: int) -> list[Line]:
     texts = [
         (" / ", theme.title),
         (model.filter_text, theme.strong),
-        (f"   {part_of(sums.gpus, model.everything.gpus)} GPUs", theme.base),
-        (f" on {part_of(sums.hosts, model.everything.hosts)} hosts", theme.base),
+        (f"   {part_of(sums.gpus, model.everything.gpus, 'GPU')}", theme.base),
+        (f" on {part_of(sums.hosts, model.everything.hosts, 'host')}", theme.base),
     ]
     return [_fits_or_cut(texts, cells, theme)]
 
@@ -201,7 +197,7 @@ def free_line(model: FleetModel, theme: Theme, cells: int) -> Line:
     count = sum(row.gpus == size for row in whole)
     texts: list[Text] = [
         (" free       ", theme.dim),
-        (f"all {size} on {count} {_plural(count, 'host')}: ", theme.base),
+        (f"all {size} on {counted(count, 'host')}: ", theme.base),
     ]
     texts += [(f"{row.title} ", theme.ok) for row in whole]
     return _whole(texts, 1, cells, theme)

@@ -208,7 +208,9 @@ async def test_c_goes_through_all_that_can_be_painted() -> None:
 
 async def test_the_filter_recounts_and_escape_drops_it() -> None:
     async with shown(fleet(some_hosts(40))) as (app, pilot):
-        await pilot.press("slash", *"gpu0003", "enter")
+        await pilot.press("slash", *"gpu0003")
+        assert "8 of 320 GPUs on 1 host " in text_of(app)
+        await pilot.press("enter")
         assert (app.dashboard.totals.hosts, app.dashboard.totals.gpus) == (1, 8)
         assert app.dashboard.everything.hosts == 40
         await pilot.press("escape")
