@@ -61,6 +61,10 @@ class Dialog(Closing[ScreenResultType], ModalScreen[ScreenResultType]):
     def on_resize(self, event: Resize) -> None:
         """Fit the dialog to the terminal."""
         self._fit(event.size)
+        # Textual lays out what is below as well, and so stops the timer by which that would
+        # have gone on with what it had to do: without a message it would wait for one.
+        for below in self.app.screen_stack[:-1]:
+            self.call_next(below.check_idle)
 
     def _fit(self, size: Size) -> None:
         cells, lines = size
