@@ -21,7 +21,8 @@ from gpudash.tui.draw.line import Line
 from gpudash.tui.theme import ASCII, load_theme
 from gpudash.tui.views.process.facts import Details
 from gpudash.tui.views.process.page import Page, branches, graphs, page
-from tests.factories import make_process, make_process_device, make_snapshot
+from tests.factories import GIB, make_process, make_process_device, make_snapshot
+from tests.tui.past import sample, watched
 
 chart.load()
 
@@ -282,3 +283,23 @@ def test_scale_of_memory_holds_what_a_lost_gpu_had() -> None:
     )
     lines = texts(graphs(seen, THEME, 120, 8, stacked=False))
     assert any(line.split("┼")[0].strip() == "32.0G" for line in lines)
+
+
+def test_scale_of_memory_holds_a_peak_of_one_second() -> None:
+    def holding(gib: int) -> Process:
+        return make_process(devices=(make_process_device(used_gpu_memory_bytes=gib * GIB),))
+
+    seconds = 120.0
+    peak = holding(70)
+    history = watched(
+        sample(second, [50], processes=(peak if second == seconds / 2 else holding(10),))
+        for second in range(int(seconds) + 1)
+    )
+    seen = details_of(
+        peak,
+        span=seconds,
+        series=lambda field, points: history.series(peak.key, field, seconds, points),
+    )
+    lines = texts(graphs(seen, THEME, 80, 8, stacked=True))
+    named = [line.split("┼")[0].strip() for line in lines if "┼" in line]
+    assert named[0] == "64.0G"

@@ -130,8 +130,6 @@ _MIN_GRAPH_CELLS = 22
 _ROUND_TOPS = (1, 2, 4, 5, 10)
 """Tops of a scale, in hundreds of percent, whose halves are named by round numbers, too."""
 _MAX_TICKS = 6
-_SCALE_POINTS = 60
-"""Points that are enough to find the highest."""
 
 
 class _Graph(NamedTuple):
@@ -164,15 +162,13 @@ def _graph(graph: _Graph, details: Details, theme: Theme, width: int, height: in
         Segment(f"{graph.title}  ", theme.heading),
         Segment(readable(graph.now, graph.unit), theme.strong),
     ]
-    highest = max(
-        (v for v in details.series(graph.field, _SCALE_POINTS) if v is not None), default=0.0
-    )
+    values = details.series(graph.field, min(2 * width, int(details.span)) + 1)
+    highest = max((value for value in values if value is not None), default=0.0)
     count = max(1, min(_MAX_TICKS, height // 3))
     if graph.is_memory:
         scale = tight((0.0, highest), graph.unit, count)
     else:
         scale = scaled(0, _round_percent(highest), graph.unit, count)
-    values = details.series(graph.field, min(2 * width, int(details.span)) + 1)
     curves = (Curve("", tuple(values), theme.base),)
     chart = Chart(curves, scale, details.span, "now", graph.is_memory)
     return [fitted(title, width, theme.base), *drawn(chart, width, height + 1, theme)]
