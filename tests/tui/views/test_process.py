@@ -6,7 +6,8 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -319,6 +320,27 @@ async def test_the_past_before_its_first_moment_is_said_to_be_without_it(job: in
         text = "\n".join(screen_lines(app))
         assert "AT THIS MOMENT" not in text
         assert "LEFT" not in text
+
+
+async def test_numbers_that_were_read_stay_while_the_screen_is_frozen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    every = 0.1
+    monkeypatch.setattr("gpudash.tui.views.process._READ_SECONDS", every)
+    async with view(shown(os.getpid())) as (app, pilot, _feed):
+        await until(app, pilot, "ENVIRONMENT")
+        await pilot.press("p")
+        waiting.until(lambda: not inspections())  # one that was begun before
+        await pilot.pause()
+        (before,) = (line for line in screen_lines(app) if "threads" in line)
+        turns: list[None] = []
+        app.set_interval(every, lambda: turns.append(None))
+        with ExitStack() as opened:
+            for number in range(99):
+                opened.enter_context((tmp_path / str(number)).open("w"))
+            while len(turns) < 3:
+                await pilot.pause(every)
+            assert before in screen_lines(app)
 
 
 async def test_hostile_variables_and_names_reach_the_terminal_as_text_only(job: int) -> None:

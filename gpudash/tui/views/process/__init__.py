@@ -200,9 +200,14 @@ class ProcessView(View):
                 self._inspector.take(inspect_elsewhere(self._row.process, name))
                 self.draw()
             return
-        self._inspector.begin(self._row.process, self.dashboard.history.latest)
+        self._begin_reading()
         if self._inspector.waiting:
             self.draw()
+
+    def _begin_reading(self) -> None:
+        """Begin to read, unless that would change the numbers of a frozen screen."""
+        if self._inspector.latest is None or not self.dashboard.playhead.paused:
+            self._inspector.begin(self._row.process, self.dashboard.history.latest)
 
     def _follow(self) -> None:
         """Take the latest row of the process and keep it selected, or note that it is gone."""
@@ -218,7 +223,7 @@ class ProcessView(View):
             self._absent_since = self._clock()
             # Whether it has ended, or has only let go of its GPUs.
             if self.dashboard.is_here:
-                self._inspector.begin(self._row.process, self.dashboard.history.latest)
+                self._begin_reading()
 
     def _is_it(self, row: ProcessRow) -> bool:
         return row.process.key == self._row.process.key
