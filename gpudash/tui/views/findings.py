@@ -166,12 +166,14 @@ class FindingsView(View):
 
     def on_click(self, event: Click) -> None:
         """Move to the finding that was clicked and open it."""
-        line = event.screen_y - self.body.region.y - len(self.pinned(*self.body.size)) + self.first
-        found = [number for number, start in enumerate(self._starts) if start <= line]
-        if found and self.body.region.contains(event.screen_x, event.screen_y):
-            self._move(found[-1])
-            self.action_open()
-            self.draw()
+        below_title = event.screen_y - self.body.region.y - len(self.pinned(*self.body.size))
+        line = below_title + self.first
+        is_blank = line >= self._total or line + 1 in self._starts
+        if not 0 <= below_title < self._room or is_blank:
+            return
+        self._move([number for number, start in enumerate(self._starts) if start <= line][-1])
+        self.action_open()
+        self.draw()
 
     @property
     def _start(self) -> int | None:

@@ -127,6 +127,18 @@ async def test_click_on_the_line_opens_the_view_and_on_a_finding_what_it_is_abou
         assert isinstance(app.screen, ProcessView)
 
 
+@pytest.mark.parametrize("height", [12, 60])
+async def test_clicks_beside_the_findings_open_nothing(height: int) -> None:
+    async with shown(trapped(**BAD_MEMORY), (80, height)) as (app, pilot, _feed):
+        await pilot.press("w", "end")
+        await pilot.pause()
+        blank = [y for y, line in enumerate(screen_lines(app)) if not line.strip()]
+        for y in (line_of(app, "1 critical, 1 warn"), *blank):
+            await pilot.click(offset=(5, y))
+            await pilot.pause()
+            assert isinstance(app.screen, FindingsView), y
+
+
 async def test_cursor_stays_on_its_finding_when_a_worse_one_comes() -> None:
     async with shown(trapped()) as (app, pilot, feed):
         await pilot.press("w")
