@@ -21,7 +21,7 @@ from gpudash.tui.draw.line import Line
 from gpudash.tui.theme import ASCII, load_theme
 from gpudash.tui.views.process.facts import Details
 from gpudash.tui.views.process.page import Page, branches, graphs, page
-from tests.factories import GIB, make_process, make_process_device, make_snapshot
+from tests.factories import GIB, make_device, make_process, make_process_device, make_snapshot
 from tests.tui.past import sample, watched
 
 chart.load()
@@ -184,6 +184,17 @@ def test_cuda_devices_are_named_as_the_process_sees_them() -> None:
     assert "CUDA 0 = GPU 2 (H100 80GB HBM3)" in text
     assert "CUDA 1 = GPU 0 (H100 80GB HBM3)" in text
     assert "guess" not in text
+
+
+def test_cuda_devices_with_long_names_stand_apart() -> None:
+    name = "RTX PRO 6000 Blackwell Server Edition"
+    devices = tuple(make_device(index=index, name=f"NVIDIA {name}") for index in range(3))
+    snapshot = make_snapshot(devices=devices, processes=(make_process(),))
+    seen = inspected(snapshot, visible=visible_devices({}, devices))
+    lines = texts(page(details_of(snapshot=snapshot, inspection=seen), THEME, 148, 40).lines)
+    wanted = [f"CUDA {index} = GPU {index} ({name})" for index in range(3)]
+    listed = [line.split("  ") for line in lines if " = GPU " in line]
+    assert [[text.strip() for text in line if text] for line in listed] == [wanted[:2], wanted[2:]]
 
 
 def test_a_guessed_order_says_so() -> None:

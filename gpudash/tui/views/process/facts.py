@@ -24,7 +24,7 @@ from gpudash.model.process import Process, ProcessDevice
 from gpudash.model.secrets import mask_arguments
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.state import Level
-from gpudash.model.text import cut, fold, pad
+from gpudash.model.text import cut, fold, pad, width
 from gpudash.model.units import ABSENT, Unit, duration, percent, readable, short_size, size
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.line import Line, joined, spread
@@ -206,8 +206,8 @@ def _labelled(label: str, text: str, theme: Theme) -> Line:
 
 
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
-_VISIBLE_CELLS = 40
-"""Cells that are enough for one device, of which several stand side by side."""
+_VISIBLE_GAP = 2
+"""Cells between devices that stand side by side."""
 
 
 def cuda(details: Details, theme: Theme, cells: int) -> list[Line]:
@@ -218,13 +218,14 @@ def cuda(details: Details, theme: Theme, cells: int) -> list[Line]:
     visible, room = seen.visible, cells - 2 * MARGIN
     lines: list[Line] = [_cuda_title(visible, theme)]
     names = _visible_names(visible, details)
-    across = max(1, room // _VISIBLE_CELLS)
+    column = max((width(f"{number} = {name}") for number, name in names), default=0) + _VISIBLE_GAP
+    across = max(1, room // column)
     for start in range(0, len(names), across):
         line = [Segment(" " * MARGIN, theme.base)]
         for number, name in names[start : start + across]:
             line += [
                 Segment(number, theme.strong),
-                Segment(f" = {name}".ljust(_VISIBLE_CELLS - len(number)), theme.base),
+                Segment(pad(f" = {name}", column - width(number)), theme.base),
             ]
         lines.append(line)
     for remark in visible.remarks:
@@ -278,14 +279,14 @@ def _sm_level(share: Share) -> Level:
     return "unknown" if value is None else "ok" if value else "warn"
 
 
-def _percent_column(key: str, header: str, width: int, priority: int = 0) -> Column[Share]:
+def _percent_column(key: str, header: str, cells: int, priority: int = 0) -> Column[Share]:
     """Return the column of a percentage."""
     return Column(
         key=key,
         header=header,
         text=lambda share: percent(getattr(share.used, f"{key}_utilization_percent")),
         sort_key=lambda _share: 0,
-        width=width,
+        width=cells,
         align=">",
         priority=priority,
         level=_sm_level if key == "sm" else None,
