@@ -159,7 +159,7 @@ def choices() -> Choices:
 
 
 def next_interval(seconds: float, step: int) -> float:
-    """Return the neighbour of an interval that is longer (1) or shorter (-1)."""
+    """Return the neighbour of an interval that is longer (1) or shorter (-1), or itself."""
     if step > 0:
-        return next((each for each in INTERVALS if each > seconds), INTERVALS[-1])
-    return next((each for each in reversed(INTERVALS) if each < seconds), INTERVALS[0])
+        return next((each for each in INTERVALS if each > seconds), seconds)
+    return next((each for each in reversed(INTERVALS) if each < seconds), seconds)

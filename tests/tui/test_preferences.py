@@ -312,5 +312,11 @@ def test_the_interval_steps_through_round_numbers() -> None:
     assert next_interval(1.0, 1) == 2.0
     assert next_interval(1.0, -1) == 0.5
     assert next_interval(3.0, 1) == 5.0
-    assert next_interval(60.0, 1) == INTERVALS[-1]
-    assert next_interval(0.1, -1) == INTERVALS[0]
+    assert next_interval(120.0, -1) == INTERVALS[-1]
+
+
+@pytest.mark.parametrize(("seconds", "step"), [(120.0, 1), (60.0, 1), (0.1, -1)])
+def test_the_interval_stays_where_there_is_no_longer_or_shorter_one(
+    seconds: float, step: int
+) -> None:
+    assert next_interval(seconds, step) == seconds
