@@ -151,7 +151,9 @@ def choose_order(app: GpudashApp) -> None:
         key = _BY_LETTER[letter.lower()]
         if key != listing.sort_key:
             sort_by(app, key)
-        if listing.descending is not (starts_largest(key) is letter.islower()):
+        # In a tree that of the siblings.
+        column, descending = listing.leading
+        if descending is not (starts_largest(column) is letter.islower()):
             reverse(app)
 
     choices = [

@@ -77,3 +77,15 @@ async def test_the_palette_of_a_view_has_its_actions() -> None:
         await pilot.press("colon", *"overview", "enter")
         await pilot.pause()
         assert not isinstance(app.screen, View)
+
+
+async def test_a_letter_twice_orders_a_tree_as_once() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot())
+        for letter, descending in (("f", True), ("f", True), ("F", False), ("F", False)):
+            await pilot.press("o", letter)
+            await pilot.pause()
+            assert app.dashboard.listing.sort_key == "tree"
+            assert app.dashboard.listing.leading == ("gpu_memory", descending)
