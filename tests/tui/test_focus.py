@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from gpudash.model.device import Device
@@ -15,6 +16,7 @@ from gpudash.tui.app import GpudashApp
 from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.process import ProcessView
 from gpudash.tui.views.view import View
+from gpudash.tui.widgets.lines import WHEEL_LINES
 from tests.factories import gpu_uuid, make_device
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines, selected
 
@@ -94,6 +96,17 @@ async def test_click_on_a_process_takes_the_focus_back() -> None:
         await pilot.pause()
         assert app.dashboard.focus == "processes"
         assert selected(app) == 1002
+
+
+async def test_wheel_over_the_processes_moves_them_whatever_has_the_focus() -> None:
+    async with shown() as (app, pilot, _feed):
+        await pilot.press("tab")
+        await pilot._post_mouse_events([MouseScrollDown] * 5, "#processes")
+        await pilot.pause()
+        assert app.dashboard.focus == "devices"
+        assert device(app) == 0
+        assert selected(app) == 1000 + 5 * WHEEL_LINES
+        assert f"job{5 * WHEEL_LINES}.py" in "\n".join(screen_lines(app))
 
 
 async def test_cells_are_gone_through_in_both_directions() -> None:

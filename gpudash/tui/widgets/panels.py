@@ -100,6 +100,6 @@ class ProcessPanel(Panel):
             self.clicked(listing.selected_key, was_selected=was_selected)
 
     def turned(self, lines: int) -> None:
-        """Move the cursor."""
-        self.dashboard.move(lines)
+        """Move the cursor of the processes."""
+        self.dashboard.listing.move(lines)
         self.post_message(self.Changed())
