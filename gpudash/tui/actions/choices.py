@@ -221,29 +221,27 @@ def choose_devices(app: GpudashApp) -> None:
 
     def choices() -> list[Choice]:
         hidden = dashboard.devices.hidden
-        palette_entries = [
+        gpus = [
             Choice(str(device.index), f"GPU {device.index}", str(device.name or ""), shown)
             for device in dashboard.snapshot.devices
             if not device.is_mig
             for shown in (device.index not in hidden,)
         ]
-        return [Choice(_ALL, "all", "", not hidden), *palette_entries]
+        return [Choice(_ALL, "all", "", not hidden), *gpus]
 
     def toggled(value: str) -> list[Choice]:
         if value == _ALL:
-            dashboard.devices.show_all()
+            dashboard.hide_devices(DeviceList.show_all)
         else:
-            dashboard.devices.toggle(int(value))
+            toggle_device(app, int(value))
+        app.outdated = True
         return choices()
 
     def chosen(value: str | None) -> None:
-        def change(devices: DeviceList) -> None:
-            if value == _ALL:
-                devices.show_all()
-            elif value is not None:
-                devices.only(int(value))
-
-        dashboard.hide_devices(change)
+        if value == _ALL:
+            dashboard.hide_devices(DeviceList.show_all)
+        elif value is not None:
+            dashboard.hide_devices(lambda devices: devices.only(int(value)))
 
     put_above(
         app, ChooseScreen("Show only GPU", choices(), dashboard.theme, toggled=toggled), chosen

@@ -9,6 +9,7 @@ from gpudash.tui.views.view import View
 from tests.tui.stage import (
     HandFeed,
     busy_snapshot,
+    screen_lines,
     text_of,
 )
 
@@ -89,3 +90,17 @@ async def test_a_letter_twice_orders_a_tree_as_once() -> None:
             await pilot.pause()
             assert app.dashboard.listing.sort_key == "tree"
             assert app.dashboard.listing.leading == ("gpu_memory", descending)
+
+
+async def test_marks_on_gpus_count_behind_the_list() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(140, 30)) as pilot:
+        feed.give(busy_snapshot(devices=64))
+        await pilot.press("tab", "end", "g", "home", "down")
+        for _index in range(40):
+            await pilot.press("space", "down")
+        await pilot.pause()
+        assert app.screen.is_modal
+        assert any(line.startswith("  40 ") for line in screen_lines(app))
+        assert "No process fits" in text_of(app)
