@@ -274,7 +274,7 @@ class DashboardModel:
         """
         if self.playhead.paused:
             self.pause(False)
-        elif self.listing.tagged:
+        elif self.listing.tagged_rows:
             self.listing.tagged.clear()
         elif self.listing.filter.clauses:
             self.listing.filter_by(EVERYTHING)

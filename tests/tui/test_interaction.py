@@ -50,6 +50,17 @@ async def test_tags_of_processes_that_are_gone_vanish() -> None:
         assert [row.process.key for row in app.dashboard.listing.tagged_rows] == [process_of(1).key]
 
 
+async def test_escape_drops_the_filter_at_once_where_all_that_was_tagged_is_gone() -> None:
+    feed = HandFeed()
+    app = GpudashApp(feed)
+    async with app.run_test(size=(100, 30)) as pilot:
+        feed.give(busy_snapshot(6))
+        await pilot.press("space", "slash", *"alice", "enter")
+        feed.give(make_snapshot(8, processes=(process_of(1),)))
+        await pilot.press("escape")
+        assert not app.dashboard.listing.filter.clauses
+
+
 async def test_columns_are_chosen_from_a_list() -> None:
     feed = HandFeed()
     app = GpudashApp(feed)
