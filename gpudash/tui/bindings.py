@@ -122,6 +122,11 @@ def remap(app: App[int], remapped: Remapped) -> None:
     app.set_keymap({name: ",".join(_names(keys)) or UNBOUND for name, keys in remapped.items()})
 
 
+def shown_key(keys: Iterable[Key], id: str) -> str:
+    """Return how a text names the key of an action, of the keys in force: `no key` without one."""
+    return next((key.shown for key in keys if key.id == id), "no key")
+
+
 def clashes(remapped: Remapped) -> list[str]:
     """Return a line for each action that loses a key which was given to another one."""
     lines: list[str] = []

@@ -218,7 +218,7 @@ class DashboardModel:
     def status_text(self) -> str:
         """The text of the last line of every view: the result of an action, or an error."""
         row = self.devices.focused_row
-        return self.message or error_text(self.feed, row.device if row else None)
+        return self.message or error_text(self.feed, row.device if row else None, self.keys)
 
     @property
     def marks(self) -> list[str]:

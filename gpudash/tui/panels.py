@@ -74,6 +74,7 @@ class DashboardPanels:
             dashboard.playhead.view_time,
             dashboard.hidden,
             dashboard.metric,
+            dashboard.keys,
         )
         processes = self.process_table.lines(
             dashboard.listing,

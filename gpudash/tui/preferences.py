@@ -18,7 +18,7 @@ from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.config.file import load, save
 from gpudash.config.settings import Choices, Settings
 from gpudash.model.errors import SettingsError
-from gpudash.tui.bindings import actions, clashes, key_names, keys_in_force
+from gpudash.tui.bindings import actions, clashes, key_names, keys_in_force, shown_key
 from gpudash.tui.listing import PROCESS_ORDERS, starts_largest
 
 if TYPE_CHECKING:
@@ -136,7 +136,8 @@ class Preferences:
         dashboard.read_only = settings.read_only
         if self.mistakes:
             count = len(self.mistakes)
-            several = f"{count} mistakes in the settings: ! lists them"
+            key = shown_key(dashboard.keys, "screen.mistakes")
+            several = f"{count} mistakes in the settings: {key} lists them"
             dashboard.status_message.show(several if count > 1 else self.mistakes[0], stays=True)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpudash.feed.collector import lingering
 from gpudash.feed.protocol import Feed, FeedState, SnapshotFeed
 from gpudash.model.device import Device
 from gpudash.model.units import duration
+from gpudash.tui.bindings import shown_key
+from gpudash.tui.keymap import Key
 
 _LONG = 2.0
 """Seconds after which a first sample, or the end of a collector, is overdue."""
@@ -40,14 +42,17 @@ def state_marks(feed: Feed[Any]) -> list[str]:
     return [] if mark is None else [f"{mark} {duration(feed.age)}"]
 
 
-def error_text(feed: SnapshotFeed, device: Device | None) -> str:
-    """Return what keeps the screen from being right, or the fault of the device pointed at."""
+def error_text(feed: SnapshotFeed, device: Device | None, keys: Iterable[Key]) -> str:
+    """Return what keeps the screen from being right, or the fault of the device pointed at.
+
+    `keys` are those that work.
+    """
     if feed.state is FeedState.RELEASED:
         if lingering():
             if feed.age > feed.interval + _LONG:
                 return "a collector hangs in the driver, which still has the GPUs"
             return "releasing the GPUs"
-        return "GPUs released: X takes them back"
+        return f"GPUs released: {shown_key(keys, 'driver.release')} takes them back"
     if feed.error is not None:
         return feed.error
     if feed.player is not None and feed.player.message:

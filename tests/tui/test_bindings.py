@@ -2,7 +2,7 @@ import pytest
 from textual.keys import _character_to_key
 
 from gpudash.tui.app import GpudashApp
-from gpudash.tui.bindings import actions, clashes, keys_in_force
+from gpudash.tui.bindings import actions, clashes, keys_in_force, shown_key
 from gpudash.tui.fleet.app import FleetApp
 from gpudash.tui.keymap import FLEET_KEYS, KEYS, OVERVIEW_KEYS, SCREENS, Key
 
@@ -34,6 +34,13 @@ def test_a_remapped_key_is_shown_as_it_is_typed() -> None:
     assert (keys["process.tag"].keys, keys["process.tag"].shown) == ("question_mark", "?")
     assert "sort.next" not in keys
     assert keys["sort.previous"] in OVERVIEW_KEYS
+
+
+def test_a_text_names_the_key_in_force() -> None:
+    remapped = by_id(sort__reverse=["f7", "ctrl+r"], sort__next=[])
+    keys = keys_in_force(OVERVIEW_KEYS, remapped)
+    names = ("sort.reverse", "sort.next", "sort.previous")
+    assert [shown_key(keys, name) for name in names] == ["F7", "no key", "<"]
 
 
 def test_a_read_only_screen_has_no_key_that_signals() -> None:

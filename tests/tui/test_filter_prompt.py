@@ -3,6 +3,7 @@ from textual.events import Paste
 from textual.pilot import Pilot
 
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.preferences import Preferences
 from tests.factories import make_snapshot
 from tests.tui.stage import HandFeed, busy_snapshot, process_of, screen_lines, selected
 
@@ -228,14 +229,17 @@ async def test_a_filter_without_a_match_says_why(text: str, told: str) -> None:
         assert told in screen_lines(app)[-1]
 
 
-async def test_a_filter_that_nothing_fits_names_the_way_back() -> None:
+@pytest.mark.parametrize(("keys", "shown"), [({}, "Esc"), ({"filter.clear": ["f7"]}, "F7")])
+async def test_a_filter_that_nothing_fits_names_the_way_back(
+    keys: dict[str, list[str]], shown: str
+) -> None:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = GpudashApp(feed, preferences=Preferences(keys=keys))
     async with app.run_test(size=(80, 24)) as pilot:
         feed.give(busy_snapshot(20))
         await pilot.press("slash", *"zzz", "enter")
         await pilot.pause()
         await pilot.pause()
-        assert "No process fits; Esc shows all" in screen_lines(app)[-1]
-        await pilot.press("escape")
+        assert f"No process fits; {shown} shows all" in screen_lines(app)[-1]
+        await pilot.press("f7" if keys else "escape")
         assert len(pids(app)) == 20

@@ -13,6 +13,7 @@ from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.preferences import Preferences
 from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.process import ProcessView
 from gpudash.tui.views.view import View
@@ -25,10 +26,10 @@ REASON = "GPU 2 fell off the bus; " + "a reboot may bring it back, " * 4 + "sudo
 
 @asynccontextmanager
 async def shown(
-    *size: int, **fields: Any
+    *size: int, preferences: Preferences | None = None, **fields: Any
 ) -> AsyncIterator[tuple[GpudashApp, Pilot[int], HandFeed]]:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = GpudashApp(feed, preferences=preferences)
     async with app.run_test(size=(size[0], size[1]) if size else (100, 30)) as pilot:
         feed.give(busy_snapshot(**fields))
         await pilot.pause()
@@ -75,6 +76,16 @@ async def test_no_process_is_aimed_at_while_the_gpus_have_the_focus(key: str) ->
         assert not app.screen.is_modal
         assert not app.dashboard.listing.tagged
         assert "Tab goes back to the processes" in screen_lines(app)[-1]
+
+
+async def test_keys_that_are_told_of_the_focus_are_those_in_force() -> None:
+    keys = {"move.turn": ("f7",), "move.page_down": ("f8",)}
+    preferences = Preferences(keys=keys)
+    async with shown(40, 24, preferences=preferences, processes=40, devices=64) as (app, pilot, _):
+        await pilot.press("f7", "space")
+        await pilot.pause()
+        assert any("F7, F8 for the others" in line for line in screen_lines(app))
+        assert "F7 goes back to the" in "".join(screen_lines(app)[-2:])
 
 
 async def test_first_click_selects_a_gpu_and_the_second_opens_it() -> None:

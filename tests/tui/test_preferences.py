@@ -239,6 +239,14 @@ async def test_all_mistakes_are_listed_in_whole(path: Path) -> None:
             assert "".join(mistake.split()) in text.replace(" ", "")
 
 
+async def test_the_key_that_lists_mistakes_is_the_one_in_force(path: Path) -> None:
+    path.write_text('theme = "drak"\nintervall = 3\n[keys]\n"screen.mistakes" = ["f7"]\n')
+    app = GpudashApp(HandFeed(), preferences=Preferences(str(path)))
+    async with app.run_test(size=(80, 30)) as pilot:
+        await pilot.pause()
+        assert "2 mistakes in the settings: F7 lists them" in screen_lines(app)[-1]
+
+
 def test_a_folder_that_hangs_does_not_hold_the_end(path: Path) -> None:
     os.mkfifo(path)
     before = threading.active_count()

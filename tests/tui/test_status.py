@@ -11,6 +11,8 @@ from gpudash.feed import collector
 from gpudash.feed.protocol import FeedState
 from gpudash.tui import status
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.bindings import keys_in_force
+from gpudash.tui.keymap import OVERVIEW_KEYS
 from gpudash.tui.status import StatusMessage
 from tests.tui.stage import HandFeed, busy_snapshot, screen_lines
 
@@ -89,8 +91,10 @@ def test_a_collector_hangs_only_once_its_end_is_overdue(
 ) -> None:
     feed = HandFeed()
     feed.interval, feed.age, feed.state = 60.0, age, FeedState.RELEASED
-    assert "released" in status.error_text(feed, None)
+    assert "released: X takes" in status.error_text(feed, None, OVERVIEW_KEYS)
+    remapped = keys_in_force(OVERVIEW_KEYS, {"driver.release": ["f7"]})
+    assert "released: F7 takes" in status.error_text(feed, None, remapped)
     with subprocess.Popen(["sleep", "60"]) as child:
         monkeypatch.setattr(collector, "_unreaped", [child])
-        assert status.error_text(feed, None).startswith(text)
+        assert status.error_text(feed, None, OVERVIEW_KEYS).startswith(text)
         child.kill()

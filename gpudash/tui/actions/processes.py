@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpudash.analysis.labels import command
 from gpudash.model.units import ABSENT
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.listing import starts_largest
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 _COMMAND_STEP, _END = 8, 1 << 20
 
 NONE_SELECTED = "no process is selected"
-_NOT_IN_FOCUS = "Tab goes back to the processes, to choose which"
 
 
 def scroll_command(app: GpudashApp, steps: int) -> None:
@@ -56,7 +56,7 @@ def tag(app: GpudashApp) -> None:
     """Tag the selected process, or take its tag back, and go on to the next."""
     listing = app.dashboard.listing
     if app.dashboard.devices.focused:
-        app.show_message(_NOT_IN_FOCUS)
+        _tell_not_in_focus(app)
         return
     listing.tag()
     listing.move(1)
@@ -86,6 +86,11 @@ def _copy(app: GpudashApp, what: str, text: str) -> None:
         app.show_message(f"copied the {what}, if the terminal takes it (OSC 52): {text}")
 
 
+def _tell_not_in_focus(app: GpudashApp) -> None:
+    key = shown_key(app.dashboard.keys, "move.turn")
+    app.show_message(f"{key} goes back to the processes, to choose which")
+
+
 def kill(app: GpudashApp, signal_name: str) -> None:
     """Ask whether to signal what is tagged, or else what is selected."""
     if app.dashboard.recorded:
@@ -93,7 +98,7 @@ def kill(app: GpudashApp, signal_name: str) -> None:
     elif app.dashboard.read_only:
         app.show_message("read-only: nothing is sent")
     elif app.dashboard.devices.focused:
-        app.show_message(_NOT_IN_FOCUS)
+        _tell_not_in_focus(app)
     elif app.feed.remote is not None:
         from gpudash.tui.actions.remote import kill_there
 

@@ -19,12 +19,14 @@ from gpudash.model.snapshot import Finding, Host
 from gpudash.model.state import Level
 from gpudash.model.text import cut, pad, width
 from gpudash.model.units import ABSENT, duration
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.draw.bars import bar
 from gpudash.tui.draw.findings import worst
 from gpudash.tui.draw.grid import MARGIN, Grid
 from gpudash.tui.draw.header import host_line
 from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, joined
 from gpudash.tui.draw.main_charts import Trends, charts
+from gpudash.tui.keymap import Key
 from gpudash.tui.layout import Layout
 from gpudash.tui.theme import Theme
 
@@ -178,13 +180,14 @@ class DeviceTable:
         cells: int,
         plan: Layout,
         *,
+        keys: Sequence[Key],
         first: int,
         cursor: int | None = None,
         curves: bool = True,
     ) -> list[Line]:
         """Return the headings and the devices from number `first` on, as planned.
 
-        The one whose number is `cursor` is highlighted.
+        The one whose number is `cursor` is highlighted; `keys` are those that work.
         """
         if not rows or not plan.devices:
             return []
@@ -206,9 +209,9 @@ class DeviceTable:
         if plan.devices > height and len(visible) < len(rows):
             note = f" {first + 1}-{first + len(visible)} of {len(rows)}"
             lines += [[]] * (height + 1 - len(lines))
-            lines.append(
-                [Segment(note, theme.heading), Segment("   Tab, PgDn for the others", theme.dim)]
-            )
+            turn, page = (shown_key(keys, name) for name in ("move.turn", "move.page_down"))
+            how = f"   {turn}, {page} for the others"
+            lines.append([Segment(note, theme.heading), Segment(how, theme.dim)])
         return lines
 
     def _drawn(
@@ -286,6 +289,8 @@ class Overview(NamedTuple):
     hidden: Collection[str]
     metric: str
     """What the charts show, empty for the usual."""
+    keys: tuple[Key, ...]
+    """Those that work, for texts to name."""
 
 
 class Upper:
@@ -307,6 +312,7 @@ class Upper:
             view.theme,
             view.cells,
             plan,
+            keys=view.keys,
             first=view.first,
             cursor=view.cursor,
             # What has a chart below needs no curve beside it.
@@ -324,7 +330,8 @@ class Upper:
 def _findings(view: Overview) -> list[Line]:
     """Return the worst findings in the lines planned for them, or that there is none."""
     count, theme = view.plan.findings, view.theme
-    texts = worst(view.wrong or (), theme, view.cells, count) if count else []
+    key = shown_key(view.keys, "view.findings")
+    texts = worst(view.wrong or (), theme, view.cells, count, key) if count else []
     if count and view.rows and view.wrong is not None and not view.wrong:
         texts = [[Segment(" No problem found", theme.dim)]]
     return texts + [[]] * (count - len(texts))

@@ -29,14 +29,17 @@ _IN_ASCII = str.maketrans({"°": "", "µ": "u"})
 
 
 def worst(
-    findings: Sequence[Finding | FleetFinding], theme: Theme, cells: int, limit: int
+    findings: Sequence[Finding | FleetFinding], theme: Theme, cells: int, limit: int, key: str = "w"
 ) -> list[Line]:
-    """Return the first `limit` findings in a line each; the last counts those left out."""
+    """Return the first `limit` findings in a line each; the last counts those left out.
+
+    `key` is the one that shows all.
+    """
     shown = findings[:limit]
     lines = [_headline(finding, theme, cells) for finding in shown]
     left = len(findings) - len(shown)
     if left and lines:
-        more = [Segment(f"  +{left} more: w ", theme.dim)]
+        more = [Segment(f"  +{left} more: {key} ", theme.dim)]
         lines[-1] = _headline(shown[-1], theme, cells - cells_of(more))
         lines[-1] = spread(lines[-1], more, cells, theme.base)
     return lines

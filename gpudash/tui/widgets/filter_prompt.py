@@ -20,6 +20,7 @@ from gpudash.analysis.filter.terms import TERMS
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.errors import FilterError
 from gpudash.model.text import fold, width
+from gpudash.tui.bindings import shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.draw.processes import share
@@ -36,8 +37,6 @@ _MIN_INPUT = 12
 _MAX_COMPLAINT = 4
 _MIN_BESIDE = 48
 """Cells right of the carets in which a complaint of several lines still reads well."""
-
-_NOTHING_FITS = "No process fits; Esc shows all"
 
 
 class Filtered(Protocol):
@@ -126,7 +125,8 @@ class FilteredProcesses:
         listing = self._dashboard.listing
         if not listing.filter.clauses or listing.matching or not listing.everything:
             return ""
-        return self.hint or _NOTHING_FITS
+        key = shown_key(self._dashboard.keys, "filter.clear")
+        return self.hint or f"No process fits; {key} shows all"
 
     def begin(self) -> None:
         """Note the filter in force and the process under the cursor."""

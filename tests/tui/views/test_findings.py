@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 from gpudash.analysis.health.engine import Diagnosis
 from gpudash.model.snapshot import Evidence, Finding, Snapshot
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.preferences import Preferences
 from gpudash.tui.views.device import DeviceView
 from gpudash.tui.views.findings import FindingCursor, FindingsView
 from gpudash.tui.views.process import ProcessView
@@ -45,10 +46,10 @@ BAD_MEMORY = {"ecc_uncorrected_volatile_count": 3}
 
 @asynccontextmanager
 async def shown(
-    snapshot: Snapshot, size: tuple[int, int] = (80, 24)
+    snapshot: Snapshot, size: tuple[int, int] = (80, 24), **settings: Any
 ) -> AsyncIterator[tuple[GpudashApp, Pilot[Any], HandFeed]]:
     feed = HandFeed()
-    app = GpudashApp(feed)
+    app = GpudashApp(feed, preferences=Preferences(**settings))
     async with app.run_test(size=size) as pilot:
         feed.give(snapshot)
         for _ in range(100):
@@ -74,6 +75,15 @@ async def test_line_says_how_many_more_there_are() -> None:
     async with shown(trapped(**BAD_MEMORY)) as (app, _pilot, _feed):
         place = line_of(app, "+1 more: w")
         assert screen_lines(app)[place].startswith(" !! GPU 0 had memory errors")
+
+
+async def test_key_that_shows_the_others_is_the_one_in_force() -> None:
+    several = trapped(**BAD_MEMORY, remapped_rows_pending=True)
+    async with shown(several, keys={"view.findings": ("f7",)}) as (app, pilot, _feed):
+        assert line_of(app, "more: F7")
+        await pilot.press("d")
+        await pilot.pause()
+        assert line_of(app, "more: F7")
 
 
 async def test_larger_terminal_shows_several() -> None:

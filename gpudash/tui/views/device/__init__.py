@@ -18,7 +18,7 @@ from gpudash.model.fields import Field
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import fold, width
 from gpudash.model.units import readable, span
-from gpudash.tui.bindings import bindings
+from gpudash.tui.bindings import bindings, shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.dialogs.choose import Choice
 from gpudash.tui.draw.chart import drawn
@@ -169,7 +169,9 @@ class DeviceView(View):
         self._tabs = tabs(self.rows(), row.device.key, theme, cells)
         above = [self._tabs.line, *trouble(row, theme, cells)]
         if row.device.state == "ok" and not self.large:
-            above += worst(row.findings, theme, cells, 3 if height >= _ROOMY else 1)
+            limit = 3 if height >= _ROOMY else 1
+            key = shown_key(self.dashboard.keys, "view.findings")
+            above += worst(row.findings, theme, cells, limit, key)
         lines = [*above, *self.charted(row, cells, height - len(above))][:height]
         self._chart_lines = range(len(above), len(lines))
         self._pinned = len(lines)
@@ -198,12 +200,8 @@ class DeviceView(View):
             *before,
             *self._sheet.lines,
             *after,
-            *missing(details, self._explain_key, cells, theme),
+            *missing(details, shown_key(self.keys, "device.explain"), cells, theme),
         ]
-
-    @property
-    def _explain_key(self) -> str:
-        return next((key.shown for key in self.keys if key.id == "device.explain"), "no key")
 
     def charted(self, row: DeviceRow, cells: int, height: int) -> list[Line]:
         """Return title, chart and legend in as many lines as they may have."""

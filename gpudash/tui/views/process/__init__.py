@@ -14,7 +14,7 @@ from gpudash.analysis.table import ProcessRow, process_rows
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.model.units import duration
-from gpudash.tui.bindings import bindings, signalling_keys
+from gpudash.tui.bindings import bindings, shown_key, signalling_keys
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line
 from gpudash.tui.keymap import PROCESS_KEYS, Key
@@ -82,7 +82,6 @@ def _read(deliver: Callable[[Inspection], object], process: Process, snapshot: S
 
 
 _READ_SECONDS = 3.0
-_REVEAL = "process.reveal"
 
 
 class ProcessView(View):
@@ -249,7 +248,7 @@ class ProcessView(View):
             waiting=inspector.waiting,
             io_rates=inspector.io_rates,
             shows_secrets=self._shows_secrets,
-            reveal_key=next((key.shown for key in self.keys if key.id == _REVEAL), "no key"),
+            reveal_key=shown_key(self.keys, "process.reveal"),
         )
 
     def _mark(self) -> str:
