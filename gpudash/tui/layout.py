@@ -23,9 +23,6 @@ _MAX_FINDINGS, _ROOM_FOR_FINDINGS = 2, 12
 _WIDE = 78
 """Cells that one of two columns of devices needs at least."""
 
-PARTS = ("devices", "processes")
-"""What can have the terminal for itself."""
-
 
 class Layout(NamedTuple):
     """Lines of each part; 0 where it is left out."""
@@ -81,7 +78,8 @@ def compute_layout(
 
     The processes have a few lines before anything else, then all devices, the host, and the
     processes again; what is left over is for the charts. What is wrong has a line, several where
-    there is room. One of PARTS that is to be `alone` has all but a line or two.
+    there is room. The part that is to be `alone`, `devices` or `processes`, has all but a line or
+    two; empty for neither.
     """
     room = height - _FIXED_LINES
     if alone:

@@ -183,7 +183,9 @@ def _drawn(chart: Chart, cells: int, height: int, theme: Theme) -> Sequence[Line
         for color, group in groupby(row, key=itemgetter(1)):
             text = "".join(char for char, _ in group)
             if not theme.glyphs.braille:
-                text = text.translate(_IN_ASCII).replace("-", "." if color == _GRID else "-")
+                text = text.translate(_IN_ASCII)
+                if color == _GRID:
+                    text = text.replace("-", ".")
             line.append(Segment(text, styles.get(color, theme.base)))
         lines.append(fitted(line, cells, theme.base))
     # plotext takes 30 MB for eight noisy curves.

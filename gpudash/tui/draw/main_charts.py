@@ -224,7 +224,7 @@ def _blocks(
         return [_of_all(host, gpus, field) for field in fields[:2]]
     block = _of_all(host, gpus, fields[0])
     across = -(-len(block.bands) // height)
-    if across == 1 or not block.bands:
+    if across == 1:
         return [block]
     if (cells - 2 * _MARGIN + _GAP) // across - _GAP < _MIN_BLOCK:
         return [block._replace(bands=block.extras[:1], extras=block.extras[1:])]

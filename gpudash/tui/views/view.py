@@ -172,13 +172,8 @@ class View(Wheel, Closing[None]):
         return False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what does not work on this screen, and all below another."""
-        if not self.is_active:
-            return False
-        refused = (key for key in self.KEYS if key.signals and self.dashboard.read_only)
-        if any(action == key.action.partition("(")[0] for key in refused):
-            return False
-        return super().check_action(action, parameters)
+        """Refuse all below another screen."""
+        return self.is_active and super().check_action(action, parameters)
 
     def action_back(self) -> None:
         """Go back to where this was opened."""

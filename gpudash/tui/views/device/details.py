@@ -140,7 +140,7 @@ _OF_INSTANCES = "parent_uuid"
 _COLUMN, _EXPLAINED = 38, 76
 """Cells of a column at least: of values alone, and with their help sentences."""
 _UUID_COLUMN = 58
-_MARGIN, _GAP = 1, 3
+_GAP = 3
 
 
 class Sheet(NamedTuple):
