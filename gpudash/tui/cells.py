@@ -94,8 +94,8 @@ class ScreenBuffer:
         self._cursor = self._cursor_wanted = 0, 0
         """Where Textual wants the cursor, which is hidden: what a text is composed in appears
         there."""
-        self._styles: dict[int, tuple[Style | None, Sgr]] = {}
         # By id, for a style is hashed slowly; kept beside it, so that no other gets its id.
+        self._styles: dict[int, tuple[Style | None, Sgr]] = {}
         self._texts: dict[tuple[str, Sgr], list[Cell]] = {}
         self._cached_cells = 0
 

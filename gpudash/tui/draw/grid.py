@@ -262,7 +262,7 @@ def _aligned(column: Column[Row], text: str, cells: int, style: Style, theme: Th
 
 
 def _tail(text: str, shift: int, theme: Theme) -> str:
-    """Return a text without its first cells, a mark in fitted of what is gone."""
+    """Return a text without its first cells, a mark in place of what is gone."""
     gone = width(cut(text, shift, mark=""))
     rest = text[len(cut(text, shift, mark="")) :] if gone else text
     return theme.glyphs.ellipsis + rest if rest else ""

@@ -68,7 +68,7 @@ class ProcessTable:
 
     def __init__(self) -> None:
         self.top = 0
-        """FittedColumn in the listing of the first line in view."""
+        """Index in the listing of the first line in view."""
         self._grid = Grid(PROCESS_COLUMNS, _ROLES)
         self._shift = 0
         self._known: dict[Key, _Drawn] = {}
