@@ -63,6 +63,12 @@ class Ranking(Generic[Row]):
         self.descending = not self.descending
         self._order(self._followed)
 
+    def sort_beside(self, keys: Sequence[str], step: int) -> None:
+        """Order by the column `step` places after the one in force in `keys`, if that has any."""
+        if keys:
+            index = keys.index(self.sort_key) if self.sort_key in keys else 0
+            self.sort_by(keys[(index + step) % len(keys)])
+
     def move(self, rows: int) -> None:
         """Move the cursor by a number of rows, at most to an end."""
         self.move_to(self.cursor + rows)

@@ -85,6 +85,19 @@ def test_numbers_begin_with_the_largest_and_words_with_a() -> None:
     assert listing.descending
 
 
+@pytest.mark.parametrize(
+    ("before", "step", "after"),
+    [("pid", 1, "user"), ("pid", -1, "cpu"), ("cpu", 1, "pid"), ("time", 1, "user")],
+)
+def test_neighbours_of_a_column_go_round(before: str, step: int, after: str) -> None:
+    listing = listing_of([1, 2])
+    listing.sort_by(before)
+    listing.sort_beside(["pid", "user", "cpu"], step)
+    assert listing.sort_key == after
+    listing.sort_beside([], step)
+    assert listing.sort_key == after
+
+
 def pid(listing: Listing) -> int | None:
     return listing.selected.process.pid if listing.selected else None
 

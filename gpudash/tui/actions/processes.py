@@ -33,10 +33,8 @@ def scroll_command_to(app: GpudashApp, end: int) -> None:
 
 def sort(app: GpudashApp, step: int) -> None:
     """Sort by a neighbour of the column in force."""
-    keys, listing = app.panels.process_table.sortable, app.dashboard.listing
-    if keys:
-        index = keys.index(listing.sort_key) if listing.sort_key in keys else 0
-        sort_by(app, keys[(index + step) % len(keys)])
+    app.dashboard.listing.sort_beside(app.panels.process_table.sortable, step)
+    _try_out_order(app)
 
 
 def reverse(app: GpudashApp) -> None:
@@ -46,8 +44,12 @@ def reverse(app: GpudashApp) -> None:
 
 def sort_by(app: GpudashApp, key: str) -> None:
     """Sort by a column; the column in force turns around."""
+    app.dashboard.listing.sort_by(key)
+    _try_out_order(app)
+
+
+def _try_out_order(app: GpudashApp) -> None:
     listing = app.dashboard.listing
-    listing.sort_by(key)
     reverse = listing.descending is not starts_largest(listing.sort_key)
     app.preferences.try_out(sort=listing.sort_key, reverse=reverse)
 

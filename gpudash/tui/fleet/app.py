@@ -456,10 +456,8 @@ class FleetApp(BaseApp):
     def action_sort(self, step: int) -> None:
         """Sort by a neighbour of the column in force."""
         table = self._tables[self.dashboard.page]
-        ranking, keys = table.ranking(self.dashboard), [each.key for each in table.sortable]
-        if keys:
-            index = keys.index(ranking.sort_key) if ranking.sort_key in keys else 0
-            ranking.sort_by(keys[(index + step) % len(keys)])
+        keys = [each.key for each in table.sortable]
+        table.ranking(self.dashboard).sort_beside(keys, step)
 
     def action_reverse(self) -> None:
         """Turn the order around."""

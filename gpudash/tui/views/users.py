@@ -131,10 +131,7 @@ class UsersView(View):
 
     def action_sort(self, step: int) -> None:
         """Sort by a neighbour of the column in force."""
-        keys = self._table.sortable
-        if keys:
-            index = keys.index(self._ranking.sort_key) if self._ranking.sort_key in keys else 0
-            self._ranking.sort_by(keys[(index + step) % len(keys)])
+        self._ranking.sort_beside(self._table.sortable, step)
 
     def action_reverse(self) -> None:
         """Turn the order around."""
