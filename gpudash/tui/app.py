@@ -19,7 +19,7 @@ from gpudash.feed.protocol import FeedState, SnapshotFeed
 from gpudash.model.errors import ExitStatus, FilterError
 from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, processes, screenshot, time, views
-from gpudash.tui.base import BaseApp
+from gpudash.tui.base import TICK_SECONDS, WHILE_TYPING, BaseApp
 from gpudash.tui.bindings import (
     ACTIONS_OF_OVERVIEW,
     ACTIONS_OF_PANELS,
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
     from gpudash.model.snapshot import Snapshot
-
-_TICK_SECONDS = 1.0
-_WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
-"""The actions of keys that no text needs."""
 
 
 class Overview(Screen[None], inherit_bindings=False):
@@ -117,7 +113,7 @@ class GpudashApp(BaseApp):
         # `kill -USR1` does what the key does, from the shell in which a reset is made.
         loop.add_signal_handler(signal.SIGUSR1, self.action_release)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
-        self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
+        self._ticks = self.set_interval(TICK_SECONDS, self._tick, pause=True)
         self._lay_out()
         self.dashboard.begin()
         self._fit_panels()
@@ -241,7 +237,7 @@ class GpudashApp(BaseApp):
         if self.screen.is_modal:
             # Any other is of a key that was on its way here when a dialog came above.
             return action == "suspend_process"
-        if isinstance(self.focused, Edit) and action not in _WHILE_TYPING:
+        if isinstance(self.focused, Edit) and action not in WHILE_TYPING:
             return False
         if self.dashboard.enlarged and action in ACTIONS_OF_PANELS:
             return False

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
 _SAVE_SECONDS = 1.0
+TICK_SECONDS = 1.0
+"""After which ages on screen are drawn again while no snapshot does that."""
+WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
+"""The actions of keys that no text needs."""
 
 
 class Shown(Protocol):

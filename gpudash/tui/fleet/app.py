@@ -20,7 +20,7 @@ from gpudash.model.errors import ExitStatus
 from gpudash.model.fleet import FleetHost, FleetSnapshot, encode_request
 from gpudash.model.wire import Received
 from gpudash.tui.actions import choices, screenshot
-from gpudash.tui.base import BaseApp
+from gpudash.tui.base import TICK_SECONDS, WHILE_TYPING, BaseApp
 from gpudash.tui.bindings import bindings, keys_in_force, keys_while_stopped, remap
 from gpudash.tui.dialogs.choose import Choice, ChooseScreen
 from gpudash.tui.draw import chart
@@ -44,11 +44,8 @@ from gpudash.tui.widgets.lines import Footer, Lines, Wheel
 if TYPE_CHECKING:
     from textual.driver import Driver
 
-_TICK_SECONDS = 1.0
 _MAX_NAMED = 40
 """Hosts that a filter names."""
-_WHILE_TYPING = frozenset({"move", "page", "redraw", "suspend_process"})
-"""The actions of keys that no text needs."""
 _OF_MAP = frozenset({"paint", "aside"})
 _OF_CHART = frozenset({"zoom", "metric"})
 _OF_TABLES = frozenset({"choose_sort", "sort", "reverse"})
@@ -151,7 +148,7 @@ class FleetApp(BaseApp):
         """Start to listen to the feed and to the signals that end a program."""
         self.obey_signals()
         self.dashboard.player = self.feed.player
-        self._ticks = self.set_interval(_TICK_SECONDS, self._tick, pause=True)
+        self._ticks = self.set_interval(TICK_SECONDS, self._tick, pause=True)
         if self.feed.latest is not None and self.feed.latest is not self.dashboard.time.latest:
             self.dashboard.receive(self.feed.latest, self.feed.latest_line)
         self.feed.attach(asyncio.get_running_loop(), self._receive, self._tick)
@@ -298,7 +295,7 @@ class FleetApp(BaseApp):
         """Refuse what is not for what is in front."""
         if self.screen.is_modal:
             return action == "suspend_process"
-        if isinstance(self.focused, Edit) and action not in _WHILE_TYPING:
+        if isinstance(self.focused, Edit) and action not in WHILE_TYPING:
             return False
         return action not in self._refused and super().check_action(action, parameters)
 
