@@ -73,13 +73,23 @@ class UserTable:
         """Draw the rows; columns that prove too narrow are widened."""
         everybody = [*ranking.rows, total]
         members = tuple(user.name for user in everybody)
-        bold = theme._replace(base=theme.strong, owner=theme.strong)
 
         def line(user: User) -> Line:
-            return joined(self._grid.draw(user, bold if user is total else theme))
+            segments = self._grid.draw(user, theme)
+            return joined(_strong(segments, theme) if user is total else segments)
 
         shown = [*rows, total]
         return self._grid.rows(everybody, members, cells, shown, line, sorted_by=ranking.sort_key)
+
+
+def _strong(segments: Sequence[Segment], theme: Theme) -> Line:
+    """Return a name and plain values in bold, all else as it is."""
+    # Not with another theme, for which a grid forgets what it has drawn.
+    plain = theme.base, theme.owner
+    return [
+        Segment(text, theme.strong if any(style is each for each in plain) else style)
+        for text, style, _ in segments
+    ]
 
 
 _NOTABLE = 1 << 30

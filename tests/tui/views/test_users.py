@@ -8,10 +8,15 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
+from gpudash.analysis.columns.users import USER_COLUMNS
 from gpudash.analysis.health.engine import Diagnosis
+from gpudash.analysis.usage import all_users
+from gpudash.analysis.usage import users as users_of
 from gpudash.model.process import Process
 from gpudash.model.snapshot import Snapshot
 from gpudash.tui.app import GpudashApp
+from gpudash.tui.listing import Ranking
+from gpudash.tui.views.users import UserTable
 from gpudash.tui.views.view import View
 from tests.factories import (
     GIB,
@@ -21,6 +26,7 @@ from tests.factories import (
     make_process_device,
     make_snapshot,
 )
+from tests.tui.dashboards import THEME
 from tests.tui.stage import HandFeed, screen_lines
 
 
@@ -76,6 +82,16 @@ async def test_owners_stand_in_order_of_memory_above_their_total() -> None:
         assert {"20.0G", "6%", "1-2", "2"} <= set(bob)
         total = screen_lines(app)[5].split()
         assert {"65.0G", "20%", "0-3", "4"} <= set(total)
+
+
+def test_the_total_alone_is_bold() -> None:
+    seen = snapshot(*THREE)
+    ranking = Ranking(USER_COLUMNS, lambda user: user.name, "memory")
+    ranking.fill(users_of(seen, lambda _process: None))
+    everyone = all_users(seen, lambda _process: None)
+    *_, carol, total = UserTable().lines(ranking, everyone, THEME, 80, 24)
+    assert THEME.strong not in {segment.style for segment in carol}
+    assert not {THEME.base, THEME.owner} & {segment.style for segment in total}
 
 
 async def test_keys_choose_and_reverse_the_order() -> None:
