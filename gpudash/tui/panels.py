@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from gpudash.analysis.usage import no_processes_text, tally
 from gpudash.model.snapshot import EMPTY
 from gpudash.tui.dashboard import DashboardModel
-from gpudash.tui.draw.devices import Overview, Upper
+from gpudash.tui.draw.devices import Upper, UpperView
 from gpudash.tui.draw.header import footer, header
 from gpudash.tui.draw.line import Line
 from gpudash.tui.draw.processes import ProcessTable
@@ -61,7 +61,7 @@ class DashboardPanels:
             return Panels(top, [], [], bottom)
         theme, devices = dashboard.value_theme, dashboard.devices
         unread = theme._replace(absent=theme.glyphs.ellipsis)
-        view = Overview(
+        view = UpperView(
             dashboard.revision,
             dashboard.snapshot.host,
             devices.rows,

@@ -374,7 +374,7 @@ def _notice_lines(question: Question, theme: Theme, room: int) -> list[Line]:
     lines: list[Line] = []
     before = ""
     for label, text, level, _ in question.notices:
-        mark = f"{theme.glyphs.cross if label == 'refused' else '!'} "
+        mark = f"{theme.glyphs.cross if label == _REFUSED else '!'} "
         texts = fold(text, room - LABEL - len(mark))
         marked = [f"{mark if not number else '  '}{part}" for number, part in enumerate(texts)]
         lines += _labelled("" if label == before else label, marked, _on_panel(level, theme), theme)

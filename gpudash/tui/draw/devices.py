@@ -61,8 +61,8 @@ class DeviceCells:
     def heading(self) -> Line:
         """Return what the numbers below are."""
         parts = self._parts
-        bar = " " * (parts.bar + _GAP if parts.bar else 0)
-        text = f"{'GPU':>{1 + parts.label}} {bar}UT% {bar}MEM%"
+        above_bar = " " * (parts.bar + _GAP if parts.bar else 0)
+        text = f"{'GPU':>{1 + parts.label}} {above_bar}UT% {above_bar}MEM%"
         text += " TEMP" if parts.temperature else ""
         text += f" {'POWER':>{_POWER}}" if parts.power else ""
         text += "  STATUS" if parts.status else ""
@@ -268,7 +268,7 @@ def _fault(row: DeviceRow, theme: Theme, room: int) -> Line:
     ]
 
 
-class Overview(NamedTuple):
+class UpperView(NamedTuple):
     """What the upper part of the screen shows, and how."""
 
     revision: int
@@ -300,7 +300,7 @@ class Upper:
         self._trends = Trends(history)
         self._devices = DeviceTable(self._trends)
 
-    def lines(self, view: Overview) -> list[Line]:
+    def lines(self, view: UpperView) -> list[Line]:
         """Return as many lines as the plan has for it."""
         plan = view.plan
         self._trends.show(view.moment)
@@ -327,7 +327,7 @@ class Upper:
         return lines
 
 
-def _findings(view: Overview) -> list[Line]:
+def _findings(view: UpperView) -> list[Line]:
     """Return the worst findings in the lines planned for them, or that there is none."""
     count, theme = view.plan.findings, view.theme
     key = shown_key(view.keys, "view.findings")

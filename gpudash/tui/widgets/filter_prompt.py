@@ -266,7 +266,7 @@ class FilterPrompt(Vertical):
         """Draw what is wrong with the filter, or what could follow, and how much it leaves."""
         theme, cells = self._filtered.theme, self.app.size.width
         note = f" {self._filtered.note} "
-        if cells - len(_SIGN) - width(note) < _MIN_INPUT:
+        if cells - len(self._sign) - width(note) < _MIN_INPUT:
             note = ""
         below = self._lines_below(theme, cells)
         drawn = note, below, theme
@@ -281,7 +281,7 @@ class FilterPrompt(Vertical):
 
     def _lines_below(self, theme: Theme, cells: int) -> list[Line]:
         if self.error is not None:
-            column = len(_SIGN) - round(self.edit.scroll_offset.x)
+            column = len(self._sign) - round(self.edit.scroll_offset.x)
             return complaint(self.edit.value, self.error, theme, cells, column)
         hint = self._filtered.hint
         if hint:
