@@ -7,12 +7,15 @@ none was chosen stays at its top: a cursor whose process would leave the screen 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.filter import EVERYTHING, Filter
 from gpudash.analysis.forest import TREE, forest
 from gpudash.analysis.table import Column, ProcessRow, largest_first
+
+if TYPE_CHECKING:
+    from gpudash.analysis.history.metrics import ProcessKey
 
 Row = TypeVar("Row")
 
@@ -114,8 +117,6 @@ class Ranking(Generic[Row]):
         return next(found, None)
 
 
-Key = tuple[int, float | None]
-
 PROCESS_ORDERS: tuple[Column[ProcessRow], ...] = (*PROCESS_COLUMNS, TREE)
 """What processes can be sorted by."""
 
@@ -130,21 +131,21 @@ class Listing(Ranking[ProcessRow]):
         self.descending = descending
         self.everything: Sequence[ProcessRow] = ()
         """All processes, those that are not shown too, in any order."""
-        self.members: frozenset[Key] = frozenset()
+        self.members: frozenset[ProcessKey] = frozenset()
         """Those that are shown, in any order."""
         self.matching = 0
         """How many fit; a selected one that no longer does is shown all the same."""
         self.filter = EVERYTHING
         self.hidden_devices: Collection[int] = ()
         """Indices of GPUs: processes that use no others are not shown."""
-        self.tagged: set[Key] = set()
-        self._missed: Key | None = None
+        self.tagged: set[ProcessKey] = set()
+        self._missed: ProcessKey | None = None
         """The process under the cursor before a sample left it out."""
         self.is_at_home = True
         """Whether the top is looked at, and not the process under the cursor."""
 
     @property
-    def selected_key(self) -> Key | None:
+    def selected_key(self) -> ProcessKey | None:
         """The identity of the process under the cursor."""
         return self.selected.process.key if self.selected else None
 
@@ -182,7 +183,7 @@ class Listing(Ranking[ProcessRow]):
             self.cursor = -1
         self._missed = None if self.selected_key == followed else followed
 
-    def filter_by(self, wanted: Filter[ProcessRow], *, anchor: Key | None = None) -> None:
+    def filter_by(self, wanted: Filter[ProcessRow], *, anchor: ProcessKey | None = None) -> None:
         """Show what fits; the cursor goes to `anchor` if that is shown, or else stays."""
         self.filter = wanted
         self._choose(anchor, self.selected_key)
@@ -213,7 +214,7 @@ class Listing(Ranking[ProcessRow]):
         self._missed, self.is_at_home = None, not self.rows
         super().move_to(index)
 
-    def select(self, key: Key) -> bool:
+    def select(self, key: ProcessKey) -> bool:
         """Put the cursor on a process; False if it is not shown."""
         index = self._index_of(key)
         if index is not None:
@@ -228,7 +229,7 @@ class Listing(Ranking[ProcessRow]):
             self.top = 0
         return super().window(height)
 
-    def _choose(self, *followed: Key | None, kept: Key | None = None) -> None:
+    def _choose(self, *followed: ProcessKey | None, kept: ProcessKey | None = None) -> None:
         """Show the rows that fit, and the one that is kept."""
         fitting = list(self.everything)
         if self.hidden_devices or self.filter.clauses:

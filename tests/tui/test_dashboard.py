@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from textual.pilot import Pilot
 
+from gpudash.analysis.history.metrics import ProcessKey
 from gpudash.model.device import Device
 from gpudash.model.fault import Fault
 from gpudash.model.process import Process
@@ -17,7 +18,6 @@ from gpudash.model.snapshot import Snapshot
 from gpudash.model.text import clean
 from gpudash.tui.app import GpudashApp
 from gpudash.tui.keymap import OVERVIEW_KEYS
-from gpudash.tui.listing import Key
 from tests.factories import gpu_uuid, make_device, make_snapshot
 from tests.tui.stage import CaptureDriver, HandFeed, process_of, screen_lines
 
@@ -98,7 +98,7 @@ class Dashboard(RuleBasedStateMachine):
         self.loop.close()
 
     @property
-    def selected(self) -> Key | None:
+    def selected(self) -> ProcessKey | None:
         return self.app.dashboard.listing.selected_key
 
     @initialize()

@@ -31,6 +31,7 @@ _MAX_CHANGES, _DROPPED_CHANGES = 1024, 256
 """Changes kept of a process, and the oldest dropped at once."""
 
 ProcessKey = tuple[int, float | None]
+"""`Process.key`."""
 AnyKey = TypeVar("AnyKey", str, ProcessKey)
 AnyTrack = TypeVar("AnyTrack", bound=Track)
 

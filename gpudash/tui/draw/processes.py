@@ -10,11 +10,12 @@ from rich.segment import Segment
 
 from gpudash.analysis.columns.processes import PROCESS_COLUMNS
 from gpudash.analysis.forest import in_ascii
+from gpudash.analysis.history.metrics import ProcessKey
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.text import cut, width
 from gpudash.tui.draw.grid import MARGIN, Grid, Part
 from gpudash.tui.draw.line import Line, cells_of, fitted, highlighted, spread
-from gpudash.tui.listing import Key, Listing
+from gpudash.tui.listing import Listing
 from gpudash.tui.theme import Theme
 
 _MIN_FILTER = 10
@@ -71,7 +72,7 @@ class ProcessTable:
         """Index in the listing of the first line in view."""
         self._grid = Grid(PROCESS_COLUMNS, _ROLES)
         self._shift = 0
-        self._known: dict[Key, _Drawn] = {}
+        self._known: dict[ProcessKey, _Drawn] = {}
 
     def choose(self, keys: Sequence[str]) -> None:
         """Show these columns in this order, as far as they fit; with none named, all."""

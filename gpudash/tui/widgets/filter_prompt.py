@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from gpudash.analysis.filter import EVERYTHING, Filter, hint, understood
 from gpudash.analysis.filter.terms import TERMS
+from gpudash.analysis.history.metrics import ProcessKey
 from gpudash.analysis.table import ProcessRow
 from gpudash.model.errors import FilterError
 from gpudash.model.text import fold, width
@@ -24,7 +25,6 @@ from gpudash.tui.bindings import shown_key
 from gpudash.tui.dashboard import DashboardModel
 from gpudash.tui.draw.line import Line, cells_of
 from gpudash.tui.draw.processes import share
-from gpudash.tui.listing import Key
 from gpudash.tui.theme import Theme
 from gpudash.tui.widgets.edit import Edit, content
 
@@ -93,7 +93,7 @@ class FilteredProcesses:
     def __init__(self, dashboard: DashboardModel) -> None:
         self._dashboard = dashboard
         self._before: Filter[ProcessRow] = EVERYTHING
-        self._anchor: Key | None = None
+        self._anchor: ProcessKey | None = None
         """The process under the cursor when the prompt was opened, or moved to since."""
 
     @property
